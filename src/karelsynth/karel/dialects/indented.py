@@ -1,0 +1,329 @@
+"""What the paper's text and classroom Python share: lines, blocks, conditions; both read and written.
+
+A `Spelling` holds a dialect's words as data. A dialect derives a parser from `Parser` for what is around the
+blocks (`def run():`, imports, helper functions) and for the head of its counting loop.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Final, NoReturn
+
+from karelsynth.errors import ProgramSyntaxError, listed, nearest
+from karelsynth.karel.dialects.data import DEEPEST
+from karelsynth.karel.dialects.lexer import Word, lex
+from karelsynth.karel.program import (
+    Action,
+    Block,
+    Condition,
+    If,
+    IfElse,
+    Not,
+    Program,
+    Repeat,
+    Statement,
+    While,
+    inner_blocks,
+)
+from karelsynth.karel.tokens import LARGEST_COUNT
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+_COUNTS: Final = {str(n): n for n in range(LARGEST_COUNT + 1)}
+_LACKING: Final = {
+    "elif": "there is no `elif`; write `else:` with an `if` inside",
+    "break": "there is no `break`; a loop ends when its condition is false",
+    "continue": "there is no `continue`; put the rest of the loop's body inside an `if`",
+    "return": "there is no `return`; put what must not be run inside an `if`",
+    "pass": "there is no `pass`: a block does something; leave out the statement around it, or test with `not`",
+    "and": "there is no `and`: a condition asks one sensor; put an `if` inside the block",
+    "or": "there is no `or`: a condition asks one sensor; write one `if` after the other",
+    "True": "there is no `True`: a condition asks a sensor; write the one that ends the loop",
+    "False": "there is no `False`: a condition asks a sensor",
+    "def": "`def` is only possible at the left margin",
+}
+
+
+@dataclass(frozen=True)
+class Spelling:
+    """A dialect's words.
+
+    `actions` and `conditions` map words to what they mean; a condition's word may stand for a `Not`.
+    `heads` are the first lines of the statements, by the node's keyword, with `{}` for count or condition.
+    `foreign` maps words of other dialects to what to write here; `lacking` maps words that have no
+    counterpart to a sentence that says what to do. Python is stricter than the paper: with `python`, every
+    name is called with `()`, and a loop or an `if` begins a line of its own.
+    """
+
+    python: bool
+    indent: int
+    actions: Mapping[str, Action]
+    conditions: Mapping[str, Condition]
+    heads: Mapping[str, str]
+    foreign: Mapping[str, str]
+    lacking: Mapping[str, str]
+
+    @cached_property
+    def keywords(self) -> tuple[str, ...]:
+        """The words that begin a statement with a block."""
+        return tuple(dict.fromkeys(head.replace("(", " ").split()[0] for head in self.heads.values()))
+
+    @cached_property
+    def reason_lacking(self) -> Mapping[str, str]:
+        return {**_LACKING, **self.lacking}
+
+    @cached_property
+    def action_words(self) -> Mapping[Action, str]:
+        return {action: word for word, action in self.actions.items()}
+
+    @cached_property
+    def condition_words(self) -> Mapping[Condition, str]:
+        return {condition: word for word, condition in self.conditions.items()}
+
+
+def block_lines(block: Block, spelling: Spelling, level: int = 1) -> list[str]:
+    """The lines of a block."""
+    margin = " " * (spelling.indent * level)
+    lines: list[str] = []
+    for statement in block:
+        if isinstance(statement, Action):
+            lines.append(f"{margin}{spelling.action_words[statement]}()")
+            continue
+        about = str(statement.times) if isinstance(statement, Repeat) else _condition(statement.condition, spelling)
+        opening = spelling.heads[statement.keyword].format(about)
+        for _, body in inner_blocks(statement):
+            lines += [f"{margin}{opening}", *block_lines(body, spelling, level + 1)]
+            opening = "else:"
+    return lines
+
+
+def _condition(condition: Condition, spelling: Spelling) -> str:
+    negations = ""
+    while condition not in spelling.condition_words and isinstance(condition, Not):
+        negations, condition = negations + "not ", condition.condition
+    return f"{negations}{spelling.condition_words[condition]}{'()' * spelling.python}"
+
+
+class Parser(ABC):
+    """A recursive-descent parser.
+
+    `at` is the index of the next word, `functions` holds the index of the `def` of every function that the
+    text defines by itself and may call.
+    """
+
+    def __init__(self, text: str, spelling: Spelling) -> None:
+        self.words, self.lines = lex(text)
+        self.spelling = spelling
+        self.at = 0
+        self.depth = 0
+        self.functions: dict[str, int] = {}
+
+    @abstractmethod
+    def program(self) -> Program:
+        """Read the whole text."""
+
+    @abstractmethod
+    def count(self) -> int:
+        """Read the head of a counting loop after its first word, up to the colon."""
+
+    # Blocks and statements
+
+    def block(self, owner: Word) -> Block:
+        """What follows a head: a colon and either the rest of the line or the indented lines below."""
+        self.expect(":", f" after the `{owner.text}`" if owner.text == "else" else "")
+        if self.next.kind != "newline":
+            found = self.line(inline=True)
+        else:
+            self.at += 1
+            found = []
+            if self.next.kind == "indent":
+                self.at += 1
+                while not self.accept_kind("dedent"):
+                    found += self.line()
+            elif self.next.problem:
+                self.fail(self.next, self.next.problem)
+            elif self.next.kind not in ("dedent", "end") and self.next.text != "else":
+                self.fail(self.next, f"expected an indented line: the body of the `{owner.text}` in line {owner.line}")
+        if not found:
+            self.fail(owner, f"the `{owner.text}` has an empty body; expected at least one statement, indented")
+        return tuple(found)
+
+    def line(self, inline: bool = False) -> list[Statement]:
+        """Statements up to the end of their line, or of the block that the last of them opens."""
+        found: list[Statement] = []
+        start = self.at
+        while True:
+            word = self.next
+            if word.text in self.spelling.keywords:
+                begins_line = self.at == start and not inline
+                if not begins_line and (self.spelling.python or word.text == "ifelse"):
+                    self.fail(word, f"`{word.text}` must begin a line of its own")
+                found.append(self.compound(begins_line))
+                return found
+            if word.kind == "string":  # a docstring
+                self.at += 1
+            else:
+                found += self.simple()
+            if not self.accept(";") or self.next.kind == "newline":
+                break
+        self.end_of_line()
+        return found
+
+    def compound(self, begins_line: bool) -> Statement:
+        """A statement with a block. An `else` goes with an `if` that begins a line, as the eye has it."""
+        head = self.take()
+        self.deeper(head)
+        statement: Statement
+        if head.text == "while":
+            statement = While(self.condition(), self.block(head))
+        elif head.text in ("if", "ifelse"):
+            condition, then = self.condition(), self.block(head)
+            if begins_line and self.next.text == "else":
+                statement = IfElse(condition, then, self.block(self.take()))
+            elif head.text == "ifelse":
+                self.unexpected(f"the `else:` of the `ifelse` in line {head.line}", ["else"])
+            else:
+                statement = If(condition, then)
+        else:
+            statement = Repeat(self.count(), self.block(head))
+        self.depth -= 1
+        return statement
+
+    def simple(self) -> Block:
+        """A statement without a block."""
+        if self.next.text not in self.spelling.actions:
+            self.no_statement()
+        word = self.take()
+        self.parentheses(word)
+        return (self.spelling.actions[word.text],)
+
+    def no_statement(self) -> NoReturn:
+        word, spelling = self.next, self.spelling
+        if word.text == "else":
+            self.fail(word, "this `else` has no `if` above it with the same indentation")
+        if word.text in spelling.conditions:
+            self.fail(word, f"`{word.text}` is a condition, not an action; it goes after `while` or `if`")
+        if word.kind == "name" and self.words[self.at + 1].text in ("=", "+", "-"):
+            loop = spelling.heads["REPEAT"].format(4)
+            self.fail(word, f"there are no variables; to do something four times, write `{loop}`")
+        choices = [*spelling.actions, *spelling.keywords, *self.functions]
+        self.unexpected(f"a statement: {listed(choices)}", choices)
+
+    # Conditions and counts
+
+    def condition(self) -> Condition:
+        """A sensor after any number of `not` and opening parentheses. There are no other operators."""
+        opened: list[Word] = []
+        negations = 0
+        while self.next.text in ("not", "("):
+            word = self.take()
+            if word.text == "(":
+                opened.append(word)
+            else:
+                negations += 1
+        word, words = self.next, self.spelling.conditions
+        if word.text in self.spelling.actions:
+            self.fail(word, f"`{word.text}` is an action, not a condition; expected {listed(words)}")
+        if word.text not in words:
+            self.unexpected(f"a condition: {listed(words)}", words)
+        self.at += 1
+        self.parentheses(word)
+        for opening in reversed(opened):
+            self.expect(")", f" to close the `(` in column {opening.column}")
+        self.deeper(word, negations)
+        self.depth -= negations
+        condition = words[word.text]
+        for _ in range(negations):
+            condition = Not(condition)
+        return condition
+
+    def number(self) -> int:
+        """How often a loop runs."""
+        word = self.next
+        wanted = f"a number from 0 to {LARGEST_COUNT}"
+        if word.kind == "name":
+            self.fail(word, f"`{word.text}` is no number, and there are no variables; expected {wanted}")
+        if word.kind != "number":
+            self.unexpected(wanted)
+        if word.text not in _COUNTS:
+            self.fail(word, f"`{word.text}` is not possible; expected {wanted}")
+        self.at += 1
+        return _COUNTS[word.text]
+
+    def parentheses(self, word: Word) -> None:
+        """The `()` after a name."""
+        if self.accept("("):
+            self.expect(")", f"; `{word.text}` takes nothing between its parentheses")
+        elif self.spelling.python:
+            self.fail(self.next, f"expected `()` after `{word.text}`", f"{word.text}()")
+
+    # Moving on
+
+    @property
+    def next(self) -> Word:
+        return self.words[self.at]
+
+    def take(self) -> Word:
+        self.at += 1
+        return self.words[self.at - 1]
+
+    def accept(self, text: str) -> bool:
+        """Step over the next word if it is this one."""
+        accepted = self.next.text == text
+        self.at += accepted
+        return accepted
+
+    def accept_kind(self, kind: str) -> bool:
+        accepted = self.next.kind == kind
+        self.at += accepted
+        return accepted
+
+    def expect(self, text: str, why: str = "") -> None:
+        if not self.accept(text):
+            self.unexpected(f"`{text}`{why}", [text])
+
+    def end_of_line(self) -> None:
+        if not self.accept_kind("newline"):
+            self.unexpected("`;` or the end of the line")
+
+    def deeper(self, word: Word, levels: int = 1) -> None:
+        self.depth += levels
+        if self.depth > DEEPEST:
+            self.fail(word, f"the program is nested more than {DEEPEST} deep")
+
+    # Complaints
+
+    def unexpected(self, wanted: str, choices: Iterable[str] = ()) -> NoReturn:
+        """Complain about the next word. `choices` are the words it could be a misspelling of."""
+        word, spelling = self.next, self.spelling
+        if word.problem:
+            self.fail(word, word.problem)
+        if word.text in spelling.reason_lacking:
+            self.fail(word, spelling.reason_lacking[word.text])
+        if word.kind in ("indent", "dedent"):
+            direction = "more" if word.kind == "indent" else "less"
+            self.fail(word, f"this line is indented {direction} than the one above; expected {wanted}")
+        if word.kind in ("newline", "end"):
+            self.fail(word, f"the {'line' if word.kind == 'newline' else 'program'} ends here; expected {wanted}")
+        known = {*spelling.actions, *spelling.conditions, *spelling.keywords, "def", "else", "not"}
+        if word.kind != "name" or word.text in known:
+            shown = word.text.partition("\n")[0]
+            shown = f"`{shown}`" if shown.isprintable() else f"character U+{ord(shown[0]):04X}"
+            self.fail(word, f"unexpected {shown}; expected {wanted}")
+        choices = list(choices)
+        suggestion = spelling.foreign.get(word.text) or nearest(word.text, choices) or nearest(word.text, known)
+        self.fail(word, f"unknown word `{word.text}`; expected {wanted}", suggestion)
+
+    def fail(self, word: Word, reason: str, suggestion: str | None = None) -> NoReturn:
+        line = self.lines[word.line - 1]
+        raise ProgramSyntaxError(
+            reason,
+            line=word.line,
+            column=word.column,
+            source_line=line,
+            suggestion=suggestion,
+            width=min(len(word.text), len(line) - word.column + 1),
+        )

@@ -1,0 +1,237 @@
+"""Classroom Python for Stanford Karel: a complete file for the package `stanfordkarel`.
+
+Markers are beepers there, a blocked side has a word of its own, and there is no right turn, so that programs
+which turn right bring a helper. Written so that nothing is lost; read as students write it: any helper
+functions without arguments (their statements are written out where they are called), any order of
+definitions, docstrings, and no matter whether the import and the last two lines are there.
+
+Python itself refuses more than 20 loops inside each other, so such programs convert but do not run there.
+"""
+
+from __future__ import annotations
+
+from keyword import iskeyword
+from typing import TYPE_CHECKING, Final, NoReturn
+
+from karelsynth.errors import nearest
+from karelsynth.karel.dialects.indented import Parser, Spelling, block_lines
+from karelsynth.karel.program import Action, Block, Condition, Not, Program, Repeat, Sensor
+from karelsynth.karel.world import HEADINGS
+
+if TYPE_CHECKING:
+    from karelsynth.karel.dialects.lexer import Word
+
+_ACTIONS: Final[dict[str, Action]] = {
+    "move": Action.MOVE,
+    "turn_left": Action.TURN_LEFT,
+    "turn_right": Action.TURN_RIGHT,
+    "pick_beeper": Action.PICK_MARKER,
+    "put_beeper": Action.PUT_MARKER,
+}
+_CONDITIONS: Final[dict[str, Condition]] = {
+    "front_is_clear": Sensor.FRONT_IS_CLEAR,
+    "front_is_blocked": Not(Sensor.FRONT_IS_CLEAR),
+    "left_is_clear": Sensor.LEFT_IS_CLEAR,
+    "left_is_blocked": Not(Sensor.LEFT_IS_CLEAR),
+    "right_is_clear": Sensor.RIGHT_IS_CLEAR,
+    "right_is_blocked": Not(Sensor.RIGHT_IS_CLEAR),
+    "beepers_present": Sensor.MARKERS_PRESENT,
+    "no_beepers_present": Sensor.NO_MARKERS_PRESENT,
+}
+_HEADINGS: Final = tuple(f"{no}facing_{heading}" for no in ("", "not_") for heading in HEADINGS)
+_NO_COMPASS: Final = "this Karel cannot sense its heading; look with `front_is_clear()` or `left_is_clear()`"
+_NO_COLOUR: Final = "this Karel has no colours; mark corners with `put_beeper()`"
+_NO_BAG: Final = "this Karel's bag is never empty; ask `beepers_present()` for the corner it stands on"
+
+SPELLING: Final = Spelling(
+    python=True,
+    indent=4,
+    actions=_ACTIONS,
+    conditions=_CONDITIONS,
+    heads={"REPEAT": "for _ in range({}):", "WHILE": "while {}:", "IF": "if {}:", "IFELSE": "if {}:"},
+    foreign={
+        **{action.value: word for word, action in _ACTIONS.items()},
+        **{condition.value: word for word, condition in _CONDITIONS.items() if isinstance(condition, Sensor)},
+    },
+    lacking={
+        "repeat": "there is no `repeat`; to do something four times, write `for _ in range(4):`",
+        "ifelse": "there is no `ifelse`; write `if …:` and `else:`",
+        **dict.fromkeys(_HEADINGS, _NO_COMPASS),
+        **dict.fromkeys(("paint_corner", "corner_color_is"), _NO_COLOUR),
+        **dict.fromkeys(("beepers_in_bag", "no_beepers_in_bag"), _NO_BAG),
+    },
+)
+
+_IMPORT: Final = "from stanfordkarel import *"
+_MODULES: Final = (["stanfordkarel"], ["karel", ".", "stanfordkarel"])
+_RUN: Final = "run_karel_program"
+_THREE_LEFT: Final[Block] = (Action.TURN_LEFT,) * 3
+_TURN_RIGHT: Final = (_THREE_LEFT, (Repeat(3, (Action.TURN_LEFT,)),))
+_MOST_CALLS: Final = 1000
+"""Helpers that call helpers can make a short text a program without end; this many calls are written out."""
+
+
+def parse(text: str) -> Program:
+    """Read a Stanford Karel file."""
+    return _Parser(text).program()
+
+
+def render(program: Program) -> str:
+    """The program as a complete file."""
+    turns_right = any(statement is Action.TURN_RIGHT for _, statement in program.walk())
+    parts = [
+        [_IMPORT],
+        *([["def turn_right():", *block_lines(_THREE_LEFT, SPELLING)]] if turns_right else []),
+        ["def main():", *block_lines(program.body, SPELLING)],
+        ['if __name__ == "__main__":', f"    {_RUN}()"],
+    ]
+    return "\n\n\n".join("\n".join(part) for part in parts) + "\n"
+
+
+class _Parser(Parser):
+    def __init__(self, text: str) -> None:
+        super().__init__(text, SPELLING)
+        self.calling: list[str] = []
+        self.calls = 0
+        level = 0
+        for index, word in enumerate(self.words):
+            level += (word.kind == "indent") - (word.kind == "dedent")
+            if level == 0 and word.text == "def" and self.words[index + 1].kind == "name":
+                self.functions.setdefault(self.words[index + 1].text, index)
+
+    # The file
+
+    def program(self) -> Program:
+        if self.next.kind == "end":
+            self.fail(self.next, "the program is empty; expected `def main():`")
+        bodies: dict[str, Block] = {}
+        while self.next.kind != "end":
+            word = self.next
+            if word.kind == "string":
+                self.at += 1
+                self.end_of_line()
+            elif word.text in ("from", "import"):
+                self.imports()
+            elif word.text == "def":
+                self.definition(bodies)
+            elif word.text == "if" and self.words[self.at + 1].text == "__name__":
+                self.footer()
+            elif word.text in (_RUN, "main"):
+                self.start()
+            elif word.text in (*SPELLING.actions, *SPELLING.keywords, *self.functions):
+                self.fail(word, f"`{word.text}` is in no function; expected it indented, below `def main():`")
+            else:
+                self.unexpected("`def main():`", ["def"])
+        if "main" not in bodies:
+            self.no_main()
+        return Program(bodies["main"])
+
+    def imports(self) -> None:
+        """`from stanfordkarel import …`, or from `karel.stanfordkarel`, as in the course's own copy."""
+        first = self.take()
+        module: list[Word] = []
+        while self.next.kind != "newline" and self.next.text != "import":
+            module.append(self.take())
+        if first.text == "import" or [word.text for word in module] not in _MODULES:
+            self.fail(module[0] if module else self.next, f"nothing else can be imported; expected `{_IMPORT}`")
+        self.expect("import")
+        if not self.accept("*"):
+            self.new_name("`*`")
+            while self.accept(","):
+                self.new_name("a name")
+        self.end_of_line()
+
+    def footer(self) -> None:
+        """`if __name__ == "__main__":` and the call below it."""
+        self.at += 2
+        self.expect("==")
+        if not (self.accept('"__main__"') or self.accept("'__main__'")):
+            self.unexpected('`"__main__"`')
+        self.expect(":")
+        below = self.accept_kind("newline")
+        if below and not self.accept_kind("indent"):
+            self.unexpected(f"`{_RUN}()`, indented")
+        if self.next.text not in (_RUN, "main"):
+            self.unexpected(f"`{_RUN}()`", [_RUN])
+        self.start()
+        if below and not self.accept_kind("dedent"):
+            self.unexpected("the end of the program")
+
+    def start(self) -> None:
+        """`run_karel_program()`, perhaps with the name of a world."""
+        self.at += 1
+        self.expect("(")
+        self.accept_kind("string")
+        self.expect(")")
+        self.end_of_line()
+
+    def no_main(self) -> NoReturn:
+        close = nearest("main", self.functions)
+        if close is not None:
+            self.fail(self.words[self.functions[close] + 1], "there is no `main`; expected `def main():`", "main")
+        self.fail(self.next, "the program ends here without a `main`; expected `def main():`")
+
+    # Functions
+
+    def definition(self, bodies: dict[str, Block]) -> None:
+        """A function at the left margin; `bodies` receives its body."""
+        name = self.words[self.at + 1]
+        if self.functions.get(name.text, self.at) != self.at:
+            self.fail(name, f"`{name.text}` is defined twice")
+        if name.text in (*SPELLING.conditions, *SPELLING.lacking, *SPELLING.actions) and name.text != "turn_right":
+            self.fail(name, f"`{name.text}` is Karel's own word; choose another name for the function")
+        self.calls = 0
+        body = self.function()
+        if name.text == "turn_right" and body not in _TURN_RIGHT:
+            self.fail(name, "`turn_right` must be three times `turn_left()` and nothing else")
+        bodies[name.text] = body
+
+    def function(self) -> Block:
+        """Read a function from its `def` on, with the bodies of the helpers that it calls in their places."""
+        head = self.take()
+        name = self.new_name("the name of a function, as in `def main():`")
+        self.expect("(")
+        self.expect(")", "; functions take no arguments here")
+        if self.accept("->"):
+            self.expect("None")
+        self.calling.append(name.text)
+        body = self.block(head)
+        self.calling.pop()
+        return body
+
+    def new_name(self, wanted: str) -> Word:
+        if self.next.kind != "name" or iskeyword(self.next.text):
+            self.unexpected(wanted)
+        return self.take()
+
+    def simple(self) -> Block:
+        word = self.next
+        if word.text not in self.functions or word.text in SPELLING.actions:
+            return super().simple()
+        self.at += 1
+        self.parentheses(word)
+        if word.text in self.calling:
+            self.fail(word, f"`{word.text}` calls itself; expected a loop instead: there is no recursion")
+        self.calls += 1
+        if self.calls > _MOST_CALLS:
+            self.fail(word, f"written out, the helper functions make the program too long: over {_MOST_CALLS} calls")
+        self.deeper(word, 2)  # reading a function takes more of Python's stack than reading a loop does
+        back, self.at = self.at, self.functions[word.text]
+        body = self.function()
+        self.at = back
+        self.depth -= 2
+        return body
+
+    # Loops
+
+    def count(self) -> int:
+        """`_ in range(4)`, after the `for`."""
+        self.new_name("a loop variable, as in `for _ in range(4):`")
+        self.expect("in")
+        self.expect("range")
+        self.expect("(")
+        times = self.number()
+        if self.next.text == ",":
+            self.fail(self.next, "`range` takes one number here; expected `)`")
+        self.expect(")")
+        return times

@@ -1,0 +1,78 @@
+"""The grammar, as data. Parser, syntax machine, batch machine and samplers read it; nothing repeats it.
+
+A rule maps a name to its alternatives; an alternative is a sequence of symbols. A symbol that is a key of
+the rules is a rule; `block` is special: one or more statements; everything else is a token. No two
+alternatives of a rule begin with the same token, so one token of look-ahead decides.
+
+Two languages are described: `KAREL`, everything that parses, and `NORMAL_FORM`, the part of it that the
+original data's programs keep to. The second is the first with narrower rules and three constraints that
+are not context-free but cheap: neighbours inside a block, runs of equal actions, and actions that must
+occur somewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from itertools import product
+from typing import Final
+
+from karelsynth.karel.tokens import ACTIONS, COUNTS, SENSORS
+
+Alternative = tuple[str, ...]
+BLOCK: Final = "block"
+"""The symbol for one or more statements."""
+
+
+@dataclass(frozen=True, eq=False)  # compared by identity, so that a grammar can be a key
+class Grammar:
+    """A language over the tokens; see the module's docstring."""
+
+    name: str
+    rules: Mapping[str, tuple[Alternative, ...]]
+    never_adjacent: frozenset[tuple[str, str]] = field(default_factory=frozenset)
+    """Pairs of actions that may not follow each other inside a block."""
+    longest_run: int | None = None
+    """How many equal actions may stand side by side inside a block; None for any number."""
+    required: tuple[frozenset[str], ...] = ()
+    """Of each of these sets of actions at least one must occur in the program."""
+
+
+_STATEMENTS: Final[tuple[Alternative, ...]] = (
+    *((action,) for action in ACTIONS),
+    ("WHILE", "c(", "condition", "c)", "w(", BLOCK, "w)"),
+    ("IF", "c(", "condition", "c)", "i(", BLOCK, "i)"),
+    ("IFELSE", "c(", "condition", "c)", "i(", BLOCK, "i)", "ELSE", "e(", BLOCK, "e)"),
+    ("REPEAT", "count", "r(", BLOCK, "r)"),
+)
+
+KAREL: Final = Grammar(
+    name="karel",
+    rules={
+        "program": (("DEF", "run", "m(", BLOCK, "m)"),),
+        "statement": _STATEMENTS,
+        "condition": (*((sensor,) for sensor in SENSORS), ("not", "c(", "condition", "c)")),
+        "count": tuple((count,) for count in COUNTS),
+    },
+)
+
+_CLEAR: Final = ("leftIsClear", "rightIsClear", "frontIsClear")
+_TURNS: Final = ("turnLeft", "turnRight")
+_MARKERS: Final = ("pickMarker", "putMarker")
+
+NORMAL_FORM: Final = Grammar(
+    name="normal form",
+    rules={
+        **KAREL.rules,
+        "condition": (*((sensor,) for sensor in SENSORS), ("not", "c(", "clear", "c)")),
+        "clear": tuple((sensor,) for sensor in _CLEAR),
+        "count": tuple((count,) for count in COUNTS[2:11]),
+    },
+    never_adjacent=frozenset(
+        {("turnLeft", "turnRight"), ("turnRight", "turnLeft"), ("turnRight", "turnRight")}
+        | {("pickMarker", "putMarker"), ("putMarker", "pickMarker")}
+        | set(product(_TURNS, _MARKERS))
+    ),
+    longest_run=2,
+    required=(frozenset({"move"}), frozenset(_MARKERS)),
+)

@@ -1,0 +1,457 @@
+"""The three dialects: they convert without loss, are read generously, and complain precisely."""
+
+from __future__ import annotations
+
+import ast
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from karelsynth.errors import KarelsynthError, ProgramSyntaxError
+from karelsynth.karel.dialects import DIALECTS, parse, recognise, render
+from karelsynth.karel.dialects.data import DEEPEST
+from karelsynth.karel.program import Action, Condition, If, IfElse, Not, Program, Repeat, Sensor, Statement, While
+from tests.strategies import programs, random_program
+
+MOVE, LEFT, RIGHT = Action.MOVE, Action.TURN_LEFT, Action.TURN_RIGHT
+FRONT = Sensor.FRONT_IS_CLEAR
+
+PROGRAM = Program(
+    (
+        Repeat(4, (Action.PUT_MARKER, MOVE)),
+        While(Not(FRONT), (RIGHT, If(Not(Not(Sensor.LEFT_IS_CLEAR)), (LEFT,)))),
+        IfElse(Not(Sensor.MARKERS_PRESENT), (MOVE,), (Action.PICK_MARKER,)),
+        If(Not(Sensor.NO_MARKERS_PRESENT), (Repeat(0, (MOVE,)),)),
+    )
+)
+GOLDEN = {
+    "tokens": (
+        "DEF run m( REPEAT R=4 r( putMarker move r) "
+        "WHILE c( not c( frontIsClear c) c) w( turnRight "
+        "IF c( not c( not c( leftIsClear c) c) c) i( turnLeft i) w) "
+        "IFELSE c( not c( markersPresent c) c) i( move i) ELSE e( pickMarker e) "
+        "IF c( not c( noMarkersPresent c) c) i( REPEAT R=0 r( move r) i) m)"
+    ),
+    "paper": """\
+def run():
+  repeat(4):
+    putMarker()
+    move()
+  while(not frontIsClear):
+    turnRight()
+    if(not not leftIsClear):
+      turnLeft()
+  ifelse(not markersPresent):
+    move()
+  else:
+    pickMarker()
+  if(not noMarkersPresent):
+    repeat(0):
+      move()""",
+    "stanford": """\
+from stanfordkarel import *
+
+
+def turn_right():
+    turn_left()
+    turn_left()
+    turn_left()
+
+
+def main():
+    for _ in range(4):
+        put_beeper()
+        move()
+    while front_is_blocked():
+        turn_right()
+        if not left_is_blocked():
+            turn_left()
+    if not beepers_present():
+        move()
+    else:
+        pick_beeper()
+    if not no_beepers_present():
+        for _ in range(0):
+            move()
+
+
+if __name__ == "__main__":
+    run_karel_program()
+""",
+}
+
+
+# Conversion
+
+
+def test_the_dialects_have_their_names() -> None:
+    assert DIALECTS == ("tokens", "paper", "stanford")
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_golden_texts(dialect: str) -> None:
+    assert render(PROGRAM, dialect) == GOLDEN[dialect]
+    assert parse(GOLDEN[dialect]) == PROGRAM
+    assert Program.parse(GOLDEN[dialect], dialect).to(dialect) == GOLDEN[dialect]
+
+
+@given(programs())
+@settings(max_examples=60, deadline=None)
+def test_programs_survive_every_dialect(program: Program) -> None:
+    for dialect in DIALECTS:
+        text = render(program, dialect)
+        assert recognise(text) == dialect
+        assert parse(text) == parse(text, dialect) == program
+
+
+@given(programs())
+@settings(max_examples=60, deadline=None)
+def test_stanford_files_are_python_and_define_what_they_need(program: Program) -> None:
+    module = ast.parse(render(program, "stanford"))
+    defined = {node.name for node in module.body if isinstance(node, ast.FunctionDef)}
+    called = {
+        node.func.id for node in ast.walk(module) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+    }
+    assert ("turn_right" in defined) == ("turn_right" in called)
+    assert "main" in defined
+
+
+def test_tokens_may_be_names_or_ids_with_padding() -> None:
+    assert Program.from_tokens(PROGRAM.tokens) == PROGRAM
+    assert Program.from_tokens([*PROGRAM.token_ids, 0, 0]) == PROGRAM
+    assert parse("\ufeff" + GOLDEN["tokens"].replace(" ", "\r\n")) == PROGRAM
+    with pytest.raises(ProgramSyntaxError, match="unknown word `<99>`"):
+        Program.from_tokens([*PROGRAM.token_ids[:3], 99])
+
+
+def test_an_unknown_dialect_is_explained() -> None:
+    with pytest.raises(KarelsynthError, match=r"no dialect `papper`; expected .*did you mean `paper`\?"):
+        render(PROGRAM, "papper")
+    with pytest.raises(KarelsynthError, match=r"expected `tokens`, `paper` or `stanford`$"):
+        parse("def run(): move()", "xyz")
+
+
+@pytest.mark.parametrize(
+    ("text", "dialect"),
+    [
+        ("DEF run m( mvoe m)", "tokens"),
+        ("DEF run", "tokens"),
+        ("def run m( move m)", "tokens"),
+        ("\ufeffDEF run m( move m)\r\n", "tokens"),
+        ("DEF run():\n  move()", "paper"),
+        ("repeat(4): putMarker()", "paper"),
+        ("def run(): turn_left()", "paper"),
+        ("# i) like in stanfordkarel's def main():\ndef run(): move()", "paper"),
+        ("move()", "paper"),
+        ("", "paper"),
+        ("for i in range(4):\n    put_beeper()", "stanford"),
+        ("def main():\n    # i) go\n    turnLeft()", "stanford"),
+        ('"""i) go"""\ndef main():\n    move()', "stanford"),
+        ("from karel.stanfordkarel import *", "stanford"),
+        ("def turn_around():\n    turn_left()", "stanford"),
+    ],
+)
+def test_recognition(text: str, dialect: str) -> None:
+    assert recognise(text) == dialect
+
+
+# Spelling variants
+
+
+def loop(condition: Condition, *body: Statement) -> Program:
+    return Program((While(condition, body or (MOVE,)),))
+
+
+@pytest.mark.parametrize(
+    ("text", "program"),
+    [
+        ("def run(): while(frontIsClear): move()", loop(FRONT)),
+        ("def run():\n while frontIsClear:\n  move", loop(FRONT)),
+        ("def run() :\n\twhile ( frontIsClear ( ) ) :\n\t\tmove ( )\n", loop(FRONT)),
+        ("\ufeffdef run():\r\n  while (((frontIsClear()))):\r\n    move();\r\n\r\n", loop(FRONT)),
+        ("def run():\r  while frontIsClear():\r    move()", loop(FRONT)),
+        ("\n# why\n  def run():  # head\n\n    while(frontIsClear):\n  # out\n         move()  # go\n", loop(FRONT)),
+        ("def run:\n  while(frontIsClear):\n\xa0\xa0\xa0\xa0move()", loop(FRONT)),
+        ('"""What it does."""\ndef run():\n  """More\nof it."""\n  while frontIsClear: move()', loop(FRONT)),
+        ("def run():\n  while(not(frontIsClear())): move()", loop(Not(FRONT))),
+        ("def run():\n  while not frontIsClear: move(); move; turnLeft();", loop(Not(FRONT), MOVE, MOVE, LEFT)),
+        ("def run():\n  while(not (not(not frontIsClear))): move()", loop(Not(Not(Not(FRONT))))),
+        ("def run():\n  repeat 4: move()", Program((Repeat(4, (MOVE,)),))),
+        ("def run():\n  repeat ( 19 ) : move()", Program((Repeat(19, (MOVE,)),))),
+        (
+            "def run(): move(); repeat(2): while(frontIsClear): move()",
+            Program((MOVE, Repeat(2, (loop(FRONT).body[0],)))),
+        ),
+        ("def run():\n  if (frontIsClear): move\n  else: turnLeft", Program((IfElse(FRONT, (MOVE,), (LEFT,)),))),
+        ("def run():\n  ifelse frontIsClear: move\n  else:\n    turnLeft", Program((IfElse(FRONT, (MOVE,), (LEFT,)),))),
+        (
+            "def run():\n  if frontIsClear: if frontIsClear: move()\n  else: turnLeft()",
+            Program((IfElse(FRONT, (If(FRONT, (MOVE,)),), (LEFT,)),)),
+        ),
+        (
+            "def run():\n  if(frontIsClear):\n    if(frontIsClear):\n      move\n  else:\n    turnLeft",
+            Program((IfElse(FRONT, (If(FRONT, (MOVE,)),), (LEFT,)),)),
+        ),
+    ],
+)
+def test_the_paper_is_read_generously(text: str, program: Program) -> None:
+    assert parse(text) == program
+
+
+@pytest.mark.parametrize(
+    ("text", "program"),
+    [
+        ("def main():\n    while not front_is_clear():\n        move()", loop(Not(FRONT))),
+        ("def main():\n    while (not (front_is_blocked())):\n        move()", loop(Not(Not(FRONT)))),
+        ("def main() -> None:\n\twhile(front_is_clear()): move(); turn_left()", loop(FRONT, MOVE, LEFT)),
+        ("def main():\n    for step in range(3):\n        move()", Program((Repeat(3, (MOVE,)),))),
+        ("from karel.stanfordkarel import *\ndef main(): move()\nrun_karel_program('3x5')", Program((MOVE,))),
+        ("from stanfordkarel import move, turn_left\n\ndef main():\n  move()", Program((MOVE,))),
+        ("def main():\n    turn_right()", Program((RIGHT,))),
+        ("def main(): turn_right()\ndef turn_right():\n  for i in range(3): turn_left()", Program((RIGHT,))),
+        ("def main():\n    move()\nif __name__ == '__main__':\n    main()", Program((MOVE,))),
+        ("def main(): move()\nif __name__ == '__main__': run_karel_program()", Program((MOVE,))),
+        (
+            '"""File."""\ndef go():\n    """Go."""\n    move()\n    about()\n\ndef main():\n    # twice\n    go()\n'
+            "    if front_is_clear():\n        go()\n\ndef about():\n    turn_left()\n    turn_left()\n",
+            Program((MOVE, LEFT, LEFT, If(FRONT, (MOVE, LEFT, LEFT)))),
+        ),
+    ],
+)
+def test_stanford_is_read_as_students_write_it(text: str, program: Program) -> None:
+    assert recognise(text) == "stanford"
+    assert parse(text) == program
+
+
+# Complaints: the mark ¦ shows where the error is.
+
+BROKEN = [
+    ("paper", "¦", "the program is empty; expected `def run():`", None),
+    ("paper", "¦# nothing but a comment\n", "the program is empty; expected `def run():`", None),
+    ("paper", "def run():\n  ¦turnLfet()", "unknown word `turnLfet`; expected a statement: `move`", "turnLeft"),
+    ("paper", "def run():\n  while(¦frontIsClaer): move()", "expected a condition: `markersPresent`", "frontIsClear"),
+    ("paper", "def run():\n  ¦whlie(frontIsClear):\n    move()", "unknown word `whlie`", "while"),
+    ("paper", "¦DEF run():\n  move()", "unknown word `DEF`; expected `def run():`", "def"),
+    ("paper", "¦move()", "unexpected `move`; expected `def run():`", None),
+    ("paper", "def ¦rnu():\n  move()", "expected `run`", "run"),
+    ("paper", "def run()¦\n  move()", "the line ends here; expected `:`", None),
+    ("paper", "def run():\n  while(frontIsClear)¦  # so\n    move()", "the line ends here; expected `:`", None),
+    ("paper", "def run():\n  while(frontIsClear) ¦move()", "unexpected `move`; expected `:`", None),
+    ("paper", "def run():\n  while(frontIsClear¦:\n    move()", "expected `)` to close the `(` in column 8", None),
+    ("paper", "def run():\n  move(¦", "the line ends here; expected `)`", None),
+    ("paper", "def run():\n  move(¦3)", "unexpected `3`; expected `)`; `move` takes nothing", None),
+    ("paper", "def run():\n  while(frontIsClear):\n  ¦move()", "the body of the `while` in line 2", None),
+    ("paper", "¦def run():\n", "the `def` has an empty body", None),
+    ("paper", "def run():\n  ¦if(frontIsClear):\n", "the `if` has an empty body; expected at least one", None),
+    ("paper", "def run():\n  ¦ifelse(frontIsClear):\n  else:\n    move()", "the `ifelse` has an empty body", None),
+    ("paper", "def run():\n  if frontIsClear: move()\n  ¦else:\n\nmove()", "the `else` has an empty body", None),
+    ("paper", "¦def run():\n  'only a docstring'", "the `def` has an empty body", None),
+    ("paper", "def run():\n  move()\n    ¦move()", "indented more than the one above; expected a statement", None),
+    ("paper", "def run():\n    move()\n  ¦move()", "indented less than the one above, but lines up with no", None),
+    ("paper", "def run():\n    move()\n\t¦move()", "mixes tabs and spaces", None),
+    ("paper", "def run():\n  ¦else:\n    move()", "this `else` has no `if`", None),
+    ("paper", "def run():\n  while(frontIsClear): move()\n  ¦else: move()", "this `else` has no `if`", None),
+    ("paper", "def run():\n  ifelse(frontIsClear):\n    move()\n  ¦move()", "`else:` of the `ifelse` in line 2", None),
+    ("paper", "def run():\n  if(frontIsClear): ¦ifelse(frontIsClear): move()", "must begin a line of its own", None),
+    ("paper", "def run():\n  move()\n¦move()", "the program has ended", None),
+    ("paper", "def run():\n  move()\n¦def more():\n  move()", "there is only one `def`", None),
+    ("paper", "def run():\n  move() ¦move()", "unexpected `move`; expected `;` or the end of the line", None),
+    ("paper", "def run():\n  repeat(¦20):\n    move()", "`20` is not possible; expected a number from 0 to 19", None),
+    ("paper", "def run():\n  repeat(¦-1):\n    move()", "unexpected `-`; expected a number from 0 to 19", None),
+    ("paper", "def run():\n  repeat(¦n):\n    move()", "there are no variables; expected a number", None),
+    ("paper", "def run():\n  repeat ¦" + "9" * 5000 + ": move()", "is not possible", None),
+    ("paper", "def run():\n  ¦n = 4", "there are no variables", None),
+    ("paper", "def run():\n  ¦frontIsClear()", "`frontIsClear` is a condition, not an action", None),
+    ("paper", "def run():\n  while(¦move): move()", "`move` is an action, not a condition", None),
+    ("paper", "def run():\n  while(¦): move()", "unexpected `)`; expected a condition", None),
+    ("paper", "def run():\n  ¦put_beeper()", "unknown word `put_beeper`", "putMarker"),
+    ("paper", "def run():\n  if(¦front_is_blocked): move()", "unknown word", "not frontIsClear"),
+    ("paper", "def run():\n  ¦for i in range(4): move()", "to do something four times, write `repeat(4):`", None),
+    ("paper", "def run():\n  ¦'''move()\n  move()", "this quotation mark is never closed", None),
+    ("paper", "def run():\n  move()¦\x07", "unexpected character U+0007", None),
+    ("paper", "def run():\n  ¦$", "unexpected `$`; expected a statement", None),
+    ("stanford", "¦", "the program is empty; expected `def main():`", None),
+    ("stanford", "def ¦mian():\n    move()\n", "there is no `main`", "main"),
+    ("stanford", "def turn_right():\n    for i in range(3): turn_left()¦", "without a `main`", None),
+    ("stanford", "¦move()\ndef main():\n    move()", "`move` is in no function", None),
+    ("stanford", "def main():\n    move()\n¦if front_is_clear():\n    move()", "`if` is in no function", None),
+    ("stanford", "def main():\n    ¦turnLeft()", "unknown word `turnLeft`", "turn_left"),
+    ("stanford", "def main():\n    ¦putMarker()", "unknown word `putMarker`", "put_beeper"),
+    ("stanford", "def main():\n    ¦trun_left()", "unknown word `trun_left`", "turn_left"),
+    ("stanford", "def main():\n    move¦\n", "expected `()` after `move`", "move()"),
+    ("stanford", "def main():\n    while front_is_clear¦:\n        move()", "expected `()`", "front_is_clear()"),
+    ("stanford", "def main():\n    if front_is_clear():\n        move()\n    ¦elif x", "write `else:` with", None),
+    ("stanford", "def main():\n    if ¦facing_north():\n        move()", "cannot sense its heading", None),
+    ("stanford", "def main():\n    ¦paint_corner(RED)", "no colours", None),
+    ("stanford", "def main():\n    while ¦beepers_in_bag():\n        move()", "bag is never empty", None),
+    ("stanford", "def main():\n    while ¦True:\n        move()", "there is no `True`", None),
+    ("stanford", "def main():\n    while front_is_clear() ¦and beepers_present():\n        move()", "no `and`", None),
+    ("stanford", "def main():\n    while front_is_clear():\n        ¦break", "there is no `break`", None),
+    ("stanford", "def main():\n    if front_is_clear():\n        ¦pass", "there is no `pass`", None),
+    ("stanford", "def main():\n    ¦count = 0", "there are no variables; to do something four times, write `for", None),
+    ("stanford", "def main():\n    for i in range(¦25):\n        move()", "`25` is not possible; expected", None),
+    ("stanford", "def main():\n    for i in range(1¦, 5):\n        move()", "`range` takes one number", None),
+    ("stanford", "def main():\n    for i ¦on range(5):\n        move()", "unknown word `on`; expected `in`", None),
+    ("stanford", "def main():\n    for i in ¦rnage(5):\n        move()", "expected `range`", "range"),
+    ("stanford", "def main():\n    for ¦in range(5):\n        move()", "expected a loop variable", None),
+    ("stanford", "def main():\n    ¦repeat(4):\n        move()", "write `for _ in range(4):`", None),
+    ("stanford", "def main():\n    ¦def inner():\n        move()", "only possible at the left margin", None),
+    ("stanford", "def main():\n    if front_is_clear(): ¦while front_is_clear(): move()", "must begin a line", None),
+    ("stanford", "def ¦turn_right():\n    turn_left()\ndef main():\n    move()", "three times `turn_left()`", None),
+    ("stanford", "def go(¦n):\n    move()\ndef main():\n    go(3)", "take no arguments", None),
+    ("stanford", "def go():\n    move()\ndef main():\n    go(¦3)", "`go` takes nothing", None),
+    ("stanford", "def go():\n    move()\ndef ¦go():\n    move()\n", "`go` is defined twice", None),
+    ("stanford", "def ¦move():\n    turn_left()\n", "`move` is Karel's own word", None),
+    ("stanford", "def go():\n    move()\n    ¦go()\ndef main():\n    go()", "`go` calls itself", None),
+    ("stanford", "def turn_around():\n    move()\ndef main():\n    ¦trun_arond()", "unknown word", "turn_around"),
+    ("stanford", "from stanfordkarel import¦\n", "the line ends here; expected `*`", None),
+    ("stanford", "import ¦random\ndef main():\n    move()", "expected `from stanfordkarel import *`", None),
+    ("stanford", "def main():\n    move()\nif __name__ == ¦'main':\n    main()", 'expected `"__main__"`', None),
+    ("tokens", "¦", "the program ends too early; expected `DEF`", None),
+    ("tokens", "DEF run m( ¦turnLfet m)", "unknown word `turnLfet`; expected `move`", "turnLeft"),
+    ("tokens", "DEF run m( ¦m)", "unexpected `m)`; expected `move`", None),
+    ("tokens", "DEF run m(\n move\n IF c( ¦move c)", "unexpected `move`; expected `markersPresent`", None),
+    ("tokens", "DEF run m( REPEAT ¦R=20 r( move r) m)", "expected `R=0` … `R=19`", "R=2"),
+    ("tokens", "DEF run m( move m) ¦m)", "nothing may follow", None),
+    ("tokens", "DEF run m( move ¦", "the program ends too early", None),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("dialect", "marked", "reason", "suggestion"), BROKEN)
+def test_broken_programs_are_explained(dialect: str, marked: str, reason: str, suggestion: str | None) -> None:
+    before, _, after = marked.partition("¦")
+    with pytest.raises(ProgramSyntaxError) as caught:
+        parse(before + after, dialect)
+    error = caught.value
+    assert reason in error.reason
+    assert (error.line, error.column) == (before.count("\n") + 1, len(before.rpartition("\n")[2]) + 1)
+    assert error.suggestion == suggestion
+
+
+def test_the_message_shows_the_place() -> None:
+    with pytest.raises(ProgramSyntaxError) as caught:
+        Program.parse("def run():\n\tmove()\n\tturnLfet()  # oops\n")
+    first, line, caret, hint = str(caught.value).split("\n")
+    assert first.startswith("line 3, column 2: unknown word `turnLfet`; expected a statement: `move`, ")
+    assert (line, caret) == ("     turnLfet()  # oops", "     ^^^^^^^^")
+    assert hint == "Did you mean `turnLeft`?"
+
+
+# Depth, and texts that nobody would write
+
+
+def nested(depth: int) -> dict[str, str]:
+    return {
+        "tokens": "DEF run m( " + "REPEAT R=1 r( " * depth + "move" + " r)" * depth + " m)",
+        "paper": "def run(): " + "repeat(1): " * depth + "move",
+        "stanford": "def main():\n"
+        + "".join(" " * (n + 1) + "for _ in range(1):\n" for n in range(depth))
+        + " " * (depth + 1)
+        + "move()",
+    }
+
+
+def negated(depth: int) -> dict[str, str]:
+    return {
+        "tokens": "DEF run m( IF c( " + "not c( " * depth + "frontIsClear" + " c)" * depth + " c) i( move i) m)",
+        "paper": "def run():\n  if " + "not(" * depth + "frontIsClear" + ")" * depth + ": move()",
+        "stanford": "def main():\n  if " + "not " * depth + "front_is_clear(): move()",
+    }
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_nesting_has_the_same_limit_in_every_dialect(dialect: str) -> None:
+    for deepest in (nested(DEEPEST)[dialect], negated(DEEPEST - 1)[dialect]):
+        program = parse(deepest, dialect)
+        assert all(parse(render(program, other)) == program for other in DIALECTS)
+    for too_deep in (nested(DEEPEST + 1), negated(DEEPEST), nested(5000) if dialect != "stanford" else negated(5000)):
+        with pytest.raises(ProgramSyntaxError, match=f"nested more than {DEEPEST} deep"):
+            parse(too_deep[dialect], dialect)
+
+
+def test_parentheses_are_no_nesting() -> None:
+    assert parse("def run():\n  while" + "(" * 5000 + "frontIsClear" + ")" * 5000 + ": move()") == loop(FRONT)
+
+
+def test_helpers_may_not_explode() -> None:
+    doubling = "".join(f"def f{n}():\n    f{n + 1}()\n    f{n + 1}()\n" for n in range(40))
+    chain = "".join(f"def f{n}():\n    f{n + 1}()\n" for n in range(1000))
+    for text in (f"{doubling}def f40(): move()\ndef main(): f0()", f"{chain}def f1000(): move()\ndef main(): f0()"):
+        with pytest.raises(ProgramSyntaxError, match=r"too long|nested more than"):
+            parse(text)
+
+
+def read_or_complain(text: str, dialect: str | None) -> Program | ProgramSyntaxError:
+    try:
+        return parse(text, dialect)
+    except ProgramSyntaxError as error:
+        return error
+
+
+def check_any_text(text: str) -> None:
+    """Whatever the text, there is a program or an error with a place inside the text."""
+    for dialect in (None, *DIALECTS):
+        result = read_or_complain(text, dialect)
+        if isinstance(result, Program):
+            assert parse(render(result, "tokens")) == result
+        else:
+            assert result.line >= 1
+            assert 1 <= result.column <= len(result.source_line) + 2
+            assert result.source_line in text
+            assert str(result).startswith(f"line {result.line}, column {result.column}: ")
+
+
+FRAGMENTS = sorted(
+    {word for text in GOLDEN.values() for word in text.split()}
+    | set("()[]:;,#'\"\\=+-\t\n\r\f \x00²é9")
+    | {
+        "\n  ",
+        "\n    ",
+        '"""',
+        "'''",
+        "def run():\n  ",
+        "def main():\n    ",
+        "elif",
+        "import",
+        "\ufeff",
+        "\u2028",
+        "->",
+    }
+)
+
+
+@given(st.one_of(st.text(), st.lists(st.sampled_from(FRAGMENTS)).map("".join)))
+@settings(max_examples=300, deadline=None)
+def test_any_text_is_a_program_or_a_syntax_error(text: str) -> None:
+    check_any_text(text)
+
+
+@st.composite
+def mutants(draw: st.DrawFn) -> str:
+    """A valid text with a few characters or lines deleted, doubled or replaced."""
+    program = random_program(random.Random(draw(st.integers(0, 10**6))), depth=2)
+    text = render(program, draw(st.sampled_from(DIALECTS)))
+    for _ in range(draw(st.integers(1, 3))):
+        pieces = text.splitlines(keepends=True) if draw(st.booleans()) else list(text)
+        if not pieces:
+            break
+        at = draw(st.integers(0, len(pieces) - 1))
+        other = draw(st.sampled_from([*"()[]:;=#. \t\nxX01_", "not ", "pass", "else:", *pieces[:20]]))
+        pieces[at] = draw(st.sampled_from(["", pieces[at] * 2, other, pieces[at] + other]))
+        text = "".join(pieces)
+    return text
+
+
+@given(mutants())
+@settings(max_examples=300, deadline=None)
+def test_mutants_are_programs_or_syntax_errors(text: str) -> None:
+    check_any_text(text)
+
+
+@given(mutants())
+@settings(max_examples=200, deadline=None)
+def test_what_stanford_accepts_is_python(text: str) -> None:
+    if isinstance(read_or_complain(text, "stanford"), Program):
+        ast.parse(text)

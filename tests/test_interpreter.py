@@ -1,0 +1,105 @@
+"""The interpreter on worked examples: what Karel means here."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+
+from karelsynth.karel.interpreter import MAX_TICKS, Status, Tick, run
+from karelsynth.karel.program import Action, Program
+from karelsynth.karel.world import World
+from tests.strategies import programs, worlds
+
+
+def program(body: str) -> Program:
+    return Program.from_tokens(f"DEF run m( {body} m)".split())
+
+
+ROOM = World.parse("""
+    . . .
+    > 1 #
+""")
+
+
+@pytest.mark.parametrize(
+    ("body", "after", "ticks"),
+    [
+        ("move", ". . .\n. >1 #", 1),
+        ("move pickMarker", ". . .\n. > #", 2),
+        ("putMarker putMarker", ". . .\n>2 1 #", 2),
+        ("turnLeft move turnRight", "> . .\n. 1 #", 3),
+        ("turnLeft turnLeft turnLeft turnLeft turnLeft", ". . .\n^ 1 #", 5),
+        # A REPEAT pays one tick for each iteration, none for its end.
+        ("REPEAT R=3 r( turnRight r)", ". . .\n^ 1 #", 6),
+        ("REPEAT R=0 r( move r)", ". . .\n> 1 #", 0),
+        # A WHILE pays for its last, false test too; `not` is free.
+        ("WHILE c( frontIsClear c) w( move w)", ". . .\n. >1 #", 3),
+        ("WHILE c( not c( frontIsClear c) c) w( turnLeft w)", ". . .\n> 1 #", 1),
+        ("IF c( markersPresent c) i( pickMarker i) move", ". . .\n. >1 #", 2),
+        ("IF c( noMarkersPresent c) i( putMarker i)", ". . .\n>1 1 #", 2),
+        ("IFELSE c( rightIsClear c) i( turnRight i) ELSE e( turnLeft e)", ". . .\n^ 1 #", 2),
+        ("IFELSE c( leftIsClear c) i( turnLeft i) ELSE e( turnRight e)", ". . .\n^ 1 #", 2),
+    ],
+)
+def test_meaning(body: str, after: str, ticks: int) -> None:
+    result = run(program(body), ROOM)
+    assert result.ok
+    assert result.world == World.parse(after)
+    assert result.ticks == ticks
+    assert result.where is None
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "where", "ticks", "done"),
+    [
+        ("move move", Status.HIT_WALL, 4, 2, 1),
+        ("turnRight move", Status.HIT_WALL, 4, 2, 1),
+        ("pickMarker", Status.NO_MARKER_TO_PICK, 3, 1, 0),
+        ("REPEAT R=11 r( putMarker r)", Status.TOO_MANY_MARKERS, 6, 22, 10),
+        ("WHILE c( noMarkersPresent c) w( turnLeft w)", Status.OUT_OF_TICKS, 3, 200, 100),
+        ("REPEAT R=19 r( REPEAT R=19 r( turnLeft r) r)", Status.OUT_OF_TICKS, 6, 200, 97),
+    ],
+)
+def test_ends_that_are_not_well(body: str, status: Status, where: int, ticks: int, done: int) -> None:
+    result = run(program(body), ROOM)
+    assert (result.status, result.where, result.ticks, len(result.trace)) == (status, where, ticks, done)
+    assert not result.ok
+    assert result.status.reason in result.explain()
+
+
+def test_exactly_all_ticks_are_enough() -> None:
+    body = "REPEAT R=10 r( REPEAT R=9 r( turnLeft r) turnLeft r)"  # 10 · (1 + 9 · 2 + 1) = 200
+    assert run(program(body), ROOM).ok
+    assert run(program(body), ROOM).ticks == MAX_TICKS
+    longer = run(program(body + " turnLeft"), ROOM)
+    assert longer.status is Status.OUT_OF_TICKS
+    assert longer.ticks == MAX_TICKS
+
+
+def test_outcomes_name_the_conditional_and_what_was_seen() -> None:
+    both = run(program("WHILE c( frontIsClear c) w( move w) IF c( not c( markersPresent c) c) i( move i)"), ROOM)
+    assert both.outcomes == {(3, True), (3, False), (10, False)}
+
+
+def test_a_crash_leaves_the_world_as_it_was_just_before() -> None:
+    result = run(program("putMarker move pickMarker move"), ROOM)
+    assert result.status is Status.HIT_WALL
+    assert result.world == World.parse(". . .\n1 > #")
+    assert result.trace == (Action.PUT_MARKER, Action.MOVE, Action.PICK_MARKER)
+    assert "row 0, column 1, facing east" in result.explain()
+
+
+@given(programs(), worlds())
+def test_the_observer_sees_every_tick(some_program: Program, world: World) -> None:
+    seen: list[Tick] = []
+    result = run(some_program, world, observe=seen.append)
+    crashing = result.status.crashed
+    assert [tick.number for tick in seen] == list(range(1, result.ticks + 1 - crashing))
+    assert [tick.action for tick in seen if tick.action] == list(result.trace)
+    assert {(tick.where, tick.outcome) for tick in seen if tick.outcome is not None} == result.outcomes
+    heads = {at: some_program.tokens[at] for at, _ in some_program.walk()}
+    assert all(tick.where in heads for tick in seen)
+    if seen:
+        assert seen[-1].world == result.world
+    # Walls and the size of the grid never change.
+    assert (result.world.walls, result.world.rows, result.world.cols) == (world.walls, world.rows, world.cols)
