@@ -1,0 +1,137 @@
+"""The syntax machine: which tokens may come next, for thousands of prefixes at once.
+
+It is compiled from a `Grammar` into a pushdown automaton whose state is a row of integers, so that decoding
+hypotheses carry, copy and reorder their states as an array int64 [N, width]:
+
+    column 0   the control state: where in which rule, plus which required actions are still missing
+    column 1   spare: how many tokens may still be spent beyond those that finishing needs at least
+    column 2…  the stack of open blocks and conditions, packed into words, the innermost lowest
+
+In plain words, with `open` the language's valid programs of at most `max_length` tokens:
+
+    state = machine.initial(n)                      # before `DEF`
+    mask = machine.mask(state)                      # [n, 52]: token t keeps some program of `open` possible
+    state = machine.advance(state, tokens)          # consume one token each
+    machine.accepts(state)                          # [n]: the tokens so far are a program
+
+Every token has a price: how many spare tokens it uses up. A token is admitted if the automaton has a
+transition for it and the price is affordable, which makes the mask exact: whatever is admitted can be
+finished in time, and nothing that could be finished is refused.
+
+How required actions (see `Grammar.required`) enter the price: what a stack of open blocks can still supply
+for free or at extra cost depends on the whole stack, but only through a small vector, the extra tokens needed
+for each subset of the requirements. There are few such vectors, so each stack symbol carries the number of the
+vector of everything below it.
+
+`mask` and `advance` use indexing and integer arithmetic only: with `tables` moved to another array library
+(`SyntaxTables.convert`), the same code serves tensors on a GPU.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from karelsynth.karel.grammar import KAREL, Grammar
+from karelsynth.karel.syntax_compiler import (
+    ACCEPT,
+    CONTROL_BITS,
+    OPERATION_BITS,
+    POP,
+    STAY,
+    SyntaxTables,
+    compile_grammar,
+)
+from karelsynth.karel.tokens import PAD
+
+DEFAULT_MAX_LENGTH: Final = 128
+_WORD_BITS: Final = 60  # of int64; the sign and three more bits stay unused
+
+
+class SyntaxMachine:
+    """See the module's docstring."""
+
+    def __init__(self, grammar: Grammar = KAREL, max_length: int = DEFAULT_MAX_LENGTH) -> None:
+        compiled = compile_grammar(grammar)
+        if max_length < compiled.shortest:
+            raise ValueError(f"the shortest program has {compiled.shortest} tokens; max_length is {max_length}")
+        self.grammar = grammar
+        self.max_length = max_length
+        self.tables: SyntaxTables = compiled.tables
+        self.symbols = compiled.symbols
+        self._start = (compiled.start, max_length - compiled.shortest)
+        self._symbol_bits = (compiled.symbols - 1).bit_length()
+        self._word_bits = _WORD_BITS // self._symbol_bits * self._symbol_bits
+        # Opening a level takes two tokens or more and closing it one, so max_length bounds the depth.
+        deepest = (max_length - compiled.shortest) // 3 + 1
+        self.words = -(-deepest * self._symbol_bits // self._word_bits)
+        self.width = 2 + self.words
+
+    def initial(self, count: int) -> NDArray[np.int64]:
+        """States before the first token, int64 [count, width]."""
+        state = np.zeros((count, self.width), np.int64)
+        state[:, :2] = self._start
+        return state
+
+    def mask(self, state: Any, tables: SyntaxTables | None = None) -> Any:
+        """Which tokens are admitted: bool [..., 52] for states [..., width]."""
+        price = (tables or self.tables).price
+        return price[self._row(state)] <= state[..., 1:2]
+
+    def advance(self, state: Any, tokens: Any, tables: SyntaxTables | None = None) -> Any:
+        """The states [..., width] after one token [...] each; a token that is not admitted leads to DEAD.
+
+        After the end of a program, `<pad>` changes nothing.
+        """
+        entry = (tables or self.tables).transition[self._row(state), tokens]
+        spare = state[..., 1] - (entry >> (CONTROL_BITS + OPERATION_BITS))
+        alive = spare >= 0
+        operation = (entry >> CONTROL_BITS) & POP
+        new = state + 0  # a copy, in any array library
+        new[..., 0] = (entry & ((1 << CONTROL_BITS) - 1)) * alive
+        new[..., 1] = spare * alive - (~alive) * 1
+        popped = operation == POP
+        pushed = (operation > STAY) & ~popped
+        kept = ~popped & ~pushed
+        bits, top_shift = self._symbol_bits, self._word_bits - self._symbol_bits
+        low = (1 << bits) - 1
+        incoming = operation + 0
+        for word in range(self.words):
+            now = state[..., 2 + word]
+            above = state[..., 3 + word] if word + 1 < self.words else now * 0
+            up = ((now << bits) & ((1 << self._word_bits) - 1)) | incoming
+            down = (now >> bits) | ((above & low) << top_shift)
+            new[..., 2 + word] = now * kept + up * pushed + down * popped
+            incoming = now >> top_shift
+        return new
+
+    def accepts(self, state: Any) -> Any:
+        """Whether the tokens so far are a whole program: bool [...]."""
+        return state[..., 0] == ACCEPT
+
+    def read(self, tokens: Sequence[int]) -> NDArray[np.int64]:
+        """The state after some tokens, [width]."""
+        state = self.initial(1)
+        for token in tokens:
+            state = self.advance(state, np.array([token]))
+        return state[0]
+
+    def admits(self, tokens: Sequence[int]) -> bool:
+        """Whether a sequence of ids, padding after the end left out, is a program of the grammar."""
+        length = len(tokens)
+        while length and tokens[length - 1] == PAD:
+            length -= 1
+        return bool(self.accepts(self.read(tokens[:length])))
+
+    def _row(self, state: Any) -> Any:
+        return state[..., 0] * self.symbols + (state[..., 2] & ((1 << self._symbol_bits) - 1))
+
+
+@cache
+def syntax_machine(grammar: Grammar = KAREL, max_length: int = DEFAULT_MAX_LENGTH) -> SyntaxMachine:
+    """A shared machine; compiling takes some milliseconds."""
+    return SyntaxMachine(grammar, max_length)

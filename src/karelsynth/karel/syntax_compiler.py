@@ -1,0 +1,340 @@
+"""From a grammar to the tables of the syntax machine.
+
+The automaton's places are items, as in any textbook: an alternative of a rule with a dot in it, plus the
+places inside a block, which remember the last action and how often it was repeated (`Grammar.never_adjacent`
+and `longest_run` look at nothing else). Entering a block pushes the item to go on with after it; so does a
+condition of more than one token. What follows a finished statement is always "in a block, after a control
+statement", so statements push nothing themselves.
+
+`needed[place][subset]` is the least number of tokens from a place to the end of its level (where the stack is
+popped), supplying at least the required actions in `subset`, found by relaxation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from functools import cache
+from typing import Any, Final, NamedTuple, Union
+
+import numpy as np
+from numpy.typing import NDArray
+
+from karelsynth.karel.grammar import BLOCK, Alternative, Grammar
+from karelsynth.karel.tokens import ACTIONS, ID, PAD, VOCABULARY_SIZE
+
+DEAD: Final = 0
+"""The control state after a token that was not admitted."""
+ACCEPT: Final = 1
+"""The control state after a program's last token."""
+
+# A transition is one integer: next control state, stack operation, price.
+CONTROL_BITS: Final = 12
+OPERATION_BITS: Final = 8
+STAY: Final = 0
+POP: Final = (1 << OPERATION_BITS) - 1
+"""Other operations push the symbol of that number."""
+NEVER: Final = 1 << 10
+"""The price of a token that has no transition."""
+_INFINITE: Final = 10**6
+
+
+@dataclass(frozen=True)
+class SyntaxTables:
+    """The automaton as arrays, rows by control state and top of the stack (`row = control · symbols + top`)."""
+
+    transition: Any
+    """int32 [rows, 52]: next control | operation << 12 | price << 20."""
+    price: Any
+    """int16 [rows, 52]; NEVER where there is no transition."""
+
+    def convert(self, function: Callable[[NDArray[Any]], Any]) -> SyntaxTables:
+        """The same tables in another array library, for example `tables.convert(torch.as_tensor)`."""
+        return SyntaxTables(*(function(getattr(self, field.name)) for field in fields(self)))
+
+
+class _Item(NamedTuple):
+    """Before symbol `dot` of an alternative of a rule."""
+
+    rule: str
+    alternative: Alternative
+    dot: int
+
+    @property
+    def symbol(self) -> str | None:
+        return self.alternative[self.dot] if self.dot < len(self.alternative) else None
+
+    def next(self) -> _Item:
+        return self._replace(dot=self.dot + 1)
+
+
+class _InBlock(NamedTuple):
+    """Inside a block: after nothing yet ("start"), after a control statement, or after `run` equal actions."""
+
+    last: str
+    run: int = 0
+
+
+_Place = Union[_Item, _InBlock]
+_BLOCK_START: Final = _InBlock("start")
+_AFTER_CONTROL: Final = _InBlock("control")
+_Extra = tuple[int, ...]
+"""For each subset of the required actions (as bits): how many tokens more than without them."""
+
+
+class _Symbol(NamedTuple):
+    """A stack symbol: where to go on, and the extra of everything below it."""
+
+    back: _Item
+    below: _Extra
+
+
+@dataclass(frozen=True)
+class CompiledGrammar:
+    """The tables, the number of stack symbols (0 is the empty stack), the start, the shortest program."""
+
+    tables: SyntaxTables
+    symbols: int
+    start: int
+    shortest: int
+
+
+@cache
+def compile_grammar(grammar: Grammar) -> CompiledGrammar:
+    """Compile a grammar; the result is kept."""
+    return _Automaton(_Needs(grammar)).compile()
+
+
+class _Needs:
+    """The least number of tokens from each place; see the module's docstring."""
+
+    def __init__(self, grammar: Grammar) -> None:
+        self.grammar = grammar
+        self.subsets = range(1 << len(grammar.required))
+        self.first = _Item("program", grammar.rules["program"][0], 0)
+        self.needed: dict[_Place, list[int]] = {}
+        self._relax()
+
+    def supplied(self, action: str) -> int:
+        """Which requirements an action meets, as bits."""
+        return sum(1 << bit for bit, actions in enumerate(self.grammar.required) if action in actions)
+
+    def after_action(self, place: _InBlock, action: str) -> _InBlock | None:
+        """The place after an action, or None where the grammar forbids it."""
+        if (place.last, action) in self.grammar.never_adjacent:
+            return None
+        run = place.run + 1 if place.last == action else 1
+        limit = self.grammar.longest_run
+        if limit is None:
+            return _InBlock(action)  # runs need no counting
+        return _InBlock(action, run) if run <= limit else None
+
+    def statements(self) -> list[_Item]:
+        return [_Item("statement", alternative, 0) for alternative in self.grammar.rules["statement"]]
+
+    def places(self) -> list[_Place]:
+        """Every place, in a fixed order."""
+        found: list[_Place] = [_BLOCK_START, _AFTER_CONTROL]
+        for rule, alternatives in self.grammar.rules.items():
+            for alternative in alternatives:
+                if rule == "program" or len(alternative) > 1:
+                    found += [_Item(rule, alternative, dot) for dot in range(rule != "program", len(alternative) + 1)]
+        for place in found:  # grows while it is walked
+            if isinstance(place, _InBlock):
+                for action in self.actions():
+                    after = self.after_action(place, action)
+                    if after is not None and after not in found:
+                        found.append(after)
+        return found
+
+    def actions(self) -> list[str]:
+        return [item.alternative[0] for item in self.statements() if item.alternative[0] in ACTIONS]
+
+    def _relax(self) -> None:
+        places = self.places()
+        self.needed = {place: [_INFINITE] * len(self.subsets) for place in places}
+        changed = True
+        while changed:
+            changed = False
+            for place in places:
+                for subset in self.subsets:
+                    best = self._bound(place, subset)
+                    if best < self.needed[place][subset]:
+                        self.needed[place][subset] = best
+                        changed = True
+
+    def _bound(self, place: _Place, subset: int) -> int:
+        needed = self.needed
+        if isinstance(place, _InBlock):
+            bounds = [0 if place != _BLOCK_START and subset == 0 else _INFINITE]
+            for item in self.statements():
+                action = item.alternative[0]
+                if action in ACTIONS:
+                    after = self.after_action(place, action)
+                    if after is not None:
+                        bounds.append(1 + needed[after][subset & ~self.supplied(action)])
+                else:
+                    bounds.append(1 + needed[item.next()][subset])
+            return min(bounds)
+        symbol = place.symbol
+        if symbol is None:
+            if place.rule == "statement":
+                return needed[_AFTER_CONTROL][subset]
+            return 0 if subset == 0 else _INFINITE
+        if symbol == BLOCK:
+            return min(
+                needed[_BLOCK_START][part] + needed[place.next()][subset & ~part]
+                for part in self.subsets
+                if part & ~subset == 0
+            )
+        return self._shortest(symbol) + needed[place.next()][subset]
+
+    def _shortest(self, symbol: str) -> int:
+        """Tokens of a symbol that holds no block."""
+        if symbol not in self.grammar.rules:
+            return 1
+        return min(
+            sum(1 if part not in self.grammar.rules else _INFINITE for part in alternative)
+            for alternative in self.grammar.rules[symbol]
+        )
+
+    def extra(self, place: _Place, below: _Extra) -> _Extra:
+        """The extra of a place on top of a stack."""
+        local = self.needed[place]
+        return tuple(
+            min(
+                min(local[part] - local[0] + below[subset & ~part] for part in self.subsets if part & ~subset == 0),
+                _INFINITE,
+            )
+            for subset in self.subsets
+        )
+
+    def cost(self, place: _Place, missing: int, below: _Extra) -> int:
+        """Tokens to the end of the program, leaving out those that the stack needs in any case."""
+        return self.needed[place][0] + self.extra(place, below)[missing]
+
+
+class _Visit(NamedTuple):
+    """A control state, which is a place and what is still missing, with a symbol on top of the stack."""
+
+    place: _Place
+    missing: int
+    top: _Symbol | None
+
+
+class _Automaton:
+    """Explores everything reachable; numbers control states and stack symbols as they turn up."""
+
+    def __init__(self, needs: _Needs) -> None:
+        self.needs = needs
+        self.grammar = needs.grammar
+        self.controls: dict[tuple[_Place, int], int] = {}
+        self.symbols: dict[_Symbol | None, int] = {None: 0}
+        self.under: dict[_Symbol, set[_Symbol | None]] = {}  # what a symbol has been pushed upon
+        self.after_pop: dict[_Symbol, set[tuple[_Place, int]]] = {}
+        self.entries: dict[tuple[int, int, int], int] = {}
+        self.waiting: list[_Visit] = []
+        self.reached: set[_Visit] = set()
+
+    def compile(self) -> CompiledGrammar:
+        everything = self.needs.subsets[-1]
+        start = self.control(self.needs.first, everything)
+        self.reach(_Visit(self.needs.first, everything, None))
+        while self.waiting:
+            self.visit(self.waiting.pop())
+        controls, symbols = ACCEPT + 1 + len(self.controls), len(self.symbols)
+        assert symbols < POP, "too many stack symbols for the packed transition"
+        assert controls < 1 << CONTROL_BITS, "too many control states for the packed transition"
+        never = DEAD | NEVER << (CONTROL_BITS + OPERATION_BITS)
+        transition = np.full((controls * symbols, VOCABULARY_SIZE), never, np.int64)
+        for (control, symbol, token), entry in self.entries.items():
+            transition[control * symbols + symbol, token] = entry
+        price = (transition >> (CONTROL_BITS + OPERATION_BITS)).astype(np.int16)
+        # Padding after the end: the mask does not offer it, but it changes nothing.
+        transition[ACCEPT * symbols : (ACCEPT + 1) * symbols, PAD] = ACCEPT
+        tables = SyntaxTables(transition.astype(np.int32), price)
+        return CompiledGrammar(tables, symbols, start, self.needs.needed[self.needs.first][everything])
+
+    def control(self, place: _Place, missing: int) -> int:
+        if isinstance(place, _Item) and place.rule == "program" and place.symbol is None:
+            return ACCEPT
+        return self.controls.setdefault((place, missing), ACCEPT + 1 + len(self.controls))
+
+    def reach(self, visit: _Visit) -> None:
+        if visit not in self.reached and self.control(visit.place, visit.missing) != ACCEPT:
+            self.reached.add(visit)
+            self.waiting.append(visit)
+
+    def stack_extra(self, top: _Symbol | None) -> _Extra:
+        if top is None:
+            return tuple(0 if subset == 0 else _INFINITE for subset in self.needs.subsets)
+        return self.needs.extra(top.back, top.below)
+
+    def visit(self, visit: _Visit) -> None:
+        """Add the transitions of one control state with one symbol on top."""
+        place, top = visit.place, visit.top
+        if isinstance(place, _InBlock):
+            assert top is not None
+            assert top.back.symbol is not None
+            for item in self.needs.statements():
+                word = item.alternative[0]
+                if word not in ACTIONS:
+                    self.add(visit, word, item.next())
+                elif (after := self.needs.after_action(place, word)) is not None:
+                    self.add(visit, word, after, met=self.needs.supplied(word))
+            if place != _BLOCK_START:
+                self.add(visit, top.back.symbol, _settle(top.back.next()), pop=True)
+            return
+        symbol, following = place.symbol, place.next()
+        assert symbol is not None
+        if symbol in self.grammar.rules:
+            for alternative in self.grammar.rules[symbol]:
+                if len(alternative) == 1:
+                    self.add(visit, alternative[0], following)
+                else:
+                    self.add(visit, alternative[0], _Item(symbol, alternative, 1), push=following)
+        elif following.symbol == BLOCK:
+            self.add(visit, symbol, _BLOCK_START, push=following.next())
+        elif following.symbol is None and following.rule not in ("program", "statement"):
+            assert top is not None  # the last token of a condition of several
+            self.add(visit, symbol, top.back, pop=True)
+        else:
+            self.add(visit, symbol, _settle(following))
+
+    def add(
+        self, visit: _Visit, token: str, target: _Place, *, met: int = 0, push: _Item | None = None, pop: bool = False
+    ) -> None:
+        """Add a transition. Its price: one token, plus what finishing costs then, less what it costs now."""
+        needs, top, missing = self.needs, visit.top, visit.missing & ~met
+        below = self.stack_extra(top)
+        now = needs.cost(visit.place, visit.missing, below)
+        if push is not None:
+            symbol = _Symbol(push, below)
+            operation = self.symbols.setdefault(symbol, len(self.symbols))
+            then = needs.cost(target, missing, self.stack_extra(symbol)) + needs.needed[push][0]
+            self.under.setdefault(symbol, set()).add(top)
+            reached = [_Visit(target, missing, symbol)]
+            reached += [_Visit(*after, top) for after in self.after_pop.get(symbol, ())]
+        elif pop:
+            assert top is not None
+            operation = POP
+            then = needs.cost(target, missing, top.below) - needs.needed[top.back][0]
+            self.after_pop.setdefault(top, set()).add((target, missing))
+            reached = [_Visit(target, missing, under) for under in self.under[top]]
+        else:
+            operation = STAY
+            then = needs.cost(target, missing, below)
+            reached = [_Visit(target, missing, top)]
+        price = 1 + then - now
+        if price >= NEVER:
+            return  # no way to supply what is missing
+        assert price >= 0
+        entry = self.control(target, missing) | operation << CONTROL_BITS | price << (CONTROL_BITS + OPERATION_BITS)
+        self.entries[self.control(visit.place, visit.missing), self.symbols[top], ID[token]] = entry
+        for found in reached:
+            self.reach(found)
+
+
+def _settle(item: _Item) -> _Place:
+    """Where one is after a symbol: the end of a statement is "in a block, after a control statement"."""
+    return _AFTER_CONTROL if item.symbol is None and item.rule == "statement" else item

@@ -1,0 +1,294 @@
+"""The syntax machine is exact: it admits a token if and only if some valid program goes on so."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+from karelsynth.errors import ProgramSyntaxError
+from karelsynth.karel.grammar import BLOCK, KAREL, NORMAL_FORM, Grammar
+from karelsynth.karel.program import Action, Block, Condition, If, IfElse, Not, Program, Repeat, Sensor, While
+from karelsynth.karel.syntax import SyntaxMachine
+from karelsynth.karel.tokens import ID, PAD, TOKENS
+from tests.strategies import programs
+
+
+def narrowed(grammar: Grammar, actions: str, sensors: str, counts: str) -> Grammar:
+    """The grammar with fewer words, so that all its programs of some length can be listed."""
+    kept = set(f"{actions} {sensors} {counts}".split())
+    rules = {
+        name: tuple(alternative for alternative in alternatives if len(alternative) > 1 or alternative[0] in kept)
+        for name, alternatives in grammar.rules.items()
+    }
+    empty = {name for name, alternatives in rules.items() if not alternatives}
+    return replace(
+        grammar,
+        rules={
+            name: tuple(alternative for alternative in alternatives if not empty & set(alternative))
+            for name, alternatives in rules.items()
+            if name not in empty
+        },
+    )
+
+
+# The plain definition of the two languages, written without the syntax machine.
+
+
+def expansions(grammar: Grammar, symbols: tuple[str, ...], budget: int) -> Iterator[tuple[str, ...]]:
+    """All token sequences of at most `budget` tokens that the rules derive from some symbols."""
+
+    @cache
+    def expand(symbols: tuple[str, ...], budget: int) -> tuple[tuple[str, ...], ...]:
+        if not symbols:
+            return ((),)
+        if budget < len(symbols):
+            return ()
+        first, rest = symbols[0], symbols[1:]
+        if first == BLOCK:
+            return expand(("statement", *rest), budget) + expand(("statement", BLOCK, *rest), budget)
+        if first in grammar.rules:
+            return tuple(
+                words for alternative in grammar.rules[first] for words in expand((*alternative, *rest), budget)
+            )
+        return tuple((first, *words) for words in expand(rest, budget - 1))
+
+    return iter(expand(symbols, budget))
+
+
+def in_normal_form(program: Program) -> bool:
+    """The data's normal form, rule by rule."""
+    actions = {statement for _, statement in program.walk() if isinstance(statement, Action)}
+    has_move = Action.MOVE in actions
+    has_marker = bool(actions & {Action.PICK_MARKER, Action.PUT_MARKER})
+    return has_move and has_marker and normal_block(program.body)
+
+
+def normal_block(block: Block) -> bool:
+    left, right = Action.TURN_LEFT, Action.TURN_RIGHT
+    pick, put = Action.PICK_MARKER, Action.PUT_MARKER
+    bad = {(left, right), (right, left), (right, right), (pick, put), (put, pick)}
+    bad |= {(turn, marker) for turn in (left, right) for marker in (pick, put)}
+    for one, two in zip(block, block[1:], strict=False):
+        if (one, two) in bad:
+            return False
+    for one, two, three in zip(block, block[1:], block[2:], strict=False):
+        if isinstance(one, Action) and one == two == three:
+            return False
+    for statement in block:
+        match statement:
+            case Repeat(times, body):
+                good = 2 <= times <= 10 and normal_block(body)
+            case While(condition, body) | If(condition, body):
+                good = normal_condition(condition) and normal_block(body)
+            case IfElse(condition, then, otherwise):
+                good = normal_condition(condition) and normal_block(then) and normal_block(otherwise)
+            case _:
+                good = True
+        if not good:
+            return False
+    return True
+
+
+def normal_condition(condition: Condition) -> bool:
+    clear = (Sensor.FRONT_IS_CLEAR, Sensor.LEFT_IS_CLEAR, Sensor.RIGHT_IS_CLEAR)
+    return not isinstance(condition, Not) or condition.condition in clear
+
+
+FULL = ("move turnLeft turnRight pickMarker putMarker", " ".join(sensor.value for sensor in Sensor), "R=0 R=2 R=10")
+
+
+@pytest.mark.parametrize(
+    ("base", "actions", "sensors", "counts", "length"),
+    [
+        (KAREL, *FULL, 9),
+        (KAREL, "move", "frontIsClear markersPresent", "R=3", 18),
+        (KAREL, "move putMarker", "frontIsClear", "R=3", 16),
+        (NORMAL_FORM, *FULL, 9),
+        (NORMAL_FORM, "move putMarker", "frontIsClear markersPresent", "R=3", 17),
+        (NORMAL_FORM, "move turnRight pickMarker putMarker", "leftIsClear", "R=2", 12),
+        (NORMAL_FORM, "move turnLeft putMarker", "noMarkersPresent", "R=2", 14),
+    ],
+)
+def test_masks_are_exact_for_every_prefix(base: Grammar, actions: str, sensors: str, counts: str, length: int) -> None:
+    """List all programs up to a length; the masks along them are exactly their prefixes' next tokens."""
+    grammar = narrowed(base, actions, sensors, counts)
+    everything = set(expansions(grammar, ("program",), length))
+    if base is NORMAL_FORM:
+        everything = {words for words in everything if in_normal_form(Program.from_tokens(words))}
+    assert len(everything) > 200
+    for limit in (length, length - 1, length - 3):
+        machine = SyntaxMachine(grammar, max_length=limit)
+        nexts: dict[tuple[str, ...], set[int]] = {}
+        for words in everything:
+            if len(words) <= limit:
+                for at, word in enumerate(words):
+                    nexts.setdefault(words[:at], set()).add(ID[word])
+        prefixes: list[tuple[str, ...]] = [()]
+        states = machine.initial(1)
+        while prefixes:
+            masks = machine.mask(states)
+            for prefix, mask in zip(prefixes, masks, strict=True):
+                assert set(np.flatnonzero(mask)) == nexts[prefix], prefix
+            steps = [(row, token) for row, prefix in enumerate(prefixes) for token in sorted(nexts[prefix])]
+            rows, tokens = np.array(steps).T
+            states = machine.advance(states[rows], tokens)
+            prefixes = [(*prefixes[row], TOKENS[token]) for row, token in steps]
+            accepted = machine.accepts(states)
+            whole = np.array([prefix in everything for prefix in prefixes])
+            assert np.array_equal(accepted, whole)
+            states = states[~accepted]
+            prefixes = [prefix for prefix, done in zip(prefixes, accepted, strict=True) if not done]
+
+
+def parser_takes(words: list[str]) -> bool:
+    """Whether the parser finds nothing wrong with a prefix but that it ends too early."""
+    try:
+        Program.from_tokens(words)
+    except ProgramSyntaxError as error:
+        return "ends too early" in error.reason
+    return True
+
+
+def fewest_to_finish(words: list[str]) -> int:
+    """The least number of tokens that finish a valid prefix, counted by hand."""
+    closing = {"m(": "m)", "c(": "c)", "r(": "r)", "w(": "w)", "i(": "i)", "e(": "e)"}
+    heads, opened = [], []
+    for word in words:
+        if word in ("WHILE", "IF", "IFELSE", "REPEAT"):
+            heads.append(word)
+        if word in closing:
+            opened.append(word)
+        elif word in closing.values():
+            opened.pop()
+            if word in ("w)", "r)", "e)") or (word == "i)" and heads[-1] == "IF"):
+                heads.pop()
+    need = len(opened)
+    last = words[-1] if words else "<s>"
+    # What must still stand between the last token and the next closing bracket.
+    need += {"<s>": 5, "DEF": 4, "run": 3, "WHILE": 6, "IF": 6, "IFELSE": 6, "REPEAT": 4, "not": 3, "ELSE": 3}.get(
+        last, 0
+    )
+    if last in ("m(", "r(", "w(", "i(", "e(", "c("):
+        need += 1
+    if last.startswith("R="):
+        need += 3
+    if last == "c)" and opened[-1] != "c(":
+        need += 3  # the block after a condition
+    if last in ("c(",) or (last in {sensor.value for sensor in Sensor}) or (last == "c)" and opened[-1] == "c("):
+        need += 3  # … which is also still to come inside one
+    if last == "not":
+        need += 3
+    # An IFELSE whose else is still to come: ELSE e( statement e)
+    need += 4 * heads.count("IFELSE")
+    for at, word in enumerate(words):
+        if word == "ELSE" and not _is_closed(words, at):
+            need -= 4
+    return need
+
+
+def _is_closed(words: list[str], at: int) -> bool:
+    depth = 0
+    for word in words[at + 1 :]:
+        depth += word in ("e(", "i(", "w(", "r(", "c(")
+        depth -= word in ("e)", "i)", "w)", "r)", "c)")
+        if depth == 0 and word == "e)":
+            return True
+    return False
+
+
+@pytest.mark.parametrize("limit", [24, 60, 120])
+def test_masks_along_random_long_programs(limit: int) -> None:
+    """Random walks: the mask is the parser's opinion and the length that is left, and every walk ends in time."""
+    rng = random.Random(limit)
+    machine = SyntaxMachine(KAREL, max_length=limit)
+    for _ in range(25):
+        words: list[str] = []
+        state = machine.initial(1)
+        while not machine.accepts(state)[0]:
+            assert machine.max_length - len(words) - state[0, 1] == fewest_to_finish(words), words
+            mask = machine.mask(state)[0]
+            if rng.random() < 0.3:
+                for token, word in enumerate(TOKENS):
+                    fits = parser_takes([*words, word]) and word != TOKENS[PAD]
+                    if fits:
+                        fits = len(words) + 1 + (word != "m)" and fewest_to_finish([*words, word])) <= limit
+                    assert mask[token] == fits, (words, word)
+            choices = np.flatnonzero(mask)
+            closers = [token for token in choices if TOKENS[token] in ("m)", "r)", "w)", "i)", "e)", "c)")]
+            choice = rng.choice(closers) if closers and rng.random() < 0.15 else rng.choice(list(choices))
+            words.append(TOKENS[choice])
+            state = machine.advance(state, np.array([choice]))
+        assert len(words) <= limit
+        assert list(Program.from_tokens(words).tokens) == words
+
+
+def test_random_walks_in_normal_form_end_in_normal_form() -> None:
+    rng = np.random.default_rng(0)
+    machine = SyntaxMachine(NORMAL_FORM, max_length=40)
+    for tightness in (40, 17, 9, 7):
+        machine = SyntaxMachine(NORMAL_FORM, max_length=tightness)
+        state = machine.initial(500)
+        tokens = np.zeros((500, tightness), np.int64)
+        for at in range(tightness):
+            mask = machine.mask(state)
+            done = machine.accepts(state)
+            assert (mask.any(axis=1) | done).all()
+            noise = rng.random(mask.shape) * mask
+            noise[done, PAD] = 1
+            tokens[:, at] = noise.argmax(axis=1)
+            state = machine.advance(state, tokens[:, at])
+        assert machine.accepts(state).all()
+        assert all(in_normal_form(Program.from_tokens(row.tolist())) for row in tokens)
+
+
+@settings(deadline=None, max_examples=60)
+@given(programs(depth=2))
+def test_accepts_what_the_parser_accepts(program: Program) -> None:
+    ids = program.token_ids
+    assert SyntaxMachine(KAREL, max_length=max(len(ids), 5)).admits(ids)
+    assert SyntaxMachine(NORMAL_FORM, max_length=max(len(ids), 6)).admits(ids) == in_normal_form(program)
+    if len(ids) > 5:
+        assert not SyntaxMachine(KAREL, max_length=len(ids) - 1).admits(ids)
+
+
+def test_refused_tokens_lead_to_a_dead_end_that_stays() -> None:
+    machine = SyntaxMachine()
+    state = machine.read([ID["DEF"], ID["move"]])
+    assert not machine.mask(state).any()
+    for token in range(len(TOKENS)):
+        after = machine.advance(state[None], np.array([token]))
+        assert not machine.mask(after).any()
+        assert not machine.accepts(after).any()
+
+
+def test_padding_after_the_end_changes_nothing() -> None:
+    machine = SyntaxMachine()
+    end = machine.read(Program.from_tokens("DEF run m( move m)".split()).token_ids)[None]
+    assert machine.accepts(end)[0]
+    assert not machine.mask(end).any()
+    assert machine.accepts(machine.advance(end, np.array([PAD])))[0]
+    assert not machine.accepts(machine.advance(end, np.array([ID["move"]])))[0]
+
+
+def test_states_are_rows_that_can_be_reordered_and_shaped() -> None:
+    machine = SyntaxMachine(max_length=300)
+    deep = "DEF run m(".split() + "REPEAT R=2 r(".split() * 60
+    state = machine.read([ID[word] for word in deep])
+    many = np.broadcast_to(state, (2, 3, machine.width))
+    assert machine.mask(many).shape == (2, 3, 52)
+    after = machine.advance(many, np.full((2, 3), ID["move"]))
+    assert np.array_equal(after[1, 2], machine.read([ID[word] for word in [*deep, "move"]]))
+    closing = ["move"] + ["r)"] * 60 + ["m)"]
+    assert machine.admits([ID[word] for word in deep + closing])
+    assert not machine.admits([ID[word] for word in deep + closing[:-2] + closing[-1:]])
+
+
+def test_too_short_a_limit_is_refused() -> None:
+    with pytest.raises(ValueError, match="shortest program has 6 tokens"):
+        SyntaxMachine(NORMAL_FORM, max_length=5)
