@@ -1,0 +1,226 @@
+"""The batch machine: P programs × K worlds at once, on all cores.
+
+    runs = run_batch(programs, worlds)            # uint8 [P, L] token ids, uint8 [P, K, 18, 18] cell codes
+    runs.status, runs.worlds, runs.ticks          # [P, K], [P, K, 18, 18], [P, K]
+
+It does what `karelsynth.karel.interpreter` says (the tests compare every field on random programs and worlds),
+only faster: see `machine_kernel` for how. Any sequence of tokens may be run: what is not a program gets the
+status INVALID_PROGRAM. Arrays go in and out without copies where their types fit (uint8, C order), and
+`torch.from_numpy` shares their memory. Calls may come from several threads at once.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from karelsynth.errors import WorldError
+from karelsynth.karel.formats.codes import SIDE, worlds_to_codes
+from karelsynth.karel.grammar import KAREL
+from karelsynth.karel.interpreter import MAX_TICKS, Status
+from karelsynth.karel.program import Program
+from karelsynth.karel.syntax_compiler import compile_grammar
+from karelsynth.karel.tokens import PAD, VOCABULARY_SIZE
+from karelsynth.karel.world import World
+
+Result = TypeVar("Result")
+LONGEST_PROGRAM = 32_000
+"""Tokens; places in a program are 16-bit integers."""
+MOST_TICKS = 30_000
+_INLINE = 256
+"""Fewer runs than this are done in the calling thread."""
+
+
+@dataclass(frozen=True)
+class BatchRun:
+    """The outcome of P programs on K worlds each; optional fields are None unless asked for."""
+
+    status: NDArray[np.uint8]
+    """[P, K]: values of `Status`."""
+    ticks: NDArray[np.int16]
+    """[P, K]."""
+    where: NDArray[np.int16]
+    """[P, K]: the token whose statement crashed or found no tick left, or the first wrong token; -1 if ok."""
+    worlds: NDArray[np.uint8] | None
+    """[P, K, 18, 18]: the worlds at the end, as cell codes."""
+    correct: NDArray[np.bool_] | None
+    """[P, K]: the run is ok and ends in the expected world."""
+    traces: NDArray[np.uint8] | None
+    """[P, K, max_ticks]: the actions done, as token ids, padded with `<pad>`."""
+    trace_lengths: NDArray[np.int16] | None
+    """[P, K]."""
+    coverage: NDArray[np.uint8] | None
+    """[P, K, C]: for the c-th IF, IFELSE or WHILE of the program 1 if its condition was seen false, plus 2 if true."""
+
+    @property
+    def ok(self) -> NDArray[np.bool_]:
+        """[P, K]: neither crashed nor out of ticks nor invalid."""
+        return self.status == Status.OK
+
+
+def encode_programs(programs: Sequence[Program]) -> NDArray[np.uint8]:
+    """Token ids, uint8 [P, L], padded with `<pad>`."""
+    rows = [program.token_ids for program in programs]
+    tokens = np.full((len(rows), max(map(len, rows), default=1)), PAD, np.uint8)
+    for row, ids in zip(tokens, rows, strict=True):
+        row[: len(ids)] = ids
+    return tokens
+
+
+def run_batch(
+    programs: NDArray[Any] | Sequence[Program],
+    worlds: NDArray[np.uint8] | Sequence[World],
+    *,
+    which: NDArray[Any] | None = None,
+    expected: NDArray[np.uint8] | None = None,
+    keep_worlds: bool = True,
+    traces: bool = False,
+    coverage: bool = False,
+    max_ticks: int = MAX_TICKS,
+    threads: int | None = None,
+) -> BatchRun:
+    """Run every program on its worlds.
+
+    Args:
+        programs: token ids, integers [P, L] (what follows a program's `m)` must be `<pad>`), or Programs.
+        worlds: cell codes, uint8 [W, K, 18, 18], or [K, 18, 18] for the same worlds for all; or K Worlds.
+        which: [P], the row of `worlds` that each program runs on; by default its own, or the only one.
+        expected: the worlds that are wanted, shaped as `worlds`; gives `correct`.
+        keep_worlds: whether to return the final worlds.
+        traces, coverage: whether to return those.
+        max_ticks: how many ticks a run may take.
+        threads: how many threads; by default one for each core.
+    """
+    tokens = _as_tokens(programs)
+    codes = _as_worlds("worlds", worlds)
+    wanted = codes[:0] if expected is None else _as_worlds("expected", expected)
+    if expected is not None and wanted.shape != codes.shape:
+        raise ValueError(f"expected has shape {wanted.shape}, worlds {codes.shape}: they must be the same")
+    if not 0 <= max_ticks <= MOST_TICKS:
+        raise ValueError(f"max_ticks goes from 0 to {MOST_TICKS}, not {max_ticks}")
+    rows = _as_rows(which, len(tokens), len(codes))
+    heroes = _heroes(codes, threads)
+    count, per_program = len(tokens), codes.shape[1]
+    shape = (count, per_program)
+    conditionals = int(_conditionals(tokens).max(initial=0)) if coverage else 0
+    status = np.empty(shape, np.uint8)
+    ticks = np.empty(shape, np.int16)
+    where = np.empty(shape, np.int16)
+    final = np.empty((*shape, SIDE, SIDE) if keep_worlds else (0, 0, SIDE, SIDE), np.uint8)
+    correct = np.empty(shape if expected is not None else (0, 0), np.bool_)
+    trace = np.zeros((*shape, max_ticks) if traces else (0, 0, 0), np.uint8)
+    lengths = np.empty(shape if traces else (0, 0), np.int16)
+    seen = np.zeros((*shape, conditionals) if coverage else (0, 0, 0), np.uint8)
+
+    from karelsynth.karel.machine_kernel import run_range
+
+    grammar = compile_grammar(KAREL)
+
+    def work(start: int, stop: int) -> None:
+        run_range(
+            start, stop, tokens, rows, codes, heroes, wanted, grammar.tables.transition, grammar.symbols,
+            grammar.start, max_ticks, status, ticks, where, final, correct, trace, lengths, seen,
+            keep_worlds, expected is not None, traces, coverage,
+        )  # fmt: skip
+
+    _share_out(work, count, per_program, threads)
+    return BatchRun(
+        status,
+        ticks,
+        where,
+        final if keep_worlds else None,
+        correct if expected is not None else None,
+        trace if traces else None,
+        lengths if traces else None,
+        seen if coverage else None,
+    )
+
+
+def _share_out(work: Callable[[int, int], Result], count: int, per_item: int, threads: int | None) -> list[Result]:
+    """Call work(start, stop) over range(count), in pieces on several threads."""
+    threads = threads or core_count()
+    if threads == 1 or count * per_item < _INLINE:
+        return [work(0, count)]
+    pieces = min(count, 4 * threads)  # more pieces than threads, since programs differ in length
+    edges = [count * piece // pieces for piece in range(pieces + 1)]
+    if threads >= core_count():
+        return list(_pool().map(work, edges[:-1], edges[1:]))
+    with ThreadPoolExecutor(threads) as pool:
+        return list(pool.map(work, edges[:-1], edges[1:]))
+
+
+@cache
+def _pool() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(core_count(), thread_name_prefix="karel-machine")
+
+
+# A forked child inherits the pool but not its threads.
+os.register_at_fork(after_in_child=_pool.cache_clear)
+
+
+def core_count() -> int:
+    """The cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _as_tokens(programs: NDArray[Any] | Sequence[Program]) -> NDArray[np.uint8]:
+    if isinstance(programs, Sequence):
+        return encode_programs(programs)
+    tokens = np.asarray(programs)
+    if tokens.ndim != 2 or not np.issubdtype(tokens.dtype, np.integer):
+        raise ValueError(f"programs are integers [P, L], not {tokens.dtype} {list(tokens.shape)}")
+    if tokens.shape[1] > LONGEST_PROGRAM:
+        raise ValueError(f"programs have at most {LONGEST_PROGRAM} tokens, not {tokens.shape[1]}")
+    if tokens.dtype != np.uint8:
+        tokens = np.where((tokens >= 0) & (tokens < VOCABULARY_SIZE), tokens, 255).astype(np.uint8)
+    return np.ascontiguousarray(tokens)
+
+
+def _as_worlds(name: str, worlds: NDArray[np.uint8] | Sequence[World]) -> NDArray[np.uint8]:
+    codes = worlds_to_codes(worlds) if isinstance(worlds, Sequence) else np.asarray(worlds)
+    if codes.ndim == 3:
+        codes = codes[None]
+    if codes.ndim != 4 or codes.shape[2:] != (SIDE, SIDE) or codes.dtype != np.uint8:
+        raise ValueError(f"{name} are uint8 [W, K, {SIDE}, {SIDE}], not {codes.dtype} {list(codes.shape)}")
+    return np.ascontiguousarray(codes)
+
+
+def _as_rows(which: NDArray[Any] | None, programs: int, worlds: int) -> NDArray[np.int64]:
+    if which is None:
+        if worlds not in (1, programs):
+            raise ValueError(f"{programs} programs and {worlds} rows of worlds: say with `which` what runs where")
+        return np.zeros(programs, np.int64) if worlds == 1 else np.arange(programs, dtype=np.int64)
+    rows = np.ascontiguousarray(which, np.int64)
+    if rows.shape != (programs,) or (programs and not 0 <= rows.min() <= rows.max() < worlds):
+        raise ValueError(f"`which` names a row of worlds, 0 to {worlds - 1}, for each of the {programs} programs")
+    return rows
+
+
+def _heroes(codes: NDArray[np.uint8], threads: int | None) -> NDArray[np.int16]:
+    """Where the heroes stand, int16 [W, K], as index into 324 cells; checks that the worlds are safe to run on."""
+    from karelsynth.karel.machine_kernel import find_heroes
+
+    heroes = np.empty(codes.shape[:2], np.int16)
+    found = _share_out(lambda first, last: find_heroes(first, last, codes, heroes), len(codes), codes.shape[1], threads)
+    bad = min((number for number in found if number >= 0), default=None)
+    if bad is not None:
+        row, number = divmod(bad, codes.shape[1])
+        raise WorldError(
+            f"worlds[{row}, {number}] is no world: it needs exactly one hero, on a free cell inside the frame, "
+            "and a border that cannot be walked on (World.from_codes says more)"
+        )
+    return heroes
+
+
+def _conditionals(tokens: NDArray[np.uint8]) -> NDArray[Any]:
+    """How many IF, IFELSE and WHILE each program has, [P]."""
+    from karelsynth.karel.machine_kernel import IF, IFELSE, WHILE
+
+    return ((tokens == IF) | (tokens == IFELSE) | (tokens == WHILE)).sum(axis=1)

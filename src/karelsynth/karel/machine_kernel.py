@@ -1,0 +1,334 @@
+"""The compiled heart of the batch machine (see `compiled`: compiled once, then loaded from disk).
+
+A program's tokens are checked with the syntax machine's tables and turned into a flat code, then run on each of
+its worlds. An instruction is one integer: operation, a small operand, a jump target, the number of the
+conditional. Loops test at their end, so an iteration costs one instruction besides its body; each REPEAT has its
+own counter, known when it is compiled. Cells are the codes of `formats.codes` with the hero taken out, so that
+"clear" is one comparison, and the frame around the grid keeps the hero inside without further checks.
+
+The functions release the GIL and call nothing parallel: threads are the caller's business.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+from numba import types
+from numpy.typing import NDArray
+
+from karelsynth.karel.compiled import compiled
+from karelsynth.karel.formats.codes import HERO, SIDE, WALL
+from karelsynth.karel.interpreter import Status
+from karelsynth.karel.syntax_compiler import ACCEPT, CONTROL_BITS, NEVER, OPERATION_BITS, POP, STAY
+from karelsynth.karel.tokens import COUNTS, ID, VOCABULARY_SIZE
+from karelsynth.karel.world import MOST_MARKERS
+
+CELLS: Final = SIDE * SIDE
+IF, IFELSE, WHILE, REPEAT = ID["IF"], ID["IFELSE"], ID["WHILE"], ID["REPEAT"]
+_MOVE, _LEFT, _RIGHT, _PICK, _PUT = (ID[name] for name in ("move", "turnLeft", "turnRight", "pickMarker", "putMarker"))
+_NOT = ID["not"]
+_MARKERS, _NO_MARKERS = ID["markersPresent"], ID["noMarkersPresent"]
+_LEFT_CLEAR, _RIGHT_CLEAR = ID["leftIsClear"], ID["rightIsClear"]  # frontIsClear is the test without a turn
+_FIRST_COUNT, _LAST_COUNT = ID[COUNTS[0]], ID[COUNTS[-1]]
+_OPEN_R, _CLOSE_R, _OPEN_W, _CLOSE_W = ID["r("], ID["r)"], ID["w("], ID["w)"]
+_OPEN_I, _CLOSE_I, _CLOSE_E, _CLOSE_M = ID["i("], ID["i)"], ID["e)"], ID["m)"]
+
+# Operations. Actions keep their token's id, so a trace is written as it is run.
+_END: Final = 0
+_JUMP: Final = 1
+_BRANCH: Final = 2  # test; go on if true, else jump
+_AGAIN: Final = 3  # test; jump back if true, else go on
+_SET: Final = 4  # start a REPEAT, or jump over it if it has no iteration
+_LOOP: Final = 5  # next iteration of a REPEAT: jump back, or go on
+# An instruction: operation | operand << 8 | target << 16 | index << 32 (of the conditional or the counter).
+# A test's operand: the sensor's quarter turn 0, 1 or 3, or 4 for markers, plus 8 if negated.
+_ON_MARKERS: Final = 4
+_NEGATED: Final = 8
+
+_OK, _INVALID = int(Status.OK), int(Status.INVALID_PROGRAM)
+_HIT_WALL, _NO_MARKER = int(Status.HIT_WALL), int(Status.NO_MARKER_TO_PICK)
+_TOO_MANY, _OUT_OF_TICKS = int(Status.TOO_MANY_MARKERS), int(Status.OUT_OF_TICKS)
+_CONTROL_MASK = (1 << CONTROL_BITS) - 1
+_NEVER_SHIFT = CONTROL_BITS + OPERATION_BITS
+
+
+def _given(kind: Any, dimensions: int) -> Any:
+    """The type of an input array; read-only ones, such as memory maps, are welcome."""
+    return types.Array(kind, dimensions, "C", readonly=True)
+
+
+@compiled(types.int64(types.int64, types.int64, _given(types.uint8, 4), types.int16[:, ::1]))
+def find_heroes(
+    first: int, last: int, worlds: NDArray[np.uint8], heroes: NDArray[np.int16]
+) -> int:  # pragma: no cover - compiled
+    """For rows first … last − 1 of worlds [W, K, 18, 18], fill `heroes` [W, K] with the index of the hero's cell.
+
+    Returns the number of the first bad world, or -1. A world is bad if a run on it could leave the array or is not
+    defined: it has no hero or several, the hero is not on a free cell, or the array's border could be walked on.
+    """
+    border = np.ones((SIDE, SIDE), np.uint8)
+    border[1:-1, 1:-1] = 0
+    edge = border.ravel()
+    for row in range(first, last):
+        for number in range(worlds.shape[1]):
+            cells = worlds[row, number].ravel()
+            # Sums without branches, which the compiler turns into vector instructions.
+            count, place, open_edge = np.int32(0), np.int32(0), np.int32(0)
+            for cell in range(CELLS):
+                here = np.int32(cells[cell] >= HERO)
+                count += here
+                place += here * np.int32(cell)
+                open_edge += np.int32(edge[cell] & (np.uint8(cells[cell] - WALL) >= HERO - WALL))
+            if count != 1 or open_edge > 0 or cells[place] >= 5 * HERO or cells[place] % HERO > MOST_MARKERS:
+                return row * worlds.shape[1] + number
+            heroes[row, number] = place
+    return -1
+
+
+@compiled()
+def compile_program(
+    tokens: NDArray[np.uint8],
+    transition: NDArray[np.int32],
+    symbols: int,
+    start: int,
+    code: NDArray[np.int64],
+    origin: NDArray[np.int16],
+    stack: NDArray[np.int32],
+    opened: NDArray[np.int32],
+) -> int:  # pragma: no cover - compiled
+    """Translate tokens [L] into `code` [L + 1]; `origin` gives each instruction's token.
+
+    `stack` and `opened` are scratch space, [L + 2] and [L + 2, 3]. Returns -1, or the index of the first wrong token
+    (L if the program only lacks its end).
+    """
+    control, depth, length = start, 0, tokens.shape[0]
+    stack[0] = 0
+    size, blocks, counters, conditionals = 0, 0, 0, 0
+    kind, kind_at, operand, times = 0, 0, 0, 0
+    for at in range(length):
+        token = tokens[at]
+        if token >= VOCABULARY_SIZE:
+            return at
+        # Syntax: the tables decide.
+        entry = transition[control * symbols + stack[depth], token]
+        if entry >> _NEVER_SHIFT >= NEVER:
+            return at
+        control = entry & _CONTROL_MASK
+        operation = (entry >> CONTROL_BITS) & POP
+        if operation == POP:
+            depth -= 1
+        elif operation != STAY:
+            depth += 1
+            stack[depth] = operation
+        # Code.
+        if _MOVE <= token <= _PUT:
+            code[size] = token
+            origin[size] = at
+            size += 1
+        elif token == WHILE or token == IF or token == IFELSE or token == REPEAT:
+            kind, kind_at, operand = token, at, 0
+        elif token == _NOT:
+            operand ^= _NEGATED
+        elif token == _MARKERS:
+            operand |= _ON_MARKERS
+        elif token == _NO_MARKERS:
+            operand = (operand | _ON_MARKERS) ^ _NEGATED
+        elif token == _LEFT_CLEAR:
+            operand |= 3
+        elif token == _RIGHT_CLEAR:
+            operand |= 1
+        elif _FIRST_COUNT <= token <= _LAST_COUNT:
+            times = token - _FIRST_COUNT
+        elif token == _OPEN_W or token == _OPEN_I:
+            opened[blocks, 0], opened[blocks, 1], opened[blocks, 2] = kind, size, kind_at
+            blocks += 1
+            code[size] = _BRANCH | operand << 8 | conditionals << 32
+            origin[size] = kind_at
+            conditionals += 1
+            size += 1
+        elif token == _OPEN_R:
+            opened[blocks, 0], opened[blocks, 1], opened[blocks, 2] = kind, size, kind_at
+            blocks += 1
+            code[size] = _SET | times << 8 | counters << 32
+            origin[size] = kind_at
+            counters += 1
+            size += 1
+        elif token == _CLOSE_W or token == _CLOSE_R:
+            blocks -= 1
+            begin = opened[blocks, 1]
+            back = _AGAIN if token == _CLOSE_W else _LOOP
+            code[size] = (code[begin] & ~0xFF) | back | (begin + 1) << 16
+            origin[size] = opened[blocks, 2]
+            size += 1
+            code[begin] |= size << 16
+            if token == _CLOSE_R:
+                counters -= 1
+        elif token == _CLOSE_I:
+            blocks -= 1
+            begin = opened[blocks, 1]
+            if opened[blocks, 0] == IFELSE:
+                opened[blocks, 1] = size
+                blocks += 1
+                code[size] = _JUMP
+                origin[size] = at
+                size += 1
+            code[begin] |= size << 16
+        elif token == _CLOSE_E:
+            blocks -= 1
+            code[opened[blocks, 1]] |= size << 16
+        elif token == _CLOSE_M:
+            code[size] = _END
+            origin[size] = at
+            size += 1
+    return -1 if control == ACCEPT else length
+
+
+@compiled(
+    types.void(
+        types.int64, types.int64, _given(types.uint8, 2), _given(types.int64, 1), _given(types.uint8, 4),
+        _given(types.int16, 2), _given(types.uint8, 4), _given(types.int32, 2), types.int64,
+        types.int64, types.int64, types.uint8[:, ::1], types.int16[:, ::1], types.int16[:, ::1],
+        types.uint8[:, :, :, ::1], types.boolean[:, ::1], types.uint8[:, :, ::1], types.int16[:, ::1],
+        types.uint8[:, :, ::1], types.boolean, types.boolean, types.boolean, types.boolean,
+    ),
+)  # fmt: skip
+def run_range(
+    first: int,
+    last: int,
+    tokens: NDArray[np.uint8],
+    rows: NDArray[np.int64],
+    worlds: NDArray[np.uint8],
+    heroes: NDArray[np.int16],
+    expected: NDArray[np.uint8],
+    transition: NDArray[np.int32],
+    symbols: int,
+    start: int,
+    max_ticks: int,
+    status: NDArray[np.uint8],
+    ticks: NDArray[np.int16],
+    where: NDArray[np.int16],
+    final: NDArray[np.uint8],
+    correct: NDArray[np.bool_],
+    traces: NDArray[np.uint8],
+    lengths: NDArray[np.int16],
+    seen: NDArray[np.uint8],
+    keep_worlds: bool,
+    compare: bool,
+    keep_traces: bool,
+    keep_seen: bool,
+) -> None:  # pragma: no cover - compiled
+    """Run programs first … last − 1; see `machine.run_batch` for the arrays."""
+    length = tokens.shape[1]
+    code = np.empty(length + 1, np.int64)
+    origin = np.empty(length + 1, np.int16)
+    stack = np.empty(length + 2, np.int32)
+    opened = np.empty((length + 2, 3), np.int32)
+    counters = np.empty(length + 1, np.int32)
+    scratch = np.empty(CELLS, np.uint8)
+    no_trace = np.empty(0, np.uint8)
+    delta = np.array([SIDE, 1, -SIDE, -1])  # north, east, south, west
+    for program in range(first, last):
+        wrong = compile_program(tokens[program], transition, symbols, start, code, origin, stack, opened)
+        row = rows[program]
+        for number in range(worlds.shape[1]):
+            given = worlds[row, number].ravel()
+            cells = final[program, number].ravel() if keep_worlds else scratch
+            trace = traces[program, number] if keep_traces else no_trace
+            for cell in range(CELLS):
+                cells[cell] = given[cell]
+            at = heroes[row, number]
+            heading = given[at] // HERO - 1
+            cells[at] = given[at] % HERO
+            used, done, pc = 0, 0, 0
+            outcome = _OK if wrong < 0 else _INVALID
+            while outcome == _OK:
+                instruction = code[pc]
+                operation = instruction & 0xFF
+                if operation >= _MOVE:
+                    if used == max_ticks:
+                        outcome = _OUT_OF_TICKS
+                        break
+                    used += 1
+                    if operation == _MOVE:
+                        ahead = at + delta[heading]
+                        if cells[ahead] >= WALL:
+                            outcome = _HIT_WALL
+                            break
+                        at = ahead
+                    elif operation == _LEFT:
+                        heading = (heading + 3) & 3
+                    elif operation == _RIGHT:
+                        heading = (heading + 1) & 3
+                    elif operation == _PICK:
+                        if cells[at] == 0:
+                            outcome = _NO_MARKER
+                            break
+                        cells[at] -= 1
+                    else:
+                        if cells[at] == MOST_MARKERS:
+                            outcome = _TOO_MANY
+                            break
+                        cells[at] += 1
+                    if keep_traces:
+                        trace[done] = operation
+                        done += 1
+                    pc += 1
+                elif operation == _BRANCH or operation == _AGAIN:
+                    if used == max_ticks:
+                        outcome = _OUT_OF_TICKS
+                        break
+                    used += 1
+                    operand = (instruction >> 8) & 0xFF
+                    if operand & _ON_MARKERS:
+                        holds = cells[at] > 0
+                    else:
+                        holds = cells[at + delta[(heading + operand) & 3]] < WALL
+                    holds ^= (operand & _NEGATED) != 0
+                    if keep_seen:
+                        seen[program, number, instruction >> 32] |= 2 if holds else 1
+                    if holds == (operation == _AGAIN):
+                        pc = (instruction >> 16) & 0xFFFF
+                    else:
+                        pc += 1
+                elif operation == _LOOP:
+                    slot = instruction >> 32
+                    counters[slot] -= 1
+                    if counters[slot] == 0:
+                        pc += 1
+                    else:
+                        if used == max_ticks:
+                            outcome = _OUT_OF_TICKS
+                            break
+                        used += 1
+                        pc = (instruction >> 16) & 0xFFFF
+                elif operation == _SET:
+                    times = (instruction >> 8) & 0xFF
+                    if times == 0:
+                        pc = (instruction >> 16) & 0xFFFF
+                    else:
+                        if used == max_ticks:
+                            outcome = _OUT_OF_TICKS
+                            break
+                        used += 1
+                        counters[instruction >> 32] = times
+                        pc += 1
+                elif operation == _JUMP:
+                    pc = (instruction >> 16) & 0xFFFF
+                else:
+                    break
+            cells[at] += HERO * (heading + 1)
+            status[program, number] = outcome
+            ticks[program, number] = used
+            if outcome == _OK:
+                where[program, number] = -1
+            else:
+                where[program, number] = wrong if outcome == _INVALID else origin[pc]
+            if keep_traces:
+                lengths[program, number] = done
+            if compare:
+                wanted = expected[row, number].ravel()
+                different = 0
+                for cell in range(CELLS):
+                    different += wanted[cell] != cells[cell]
+                correct[program, number] = outcome == _OK and different == 0
