@@ -1,0 +1,129 @@
+"""Drawings of worlds and runs: SVG, PNG, GIF and the terminal.
+
+    >>> svg = world_svg(world)
+    >>> save_world_picture(world, "world.png", theme="dark", cell=80)
+    >>> save_run_picture(program, world, "run.gif")
+
+`board` says what a world looks like, as the shapes of `scene`; `svg` and `raster` paint them. `film` makes frames of
+a run, `motion` an animated SVG of the frames, and `terminal` shows worlds and runs as text. Pillow and rich are
+imported only when they are needed.
+"""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from karelsynth.errors import KarelsynthError, listed
+from karelsynth.files import write_whole
+from karelsynth.karel.draw.board import layout_of, world_scene
+from karelsynth.karel.draw.film import Frame, film_gif, film_layout, frame_scene, run_frames
+from karelsynth.karel.draw.svg import scene_svg
+from karelsynth.karel.interpreter import MAX_TICKS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from PIL import Image
+
+    from karelsynth.karel.program import Program
+    from karelsynth.karel.world import World
+
+__all__ = ["Frame", "run_frames", "run_svg", "save_run_picture", "save_world_picture", "world_image", "world_svg"]
+
+CELL: Final = 40
+"""The side of a cell in pixels, unless another is asked for."""
+
+
+def world_svg(
+    world: World, *, theme: str = "light", cell: int = CELL, labels: bool = False, title: str | None = None
+) -> str:
+    """A standalone SVG. `theme` is `light` or `dark`, `labels` numbers rows and columns, `title` is put on top."""
+    return scene_svg(world_scene(world, layout_of(world, theme=theme, cell=cell, labels=labels, title=title)))
+
+
+def world_image(
+    world: World, *, theme: str = "light", cell: int = CELL, labels: bool = False, title: str | None = None
+) -> Image.Image:
+    """The same picture as a Pillow image."""
+    from karelsynth.karel.draw.raster import scene_image
+
+    return scene_image(world_scene(world, layout_of(world, theme=theme, cell=cell, labels=labels, title=title)))
+
+
+def save_world_picture(
+    world: World,
+    path: str | Path,
+    *,
+    theme: str = "light",
+    cell: int = CELL,
+    labels: bool = False,
+    title: str | None = None,
+) -> None:
+    """Save a picture of the world as `.svg` or `.png`."""
+    path = Path(path)
+    if _suffix_of(path, (".svg", ".png")) == ".svg":
+        write_whole(path, world_svg(world, theme=theme, cell=cell, labels=labels, title=title).encode())
+    else:
+        write_whole(path, _png(world_image(world, theme=theme, cell=cell, labels=labels, title=title)))
+
+
+def run_svg(
+    program: Program,
+    world: World,
+    *,
+    theme: str = "light",
+    cell: int | None = None,
+    labels: bool = False,
+    speed: float | None = None,
+    max_ticks: int = MAX_TICKS,
+) -> str:
+    """The run as an SVG that plays by itself, `speed` ticks a second; without `cell`, small worlds get large cells."""
+    from karelsynth.karel.draw.motion import film_svg
+
+    layout = film_layout(world, theme=theme, cell=cell, labels=labels)
+    return film_svg(run_frames(program, world, max_ticks), layout, speed=speed)
+
+
+def save_run_picture(
+    program: Program,
+    world: World,
+    path: str | Path,
+    *,
+    theme: str = "light",
+    cell: int | None = None,
+    labels: bool = False,
+    speed: float | None = None,
+    max_ticks: int = MAX_TICKS,
+) -> None:
+    """Save a run: a film as `.gif` or `.svg`, its last frame as `.png`."""
+    path = Path(path)
+    suffix = _suffix_of(path, (".gif", ".svg", ".png"))
+    if suffix == ".svg":
+        svg = run_svg(program, world, theme=theme, cell=cell, labels=labels, speed=speed, max_ticks=max_ticks)
+        write_whole(path, svg.encode())
+        return
+    layout = film_layout(world, theme=theme, cell=cell, labels=labels)
+    frames = run_frames(program, world, max_ticks)
+    if suffix == ".gif":
+        write_whole(path, film_gif(frames, layout, speed=speed))
+    else:
+        from karelsynth.karel.draw.raster import scene_image
+
+        write_whole(path, _png(scene_image(frame_scene(frames[-1], layout))))
+
+
+def _png(image: Image.Image) -> bytes:
+    file = io.BytesIO()
+    image.save(file, format="PNG", optimize=True)
+    return file.getvalue()
+
+
+def _suffix_of(path: Path, supported: Sequence[str]) -> str:
+    """The file's suffix in lower case; raises KarelsynthError if it is not a supported one."""
+    suffix = path.suffix.lower()
+    if suffix not in supported:
+        given = f"not `{suffix}`" if suffix else "and this name has none"
+        raise KarelsynthError(f"cannot save a picture as {path}: the name must end in {listed(supported)}, {given}")
+    return suffix

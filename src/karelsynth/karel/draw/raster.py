@@ -1,0 +1,116 @@
+"""Scenes as pixels, with Pillow.
+
+Shapes are painted four times as large and then averaged down, which gives smooth edges. Any box of the scene
+can be painted alone and gives the very pixels of the whole, so a film repaints only what has changed.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final
+
+from karelsynth.karel.draw.scene import Circle, Group, Line, Point, Polygon, Rect, Scene, Shape, Text
+
+if TYPE_CHECKING:
+    from PIL import Image, ImageDraw, ImageFont
+
+FINER: Final = 4
+Box = tuple[int, int, int, int]
+"""Left, top, right, bottom, in whole pixels of the scene."""
+
+
+def scene_image(scene: Scene, box: Box | None = None) -> Image.Image:
+    """The scene, or the part of it in `box`, as an RGB image."""
+    from PIL import Image, ImageDraw
+
+    left, top, right, bottom = box or (0, 0, scene.width, scene.height)
+    large = Image.new("RGB", ((right - left) * FINER, (bottom - top) * FINER), scene.background)
+    brush = _Brush(ImageDraw.Draw(large), left, top)
+    for group in scene.groups:
+        for shape in group.shapes:
+            x1, y1, x2, y2 = _bounds(shape, group)
+            if x1 < right and x2 > left and y1 < bottom and y2 > top:
+                brush.paint(shape, group)
+    return large.reduce(FINER)
+
+
+class _Brush:
+    """Paints shapes on the large image whose corner is at (left, top) of the scene."""
+
+    def __init__(self, draw: ImageDraw.ImageDraw, left: int, top: int) -> None:
+        self.draw, self.left, self.top = draw, left, top
+
+    def paint(self, shape: Shape, group: Group) -> None:
+        match shape:
+            case Rect(x, y, width, height, fill, radius):
+                box = self.box((x, y), (x + width, y + height), group)
+                if box[2] >= box[0] and box[3] >= box[1]:
+                    self.draw.rounded_rectangle(box, radius * FINER, fill)
+            case Circle(x, y, radius, fill):
+                self.draw.ellipse(self.box((x - radius, y - radius), (x + radius, y + radius), group), fill)
+            case Polygon(_, fill):
+                outline = [point for corner in shape.corners for point in _parabola(*corner)]
+                self.draw.polygon([self.place(point, group) for point in outline], fill)
+            case Line(x1, y1, x2, y2, width, fill):
+                ends = [self.place((x1, y1), group), self.place((x2, y2), group)]
+                self.draw.line(ends, fill, max(1, round(width * FINER)))
+            case Text(x, _, text, size, fill, bold):
+                self.draw.text(
+                    self.place((x, shape.baseline), group),
+                    text,
+                    fill,
+                    _font(round(size * FINER)),
+                    anchor="ms",
+                    stroke_width=max(1, round(size * FINER / 50)) if bold else 0,
+                )
+
+    def place(self, point: Point, group: Group) -> Point:
+        x, y = point
+        for _ in range(group.turns):
+            x, y = -y, x
+        return (x + group.at[0] - self.left) * FINER, (y + group.at[1] - self.top) * FINER
+
+    def box(self, start: Point, end: Point, group: Group) -> tuple[float, float, float, float]:
+        """The corners in the order that Pillow wants; its boxes include their last pixel."""
+        (x1, y1), (x2, y2) = self.place(start, group), self.place(end, group)
+        return round(min(x1, x2)), round(min(y1, y2)), round(max(x1, x2)) - 1, round(max(y1, y2)) - 1
+
+
+def _bounds(shape: Shape, group: Group) -> tuple[float, float, float, float]:
+    """A box of the scene that the shape does not leave."""
+    match shape:
+        case Rect(x, y, width, height):
+            x1, y1, x2, y2 = x, y, x + width, y + height
+        case Circle(x, y, radius):
+            x1, y1, x2, y2 = x - radius, y - radius, x + radius, y + radius
+        case Polygon(points):
+            xs, ys = zip(*points, strict=True)
+            x1, y1, x2, y2 = min(xs), min(ys), max(xs), max(ys)
+        case Line(x1, y1, x2, y2, width):
+            x1, y1, x2, y2 = x1 - width, y1 - width, x2 + width, y2 + width
+        case Text(x, y, text, size):
+            half = size * (len(text) + 1) / 2
+            x1, y1, x2, y2 = x - half, y - size, x + half, y + size
+    for _ in range(group.turns):
+        x1, y1, x2, y2 = -y2, x1, -y1, x2
+    x, y = group.at
+    return x1 + x, y1 + y, x2 + x, y2 + y
+
+
+def _parabola(start: Point, tip: Point, end: Point, steps: int = 6) -> list[Point]:
+    shares = [step / steps for step in range(steps + 1)]
+    return [
+        (
+            (1 - t) ** 2 * start[0] + 2 * t * (1 - t) * tip[0] + t**2 * end[0],
+            (1 - t) ** 2 * start[1] + 2 * t * (1 - t) * tip[1] + t**2 * end[1],
+        )
+        for t in shares
+    ]
+
+
+@lru_cache(maxsize=64)
+def _font(size: int) -> ImageFont.FreeTypeFont | ImageFont.ImageFont:
+    """Pillow's own font, so that pictures are alike on every machine."""
+    from PIL import ImageFont
+
+    return ImageFont.load_default(size=size)

@@ -1,0 +1,503 @@
+"""Drawings: SVG, pixels, films, files and the terminal.
+
+The golden SVGs under tests/golden/draw are rewritten by `KARELSYNTH_UPDATE_GOLDEN=1 pytest tests/test_draw.py`;
+look at them before you commit them.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import itertools
+import os
+import random
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+from xml.etree import ElementTree
+
+import pytest
+from hypothesis import given, settings
+from PIL import Image, ImageColor
+from rich.console import Console
+
+from karelsynth.errors import KarelsynthError
+from karelsynth.karel.draw import (
+    run_frames,
+    run_svg,
+    save_run_picture,
+    save_world_picture,
+    terminal,
+    world_image,
+    world_svg,
+)
+from karelsynth.karel.draw.board import layout_of
+from karelsynth.karel.draw.film import durations, film_gif, film_images, film_layout, frame_scene
+from karelsynth.karel.draw.raster import scene_image
+from karelsynth.karel.draw.scene import THEMES, fitted
+from karelsynth.karel.draw.terminal import line_of_token, play, side_by_side, world_text
+from karelsynth.karel.interpreter import Status, run
+from karelsynth.karel.program import Action, If, IfElse, Not, Program, Repeat, Sensor, While, inner_blocks
+from karelsynth.karel.world import HEADINGS, Hero, World
+from tests.strategies import programs, random_program, random_world, worlds
+
+if TYPE_CHECKING:
+    from karelsynth.karel.draw import Frame
+    from karelsynth.karel.draw.board import Layout
+
+GOLDEN = Path(__file__).parent / "golden" / "draw"
+SVG = "{http://www.w3.org/2000/svg}"
+
+ROOM = World(3, 4, Hero(0, 0, "east"), frozenset({(1, 1), (1, 2), (2, 2)}), {(0, 1): 2, (0, 3): 10, (2, 0): 1})
+ON_MARKERS = World(2, 2, Hero(1, 0, "west"), frozenset({(0, 0), (0, 1)}), {(1, 0): 10})
+TIDY = Program(
+    (
+        While(Sensor.FRONT_IS_CLEAR, (Action.MOVE, If(Sensor.MARKERS_PRESENT, (Action.PICK_MARKER,)))),
+        Action.TURN_LEFT,
+        Repeat(2, (Action.MOVE,)),
+    )
+)
+CRASH = Program((Action.MOVE, Action.TURN_LEFT, Action.MOVE))
+
+
+def groups(svg: str, name: str) -> list[ElementTree.Element]:
+    """The groups of that class, first of all a check that the text is XML."""
+    root = ElementTree.fromstring(svg)
+    assert root.tag == f"{SVG}svg"
+    return [group for group in root.iter(f"{SVG}g") if name in group.get("class", "").split()]
+
+
+def a_film(seed: int, cell: int | None = 20) -> tuple[tuple[Frame, ...], Layout]:
+    rng = random.Random(seed)
+    world, program = random_world(rng), random_program(rng)
+    return run_frames(program, world, max_ticks=30), film_layout(world, theme="light", cell=cell, labels=True)
+
+
+# Still pictures
+
+
+@given(worlds())
+@settings(max_examples=40, deadline=None)
+def test_svg_shows_everything_once(world: World) -> None:
+    svg = world_svg(world)
+    walls = groups(svg, "walls")
+    assert sum(len(group) for group in walls) == len(world.walls)
+    assert len(groups(svg, "hero")) == 1
+    here = world.hero[:2] in world.markers
+    assert len(groups(svg, "badge")) == len(groups(svg, "tint")) == here
+    assert len(groups(svg, "marker")) == len(world.markers) - here
+    shown = [text.text for kind in ("marker", "badge") for g in groups(svg, kind) for text in g.iter(f"{SVG}text")]
+    counts = [count for cell, count in world.markers.items() if count > 1 or cell == world.hero[:2]]
+    assert sorted(shown, key=str) == sorted(map(str, counts))
+
+
+@pytest.mark.parametrize(("heading", "turn"), [("north", ""), ("east", "rotate(90)"), ("south", "rotate(180)")])
+def test_hero_is_turned(heading: str, turn: str) -> None:
+    (hero,) = groups(world_svg(ROOM.with_hero(0, 0, heading), cell=40), "hero")
+    assert hero.get("transform") == f"translate(36 116) {turn}".strip()
+
+
+def test_svg_speaks_to_screen_readers() -> None:
+    root = ElementTree.fromstring(world_svg(ON_MARKERS, title="Ten & <more>", labels=True))
+    assert root.get("role") == "img"
+    assert root.get("viewBox") == f"0 0 {root.get('width')} {root.get('height')}"
+    assert root.findtext(f"{SVG}title") == "Ten & <more>"
+    described = root.findtext(f"{SVG}desc")
+    assert described == (
+        "Karel stands at row 1, column 0 and faces west. Walls (row:column): 0:0 0:1. "
+        "Markers (row:column:count): 1:0:10."
+    )
+    labels = [text.text for group in root.iter(f"{SVG}g") if group.get("class") == "labels" for text in group]
+    assert labels == ["0", "1", "0", "1"]
+
+
+@pytest.mark.parametrize(
+    ("name", "svg"),
+    [
+        ("room.svg", world_svg(ROOM)),
+        ("on_markers_dark.svg", world_svg(ON_MARKERS, theme="dark", cell=64, labels=True, title="Ten markers")),
+    ],
+)
+def test_golden_svg(name: str, svg: str) -> None:
+    if os.environ.get("KARELSYNTH_UPDATE_GOLDEN") == "1":
+        (GOLDEN / name).write_text(svg, encoding="utf-8")
+    assert svg == (GOLDEN / name).read_text(encoding="utf-8"), "the look has changed; if it should, see this file's top"
+
+
+@pytest.mark.parametrize("theme", THEMES)
+@pytest.mark.parametrize("cell", [12, 40, 75])
+def test_pixels_of_an_image(theme: str, cell: int) -> None:
+    world = ROOM.with_hero(0, 0, "south")
+    image = world_image(world, theme=theme, cell=cell)
+    colours, layout = THEMES[theme], layout_of(world, theme=theme, cell=cell)
+    assert image.size == (4 * cell + 2 * layout.margin, 3 * cell + 2 * layout.margin)
+
+    def colour(row: int, col: int, down: float = 0.0) -> object:
+        x, y = layout.centre((row, col))
+        return image.getpixel((int(x), int(y + down * cell)))
+
+    assert image.getpixel((0, 0)) == ImageColor.getrgb(colours.canvas)
+    assert colour(1, 1) == colour(1, 2) == colour(2, 2) == ImageColor.getrgb(colours.wall)
+    assert colour(1, 3) == ImageColor.getrgb(colours.floor)
+    assert colour(2, 0) == ImageColor.getrgb(colours.marker)
+    assert colour(0, 0, 0.26) == ImageColor.getrgb(colours.hero)  # its prow
+    between = layout.corner((1, 2))
+    assert image.getpixel((between[0], between[1] + cell // 2)) == ImageColor.getrgb(colours.wall)  # joined
+
+
+def test_headings_look_different() -> None:
+    pictures = {world_image(ROOM.with_hero(0, 0, heading)).tobytes() for heading in HEADINGS}
+    assert len(pictures) == len(HEADINGS)
+
+
+def test_a_text_is_made_to_fit() -> None:
+    assert fitted("move", 16, 300) == ("move", 16)
+    text, size = fitted("crashed: moved into a wall or off the grid", 16, 280)
+    assert text.endswith("grid")
+    assert 9 < size < 16
+    text, size = fitted("not " * 50 + "frontIsClear? yes", 16, 280)
+    assert text.endswith("…")
+    assert size == 9
+
+
+# Runs
+
+
+@given(programs(), worlds())
+@settings(max_examples=40, deadline=None)
+def test_frames_agree_with_the_interpreter(program: Program, world: World) -> None:
+    frames, result = run_frames(program, world), run(program, world)
+    first, *middle, last = frames
+    assert (first.world, first.where, first.tick, first.caption) == (world, None, 0, "start")
+    assert (last.world, last.where, last.tick, last.status) == (result.world, result.where, result.ticks, result.status)
+    # A crashing action takes a tick but is shown by the last frame only.
+    assert [frame.tick for frame in middle] == list(range(1, result.ticks + 1 - result.status.crashed))
+    statements = dict(program.walk())
+    acted = [statements[frame.where] for frame in middle if frame.where is not None]
+    assert tuple(statement for statement in acted if isinstance(statement, Action)) == result.trace
+
+
+def test_captions() -> None:
+    program = Program((Repeat(2, (If(Not(Sensor.MARKERS_PRESENT), (Action.MOVE,)), Action.TURN_LEFT)),))
+    assert [frame.caption for frame in run_frames(program, ROOM)] == [
+        "start",
+        "repeat: 1 of 2",
+        "not markersPresent? yes",
+        "move",
+        "turnLeft",
+        "repeat: 2 of 2",
+        "not markersPresent? no",
+        "turnLeft",
+        "finished after 7 ticks",
+    ]
+    crash = run_frames(CRASH, ROOM)[-1]
+    assert (crash.caption, crash.where, crash.failed) == ("crashed: moved into a wall or off the grid", 5, True)
+    late = run_frames(TIDY, ROOM, max_ticks=3)[-1]
+    assert (late.caption, late.status, late.tick) == ("ran out of ticks", Status.OUT_OF_TICKS, 3)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_repainting_a_part_gives_the_whole(seed: int) -> None:
+    frames, layout = a_film(seed)
+    for frame, image in zip(frames, film_images(frames, layout), strict=True):
+        assert image.tobytes() == scene_image(frame_scene(frame, layout)).tobytes()
+
+
+def test_gif() -> None:
+    frames = run_frames(TIDY, ROOM)
+    layout = film_layout(ROOM, theme="light", cell=None, labels=False)
+    with Image.open(io.BytesIO(film_gif(frames, layout, speed=5))) as gif:
+        assert gif.format == "GIF"
+        assert gif.size == (layout.width, layout.height)
+        assert gif.info["loop"] == 0
+        assert getattr(gif, "n_frames", 1) == len(frames)
+        shown = []
+        for number in range(len(frames)):
+            gif.seek(number)
+            shown.append(gif.info["duration"])
+            assert gif.convert("RGB").getpixel((1, 1)) == ImageColor.getrgb(THEMES["light"].canvas)
+    assert shown == [600, *([200] * (len(frames) - 2)), 2000]
+
+
+def test_long_runs_play_faster() -> None:
+    short, long = run_frames(TIDY, ROOM), run_frames(Program((Repeat(19, (Action.TURN_LEFT,) * 3),)), ROOM)
+    assert durations(short, None)[1] == 1 / 4
+    assert durations(long, None)[1] == 1 / 6
+    with pytest.raises(KarelsynthError, match=r"speed is 0\.1 to 50 ticks a second, not 0"):
+        durations(short, 0)
+
+
+def test_small_worlds_have_room_for_the_caption() -> None:
+    layout = film_layout(ON_MARKERS, theme="light", cell=20, labels=False)
+    assert layout.width == 300
+    assert layout.left == (300 - 40) // 2
+
+
+# The animated SVG
+
+
+def keyframes(svg: str, name: str) -> list[tuple[float, str]]:
+    """The times (0 … 1) and declarations of an animation."""
+    found = re.search(rf"@keyframes \w+-{name}{{(.*)}}", svg)
+    assert found is not None
+    return [(float(at) / 100, what) for at, what in re.findall(r"([\d.]+)%{([^}]*)}", found[1])]
+
+
+def value_at(steps: list[tuple[float, str]], time: float) -> str:
+    """What an animation shows at a time at which nothing moves."""
+    return next(what for at, what in reversed(steps) if at <= time)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_key_times_increase_from_0_to_1(seed: int) -> None:
+    rng = random.Random(seed)
+    svg = run_svg(random_program(rng), random_world(rng))
+    ElementTree.fromstring(svg)
+    names = re.findall(r"@keyframes \w+-(\w+){", svg)
+    assert {"h", "c"} <= set(names)
+    for name in names:
+        times = [at for at, _ in keyframes(svg, name)]
+        assert (times[0], times[-1]) == (0, 1)
+        assert all(before < after for before, after in itertools.pairwise(times))
+        assert svg.count(f" {name}") >= 1
+
+
+@pytest.mark.parametrize("program", [TIDY, CRASH], ids=["tidy", "crash"])
+def test_the_animation_shows_the_frames(program: Program) -> None:
+    """At the end of each frame's time, hero, caption and markers are those of the frame."""
+    frames, svg = run_frames(program, ROOM), run_svg(program, ROOM, speed=4)
+    layout, seconds = film_layout(ROOM, theme="light", cell=None, labels=False), durations(frames, 4)
+    toggled = [(g, keyframes(svg, g.get("class", "").split()[-1])) for g in groups(svg, "run") if g.get("class")]
+    toggled = [(group, steps) for group, steps in toggled if "opacity" in steps[0][1]]
+    always = [g for kind in ("marker", "badge", "alarm") for g in groups(svg, kind) if "run" not in str(g.get("class"))]
+    for number, frame in enumerate(frames):
+        time = sum(seconds[: number + 1]) / sum(seconds) - 1e-4
+        x, y = layout.centre((frame.world.hero.row, frame.world.hero.col))
+        pose = re.fullmatch(
+            r"transform:translate\((.*)px,(.*)px\) rotate\((.*)deg\)", value_at(keyframes(svg, "h"), time)
+        )
+        assert pose is not None
+        assert (float(pose[1]), float(pose[2])) == (x, y)
+        assert int(pose[3]) % 360 == 90 * HEADINGS.index(frame.world.hero.heading)
+        assert value_at(keyframes(svg, "c"), time) == f"transform:translateY({-56 * number}px)"
+        shown = [g for g, steps in toggled if value_at(steps, time) == "opacity:1"] + always
+        kinds = [str(group.get("class")).split()[0] for group in shown]
+        assert kinds.count("marker") + kinds.count("badge") == len(frame.world.markers)
+        assert kinds.count("alarm") == frame.failed
+
+
+def test_without_motion_the_outcome_is_shown() -> None:
+    svg = run_svg(TIDY, ROOM)
+    assert re.search(r"@media \(prefers-reduced-motion:reduce\){#k\w+ \.run{animation:none!important}}", svg)
+    end = run(TIDY, ROOM).world
+    still = [g for kind in ("marker", "badge") for g in groups(svg, kind) if g.get("opacity") != "0"]
+    assert len(still) == len(end.markers)
+    (hero,), (expected,) = groups(svg, "hero"), groups(world_svg(end, cell=72), "hero")
+    assert str(hero.get("transform")).split()[-1] == str(expected.get("transform")).split()[-1]
+
+
+def test_several_films_on_a_page_keep_apart() -> None:
+    names = [set(re.findall(r"@keyframes (\w+)-", run_svg(program, ROOM))) for program in (TIDY, CRASH)]
+    assert [len(one) for one in names] == [1, 1]
+    assert names[0] != names[1]
+
+
+def test_the_animated_svg_is_of_modest_size() -> None:
+    assert len(run_svg(TIDY, ROOM)) < 15_000
+    spin = Program((While(Sensor.LEFT_IS_CLEAR, (Action.TURN_LEFT, Action.TURN_RIGHT)),))
+    assert len(run_svg(spin, World(16, 16, Hero(5, 5, "north")))) < 75_000  # 200 ticks
+
+
+# Files
+
+
+def test_saving(tmp_path: Path) -> None:
+    save_world_picture(ROOM, tmp_path / "w.svg", theme="dark")
+    assert (tmp_path / "w.svg").read_text(encoding="utf-8") == world_svg(ROOM, theme="dark")
+    save_world_picture(ROOM, str(tmp_path / "w.PNG"), cell=30)
+    with Image.open(tmp_path / "w.PNG") as image:
+        assert image.size == world_image(ROOM, cell=30).size
+    for name, form in (("r.gif", "GIF"), ("r.png", "PNG")):
+        save_run_picture(TIDY, ROOM, tmp_path / name)
+        with Image.open(tmp_path / name) as image:
+            assert image.format == form
+    save_run_picture(TIDY, ROOM, tmp_path / "r.svg")
+    assert (tmp_path / "r.svg").read_text(encoding="utf-8") == run_svg(TIDY, ROOM)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["r.gif", "r.png", "r.svg", "w.PNG", "w.svg"]
+
+
+def test_a_file_is_replaced_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "w.svg"
+    path.write_text("old")
+
+    def broken(_: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", broken)
+    with pytest.raises(KarelsynthError, match=r"w\.svg: cannot be written: No space left on device"):
+        save_world_picture(ROOM, path)
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("w.jpg", r"must end in `\.svg` or `\.png`, not `\.jpg`"),
+        ("w", r"must end in `\.svg` or `\.png`, and this name has none"),
+        ("no/w.svg", r"there is no folder .*no; make it first"),
+        ("folder.svg", r"it is a folder"),
+    ],
+)
+def test_names_that_do_not_work(tmp_path: Path, name: str, message: str) -> None:
+    (tmp_path / "folder.svg").mkdir()
+    with pytest.raises(KarelsynthError, match=message):
+        save_world_picture(ROOM, tmp_path / name)
+    with pytest.raises(KarelsynthError, match=r"`\.gif`, `\.svg` or `\.png`"):
+        save_run_picture(TIDY, ROOM, tmp_path / "run.mp4")
+
+
+def test_a_title_is_one_printable_line() -> None:
+    odd = "two\nlines\x1b(\udc80"
+    assert ElementTree.fromstring(world_svg(ROOM, title=odd)).findtext(f"{SVG}title") == "two lines ("
+    assert world_image(ROOM, title=odd).size == world_image(ROOM, title="fine").size
+
+
+def test_settings_that_do_not_work() -> None:
+    with pytest.raises(KarelsynthError, match="no theme `Dark`: choose `light` or `dark`; did you mean `dark`"):
+        world_svg(ROOM, theme="Dark")
+    with pytest.raises(KarelsynthError, match="12 to 400 pixels wide, not 1000"):
+        world_image(ROOM, cell=1000)
+
+
+def test_importing_is_light() -> None:
+    modules = "karelsynth.karel.draw, karelsynth.karel.draw.motion, karelsynth.karel.draw.terminal"
+    code = f"import sys, {modules}; print({{'PIL', 'rich'}} & set(sys.modules))"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "set()"
+
+
+# The terminal
+
+
+def test_world_as_text() -> None:
+    assert world_text(ROOM, color=False, unicode=True).plain.splitlines() == [
+        "╭────────╮",
+        "│1 · ██· │",
+        "│· ████· │",
+        "│▶ 2 · 10│",
+        "╰────────╯",
+    ]
+    ascii_text = world_text(ON_MARKERS, color=False, unicode=False).plain
+    assert ascii_text.splitlines() == ["+----+", "|<+. |", "|####|", "+----+"]
+    assert ascii_text.isascii()
+
+
+def test_colour_adds_styles_and_no_characters() -> None:
+    plain, colourful = (world_text(ROOM, color=color, unicode=True) for color in (False, True))
+    assert plain.plain == colourful.plain
+    assert not [span for span in plain.spans if span.style]
+    styles = {colourful.plain[span.start : span.end]: str(span.style) for span in colourful.spans}
+    assert (styles["▶ "], styles["2 "]) == (terminal.HERO, terminal.MARKER)
+    on_markers = world_text(ON_MARKERS, color=True, unicode=True)
+    assert terminal.HERO_ON_MARKERS in [span.style for span in on_markers.spans]
+
+
+@pytest.mark.parametrize(("encoding", "fits"), [("utf-8", True), ("UTF8", True), ("ascii", False), (None, False)])
+def test_encodings(encoding: str | None, fits: bool) -> None:
+    assert terminal.speaks_unicode(encoding) is fits
+
+
+def test_side_by_side() -> None:
+    pair = [("before", ROOM), ("a long heading", ON_MARKERS)]
+    wide = side_by_side(pair, color=False, width=80, unicode=True).plain.splitlines()
+    assert wide == [
+        "before       a long heading",
+        "╭────────╮   ╭────╮",
+        "│1 · ██· │   │◀+· │",
+        "│· ████· │   │████│",
+        "│▶ 2 · 10│   ╰────╯",
+        "╰────────╯",
+    ]
+    narrow = side_by_side(pair, color=False, width=20, unicode=True).plain.splitlines()
+    assert len(narrow) == 6 + 1 + 5
+    assert max(map(len, narrow)) <= 20
+
+
+@given(programs())
+@settings(max_examples=40, deadline=None)
+def test_lines_of_tokens(program: Program) -> None:
+    text, lines = program.to("paper").splitlines(), line_of_token(program)
+    heads = {"REPEAT": "repeat(", "WHILE": "while(", "IF": "if(", "IFELSE": "ifelse("}
+    statements = dict(program.walk())
+    assert lines.keys() == statements.keys()
+    for at, statement in statements.items():
+        token = program.tokens[at]
+        assert text[lines[at]].lstrip().startswith(heads.get(token, f"{token}("))
+        for offset, _ in inner_blocks(statement):
+            indent = len(text[lines[at]]) - len(text[lines[at]].lstrip())
+            assert text[lines[at + offset]].startswith(" " * (indent + 2))
+    others = sum(isinstance(statement, IfElse) for statement in statements.values())
+    assert len(text) == 1 + len(lines) + others
+
+
+def a_console(*, is_terminal: bool) -> tuple[Console, io.StringIO]:
+    file = io.StringIO()
+    console = Console(
+        file=file, force_terminal=is_terminal, width=70, height=20, color_system=None, legacy_windows=False
+    )
+    return console, file
+
+
+def test_play(monkeypatch: pytest.MonkeyPatch) -> None:
+    pauses: list[float] = []
+    monkeypatch.setattr("time.sleep", pauses.append)
+    console, file = a_console(is_terminal=True)
+    play(CRASH, ROOM, console=console, speed=10)
+    assert pauses == [0.6, 0.1, 0.1]
+    screens = file.getvalue().split("def run():")
+    for remark, marked in [
+        ("tick   0  start", None),
+        ("tick   1  move", "▶   move()"),
+        ("tick   2  turnLeft", "▶   turnLeft()"),
+        ("tick   3  crashed: moved into a wall or off the grid", "▶   move()"),
+    ]:
+        (screen, *_) = [screen for screen in screens if remark in screen]
+        assert marked in screen if marked else screen.count("▶") == 1  # the hero
+
+
+def test_a_long_program_scrolls() -> None:
+    console, _ = a_console(is_terminal=True)
+    program = Program((Action.TURN_LEFT,) * 40 + (Action.MOVE,))
+    stage, frames = terminal._Stage(program, console), run_frames(program, ROOM)
+    assert stage.program_text(frames[0]).plain.startswith("  def run():")
+    shown = stage.program_text(frames[-2]).plain.splitlines()
+    assert shown[-1] == "▶   move()"
+    assert len(shown) == 17
+
+
+def test_stopping(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(_: float) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("time.sleep", interrupt)
+    console, file = a_console(is_terminal=True)
+    play(TIDY, ROOM, console=console)
+    assert file.getvalue().rstrip("\n").endswith("\x1b[?25h")  # the cursor is back
+    assert "tick   0  stopped" in file.getvalue()
+
+
+def test_play_into_a_file() -> None:
+    console, file = a_console(is_terminal=False)
+    play(TIDY, ROOM, console=console)
+    assert file.getvalue().splitlines() == [
+        "start        end",
+        "╭────────╮   ╭────────╮",
+        "│1 · ██· │   │1 · ██▲ │",
+        "│· ████· │   │· ████· │",
+        "│▶ 2 · 10│   │· 1 · 9 │",
+        "╰────────╯   ╰────────╯",
+        "finished after 17 ticks",
+    ]
