@@ -6,7 +6,19 @@ import random
 
 from hypothesis import strategies as st
 
-from karelsynth.karel.program import Action, Block, Condition, If, IfElse, Not, Program, Repeat, Sensor, Statement, While
+from karelsynth.karel.program import (
+    Action,
+    Block,
+    Condition,
+    If,
+    IfElse,
+    Not,
+    Program,
+    Repeat,
+    Sensor,
+    Statement,
+    While,
+)
 from karelsynth.karel.world import HEADINGS, LARGEST_SIDE, MOST_MARKERS, SMALLEST_SIDE, Hero, World
 
 

@@ -7,7 +7,6 @@ look at them before you commit them.
 from __future__ import annotations
 
 import io
-import os
 import itertools
 import os
 import random

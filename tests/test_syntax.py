@@ -6,6 +6,7 @@ import random
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -74,7 +75,7 @@ def normal_block(block: Block) -> bool:
     pick, put = Action.PICK_MARKER, Action.PUT_MARKER
     bad = {(left, right), (right, left), (right, right), (pick, put), (put, pick)}
     bad |= {(turn, marker) for turn in (left, right) for marker in (pick, put)}
-    for one, two in zip(block, block[1:], strict=False):
+    for one, two in pairwise(block):
         if (one, two) in bad:
             return False
     for one, two, three in zip(block, block[1:], block[2:], strict=False):

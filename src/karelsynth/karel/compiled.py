@@ -31,12 +31,13 @@ def compiled(*signature: Any) -> Callable[[Callable[..., Any]], Any]:
 
     def decorate(function: Callable[..., Any]) -> Any:
         with _lock:
-            before = numba.config.CACHE_DIR
-            numba.config.CACHE_DIR = str(cache_folder())
+            config: Any = numba.config  # its names are made at run time
+            before = config.CACHE_DIR
+            config.CACHE_DIR = str(cache_folder())
             try:
                 return numba.njit(*signature, nogil=True, cache=True)(function)
             finally:
-                numba.config.CACHE_DIR = before
+                config.CACHE_DIR = before
 
     return decorate
 
@@ -49,7 +50,7 @@ def cache_folder() -> Path:
     for source in sorted(path for pattern in _SOURCES for path in package.glob(pattern)):
         digest.update(source.relative_to(package).as_posix().encode() + b"\0" + source.read_bytes() + b"\0")
     home = os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()
-    base = Path(numba.config.CACHE_DIR or Path(home) / "karelsynth" / "compiled")
+    base = Path(os.environ.get("NUMBA_CACHE_DIR") or Path(home) / "karelsynth" / "compiled")
     try:
         folder = base / digest.hexdigest()[:16]
         if not folder.exists():

@@ -62,7 +62,7 @@ class BatchRun:
     @property
     def ok(self) -> NDArray[np.bool_]:
         """[P, K]: neither crashed nor out of ticks nor invalid."""
-        return self.status == Status.OK
+        return np.equal(self.status, Status.OK)
 
 
 def encode_programs(programs: Sequence[Program]) -> NDArray[np.uint8]:
@@ -223,4 +223,5 @@ def _conditionals(tokens: NDArray[np.uint8]) -> NDArray[Any]:
     """How many IF, IFELSE and WHILE each program has, [P]."""
     from karelsynth.karel.machine_kernel import IF, IFELSE, WHILE
 
-    return ((tokens == IF) | (tokens == IFELSE) | (tokens == WHILE)).sum(axis=1)
+    counts: NDArray[Any] = np.isin(tokens, (IF, IFELSE, WHILE)).sum(axis=1)
+    return counts

@@ -81,7 +81,7 @@ def find_heroes(
                 place += here * np.int32(cell)
                 open_edge += np.int32(edge[cell] & (np.uint8(cells[cell] - WALL) >= HERO - WALL))
             if count != 1 or open_edge > 0 or cells[place] >= 5 * HERO or cells[place] % HERO > MOST_MARKERS:
-                return row * worlds.shape[1] + number
+                return int(row * worlds.shape[1] + number)
             heroes[row, number] = place
     return -1
 

@@ -142,9 +142,7 @@ BODY_AT: Final = KAREL.rules["program"][0].index(BLOCK)
 Part = Union[int, Condition, Statement, Block]
 
 COMPOSITES: Final[dict[str, type[_Composite]]] = {node.keyword: node for node in (Not, Repeat, While, If, IfElse)}
-_ALTERNATIVES: Final = {
-    alternative[0]: alternative for rule in KAREL.rules.values() for alternative in rule
-}
+_ALTERNATIVES: Final = {alternative[0]: alternative for rule in KAREL.rules.values() for alternative in rule}
 
 
 def _size(item: str | Part) -> int:

@@ -16,6 +16,7 @@ from karelsynth.karel.formats import drawing, msr, stanford
 if TYPE_CHECKING:
     from karelsynth.karel.world import World
 
+
 def world_from_text(text: str) -> World:
     """Read a world in any of the text formats, recognised by its content."""
     if text.lstrip()[:1] in ("{", "[", '"'):  # none of them begins a cell of a drawing
@@ -56,4 +57,3 @@ def _json(text: str) -> Any:
         raise WorldError(f"line {error.lineno}, column {error.colno}: not valid JSON: {error.msg}") from None
     except (ValueError, RecursionError):  # a number of thousands of digits; thousands of brackets
         raise WorldError("the JSON is no world's: a number is too long or it is nested too deep") from None
-

@@ -1,0 +1,82 @@
+"""karelsynth: programs from examples.
+
+    from karelsynth import Program, World
+
+    world = World.parse('''
+        . . .
+        > 1 #
+    ''')
+    program = Program.parse("def run():\\n  while(frontIsClear):\\n    move()\\n  pickMarker()")
+    print(program.run(world).world)
+
+Names are loaded when first used, so that importing the package stays fast: Numba comes with `run_batch`.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from karelsynth._version import __version__
+
+if TYPE_CHECKING:
+    from karelsynth.errors import KarelsynthError, ProgramSyntaxError, TaskFileError, WorldError
+    from karelsynth.karel.grammar import KAREL, NORMAL_FORM, Grammar
+    from karelsynth.karel.interpreter import Run, Status
+    from karelsynth.karel.machine import BatchRun, encode_programs, run_batch
+    from karelsynth.karel.program import Action, If, IfElse, Not, Program, Repeat, Sensor, While
+    from karelsynth.karel.syntax import SyntaxMachine
+    from karelsynth.karel.tokens import TOKENS
+    from karelsynth.karel.world import Hero, World
+
+_HOME = {
+    "errors": ("KarelsynthError", "ProgramSyntaxError", "TaskFileError", "WorldError"),
+    "karel.grammar": ("KAREL", "NORMAL_FORM", "Grammar"),
+    "karel.interpreter": ("Run", "Status"),
+    "karel.machine": ("BatchRun", "encode_programs", "run_batch"),
+    "karel.program": ("Action", "If", "IfElse", "Not", "Program", "Repeat", "Sensor", "While"),
+    "karel.syntax": ("SyntaxMachine",),
+    "karel.tokens": ("TOKENS",),
+    "karel.world": ("Hero", "World"),
+}
+_MODULE = {name: f"karelsynth.{module}" for module, names in _HOME.items() for name in names}
+
+__all__ = [
+    "KAREL",
+    "NORMAL_FORM",
+    "TOKENS",
+    "Action",
+    "BatchRun",
+    "Grammar",
+    "Hero",
+    "If",
+    "IfElse",
+    "KarelsynthError",
+    "Not",
+    "Program",
+    "ProgramSyntaxError",
+    "Repeat",
+    "Run",
+    "Sensor",
+    "Status",
+    "SyntaxMachine",
+    "TaskFileError",
+    "While",
+    "World",
+    "WorldError",
+    "__version__",
+    "encode_programs",
+    "run_batch",
+]
+
+
+def __getattr__(name: str) -> object:
+    if name not in _MODULE:
+        raise AttributeError(f"module 'karelsynth' has no attribute {name!r}")
+    value = getattr(import_module(_MODULE[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,220 @@
+"""The commands about programs and worlds: run, check, convert, draw, verify."""
+
+from __future__ import annotations
+
+import json
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from karelsynth.cli.show import console, error_console, read_program, write_text
+from karelsynth.errors import KarelsynthError
+from karelsynth.files import STDIN
+from karelsynth.karel.interpreter import MAX_TICKS
+
+if TYPE_CHECKING:
+    from karelsynth.karel.interpreter import Run
+    from karelsynth.karel.program import Program
+
+
+class Dialect(StrEnum):
+    """How a program is written."""
+
+    tokens = "tokens"
+    paper = "paper"
+    stanford = "stanford"
+
+
+class Theme(StrEnum):
+    """Colours of pictures."""
+
+    light = "light"
+    dark = "dark"
+
+
+ProgramFile = Annotated[
+    str, typer.Argument(metavar="PROGRAM", help="A program file in any dialect; - for standard input.")
+]
+WorldFile = Annotated[
+    str,
+    typer.Argument(
+        metavar="WORLD",
+        help="A world file: a text drawing, the data's JSON or Stanford's .w; - for standard input.",
+    ),
+]
+FromDialect = Annotated[
+    Dialect | None, typer.Option("--from", help="The dialect that PROGRAM is in; recognised if not given.")
+]
+ThemeOption = Annotated[Theme, typer.Option(help="Colours of pictures.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to the application."""
+    for command in (run, check, convert, draw, verify):
+        app.command()(command)
+
+
+def run(
+    program: ProgramFile,
+    world: WorldFile,
+    dialect: FromDialect = None,
+    animate: Annotated[bool, typer.Option("--animate", help="Play the run in the terminal.")] = False,
+    speed: Annotated[float | None, typer.Option(help="Ticks a second when animated.")] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="Save the run as .gif or animated .svg, or its end as .png."),
+    ] = None,
+    max_ticks: Annotated[int, typer.Option(min=0, max=30_000, help="How many ticks the run may take.")] = MAX_TICKS,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the outcome as JSON.")] = False,
+    theme: ThemeOption = Theme.light,
+) -> None:
+    """Run a program on a world and show what happens.
+
+    The exit status is 0 if the program finishes, 1 if it crashes or runs out of ticks.
+    """
+    from karelsynth.karel.draw import save_run_picture
+    from karelsynth.karel.draw.terminal import play, side_by_side
+    from karelsynth.karel.world import World
+
+    if program == STDIN and world == STDIN:
+        raise KarelsynthError("only one of PROGRAM and WORLD can come from standard input")
+    _, code = read_program(program, dialect and dialect.value)
+    start = World.load(world)
+    outcome = code.run(start, max_ticks=max_ticks)
+    if output is not None:
+        save_run_picture(code, start, output, theme=theme.value, speed=speed, max_ticks=max_ticks)
+    if as_json:
+        write_text(json.dumps(_as_json(outcome), indent=2), None)
+    else:
+        out = console()
+        if animate:
+            play(code, start, console=out, speed=speed, max_ticks=max_ticks)
+        else:
+            pair = [("before", start), ("after", outcome.world)]
+            out.print(side_by_side(pair, color=out.color_system is not None, width=out.width))
+        out.print(outcome.explain(), style="green" if outcome.ok else "red", markup=False)
+        if outcome.where is not None:
+            out.print(_place(code, outcome.where), markup=False)
+        if output is not None:
+            error_console().print(f"saved {output}", markup=False)
+    raise typer.Exit(0 if outcome.ok else 1)
+
+
+def _as_json(outcome: Run) -> dict[str, Any]:
+    return {
+        "status": outcome.status.name.lower(),
+        "explanation": outcome.explain(),
+        "ticks": outcome.ticks,
+        "where": outcome.where,
+        "actions": [action.value for action in outcome.trace],
+        "world": outcome.world.to_json(),
+        "drawing": outcome.world.to_text().splitlines(),
+    }
+
+
+def _place(program: Program, where: int) -> str:
+    """The line of the paper's text that a run stopped in."""
+    from karelsynth.karel.draw.terminal import line_of_token
+
+    line = line_of_token(program)[where]
+    return f"in line {line + 1}:  {program.to('paper').splitlines()[line].strip()}"
+
+
+def check(
+    programs: Annotated[
+        list[str], typer.Argument(metavar="PROGRAM...", help="Program files in any dialect; - for standard input.")
+    ],
+    dialect: FromDialect = None,
+) -> None:
+    """Check the syntax of programs; say where and what is wrong, and what was probably meant."""
+    from karelsynth.karel.dialects import recognise
+    from karelsynth.karel.grammar import NORMAL_FORM
+    from karelsynth.karel.syntax import SyntaxMachine
+
+    wrong = 0
+    for path in programs:
+        try:
+            text, program = read_program(path, dialect and dialect.value)
+        except KarelsynthError as error:
+            error_console().print(f"error: {error}", style="red", markup=False, soft_wrap=True)
+            wrong += 1
+            continue
+        normal = SyntaxMachine(NORMAL_FORM, max(program.size, 6)).admits(program.token_ids)
+        kind = dialect.value if dialect else recognise(text)
+        form = "in the data's normal form" if normal else "not in the data's normal form"
+        console().print(f"{path}: ok ({kind}, {program.size} tokens, {form})", markup=False, soft_wrap=True)
+    raise typer.Exit(1 if wrong else 0)
+
+
+def convert(
+    program: ProgramFile,
+    to: Annotated[Dialect, typer.Option("--to", help="The dialect to write.")],
+    dialect: FromDialect = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="The file to write; standard output if not given.")
+    ] = None,
+) -> None:
+    """Write a program in another dialect. Nothing is lost: converting back gives the same program."""
+    _, code = read_program(program, dialect and dialect.value)
+    write_text(code.to(to.value), output)
+
+
+def draw(
+    world: WorldFile,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            help="A picture (.svg, .png) or another format (.w, .json, .txt); the terminal if not given.",
+        ),
+    ] = None,
+    cell: Annotated[int, typer.Option(help="The side of a cell in pixels.")] = 40,
+    labels: Annotated[bool, typer.Option("--labels", help="Number rows and columns.")] = False,
+    title: Annotated[str | None, typer.Option(help="A line above the picture.")] = None,
+    theme: ThemeOption = Theme.light,
+) -> None:
+    """Draw a world in the terminal, as a picture, or in another world format."""
+    from karelsynth.karel.draw import save_world_picture
+    from karelsynth.karel.draw.terminal import world_text
+    from karelsynth.karel.formats import save_world
+    from karelsynth.karel.world import World
+
+    drawn = World.load(world)
+    if output is None:
+        out = console()
+        out.print(world_text(drawn, color=out.color_system is not None))
+    elif output.suffix.lower() in (".w", ".json", ".txt"):
+        save_world(drawn, output)
+    else:
+        save_world_picture(drawn, output, theme=theme.value, cell=cell, labels=labels, title=title)
+
+
+def verify(
+    tasks: Annotated[
+        Path, typer.Argument(metavar="TASKS", help="A file in the original data's JSON-lines format; .gz too.")
+    ],
+    show: Annotated[int, typer.Option(min=0, help="How many problems to list.")] = 20,
+) -> None:
+    """Replay every example of a task file and compare outputs and action traces.
+
+    The exit status is 0 only if all come out equal.
+    """
+    from karelsynth.cli.progress import counter
+    from karelsynth.tasks.msr_tasks import verify_file
+
+    with counter("replaying", unit="tasks") as progress:
+        report = verify_file(tasks, progress=progress)
+    out = console()
+    for problem in report.problems[:show]:
+        error_console().print(f"{tasks}, {problem}", style="red", markup=False, soft_wrap=True)
+    if len(report.problems) > show:
+        error_console().print(f"… and {len(report.problems) - show} more problems", style="red")
+    out.print(
+        f"{report.tasks} tasks, {report.examples} examples: "
+        f"{report.outputs_equal} of {report.examples} outputs equal, "
+        f"{report.traces_equal} of {report.traces} traces equal"
+    )
+    raise typer.Exit(0 if report.all_equal else 1)

@@ -1,0 +1,1 @@
+"""Tasks: sampling them, and reading and writing files of them."""

@@ -1,0 +1,204 @@
+"""The commands run, check, convert, draw and verify, as a person calls them."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import random
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from karelsynth import Program, World
+from tests.strategies import random_program, random_world
+
+SWEEP = "def run():\n  while(frontIsClear):\n    move()\n  pickMarker()\n"
+ROOM = ". . .\n> . 1\n"
+
+
+def call(*arguments: str | Path, cwd: Path, text: str | None = None) -> subprocess.CompletedProcess[str]:
+    """Run the command in its own process, as a user would."""
+    return subprocess.run(
+        [sys.executable, "-m", "karelsynth", *map(str, arguments)],
+        cwd=cwd,
+        input=text,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "sweep.txt").write_text(SWEEP)
+    (tmp_path / "room.txt").write_text(ROOM)
+    return tmp_path
+
+
+def assert_clear_error(result: subprocess.CompletedProcess[str], *parts: str, status: int = 1) -> None:
+    assert result.returncode == status, result
+    assert "Traceback" not in result.stderr + result.stdout
+    for part in parts:
+        assert part in result.stderr
+
+
+def test_run_shows_the_outcome(folder: Path) -> None:
+    result = call("run", "sweep.txt", "room.txt", cwd=folder)
+    assert result.returncode == 0, result
+    assert "before" in result.stdout
+    assert "after" in result.stdout
+    assert "finished after 6 ticks" in result.stdout
+
+
+def test_run_says_where_it_crashed(folder: Path) -> None:
+    (folder / "crash.txt").write_text("def run():\n  move()\n  pickMarker()\n")
+    result = call("run", "crash.txt", "room.txt", cwd=folder)
+    assert result.returncode == 1
+    assert "crashed: picked where there is no marker at row 0, column 1, facing east" in result.stdout
+    assert "in line 3:  pickMarker()" in result.stdout
+
+
+def test_run_as_json_from_standard_input(folder: Path) -> None:
+    result = call("run", "-", "room.txt", "--json", cwd=folder, text=SWEEP)
+    outcome = json.loads(result.stdout)
+    assert outcome["status"] == "ok"
+    assert outcome["actions"] == ["move", "move", "pickMarker"]
+    assert outcome["drawing"] == [". . .", ". . >"]
+    assert World.from_json(outcome["world"]) == World.parse(". . .\n. . >")
+
+
+@pytest.mark.parametrize("name", ["run.gif", "run.svg", "run.png"])
+def test_run_saves_pictures(name: str, folder: Path) -> None:
+    result = call("run", "sweep.txt", "room.txt", "-o", name, cwd=folder)
+    assert result.returncode == 0, result
+    assert (folder / name).stat().st_size > 500
+
+
+def test_animation_without_a_terminal_prints_start_and_end(folder: Path) -> None:
+    result = call("run", "sweep.txt", "room.txt", "--animate", cwd=folder)
+    assert result.returncode == 0
+    assert "start" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "parts"),
+    [
+        (("run", "missing.txt", "room.txt"), ["missing.txt: there is no such file"]),
+        (("run", "sweep.txt", "sweep.txt"), ["sweep.txt: line 1", "is no cell"]),
+        (("run", "sweep.txt", "."), ["this is a directory"]),
+        (("run", "-", "-"), ["only one of PROGRAM and WORLD"]),
+        (("run", "sweep.txt", "room.txt", "-o", "run.doc"), ["must end in"]),
+        (("run", "sweep.txt", "room.txt", "-o", "nowhere/run.gif"), ["there is no folder"]),
+        (("run", "sweep.txt", "room.txt", "--animate", "--speed", "-3"), ["speed"]),
+        (("draw", "room.txt", "-o", "room.jpg"), ["must end in"]),
+        (("draw", "room.txt", "-o", "room.png", "--cell", "9999999"), ["cell"]),
+        (("convert", "room.txt", "--to", "paper"), ["room.txt, line 1"]),
+        (("verify", "missing.jsonl"), ["missing.jsonl"]),
+    ],
+)
+def test_bad_input_gets_one_clear_message(arguments: tuple[str, ...], parts: list[str], folder: Path) -> None:
+    assert_clear_error(call(*arguments, cwd=folder), *parts)
+
+
+def test_unknown_words_on_the_command_line(folder: Path) -> None:
+    for arguments in (("rnu",), ("convert", "sweep.txt", "--to", "french"), ("run", "sweep.txt", "room.txt", "--fast")):
+        assert_clear_error(call(*arguments, cwd=folder), status=2)
+
+
+def test_check_points_at_the_place(folder: Path) -> None:
+    (folder / "slip.txt").write_text("def run():\n  turnLfet()\n")
+    result = call("check", "sweep.txt", "slip.txt", cwd=folder)
+    assert_clear_error(result, "slip.txt, line 2, column 3", "  turnLfet()", "^^^^^^^^", "Did you mean `turnLeft`?")
+    assert "sweep.txt: ok (paper, 12 tokens, in the data's normal form)" in result.stdout
+    assert call("check", "-", cwd=folder, text="DEF run m( turnLeft m)").stdout == (
+        "-: ok (tokens, 5 tokens, not in the data's normal form)\n"
+    )
+
+
+def test_convert_goes_around_without_loss(folder: Path) -> None:
+    program = random_program(random.Random(3))
+    (folder / "a").write_text(program.to("paper"))
+    for before, after, dialect in (("a", "b", "stanford"), ("b", "c", "tokens"), ("c", "d", "paper")):
+        result = call("convert", before, "--to", dialect, "-o", after, cwd=folder)
+        assert result.returncode == 0, result
+    assert (folder / "d").read_text() == program.to("paper") + "\n"
+    assert call("convert", "a", "--to", "tokens", cwd=folder).stdout == " ".join(program.tokens) + "\n"
+
+
+@pytest.mark.parametrize("name", ["room.svg", "room.png", "room.w", "room.json", "again.txt"])
+def test_draw_writes_pictures_and_formats(name: str, folder: Path) -> None:
+    assert call("draw", "room.txt", "-o", name, cwd=folder).returncode == 0
+    if not name.endswith((".svg", ".png")):
+        assert World.load(folder / name) == World.parse(ROOM)
+
+
+def test_draw_in_the_terminal(folder: Path) -> None:
+    result = call("draw", "-", cwd=folder, text="# 3\n^ .")
+    assert result.returncode == 0
+    assert "3" in result.stdout
+    assert "▲" in result.stdout or "^" in result.stdout
+
+
+def record(program: Program, worlds: list[World]) -> dict[str, Any]:
+    """A task in the original data's format."""
+    runs = [program.run(world) for world in worlds]
+    return {
+        "program_tokens": list(program.tokens),
+        "examples": [
+            {
+                "example_index": number,
+                "inpgrid_json": world.to_json(),
+                "outgrid_json": run.world.to_json(),
+                "actions": [action.value for action in run.trace],
+            }
+            for number, (world, run) in enumerate(zip(worlds, runs, strict=True))
+        ],
+    }
+
+
+def some_records(count: int) -> list[dict[str, Any]]:
+    rng = random.Random(8)
+    records: list[dict[str, Any]] = []
+    while len(records) < count:
+        program = random_program(rng, depth=1)
+        worlds = [world for world in (random_world(rng) for _ in range(40)) if program.run(world).ok][:6]
+        if len(worlds) == 6:
+            records.append(record(program, worlds))
+    return records
+
+
+def test_verify_replays_every_example(folder: Path) -> None:
+    records = some_records(5)
+    text = "".join(json.dumps(task) + "\n" for task in records)
+    (folder / "tasks.jsonl").write_text(text)
+    with gzip.open(folder / "tasks.jsonl.gz", "wt") as file:
+        file.write(text)
+    for name in ("tasks.jsonl", "tasks.jsonl.gz"):
+        result = call("verify", name, cwd=folder)
+        assert result.returncode == 0, result
+        assert "5 tasks, 30 examples: 30 of 30 outputs equal, 30 of 30 traces equal" in result.stdout
+
+
+def test_verify_finds_what_is_wrong(folder: Path) -> None:
+    records = some_records(4)
+    records[1]["examples"][2]["actions"].append("move")
+    wrong = records[2]["examples"][0]["outgrid_json"]
+    wrong["hero"] = wrong["hero"].replace("north", "x").replace("south", "north").replace("x", "south")
+    wrong["hero"] = wrong["hero"].replace("east", "y").replace("west", "east").replace("y", "west")
+    lines = [json.dumps(task) for task in records] + ["{broken"]
+    (folder / "tasks.jsonl").write_text("\n".join(lines))
+    result = call("verify", "tasks.jsonl", cwd=folder)
+    assert_clear_error(result, "line 2", "line 3", "line 5")
+    assert "23 of 24 outputs equal, 23 of 24 traces equal" in result.stdout
+
+
+def test_help_and_version(folder: Path) -> None:
+    for arguments in (("--help",), ("run", "--help"), ("-h",)):
+        result = call(*arguments, cwd=folder)
+        assert result.returncode == 0
+        assert "Usage" in result.stdout
+    assert call("--version", cwd=folder).stdout.startswith("karelsynth 0.")

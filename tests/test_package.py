@@ -1,0 +1,87 @@
+"""The package as a whole: what is public, what imports what, and how fast it comes up."""
+
+from __future__ import annotations
+
+import ast
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import karelsynth
+
+SOURCE = Path(karelsynth.__file__).parent
+# Each layer may import itself and those before it.
+LAYERS = (
+    ("errors", "_version", "files"),
+    ("karel",),
+    ("tasks",),
+    ("model",),
+    ("search",),
+    ("objectives",),
+    ("train", "evaluate", "solve"),
+    ("cli", "web", "__main__"),
+)
+
+
+def layer_of(module: str) -> int:
+    for number, names in enumerate(LAYERS):
+        if module in names:
+            return number
+    raise AssertionError(f"{module} belongs to no layer: add it to LAYERS")
+
+
+def imported(tree: ast.AST) -> set[str]:
+    """The modules that a file imports, anywhere in it."""
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found.add(node.module)
+    return found
+
+
+def sources() -> list[Path]:
+    return [path for path in SOURCE.rglob("*.py") if path != SOURCE / "__init__.py"]
+
+
+@pytest.mark.parametrize("path", sources(), ids=lambda path: str(path.relative_to(SOURCE)))
+def test_imports_point_one_way(path: Path) -> None:
+    own = path.relative_to(SOURCE).parts[0].removesuffix(".py")
+    for module in imported(ast.parse(path.read_text(encoding="utf-8"))):
+        if module.startswith("karelsynth."):
+            assert layer_of(module.split(".")[1]) <= layer_of(own), f"{path} imports {module}"
+        if module.split(".")[0] == "torch":
+            assert layer_of(own) >= layer_of("model"), f"{path} imports torch"
+
+
+def test_public_names() -> None:
+    """Removing or adding a public name is a decision, so it shows here."""
+    assert sorted(karelsynth.__all__) == sorted(
+        """KAREL NORMAL_FORM TOKENS Action BatchRun Grammar Hero If IfElse KarelsynthError Not Program
+        ProgramSyntaxError Repeat Run Sensor Status SyntaxMachine TaskFileError While World WorldError __version__
+        encode_programs run_batch""".split()
+    )
+    for name in karelsynth.__all__:
+        assert getattr(karelsynth, name) is not None
+    assert dir(karelsynth) == sorted(karelsynth.__all__)
+    with pytest.raises(AttributeError, match="no attribute 'Porgram'"):
+        _ = karelsynth.Porgram
+
+
+def modules_after(statement: str) -> set[str]:
+    code = f"import sys, json\n{statement}\nprint(json.dumps(sorted(sys.modules)))"
+    output = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    return set(json.loads(output.splitlines()[-1]))
+
+
+def test_heavy_libraries_load_when_first_needed() -> None:
+    heavy = {"numba", "torch", "numpy", "rich", "PIL", "typer"}
+    assert not heavy & modules_after("import karelsynth")
+    everyday = "from karelsynth import *\nprint(Program.parse('def run(): move()').run(World.parse('> .\\n. .')).world)"
+    everyday = everyday.replace("from karelsynth import *", "from karelsynth import Program, World")
+    assert not heavy & modules_after(everyday)
+    assert "torch" not in modules_after("from karelsynth import run_batch")
