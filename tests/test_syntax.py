@@ -16,6 +16,7 @@ from karelsynth.errors import ProgramSyntaxError
 from karelsynth.karel.grammar import BLOCK, KAREL, NORMAL_FORM, Grammar
 from karelsynth.karel.program import Action, Block, Condition, If, IfElse, Not, Program, Repeat, Sensor, While
 from karelsynth.karel.syntax import SyntaxMachine
+from karelsynth.karel.syntax_kernel import masks_along
 from karelsynth.karel.tokens import ID, PAD, TOKENS
 from tests.strategies import programs
 
@@ -293,3 +294,27 @@ def test_states_are_rows_that_can_be_reordered_and_shaped() -> None:
 def test_too_short_a_limit_is_refused() -> None:
     with pytest.raises(ValueError, match="shortest program has 6 tokens"):
         SyntaxMachine(NORMAL_FORM, max_length=5)
+
+
+@pytest.mark.parametrize("grammar", [KAREL, NORMAL_FORM], ids=lambda grammar: grammar.name)
+def test_compiled_masks_along_programs_are_the_machine_s(grammar: Grammar) -> None:
+    rng = np.random.default_rng(4)
+    machine = SyntaxMachine(grammar, max_length=40)
+    state = machine.initial(300)
+    tokens = np.zeros((300, 40), np.int64)
+    masks = np.zeros((300, 40, len(TOKENS)), bool)
+    for at in range(40):
+        masks[:, at] = machine.mask(state)
+        noise = rng.random((300, len(TOKENS))) * masks[:, at]
+        noise[machine.accepts(state), PAD] = 1
+        tokens[:, at] = noise.argmax(axis=1)
+        state = machine.advance(state, tokens[:, at])
+    lengths = (tokens > 0).sum(axis=1)
+    order = np.argsort(-lengths, kind="stable")
+    tokens, lengths, masks = tokens[order], lengths[order], masks[order]
+    step_sizes = np.array([(lengths > at).sum() for at in range(lengths.max())])
+    found, wrong = masks_along(machine, tokens.astype(np.uint8), lengths, step_sizes)
+    assert wrong is None
+    assert np.array_equal(found, np.concatenate([masks[:size, at] for at, size in enumerate(step_sizes)]))
+    tokens[7, 3] = ID["ELSE"]
+    assert masks_along(machine, tokens.astype(np.uint8), lengths, step_sizes)[1] == (7, 3)

@@ -21,7 +21,7 @@ import numba
 
 _KEPT: Final = 8
 """How many digests' folders stay when a new one is made."""
-_SOURCES: Final = ("karel/*.py", "karel/formats/codes.py", "tasks/*kernel*.py")
+_SOURCES: Final = ("karel/*.py", "karel/formats/codes.py", "tasks/*kernel*.py", "model/*kernel*.py")
 """What compiled code is made from."""
 _lock = threading.Lock()
 
@@ -32,14 +32,20 @@ def compiled(*signature: Any) -> Callable[[Callable[..., Any]], Any]:
     def decorate(function: Callable[..., Any]) -> Any:
         with _lock:
             config: Any = numba.config  # its names are made at run time
+            njit: Any = numba.njit  # typed in some versions, not in others
             before = config.CACHE_DIR
             config.CACHE_DIR = str(cache_folder())
             try:
-                return numba.njit(*signature, nogil=True, cache=True)(function)
+                return njit(*signature, nogil=True, cache=True)(function)
             finally:
                 config.CACHE_DIR = before
 
     return decorate
+
+
+def given(kind: Any, dimensions: int) -> Any:
+    """The type of an input array, in C order; read-only ones, such as memory maps, are welcome."""
+    return numba.types.Array(kind, dimensions, "C", readonly=True)
 
 
 @cache

@@ -11,12 +11,9 @@ status INVALID_PROGRAM. Arrays go in and out without copies where their types fi
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,15 +24,13 @@ from karelsynth.karel.grammar import KAREL
 from karelsynth.karel.interpreter import MAX_TICKS, Status
 from karelsynth.karel.program import Program
 from karelsynth.karel.syntax_compiler import compile_grammar
+from karelsynth.karel.threads import share_out
 from karelsynth.karel.tokens import PAD, VOCABULARY_SIZE
 from karelsynth.karel.world import World
 
-Result = TypeVar("Result")
 LONGEST_PROGRAM = 32_000
 """Tokens; places in a program are 16-bit integers."""
 MOST_TICKS = 30_000
-_INLINE = 256
-"""Fewer runs than this are done in the calling thread."""
 
 
 @dataclass(frozen=True)
@@ -130,7 +125,7 @@ def run_batch(
             keep_worlds, expected is not None, traces, coverage,
         )  # fmt: skip
 
-    _share_out(work, count, per_program, threads)
+    share_out(work, count, per_program, threads)
     return BatchRun(
         status,
         ticks,
@@ -141,33 +136,6 @@ def run_batch(
         lengths if traces else None,
         seen if coverage else None,
     )
-
-
-def _share_out(work: Callable[[int, int], Result], count: int, per_item: int, threads: int | None) -> list[Result]:
-    """Call work(start, stop) over range(count), in pieces on several threads."""
-    threads = threads or core_count()
-    if threads == 1 or count * per_item < _INLINE:
-        return [work(0, count)]
-    pieces = min(count, 4 * threads)  # more pieces than threads, since programs differ in length
-    edges = [count * piece // pieces for piece in range(pieces + 1)]
-    if threads >= core_count():
-        return list(_pool().map(work, edges[:-1], edges[1:]))
-    with ThreadPoolExecutor(threads) as pool:
-        return list(pool.map(work, edges[:-1], edges[1:]))
-
-
-@cache
-def _pool() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(core_count(), thread_name_prefix="karel-machine")
-
-
-# A forked child inherits the pool but not its threads.
-os.register_at_fork(after_in_child=_pool.cache_clear)
-
-
-def core_count() -> int:
-    """The cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _as_tokens(programs: NDArray[Any] | Sequence[Program]) -> NDArray[np.uint8]:
@@ -208,7 +176,7 @@ def _heroes(codes: NDArray[np.uint8], threads: int | None) -> NDArray[np.int16]:
     from karelsynth.karel.machine_kernel import find_heroes
 
     heroes = np.empty(codes.shape[:2], np.int16)
-    found = _share_out(lambda first, last: find_heroes(first, last, codes, heroes), len(codes), codes.shape[1], threads)
+    found = share_out(lambda first, last: find_heroes(first, last, codes, heroes), len(codes), codes.shape[1], threads)
     bad = min((number for number in found if number >= 0), default=None)
     if bad is not None:
         row, number = divmod(bad, codes.shape[1])

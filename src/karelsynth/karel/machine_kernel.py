@@ -11,13 +11,13 @@ The functions release the GIL and call nothing parallel: threads are the caller'
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from numba import types
 from numpy.typing import NDArray
 
-from karelsynth.karel.compiled import compiled
+from karelsynth.karel.compiled import compiled, given
 from karelsynth.karel.formats.codes import HERO, SIDE, WALL
 from karelsynth.karel.interpreter import Status
 from karelsynth.karel.syntax_compiler import ACCEPT, CONTROL_BITS, NEVER, OPERATION_BITS, POP, STAY
@@ -53,12 +53,7 @@ _CONTROL_MASK = (1 << CONTROL_BITS) - 1
 _NEVER_SHIFT = CONTROL_BITS + OPERATION_BITS
 
 
-def _given(kind: Any, dimensions: int) -> Any:
-    """The type of an input array; read-only ones, such as memory maps, are welcome."""
-    return types.Array(kind, dimensions, "C", readonly=True)
-
-
-@compiled(types.int64(types.int64, types.int64, _given(types.uint8, 4), types.int16[:, ::1]))
+@compiled(types.int64(types.int64, types.int64, given(types.uint8, 4), types.int16[:, ::1]))
 def find_heroes(
     first: int, last: int, worlds: NDArray[np.uint8], heroes: NDArray[np.int16]
 ) -> int:  # pragma: no cover - compiled
@@ -186,8 +181,8 @@ def compile_program(
 
 @compiled(
     types.void(
-        types.int64, types.int64, _given(types.uint8, 2), _given(types.int64, 1), _given(types.uint8, 4),
-        _given(types.int16, 2), _given(types.uint8, 4), _given(types.int32, 2), types.int64,
+        types.int64, types.int64, given(types.uint8, 2), given(types.int64, 1), given(types.uint8, 4),
+        given(types.int16, 2), given(types.uint8, 4), given(types.int32, 2), types.int64,
         types.int64, types.int64, types.uint8[:, ::1], types.int16[:, ::1], types.int16[:, ::1],
         types.uint8[:, :, :, ::1], types.boolean[:, ::1], types.uint8[:, :, ::1], types.int16[:, ::1],
         types.uint8[:, :, ::1], types.boolean, types.boolean, types.boolean, types.boolean,

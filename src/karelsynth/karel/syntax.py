@@ -115,10 +115,10 @@ class SyntaxMachine:
 
     def read(self, tokens: Sequence[int]) -> NDArray[np.int64]:
         """The state after some tokens, [width]."""
-        state = self.initial(1)
+        state: NDArray[np.int64] = self.initial(1)[0]
         for token in tokens:
-            state = self.advance(state, np.array([token]))
-        return state[0]
+            state = self.advance(state, token)
+        return state
 
     def admits(self, tokens: Sequence[int]) -> bool:
         """Whether a sequence of ids, padding after the end left out, is a program of the grammar."""

@@ -1,0 +1,90 @@
+"""The syntax machine's masks along whole programs, compiled: what teacher forcing needs for every batch.
+
+Equal to `SyntaxMachine.mask` before each token, but without going through all programs token by token in Python.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import types
+from numpy.typing import NDArray
+
+from karelsynth.karel.compiled import compiled, given
+from karelsynth.karel.syntax import SyntaxMachine
+from karelsynth.karel.syntax_compiler import CONTROL_BITS, OPERATION_BITS, POP, STAY, compile_grammar
+from karelsynth.karel.tokens import VOCABULARY_SIZE
+
+_CONTROL_MASK = (1 << CONTROL_BITS) - 1
+
+
+@compiled(
+    types.int64(
+        given(types.uint8, 2), given(types.int64, 1), given(types.int64, 1), given(types.int32, 2),
+        given(types.int16, 2), types.int64, types.int64, types.int64, types.boolean[:, ::1],
+    )
+)  # fmt: skip
+def _walk(
+    tokens: NDArray[np.uint8],
+    lengths: NDArray[np.int64],
+    offsets: NDArray[np.int64],
+    transition: NDArray[np.int32],
+    price: NDArray[np.int16],
+    symbols: int,
+    start: int,
+    most_spare: int,
+    masks: NDArray[np.bool_],
+) -> int:  # pragma: no cover - compiled
+    """Fill masks [P, 52]: row offsets[t] + n is before token t of program n.
+
+    Returns n · L + t for a wrong token, or -1.
+    """
+    stack = np.zeros(tokens.shape[1] + 2, np.int64)
+    for number in range(tokens.shape[0]):
+        control, spare, depth = start, most_spare, 0
+        for at in range(lengths[number]):
+            row = control * symbols + stack[depth]
+            out = offsets[at] + number
+            for token in range(VOCABULARY_SIZE):
+                masks[out, token] = price[row, token] <= spare
+            token = tokens[number, at]
+            if token >= VOCABULARY_SIZE or not masks[out, token]:
+                return int(number * tokens.shape[1] + at)
+            entry = transition[row, token]
+            spare -= entry >> (CONTROL_BITS + OPERATION_BITS)
+            control = entry & _CONTROL_MASK
+            operation = (entry >> CONTROL_BITS) & POP
+            if operation == POP:
+                depth -= 1
+            elif operation != STAY:
+                depth += 1
+                stack[depth] = operation
+    return -1
+
+
+def masks_along(
+    machine: SyntaxMachine, tokens: NDArray[np.uint8], lengths: NDArray[np.int64], step_sizes: NDArray[np.int64]
+) -> tuple[NDArray[np.bool_], tuple[int, int] | None]:
+    """Masks before every token of N programs, and the first (program, token) that the machine refuses, if there is one.
+
+    Args:
+        tokens: [N, L], the longest program first.
+        lengths: [N].
+        step_sizes: [T], how many programs have a token at each step.
+
+    Returns bool [P, 52] by step, and within a step by program.
+    """
+    compiled_grammar = compile_grammar(machine.grammar)
+    masks = np.empty((int(step_sizes.sum()), VOCABULARY_SIZE), np.bool_)
+    offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(step_sizes, dtype=np.int64)])
+    wrong = _walk(
+        np.ascontiguousarray(tokens, np.uint8),
+        np.ascontiguousarray(lengths, np.int64),
+        offsets,
+        machine.tables.transition,
+        machine.tables.price,
+        machine.symbols,
+        compiled_grammar.start,
+        machine.max_length - compiled_grammar.shortest,
+        masks,
+    )
+    return masks, None if wrong < 0 else divmod(int(wrong), tokens.shape[1])

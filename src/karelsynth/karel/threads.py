@@ -1,0 +1,40 @@
+"""Sharing work out over threads. The work must release the GIL, as compiled functions do."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from typing import Final, TypeVar
+
+Result = TypeVar("Result")
+_INLINE: Final = 256
+"""Less work than this is done in the calling thread."""
+
+
+def share_out(work: Callable[[int, int], Result], count: int, per_item: int, threads: int | None) -> list[Result]:
+    """Call work(start, stop) over range(count), in pieces on several threads."""
+    threads = threads or core_count()
+    if threads == 1 or count * per_item < _INLINE:
+        return [work(0, count)]
+    pieces = min(count, 4 * threads)  # more pieces than threads, since programs differ in length
+    edges = [count * piece // pieces for piece in range(pieces + 1)]
+    if threads >= core_count():
+        return list(_pool().map(work, edges[:-1], edges[1:]))
+    with ThreadPoolExecutor(threads) as pool:
+        return list(pool.map(work, edges[:-1], edges[1:]))
+
+
+@cache
+def _pool() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(core_count(), thread_name_prefix="karel-machine")
+
+
+# A forked child inherits the pool but not its threads.
+os.register_at_fork(after_in_child=_pool.cache_clear)
+
+
+def core_count() -> int:
+    """The cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

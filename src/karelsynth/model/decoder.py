@@ -1,0 +1,122 @@
+"""The decoder: the next token's scores from the tokens before and the codes of all examples."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from karelsynth.karel.tokens import VOCABULARY_SIZE
+from karelsynth.model.recurrent import LSTMState, PrefixLSTM, StepWeights, autocast_dtype, initial_state, lstm_step
+
+if TYPE_CHECKING:
+    from karelsynth.model.settings import ModelSettings
+
+
+class Output(NamedTuple):
+    """A linear layer from an LSTM's output to scores of tokens, for steps."""
+
+    matrix: Tensor
+    """[hidden_size, 52]."""
+    bias: Tensor
+    """[52]."""
+
+    def scores(self, hidden: Tensor) -> Tensor:
+        """float32 [rows, 52] of [rows, hidden_size]."""
+        return torch.addmm(self.bias, hidden, self.matrix).float()
+
+
+class Decoder(nn.Module):
+    """An LSTM over [token; code of a pair], the same for every example; their maximum; one linear layer."""
+
+    def __init__(self, settings: ModelSettings) -> None:
+        super().__init__()
+        self.recurrent = PrefixLSTM(settings.embedding_size + settings.code_size, settings.hidden_size, settings.layers)
+        self.output = token_scores(settings.hidden_size)
+
+    def forward(self, embedded: Tensor, codes: Tensor, present: Tensor | None, step_sizes: Tensor) -> Tensor:
+        """Scores float32 [P, 52].
+
+        Args:
+            embedded: [P, embedding_size], the tokens before, packed.
+            codes: [P, K, code_size], the codes of their tasks' examples.
+            present: bool [P, K], which examples there are; None for all.
+            step_sizes: int64 [T] on the host.
+        """
+        count, examples, _ = codes.shape
+        dtype = autocast_dtype(codes.device, codes.dtype)
+        inputs = torch.cat([embedded.to(dtype)[:, None].expand(-1, examples, -1), codes.to(dtype)], dim=2)
+        hidden = self.recurrent(inputs.flatten(0, 1), step_sizes * examples)
+        scores: Tensor = self.output(pooled(hidden.view(count, examples, -1), present))
+        return scores.float()
+
+
+def token_scores(inputs: int) -> nn.Linear:
+    """A linear layer to scores of tokens whose bias starts at zero."""
+    layer = nn.Linear(inputs, VOCABULARY_SIZE)
+    nn.init.zeros_(layer.bias)
+    return layer
+
+
+def pooled(hidden: Tensor, present: Tensor | None) -> Tensor:
+    """The maximum over examples: [rows, hidden_size] of [rows, K, hidden_size]."""
+    if present is not None:
+        hidden = hidden.masked_fill(~present[:, :, None], -torch.inf)
+    return hidden.amax(1)
+
+
+class StepModel(NamedTuple):
+    """All that decoding needs of a synthesizer, in the precision it runs in."""
+
+    decoder: StepWeights
+    output: Output
+    syntax: StepWeights | None
+    """Of the learned syntax."""
+    syntax_output: Output | None
+
+
+class StepTasks(NamedTuple):
+    """What B tasks with K examples bring to every step."""
+
+    gates: Tensor
+    """[B, K, 4 · hidden_size]: what the examples' codes add to the first layer's gates."""
+    present: Tensor | None
+    """bool [B, K]."""
+
+    def select(self, rows: Tensor) -> StepTasks:
+        """Some of the tasks."""
+        present = None if self.present is None else self.present.index_select(0, rows)
+        return StepTasks(self.gates.index_select(0, rows), present)
+
+
+def start_state(model: StepModel, tasks: StepTasks) -> LSTMState:
+    """The state before the first token of one hypothesis for each task: the decoder's [B, K, …], the syntax' [B, …]."""
+    count, examples, _ = tasks.gates.shape
+    state = initial_state(model.decoder, count, examples)
+    return state if model.syntax is None else state + initial_state(model.syntax, count)
+
+
+def decode_step(
+    model: StepModel, tasks: StepTasks, state: LSTMState, parents: Tensor, task: Tensor, tokens: Tensor
+) -> tuple[Tensor, LSTMState]:
+    """One token for N hypotheses: what `Synthesizer.score` computes for whole programs.
+
+    Args:
+        state: of the hypotheses before they were chosen among and reordered.
+        parents: int64 [N], which of those each hypothesis goes on from.
+        task: int64 [N], the task of each hypothesis.
+        tokens: int64 [N], the token that each has just got.
+
+    Returns scores of the next tokens float32 [N, 52], without handwritten syntax, and the state.
+    """
+    own, rest = state[: 2 * len(model.decoder.layers)], state[2 * len(model.decoder.layers) :]
+    gates = tasks.gates.index_select(0, task).add_(model.decoder.token_gates.index_select(0, tokens)[:, None])
+    hidden, new = lstm_step(model.decoder, gates, own, parents)
+    present = None if tasks.present is None else tasks.present.index_select(0, task)
+    scores = model.output.scores(pooled(hidden, present))
+    if model.syntax is not None and model.syntax_output is not None:
+        gates = model.syntax.token_gates.index_select(0, tokens)
+        hidden, newer = lstm_step(model.syntax, gates, rest, parents)
+        scores, new = scores - model.syntax_output.scores(hidden).exp(), new + newer
+    return scores, new

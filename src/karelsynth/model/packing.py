@@ -1,0 +1,101 @@
+"""Programs packed for teacher forcing: no step is spent on padding.
+
+The tokens of N programs are laid out by time step, and within a step by program, the longest first (the layout of
+PyTorch's packed sequences):
+
+    step 0: tokens of all N programs; step 1: of all that have a second token; …
+
+so that P = the sum of their lengths. With K examples a program's K rows lie side by side, and a packed array
+[P · K, …] is a view [P, K, …]: pooling over examples needs no index. All of this is planned on the host, since
+PyTorch wants the sizes of the steps on the host and asking the GPU for them would stall it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from karelsynth.errors import KarelsynthError
+from karelsynth.karel.syntax_kernel import masks_along
+from karelsynth.karel.tokens import TOKENS
+from karelsynth.model.packing_kernel import lay_out
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from karelsynth.karel.syntax import SyntaxMachine
+
+
+@dataclass(frozen=True)
+class PackedPrograms:
+    """N programs of P tokens in all; see the module's docstring."""
+
+    count: int
+    """N."""
+    inputs: Tensor
+    """int64 [P]: the token before, `<s>` at the beginning."""
+    targets: Tensor
+    """int64 [P]: the token itself."""
+    programs: Tensor
+    """int64 [P]: the number of the program it belongs to, in the order given."""
+    step_sizes: Tensor
+    """int64 [T] on the host: how many programs have a token at each step."""
+    admitted: Tensor | None
+    """bool [P, 52]: tokens that the handwritten syntax admits there; None without it."""
+
+    def sum_by_program(self, values: Tensor) -> Tensor:
+        """Sums of values [P] over each program's tokens, [N]."""
+        return values.new_zeros(self.count).index_add(0, self.programs, values)
+
+
+def pack_programs(
+    tokens: NDArray[np.integer],
+    lengths: NDArray[np.integer],
+    *,
+    machine: SyntaxMachine | None = None,
+    device: torch.device | str = "cpu",
+) -> PackedPrograms:
+    """Pack programs [N, L] of 1 … L tokens [N]; with `machine`, the tokens that it admits are found too."""
+    count, steps = len(tokens), int(lengths.max(initial=0))
+    if not count or lengths.min() < 1 or steps > tokens.shape[1]:
+        raise ValueError(f"programs have 1 to {tokens.shape[1]} tokens, and there must be one at least")
+    order = np.argsort(-lengths.astype(np.int64), kind="stable")
+    ordered, sizes = tokens[order].astype(np.uint8, copy=False), lengths[order].astype(np.int64)
+    step_sizes = count - np.searchsorted(sizes[::-1], np.arange(steps), side="right")
+    laid_out = lay_out(ordered, sizes, order, step_sizes)
+    masks = None if machine is None else _masks(ordered, sizes, step_sizes, machine)
+
+    def moved(array: NDArray[Any]) -> Tensor:
+        tensor = torch.from_numpy(np.ascontiguousarray(array))
+        if torch.device(device).type == "cuda":
+            tensor = tensor.pin_memory()  # or the copy would wait for the GPU
+        return tensor.to(device, non_blocking=True)
+
+    numbers = moved(laid_out).long()
+    return PackedPrograms(
+        count,
+        numbers[0],
+        numbers[1],
+        numbers[2],
+        torch.from_numpy(step_sizes),
+        None if masks is None else moved(masks),
+    )
+
+
+def _masks(
+    ordered: NDArray[np.uint8], sizes: NDArray[np.int64], step_sizes: NDArray[np.int64], machine: SyntaxMachine
+) -> NDArray[np.bool_]:
+    """bool [P, 52]: what the machine admits before each token."""
+    masks, refused = masks_along(machine, ordered, sizes, step_sizes)
+    if refused is not None:
+        program, token = refused
+        raise KarelsynthError(
+            f"`{' '.join(TOKENS[number] for number in ordered[program, : sizes[program]])}` leaves the syntax at its "
+            f"token {token + 1}: it is no program of at most {machine.max_length} tokens; leave it out, or raise "
+            "`max_length`"
+        )
+    return masks

@@ -1,0 +1,172 @@
+"""The LSTM over a program's tokens, in the two ways it is run.
+
+`PrefixLSTM.forward` runs over whole packed programs with the library's LSTM (cuDNN on a GPU): teacher forcing.
+`lstm_step` does one step for hypotheses whose next token was just chosen: decoding. Both compute the same; the step
+reads its weights from `StepWeights`, which are prepared once for many steps: a token's share of the first layer's
+gates is looked up in a table, since there are only 52 tokens, and the share of what is constant over time is
+computed once by `StepWeights.constant`. What remains for each step are the products with the states.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+LSTMState = tuple[Tensor, ...]
+"""h and c of the first layer, h and c of the second, …; each [rows, …, hidden_size]."""
+
+
+class LayerWeights(NamedTuple):
+    """One layer's product: gates = [below; h] · matrix + bias, gates in the order enter, forget, leave, fresh."""
+
+    matrix: Tensor
+    """[below + hidden_size, 4 · hidden_size]; of the first layer the rows of h only."""
+    bias: Tensor | None
+    """[4 · hidden_size]; None in the first layer, whose bias is part of the tokens' gates."""
+
+
+class StepWeights(NamedTuple):
+    """An LSTM's weights as its steps want them."""
+
+    token_gates: Tensor
+    """[52, 4 · hidden_size]: what each token adds to the first layer's gates, the bias included."""
+    constant_matrix: Tensor
+    """[input_size − embedding_size, 4 · hidden_size]."""
+    layers: tuple[LayerWeights, ...]
+    initial: LSTMState
+    """Each [hidden_size]."""
+
+    def constant(self, inputs: Tensor) -> Tensor:
+        """What inputs [..., input_size − embedding_size] that stay the same add to the gates, [..., 4 · hidden]."""
+        return inputs.to(self.constant_matrix.dtype) @ self.constant_matrix
+
+
+class PrefixLSTM(nn.Module):
+    """An LSTM of several layers with a learned initial state."""
+
+    def __init__(self, input_size: int, hidden_size: int, layers: int) -> None:
+        super().__init__()
+        self.lstm = nn.LSTM(input_size, hidden_size, layers)
+        self.initial = nn.Parameter(torch.empty(2, layers, hidden_size).uniform_(-0.1, 0.1))
+
+    def forward(self, inputs: Tensor, step_sizes: Tensor) -> Tensor:
+        """The top layer's outputs [rows, hidden_size] for packed inputs [rows, input_size]."""
+        rows = int(step_sizes[0])  # on the host
+        h, c = self.initial.to(inputs.dtype)[:, :, None].expand(-1, -1, rows, -1).contiguous()
+        weights = self._weights(inputs.dtype)
+        # PyTorch's autocast would run cuDNN's LSTM in float16 even where bfloat16 is asked for: keep it away.
+        with torch.autocast(inputs.device.type, enabled=False):
+            layers, dropout, train = self.lstm.num_layers, 0.0, torch.is_grad_enabled()
+            lstm: Callable[..., tuple[Tensor, Tensor, Tensor]] = torch.lstm
+            return lstm(inputs, step_sizes, (h, c), weights, True, layers, dropout, train, False)[0]
+
+    def _weights(self, dtype: torch.dtype) -> list[Tensor]:
+        """The weights layer by layer, as the library's LSTM takes them, in some precision.
+
+        cuDNN wants them in one piece, all matrices before all biases. `nn.LSTM` sees to that; converting the piece
+        as a whole and splitting it keeps it so, and gradients flow back through one `cat`.
+        """
+        weights: list[Tensor] = [weight for layer in self.lstm.all_weights for weight in layer]
+        if dtype == self.initial.dtype:
+            return weights
+        order = sorted(range(len(weights)), key=lambda number: weights[number].ndim == 1)
+        piece = torch.cat([weights[number].flatten() for number in order]).to(dtype)
+        parts = torch.split(piece, [weights[number].numel() for number in order])
+        converted = dict(zip(order, parts, strict=True))
+        return [converted[number].view_as(weight) for number, weight in enumerate(weights)]
+
+    def step_weights(self, embedding: Tensor, dtype: torch.dtype) -> StepWeights:
+        """The weights for decoding, given the tokens' embeddings [52, embedding_size]."""
+        size = self.lstm.hidden_size
+        # From PyTorch's order of gates (enter, forget, fresh, leave) to one where the three sigmoids lie together.
+        enter, forget, fresh, leave = torch.arange(4 * size, device=self.initial.device).view(4, size)
+        order = torch.cat([enter, forget, leave, fresh])
+
+        def gates(name: str, layer: int) -> Tensor:
+            weight: Tensor = getattr(self.lstm, f"{name}_l{layer}")
+            return weight.detach().float().index_select(0, order)
+
+        def bias(layer: int) -> Tensor:
+            return gates("bias_ih", layer) + gates("bias_hh", layer)
+
+        first = gates("weight_ih", 0)
+        of_tokens, of_constant = first.tensor_split([embedding.shape[1]], dim=1)
+        layers = [LayerWeights(gates("weight_hh", 0).t().to(dtype).contiguous(), None)]
+        for layer in range(1, self.lstm.num_layers):
+            both = torch.cat([gates("weight_ih", layer), gates("weight_hh", layer)], dim=1)
+            layers.append(LayerWeights(both.t().to(dtype).contiguous(), bias(layer).to(dtype)))
+        h, c = self.initial.detach().to(dtype)
+        return StepWeights(
+            token_gates=(embedding.detach().float() @ of_tokens.t() + bias(0)).to(dtype),
+            constant_matrix=of_constant.t().to(dtype).contiguous(),
+            layers=tuple(layers),
+            initial=tuple(part for pair in zip(h, c, strict=True) for part in pair),
+        )
+
+
+def lstm_step(weights: StepWeights, gates: Tensor, state: LSTMState, parents: Tensor) -> tuple[Tensor, LSTMState]:
+    """One step of all layers.
+
+    Args:
+        gates: [rows, …, 4 · hidden_size], what tokens and constants add to the first layer; overwritten.
+        state: tensors [old rows, …, hidden_size].
+        parents: int64 [rows], the old row that each row goes on from.
+
+    Returns the top layer's output [rows, …, hidden_size] and the new state.
+    """
+    new: list[Tensor] = []
+    below: Tensor | None = None
+    shared = len(state[0]) < len(parents)
+    for number, layer in enumerate(weights.layers):
+        h, c = state[2 * number : 2 * number + 2]
+        if shared:
+            # Several rows go on from one: what they have in common, most of the work, is done once.
+            of_states = _product(layer.bias, h, layer.matrix[-h.shape[-1] :]).index_select(0, parents)
+            gates = of_states.add_(gates) if below is None else _product(of_states, below, layer.matrix[: -h.shape[-1]])
+        else:
+            h = h.index_select(0, parents)
+            inputs = h if below is None else torch.cat([below, h], dim=-1)
+            gates = _product(gates if below is None else layer.bias, inputs, layer.matrix)
+        below, c = _cell(gates, c.index_select(0, parents))
+        new += [below, c]
+    assert below is not None
+    return below, tuple(new)
+
+
+def _product(added: Tensor | None, rows: Tensor, matrix: Tensor) -> Tensor:
+    """rows [..., n] · matrix [n, m] + added, which is a bias [m], or [..., m] to be overwritten, or nothing."""
+    flat = rows.flatten(0, -2)
+    if added is None:
+        product = flat @ matrix
+    elif added.ndim == 1:
+        product = torch.addmm(added, flat, matrix)
+    else:
+        product = added.flatten(0, -2).addmm_(flat, matrix)
+    return product.view(*rows.shape[:-1], -1)
+
+
+def _cell(gates: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
+    """h and c from gates [..., 4 · hidden_size] and the last c [..., hidden_size]; overwrites both.
+
+    Working in place matters on a CPU, where fresh memory is slow.
+    """
+    size = c.shape[-1]
+    enter, forget, leave = gates[..., : 3 * size].sigmoid_().chunk(3, dim=-1)
+    fresh = gates[..., 3 * size :].tanh_()
+    c = c.mul_(forget).addcmul_(enter, fresh)
+    return torch.tanh(c).mul_(leave), c
+
+
+def initial_state(weights: StepWeights, *shape: int) -> LSTMState:
+    """The learned initial state for every row, each [*shape, hidden_size]."""
+    return tuple(part.expand(*shape, -1) for part in weights.initial)
+
+
+def autocast_dtype(device: torch.device, otherwise: torch.dtype) -> torch.dtype:
+    """The precision that autocast asks for on a device, if it is on."""
+    return torch.get_autocast_dtype(device.type) if torch.is_autocast_enabled(device.type) else otherwise

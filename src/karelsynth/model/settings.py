@@ -1,0 +1,83 @@
+"""What a synthesizer is made of. The defaults are the paper's appendix."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from typing import Any, Final
+
+from karelsynth.errors import KarelsynthError, listed, nearest
+from karelsynth.karel.tokens import VOCABULARY_SIZE
+from karelsynth.tasks.batch import MAX_TOKENS
+
+SYNTAX_MODES: Final = ("none", "handwritten", "learned")
+_SMALLEST: Final = {"max_length": 5}
+"""Where a setting may not be 1: the shortest program has five tokens."""
+_ALIGNED: Final = 8
+"""Widths of matrices on a GPU should be a multiple of this."""
+
+
+@dataclass(frozen=True)
+class ModelSettings:
+    """The sizes of the networks, and how they know the syntax. Checked when made."""
+
+    syntax: str = "none"
+    """`none`; `handwritten`: tokens that no valid program can go on with get −∞; `learned`: a syntax LSTM."""
+    channels: int = 32
+    """Planes made of each grid before the two are joined."""
+    blocks: int = 2
+    """Residual blocks."""
+    code_size: int = 512
+    """The code of an input-output pair."""
+    embedding_size: int = 256
+    """A token's embedding."""
+    hidden_size: int = 256
+    """The decoder LSTM's layers."""
+    syntax_size: int = 256
+    """The syntax LSTM's layers."""
+    layers: int = 2
+    """Of each LSTM."""
+    max_length: int = MAX_TOKENS
+    """Tokens of the longest program that decoding writes and the handwritten syntax admits."""
+
+    def __post_init__(self) -> None:
+        if self.syntax not in SYNTAX_MODES:
+            raise KarelsynthError(f"model setting `syntax` is {listed(SYNTAX_MODES)}, not {self.syntax!r}")
+        for field in fields(self):
+            value, least = getattr(self, field.name), _SMALLEST.get(field.name, 1)
+            if field.name != "syntax" and (type(value) is not int or value < least):
+                raise KarelsynthError(f"model setting `{field.name}` is a whole number from {least}, not {value!r}")
+
+    @staticmethod
+    def from_dict(values: dict[str, Any]) -> ModelSettings:
+        """Settings by name; raises KarelsynthError for a name that is none, with the nearest one that is."""
+        known = [field.name for field in fields(ModelSettings)]
+        for name in values:
+            if name not in known:
+                close = nearest(name, known)
+                hint = f"did you mean `{close}`?" if close else f"there are {listed(known, 'and')}"
+                raise KarelsynthError(f"there is no model setting `{name}`; {hint}")
+        return ModelSettings(**values)
+
+    def large(self) -> ModelSettings:
+        """The paper's MLE_large for these sizes: no syntax, but a decoder LSTM that is wider.
+
+        Its width is the multiple of eight that comes nearest to the parameters of the same model with learned
+        syntax (360 for the paper's sizes, 0.2 % more parameters).
+        """
+        learned = replace(self, syntax="learned")
+        wanted = learned.decoder_parameters() + learned.syntax_parameters()
+        widths = range(_ALIGNED, 8 * (self.hidden_size + self.syntax_size) + _ALIGNED, _ALIGNED)
+        candidates = (replace(self, syntax="none", hidden_size=width) for width in widths)
+        return min(candidates, key=lambda settings: abs(settings.decoder_parameters() - wanted))
+
+    def decoder_parameters(self) -> int:
+        """Parameters of the decoder LSTM, its initial state and its output layer."""
+        return self._lstm_parameters(self.embedding_size + self.code_size, self.hidden_size)
+
+    def syntax_parameters(self) -> int:
+        """Parameters of the learned syntax, if there is one."""
+        return self._lstm_parameters(self.embedding_size, self.syntax_size) if self.syntax == "learned" else 0
+
+    def _lstm_parameters(self, inputs: int, width: int) -> int:
+        first, other = (4 * width * (below + width + 2) for below in (inputs, width))
+        return first + (self.layers - 1) * other + 2 * self.layers * width + VOCABULARY_SIZE * (width + 1)

@@ -1,0 +1,105 @@
+"""Models as folders: `config.json` and `model.safetensors`, the names that the Hugging Face hub uses."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import safetensors.torch
+import torch
+from torch import Tensor
+
+from karelsynth._version import __version__
+from karelsynth.errors import KarelsynthError
+from karelsynth.files import write_whole
+from karelsynth.model.settings import ModelSettings
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+CONFIG: Final = "config.json"
+WEIGHTS: Final = "model.safetensors"
+MODEL_TYPE: Final = "karelsynth"
+_VERSION_KEY: Final = "karelsynth_version"
+_ALTERED: Final = "it was cut off or altered; get or save the model again"
+
+
+@dataclass(frozen=True)
+class Weights:
+    """The tensors of a file, by name."""
+
+    path: Path
+    tensors: Mapping[str, Tensor]
+
+    def checked(self, expected: Mapping[str, torch.Size]) -> dict[str, Tensor]:
+        """The tensors in float32, if their names and shapes are those expected."""
+        for name, shape in expected.items():
+            if name not in self.tensors:
+                raise KarelsynthError(f"{self.path}: has no `{name}`: it does not belong to the {CONFIG} beside it")
+            if self.tensors[name].shape != shape:
+                raise KarelsynthError(
+                    f"{self.path}: `{name}` is {list(self.tensors[name].shape)}, and the {CONFIG} beside it asks for "
+                    f"{list(shape)}: the two do not belong together"
+                )
+        unknown = next((name for name in self.tensors if name not in expected), None)
+        if unknown is not None:
+            raise KarelsynthError(f"{self.path}: holds `{unknown}`, which the {CONFIG} beside it has no place for")
+        return {name: tensor.float() for name, tensor in self.tensors.items()}
+
+
+def save_model(
+    folder: str | Path, settings: ModelSettings, tensors: Mapping[str, Tensor], dtype: torch.dtype | None
+) -> None:
+    """Write both files; the folder is made if it is not there."""
+    folder = Path(folder)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise KarelsynthError(f"{folder}: cannot be made: {error.strerror or error}") from None
+    whole = {name: tensor.detach().to("cpu", dtype).contiguous() for name, tensor in tensors.items()}
+    config = {"model_type": MODEL_TYPE, _VERSION_KEY: __version__, **asdict(settings)}
+    write_whole(folder / WEIGHTS, safetensors.torch.save(whole, metadata={"format": "pt"}))
+    write_whole(folder / CONFIG, (json.dumps(config, indent=2) + "\n").encode())
+
+
+def load_model(folder: str | Path) -> tuple[ModelSettings, Weights]:
+    """Read both files; raises KarelsynthError, which says what is wrong."""
+    folder = Path(folder)
+    if not folder.is_dir():
+        what = "is a file, not" if folder.exists() else "there is no such folder; a model is"
+        raise KarelsynthError(f"{folder}: {what} a folder with {CONFIG} and {WEIGHTS}")
+    return _settings(folder / CONFIG), Weights(folder / WEIGHTS, _tensors(folder / WEIGHTS))
+
+
+def _settings(path: Path) -> ModelSettings:
+    try:
+        config: Any = json.loads(_content(path))
+    except (ValueError, RecursionError):
+        raise KarelsynthError(f"{path}: not valid JSON: {_ALTERED}") from None
+    if not isinstance(config, dict) or config.get("model_type") != MODEL_TYPE:
+        raise KarelsynthError(f'{path}: belongs to no synthesizer: its "model_type" is not "{MODEL_TYPE}"')
+    values = {name: value for name, value in config.items() if name not in ("model_type", _VERSION_KEY)}
+    try:
+        return ModelSettings.from_dict(values)
+    except KarelsynthError as error:
+        raise KarelsynthError(f"{path}: {error}") from None
+
+
+def _tensors(path: Path) -> dict[str, Tensor]:
+    try:
+        return safetensors.torch.load(_content(path))
+    except (safetensors.SafetensorError, ValueError, KeyError) as error:
+        raise KarelsynthError(f"{path}: not a whole safetensors file ({error}): {_ALTERED}") from None
+
+
+def _content(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        raise KarelsynthError(
+            f"{path}: there is no such file; a model is a folder with {CONFIG} and {WEIGHTS}"
+        ) from None
+    except OSError as error:
+        raise KarelsynthError(f"{path}: cannot be read: {error.strerror or error}") from None

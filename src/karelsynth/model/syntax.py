@@ -1,0 +1,63 @@
+"""What a synthesizer knows of the syntax, beside nothing: rules that are written down, or an LSTM that learns them.
+
+Either is added to the decoder's scores before the softmax: −∞ for tokens that the rules refuse, or −exp(score) by
+the syntax LSTM, which sees the tokens before and no examples.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from karelsynth.karel.syntax import SyntaxMachine
+from karelsynth.model.decoder import token_scores
+from karelsynth.model.recurrent import PrefixLSTM, autocast_dtype
+
+if TYPE_CHECKING:
+    from karelsynth.karel.syntax_compiler import SyntaxTables
+    from karelsynth.model.settings import ModelSettings
+
+
+class LearnedSyntax(nn.Module):
+    """The syntax LSTM. It shares the tokens' embeddings with the decoder."""
+
+    def __init__(self, settings: ModelSettings) -> None:
+        super().__init__()
+        self.recurrent = PrefixLSTM(settings.embedding_size, settings.syntax_size, settings.layers)
+        self.output = token_scores(settings.syntax_size)
+
+    def forward(self, embedded: Tensor, step_sizes: Tensor) -> Tensor:
+        """Penalties exp(score), float32 [P, 52], for packed tokens [P, embedding_size]."""
+        inputs = embedded.to(autocast_dtype(embedded.device, embedded.dtype))
+        scores: Tensor = self.output(self.recurrent(inputs, step_sizes))
+        return scores.float().exp()
+
+
+class HandwrittenSyntax(NamedTuple):
+    """A syntax machine whose tables lie on a device, for hypotheses as tensors."""
+
+    machine: SyntaxMachine
+    tables: SyntaxTables
+
+    def initial(self, count: int) -> Tensor:
+        """States before the first token, int64 [count, width]."""
+        return torch.from_numpy(self.machine.initial(count)).to(self.tables.price.device)
+
+    def mask(self, states: Tensor) -> Tensor:
+        """Tokens that are admitted, bool [..., 52]."""
+        admitted: Tensor = self.machine.mask(states, self.tables)
+        return admitted
+
+    def advance(self, states: Tensor, tokens: Tensor) -> Tensor:
+        """The states [..., width] after one token [...] each."""
+        after: Tensor = self.machine.advance(states, tokens, self.tables)
+        return after
+
+
+@cache
+def handwritten_syntax(machine: SyntaxMachine, device: torch.device) -> HandwrittenSyntax:
+    """The machine on a device; its tables are copied there once."""
+    return HandwrittenSyntax(machine, machine.tables.convert(lambda table: torch.from_numpy(table).to(device)))

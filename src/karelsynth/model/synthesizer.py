@@ -1,0 +1,162 @@
+"""The synthesizer: examples in, probabilities of programs out.
+
+    model = Synthesizer(ModelSettings())
+    encoded = model.encode(inputs, outputs)                 # uint8 [B, K, 18, 18] cell codes, any K
+    packed = model.pack(tokens, lengths)                    # numpy [B, L], [B]
+    model.score(encoded, packed).logits                     # [P, 52]: teacher forcing
+    model.program_logprobs(encoded, packed)                 # [B]
+
+Decoding goes step by step: see `step_model`, and `karelsynth.search` for who uses it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from karelsynth.karel.syntax import SyntaxMachine, syntax_machine
+from karelsynth.karel.tokens import VOCABULARY_SIZE
+from karelsynth.model.decoder import Decoder, Output, StepModel, StepTasks
+from karelsynth.model.encoder import GridEncoder
+from karelsynth.model.packing import PackedPrograms, pack_programs
+from karelsynth.model.recurrent import autocast_dtype
+from karelsynth.model.storage import load_model, save_model
+from karelsynth.model.syntax import LearnedSyntax
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from karelsynth.model.settings import ModelSettings
+
+
+class Encoded(NamedTuple):
+    """The examples of B tasks."""
+
+    codes: Tensor
+    """[B, K, code_size]."""
+    present: Tensor | None
+    """bool [B, K]: which examples there are, where tasks have fewer than K; None if all."""
+
+    def detach(self) -> Encoded:
+        """The same without gradient."""
+        return Encoded(self.codes.detach(), self.present)
+
+
+class TeacherForced(NamedTuple):
+    """What the model says at every token of some packed programs."""
+
+    logits: Tensor
+    """float32 [P, 52], syntax included."""
+    penalties: Tensor | None
+    """float32 [P, 52]: exp(score) by the learned syntax, already taken off the logits; None in the other modes."""
+
+    def logprobs(self, targets: Tensor) -> Tensor:
+        """Log-probabilities of the tokens [P] themselves, [P]."""
+        return -functional.cross_entropy(self.logits, targets, reduction="none")
+
+
+class Synthesizer(nn.Module):
+    """See the module's docstring."""
+
+    def __init__(self, settings: ModelSettings) -> None:
+        super().__init__()
+        self.settings = settings
+        self.encoder = GridEncoder(settings)
+        self.embedding = nn.Embedding(VOCABULARY_SIZE, settings.embedding_size)
+        nn.init.uniform_(self.embedding.weight, -0.1, 0.1)
+        self.decoder = Decoder(settings)
+        self.syntax = LearnedSyntax(settings) if settings.syntax == "learned" else None
+
+    @property
+    def machine(self) -> SyntaxMachine | None:
+        """The handwritten syntax, if the model has it."""
+        return syntax_machine(max_length=self.settings.max_length) if self.settings.syntax == "handwritten" else None
+
+    @property
+    def device(self) -> torch.device:
+        """Where the model is."""
+        return self.embedding.weight.device
+
+    def encode(self, inputs: Tensor, outputs: Tensor, present: Tensor | None = None) -> Encoded:
+        """Encode cell codes uint8 [B, K, 18, 18]; `present`, bool [B, K], for tasks with fewer examples than K."""
+        count, examples = inputs.shape[:2]
+        codes = self.encoder(inputs.flatten(0, 1), outputs.flatten(0, 1))
+        return Encoded(codes.to(self.embedding.weight.dtype).view(count, examples, -1), present)
+
+    def pack(
+        self, tokens: NDArray[np.integer], lengths: NDArray[np.integer], machine: SyntaxMachine | None = None
+    ) -> PackedPrograms:
+        """Pack programs [N, L] for `score`. `machine` is a syntax to hold on to besides the model's own."""
+        return pack_programs(tokens, lengths, machine=machine or self.machine, device=self.device)
+
+    def forward(
+        self,
+        inputs: Tensor,
+        outputs: Tensor,
+        packed: PackedPrograms,
+        tasks: Tensor | None = None,
+        present: Tensor | None = None,
+    ) -> TeacherForced:
+        """`encode` and `score` in one, so that wrappers such as DistributedDataParallel see all of it."""
+        return self.score(self.encode(inputs, outputs, present), packed, tasks)
+
+    def score(self, encoded: Encoded, packed: PackedPrograms, tasks: Tensor | None = None) -> TeacherForced:
+        """Teacher forcing of N packed programs; `tasks`, int64 [N], is each program's task, by default its own."""
+        dtype = autocast_dtype(encoded.codes.device, self.embedding.weight.dtype)
+        # A product with one-hot rows: its gradient is a product too, while that of a look-up is slow.
+        embedded = functional.one_hot(packed.inputs, VOCABULARY_SIZE).to(dtype) @ self.embedding.weight.to(dtype)
+        # First to programs, then to tokens: the gradient adds up in two short steps instead of one long queue.
+        codes = encoded.codes if tasks is None else encoded.codes.index_select(0, tasks)
+        codes = codes.index_select(0, packed.programs)
+        present = encoded.present
+        if present is not None:
+            present = present if tasks is None else present.index_select(0, tasks)
+            present = present.index_select(0, packed.programs)
+        logits: Tensor = self.decoder(embedded, codes, present, packed.step_sizes)
+        penalties: Tensor | None = None
+        if self.syntax is not None:
+            penalties = self.syntax(embedded, packed.step_sizes)
+            logits = logits - penalties
+        if packed.admitted is not None:
+            logits = logits.masked_fill(~packed.admitted, -torch.inf)
+        return TeacherForced(logits, penalties)
+
+    def program_logprobs(self, encoded: Encoded, packed: PackedPrograms, tasks: Tensor | None = None) -> Tensor:
+        """log p(program | examples), float32 [N]."""
+        return packed.sum_by_program(self.score(encoded, packed, tasks).logprobs(packed.targets))
+
+    def step_model(self, dtype: torch.dtype) -> StepModel:
+        """The decoder as `decode_step` wants it, without gradient."""
+        embedding = self.embedding.weight
+
+        def output(layer: nn.Linear) -> Output:
+            return Output(layer.weight.detach().t().to(dtype).contiguous(), layer.bias.detach().to(dtype))
+
+        return StepModel(
+            self.decoder.recurrent.step_weights(embedding, dtype),
+            output(self.decoder.output),
+            None if self.syntax is None else self.syntax.recurrent.step_weights(embedding, dtype),
+            None if self.syntax is None else output(self.syntax.output),
+        )
+
+    def step_tasks(self, model: StepModel, encoded: Encoded) -> StepTasks:
+        """Encoded tasks as `decode_step` wants them."""
+        return StepTasks(model.decoder.constant(encoded.codes.detach()), encoded.present)
+
+    def save_pretrained(self, folder: str | Path, dtype: torch.dtype | None = None) -> None:
+        """Write `config.json` and `model.safetensors`, in another precision if asked. No file is ever half written."""
+        save_model(folder, self.settings, self.state_dict(), dtype)
+
+    @classmethod
+    def from_pretrained(cls, folder: str | Path, device: torch.device | str = "cpu") -> Synthesizer:
+        """A model that `save_pretrained` wrote, in float32 and ready for inference; KarelsynthError if it cannot be."""
+        settings, weights = load_model(folder)
+        model = cls(settings)
+        model.load_state_dict(weights.checked({name: value.shape for name, value in model.state_dict().items()}))
+        return model.to(device).eval()

@@ -1,0 +1,24 @@
+"""What training makes small, one file each, named as in the paper (Bunel et al. 2018).
+
+Each is a function of what the model says, and of rewards, to a loss and a dictionary of figures worth logging; they
+know nothing of models or of how candidates were found. Losses are means over tasks, where the paper sums.
+"""
+
+from __future__ import annotations
+
+from karelsynth.objectives.mle import mle
+from karelsynth.objectives.reinforce import reinforce
+from karelsynth.objectives.rewards import REWARDS, consistency, generalization, generalization_and_speed
+from karelsynth.objectives.rl_beam import rl_beam
+from karelsynth.objectives.rl_beam_div import rl_beam_div
+
+__all__ = [
+    "REWARDS",
+    "consistency",
+    "generalization",
+    "generalization_and_speed",
+    "mle",
+    "reinforce",
+    "rl_beam",
+    "rl_beam_div",
+]

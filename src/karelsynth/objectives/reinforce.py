@@ -1,0 +1,30 @@
+"""RL: make programs with high reward likely, by sampling (REINFORCE).
+
+    L_R(θ) ≈ Σ_i Σ_{r=1}^S 1/S R_i(λ_r),                λ_r ~ p_θ(· | {IO_i^k})
+    ∇L_R(θ) ≈ Σ_i Σ_{r=1}^S 1/S R_i(λ_r) ∇ log p_θ(λ_r | {IO_i^k})                  (eq:Rl-sample)
+
+The loss returned has the second as its gradient, up to the sign; its value means nothing: look at `reward`.
+"""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+
+def reinforce(logprobs: Tensor, rewards: Tensor, *, baseline: bool = False) -> tuple[Tensor, dict[str, Tensor]]:
+    """The loss of S rollouts for each of B tasks.
+
+    Args:
+        logprobs: [B, S], log p(rollout), with gradient.
+        rewards: [B, S].
+        baseline: take from each reward the mean of the task's other rollouts, which leaves the expected gradient as
+            it is and makes it less noisy. The paper does not.
+    """
+    rewards = rewards.to(logprobs.dtype)
+    advantages = rewards
+    if baseline:
+        if rewards.shape[1] < 2:
+            raise ValueError("the baseline of a rollout is the mean of the others: there must be two or more")
+        advantages = rewards - (rewards.sum(1, keepdim=True) - rewards) / (rewards.shape[1] - 1)
+    loss = -(advantages * logprobs).mean(1).mean()
+    return loss, {"reward": rewards.mean(), "best_reward": rewards.amax(1).mean()}

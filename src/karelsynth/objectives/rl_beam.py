@@ -1,0 +1,43 @@
+"""RL_beam: make programs with high reward likely, among those that beam search finds.
+
+    L_R(θ) ≈ Σ_i Σ_λ q_θ(λ | {IO_i^k}) R_i(λ)
+    q_θ(λ) = p_θ(λ) / Σ_{λ' ∈ BS(p_θ, S)} p_θ(λ')   if λ ∈ BS(p_θ, S), otherwise 0          (eq:rl-bs)
+
+The sum has S terms, so that nothing is estimated: the gradient is that of the expression itself.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+def rl_beam(logprobs: Tensor, rewards: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
+    """The loss of S candidates for each of B tasks.
+
+    Args:
+        logprobs: [B, S], log p(candidate), with gradient; −∞ in empty slots.
+        rewards: [B, S]; whatever in empty slots.
+    """
+    expected = (renormalised(logprobs) * rewards).sum(1)
+    return -expected.mean(), beam_metrics(logprobs, rewards, expected)
+
+
+def renormalised(logprobs: Tensor) -> Tensor:
+    """q, [B, S]: the candidates' probabilities made to add up to 1; 0 in empty slots and for tasks without any."""
+    some = (logprobs > -torch.inf).any(1, keepdim=True)
+    return torch.where(some, logprobs, 0.0).softmax(1) * some
+
+
+def beam_metrics(logprobs: Tensor, rewards: Tensor, expected: Tensor) -> dict[str, Tensor]:
+    """Figures of S candidates [B, S] with an expected reward [B]: it, the likeliest one's and the best one's reward."""
+    with torch.no_grad():
+        filled = logprobs > -torch.inf
+        values = rewards.to(logprobs.dtype) * filled
+        top = values.gather(1, logprobs.argmax(1, keepdim=True))
+        return {
+            "expected_reward": expected.mean(),
+            "reward": top.mean(),
+            "best_reward": values.amax(1).mean(),
+            "beam_mass": logprobs.exp().sum(1).mean(),
+        }

@@ -1,0 +1,10 @@
+"""Finding programs with a synthesizer: beam search, sampling, and trying out what was found."""
+
+from __future__ import annotations
+
+from karelsynth.search.beam import beam_search
+from karelsynth.search.candidates import Candidates, Outcomes, check, with_reference
+from karelsynth.search.rescoring import rescore
+from karelsynth.search.rollouts import sample_rollouts
+
+__all__ = ["Candidates", "Outcomes", "beam_search", "check", "rescore", "sample_rollouts", "with_reference"]

@@ -1,0 +1,252 @@
+"""Beam search over a batch of tasks, all on the device.
+
+Each task has S open hypotheses. At every step each of them is followed by every token; those that end in `m)` compete
+for the S places of the task's pool of finished programs, and the S likeliest others are the next open ones. So a
+finished program leaves the beam and frees its place. There is no length normalisation: a hypothesis' score is its
+log-probability, which only falls as it grows. Hence an open one that is no better than the S-th best finished one can
+never lead to a result and is dropped, and a task is done when it has no open hypothesis left. What is unfinished at
+`max_length` is dropped.
+
+Hypotheses are rows of fixed-shape arrays; nothing loops over tasks or hypotheses. Two things are decided on the host:
+every few steps, tasks that are done leave the batch; and on a CPU, where asking costs nothing, the network is run for
+open hypotheses only (most places are empty at first, when a valid program has few ways to begin, and at the end).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Protocol
+
+import torch
+from torch import Tensor
+
+from karelsynth.karel.tokens import END, START, VOCABULARY_SIZE
+from karelsynth.model.decoder import StepModel, StepTasks, decode_step, start_state
+from karelsynth.model.syntax import HandwrittenSyntax, handwritten_syntax
+from karelsynth.search.candidates import Candidates
+
+if TYPE_CHECKING:
+    from karelsynth.karel.syntax import SyntaxMachine
+    from karelsynth.model.recurrent import LSTMState
+    from karelsynth.model.synthesizer import Encoded, Synthesizer
+
+CHECK_EVERY: Final = 4
+"""Steps between two looks at which tasks are done, on a GPU."""
+_NARROW_STEPS: Final = 4
+"""First steps after which to look in any case: every valid program begins with the same three tokens."""
+
+
+class Step(Protocol):
+    """`decode_step`, or a compiled version of it."""
+
+    def __call__(
+        self, model: StepModel, tasks: StepTasks, state: LSTMState, parents: Tensor, task: Tensor, tokens: Tensor
+    ) -> tuple[Tensor, LSTMState]: ...
+
+
+def decoding_dtype(device: torch.device) -> torch.dtype:
+    """The precision that decoding is fastest in: bfloat16, but for CPUs that cannot multiply it."""
+    fast = device.type == "cuda" or torch.cpu._is_avx512_bf16_supported()
+    return torch.bfloat16 if fast else torch.float32
+
+
+@torch.no_grad()
+def beam_search(
+    model: Synthesizer,
+    encoded: Encoded,
+    *,
+    beam: int = 64,
+    max_length: int | None = None,
+    machine: SyntaxMachine | None = None,
+    dtype: torch.dtype | None = None,
+    step: Step = decode_step,
+) -> Candidates:
+    """The likeliest programs for each task, best first: `beam` of them, or fewer where no more were found.
+
+    Args:
+        encoded: the tasks' examples, by `model.encode`.
+        beam: S.
+        max_length: tokens of the longest program; by default the machine's or the model's.
+        machine: a syntax to hold decoding to, for models without one; what it refuses gets probability 0 before the
+            softmax. Its own `max_length` must be the same.
+        dtype: of the network's states and products; log-probabilities add up in float32 in any case.
+        step: what runs the network.
+    """
+    machine = machine or model.machine
+    limit = max_length or (machine.max_length if machine else model.settings.max_length)
+    if machine is not None and machine.max_length != limit:
+        raise ValueError(f"max_length is {limit}, and the syntax plans for programs of {machine.max_length} tokens")
+    device = encoded.codes.device
+    with torch.autocast(device.type, enabled=False):  # the precision is chosen here
+        weights = model.step_model(dtype or decoding_dtype(device))
+        search = _Search(
+            weights,
+            step,
+            handwritten_syntax(machine, device) if machine else None,
+            beam,
+            every=1 if device.type == "cpu" else CHECK_EVERY,
+            dense=device.type != "cpu",
+        )
+        return search.run(model.step_tasks(weights, encoded), limit)
+
+
+@dataclass
+class _Beams:
+    """The search of B tasks so far. Tasks that are done have left."""
+
+    number: Tensor
+    """int64 [B]: which task each one is."""
+    tasks: StepTasks
+    scores: Tensor
+    """float32 [B, S]: of open hypotheses, best first; −∞ where there is none."""
+    tokens: Tensor
+    """uint8 [B, S, L]."""
+    syntax: Tensor | None
+    """int64 [B, S, width]: states of the handwritten syntax."""
+    state: LSTMState
+    """The network's, of the rows that the last step was run for."""
+    row: Tensor
+    """int64 [B, S]: the row of `state` that each open hypothesis goes on from."""
+    last: Tensor
+    """int64 [B, S]: the token to go on from."""
+    pool_scores: Tensor
+    """float32 [B, S]: of finished programs, best first; −∞ where there is none."""
+    pool_tokens: Tensor
+    """uint8 [B, S, L]."""
+    pool_lengths: Tensor
+    """int64 [B, S]."""
+
+
+@dataclass(frozen=True)
+class _Search:
+    """What stays the same during a search."""
+
+    weights: StepModel
+    step: Step
+    syntax: HandwrittenSyntax | None
+    beam: int
+    every: int
+    """Steps between two looks at which tasks are done."""
+    dense: bool
+    """Run the network for empty places too, rather than wait to hear which they are."""
+
+    def run(self, tasks: StepTasks, limit: int) -> Candidates:
+        beams = self._start(tasks, limit)
+        found = Candidates(
+            torch.zeros_like(beams.pool_tokens), torch.zeros_like(beams.pool_lengths), beams.pool_scores.clone()
+        )
+        for at in range(limit):
+            self._expand(beams, at)
+            if ((at + 1) % self.every == 0 or at < _NARROW_STEPS) and at + 1 < limit:
+                going, width = _going(beams)
+                if len(going) < len(beams.number):
+                    _record(found, beams)
+                _keep(beams, going, width)
+                if not len(going):
+                    break
+        _record(found, beams)
+        return found
+
+    def _start(self, tasks: StepTasks, limit: int) -> _Beams:
+        """One open hypothesis for each task, without tokens."""
+        count, device = len(tasks.gates), tasks.gates.device
+        scores = torch.full((count, self.beam), -torch.inf, device=device)
+        blank = torch.zeros(count, self.beam, limit, dtype=torch.uint8, device=device)
+        number = torch.arange(count, device=device)
+        return _Beams(
+            number=number,
+            tasks=tasks,
+            scores=torch.zeros_like(scores[:, :1]),
+            tokens=blank[:, :1],
+            syntax=None if self.syntax is None else self.syntax.initial(count)[:, None],
+            state=start_state(self.weights, tasks),
+            row=number[:, None],
+            last=torch.full_like(number, START)[:, None],
+            pool_scores=scores,
+            pool_tokens=blank.clone(),
+            pool_lengths=torch.zeros(count, self.beam, dtype=torch.int64, device=device),
+        )
+
+    def _expand(self, beams: _Beams, at: int) -> None:
+        """Choose token number `at` of every hypothesis."""
+        totals, rows = self._totals(beams)
+        _collect(beams, totals[:, :, END], at)
+        totals[:, :, END] = -torch.inf
+        scores, chosen = totals.flatten(1).topk(min(self.beam, totals[0].numel()))
+        parent, token = chosen // VOCABULARY_SIZE, chosen % VOCABULARY_SIZE
+        # The S-th best finished program is a floor: nothing below it can come back above it.
+        beams.scores = scores.masked_fill(scores <= beams.pool_scores[:, -1:], -torch.inf)
+        beams.tokens = _gathered(beams.tokens, parent)
+        beams.tokens[:, :, at] = token.to(torch.uint8)
+        if self.syntax is not None and beams.syntax is not None:
+            beams.syntax = self.syntax.advance(_gathered(beams.syntax, parent), token)
+        beams.row = rows.gather(1, parent)
+        beams.last = token
+
+    def _totals(self, beams: _Beams) -> tuple[Tensor, Tensor]:
+        """Scores of all continuations, float32 [B, S, 52], and the rows of the new state, int64 [B, S]."""
+        count, width = beams.scores.shape
+        open_now = beams.scores > -torch.inf
+        if self.dense:
+            places = torch.arange(count * width, device=open_now.device)
+        else:
+            places = open_now.flatten().nonzero()[:, 0]
+        rows = beams.row.flatten().index_select(0, places)
+        if not self.dense:  # states that several hypotheses go on from stand once, which the network makes use of
+            used, rows = torch.unique(rows, return_inverse=True)
+            beams.state = tuple(part.index_select(0, used) for part in beams.state)
+        tokens = beams.last.flatten().index_select(0, places)
+        logits, beams.state = self.step(self.weights, beams.tasks, beams.state, rows, places // width, tokens)
+        if self.syntax is not None and beams.syntax is not None:
+            admitted = self.syntax.mask(beams.syntax.flatten(0, 1).index_select(0, places))
+            logits = logits.masked_fill(~admitted, -torch.inf)
+        # An empty place's numbers may be anything, NaN too: they must not be added to.
+        before = beams.scores.flatten().index_select(0, places)[:, None]
+        sums = torch.where(before > -torch.inf, before + logits.log_softmax(1), -torch.inf)
+        totals = sums.new_full((count * width, VOCABULARY_SIZE), -torch.inf).index_copy_(0, places, sums)
+        numbers = torch.arange(len(places), device=places.device)
+        new_rows = torch.zeros_like(beams.row).flatten().index_copy_(0, places, numbers)
+        return totals.view(count, width, VOCABULARY_SIZE), new_rows.view(count, width)
+
+
+def _going(beams: _Beams) -> tuple[Tensor, int]:
+    """Which tasks have open hypotheses, int64 [B'], and the most that one has. Waits for the device."""
+    number = (beams.scores > -torch.inf).sum(1)
+    return number.nonzero()[:, 0], int(number.max())
+
+
+def _keep(beams: _Beams, going: Tensor, width: int) -> None:
+    """Go on with some of the tasks, and the first `width` places: open hypotheses are sorted, best first."""
+    if len(going) < len(beams.number):
+        for name in ("number", "scores", "tokens", "row", "last", "pool_scores", "pool_tokens", "pool_lengths"):
+            setattr(beams, name, getattr(beams, name).index_select(0, going))
+        beams.tasks = beams.tasks.select(going)
+        beams.syntax = None if beams.syntax is None else beams.syntax.index_select(0, going)
+    for name in ("scores", "tokens", "row", "last"):
+        setattr(beams, name, getattr(beams, name)[:, :width])
+    beams.syntax = None if beams.syntax is None else beams.syntax[:, :width]
+
+
+def _collect(beams: _Beams, scores: Tensor, at: int) -> None:
+    """Let programs that end with token number `at`, with scores [B, S], compete for the pool."""
+    ended = beams.tokens.clone()
+    ended[:, :, at] = END
+    lengths = torch.full_like(beams.last, at + 1).masked_fill(scores == -torch.inf, 0)
+    beams.pool_scores, best = torch.cat([beams.pool_scores, scores], dim=1).topk(beams.pool_scores.shape[1])
+    beams.pool_tokens = _gathered(torch.cat([beams.pool_tokens, ended], dim=1), best)
+    beams.pool_lengths = torch.cat([beams.pool_lengths, lengths], dim=1).gather(1, best)
+
+
+def _gathered(values: Tensor, places: Tensor) -> Tensor:
+    """values [B, S, …] at places [B, S'] of each task, by one flat `index_select`."""
+    count, width = values.shape[:2]
+    first = torch.arange(0, count * width, width, device=values.device)[:, None]
+    return values.flatten(0, 1).index_select(0, (first + places).flatten()).view(*places.shape, *values.shape[2:])
+
+
+def _record(found: Candidates, beams: _Beams) -> None:
+    """Write the pools to their tasks' rows of the result; what is unfinished in a slot is blank."""
+    empty = beams.pool_lengths == 0
+    found.tokens.index_copy_(0, beams.number, beams.pool_tokens.masked_fill(empty[:, :, None], 0))
+    found.lengths.index_copy_(0, beams.number, beams.pool_lengths)
+    found.logprobs.index_copy_(0, beams.number, beams.pool_scores)

@@ -1,0 +1,82 @@
+"""Candidate programs for tasks, and what running them shows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from karelsynth.karel.interpreter import Status
+from karelsynth.karel.machine import run_batch
+from karelsynth.tasks.batch import GIVEN_EXAMPLES
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """S candidates for each of B tasks, of at most L tokens. Where there are fewer, slots are empty."""
+
+    tokens: Tensor
+    """uint8 [B, S, L]: padded with `<pad>`."""
+    lengths: Tensor
+    """int64 [B, S]: numbers of tokens; 0 in an empty slot."""
+    logprobs: Tensor
+    """float32 [B, S]: log p(program | examples); −∞ in an empty slot."""
+
+    def cpu(self) -> Candidates:
+        """The same on the host: one wait for the device."""
+        return Candidates(self.tokens.cpu(), self.lengths.cpu(), self.logprobs.cpu())
+
+
+def with_reference(candidates: Candidates, tokens: Tensor, lengths: Tensor) -> Candidates:
+    """The candidates and one more slot: the reference program, uint8 [B, L'], [B], of each task that lacks it.
+
+    What the model thinks of it is not known before `rescore`: its log-probability is NaN.
+    """
+    width = max(candidates.tokens.shape[2], tokens.shape[1])
+    padded = torch.nn.functional.pad(candidates.tokens, (0, width - candidates.tokens.shape[2]))
+    reference = torch.nn.functional.pad(tokens, (0, width - tokens.shape[1]))[:, None]
+    found = ((padded == reference).all(2) & (candidates.lengths == lengths[:, None])).any(1, keepdim=True)
+    empty, unknown = candidates.logprobs.new_tensor([-torch.inf, torch.nan])
+    return Candidates(
+        torch.cat([padded, reference.masked_fill(found[:, :, None], 0)], dim=1),
+        torch.cat([candidates.lengths, lengths.long()[:, None].masked_fill(found, 0)], dim=1),
+        torch.cat([candidates.logprobs, torch.where(found, empty, unknown)], dim=1),
+    )
+
+
+@dataclass(frozen=True)
+class Outcomes:
+    """What running S candidates for each of B tasks shows; False throughout for an empty slot."""
+
+    syntax: NDArray[np.bool_]
+    """[B, S]: it parses."""
+    consistent: NDArray[np.bool_]
+    """[B, S]: it is right on the given examples."""
+    generalizes: NDArray[np.bool_]
+    """[B, S]: it is right on all examples."""
+    ticks: NDArray[np.float32]
+    """[B, S]: how long it runs, the mean over all examples."""
+
+
+def check(
+    candidates: Candidates, inputs: NDArray[np.uint8], outputs: NDArray[np.uint8], *, given: int = GIVEN_EXAMPLES
+) -> Outcomes:
+    """Run every candidate on its task's examples, cell codes [B, E, 18, 18], of which the first `given` are given."""
+    count, slots, width = candidates.tokens.shape
+    programs = candidates.tokens.cpu().numpy().reshape(count * slots, width)
+    runs = run_batch(programs, inputs, which=np.repeat(np.arange(count), slots), expected=outputs, keep_worlds=False)
+    assert runs.correct is not None
+    correct: NDArray[np.bool_] = runs.correct.reshape(count, slots, -1)
+    parses = (runs.status != Status.INVALID_PROGRAM).all(1)
+    return Outcomes(
+        parses.reshape(count, slots),
+        np.all(correct[:, :, :given], axis=2),
+        np.all(correct, axis=2),
+        runs.ticks.astype(np.float32).mean(1).reshape(count, slots),
+    )

@@ -1,0 +1,78 @@
+"""Sampling programs from the model, for REINFORCE."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+
+from karelsynth.karel.tokens import END, START
+from karelsynth.model.decoder import StepModel, StepTasks, decode_step, start_state
+from karelsynth.model.syntax import HandwrittenSyntax, handwritten_syntax
+from karelsynth.search.beam import CHECK_EVERY, Step, decoding_dtype
+from karelsynth.search.candidates import Candidates
+
+if TYPE_CHECKING:
+    from karelsynth.model.synthesizer import Encoded, Synthesizer
+
+
+@torch.no_grad()
+def sample_rollouts(
+    model: Synthesizer,
+    encoded: Encoded,
+    *,
+    rollouts: int = 100,
+    dtype: torch.dtype | None = None,
+    generator: torch.Generator | None = None,
+    step: Step = decode_step,
+) -> Candidates:
+    """`rollouts` programs for each task, drawn from the model independently and hence in no order.
+
+    A rollout that has not ended at the model's `max_length` is cut there: it is no program, and no reward will take
+    it for one. With the handwritten syntax every rollout ends in time. Their log-probabilities are without gradient:
+    `rescore` gives those with.
+    """
+    device = encoded.codes.device
+    syntax = handwritten_syntax(model.machine, device) if model.machine else None
+    with torch.autocast(device.type, enabled=False):  # the precision is chosen here
+        weights = model.step_model(dtype or decoding_dtype(device))
+        tasks = model.step_tasks(weights, encoded)
+        return _draw(weights, tasks, syntax, rollouts, model.settings.max_length, generator, step)
+
+
+def _draw(
+    weights: StepModel,
+    tasks: StepTasks,
+    syntax: HandwrittenSyntax | None,
+    rollouts: int,
+    limit: int,
+    generator: torch.Generator | None,
+    step: Step,
+) -> Candidates:
+    count, device = len(tasks.gates), tasks.gates.device
+    task = torch.arange(count, device=device).repeat_interleave(rollouts, output_size=count * rollouts)
+    syntax_states = None if syntax is None else syntax.initial(len(task))
+    tokens = torch.zeros(len(task), limit, dtype=torch.uint8, device=device)
+    lengths = torch.zeros(len(task), dtype=torch.int64, device=device)
+    logprobs = torch.zeros(len(task), device=device)
+    last, going = torch.full_like(task, START), torch.ones_like(task, dtype=torch.bool)
+    state, parents = start_state(weights, tasks), task
+    for at in range(limit):
+        logits, state = step(weights, tasks, state, parents, task, last)
+        parents = torch.arange(len(task), device=device)
+        if syntax is not None and syntax_states is not None:
+            # A program that has ended admits nothing more. What is drawn after it is not used, but must be drawable.
+            logits = logits.masked_fill(~syntax.mask(syntax_states) & going[:, None], -torch.inf)
+        distribution = logits.log_softmax(1)
+        last = torch.multinomial(distribution.exp(), 1, generator=generator)[:, 0]
+        tokens[:, at] = (last * going).to(torch.uint8)
+        logprobs += distribution.gather(1, last[:, None])[:, 0].masked_fill(~going, 0)
+        lengths += going
+        if syntax is not None and syntax_states is not None:
+            syntax_states = syntax.advance(syntax_states, last)
+        going = going & (last != END)
+        if (at + 1) % CHECK_EVERY == 0 and not going.any():  # waits for the device
+            break
+    return Candidates(
+        tokens.view(count, rollouts, limit), lengths.view(count, rollouts), logprobs.view(count, rollouts)
+    )

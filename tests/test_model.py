@@ -1,0 +1,268 @@
+"""The networks: sizes, teacher forcing against steps, precision, and models as folders."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn import functional
+
+from karelsynth.errors import KarelsynthError
+from karelsynth.karel.formats.codes import codes_to_tensor
+from karelsynth.karel.tokens import ID, PAD, START, VOCABULARY_SIZE
+from karelsynth.model import ModelSettings, Synthesizer, pack_programs
+from karelsynth.model.decoder import decode_step, start_state
+from karelsynth.model.settings import SYNTAX_MODES
+from karelsynth.model.syntax import handwritten_syntax
+from tests.models import TINY, random_grids, random_programs, tiny_model
+
+
+def parameters(module: torch.nn.Module) -> int:
+    return sum(parameter.numel() for parameter in module.parameters())
+
+
+def test_sizes_are_the_papers() -> None:
+    model = Synthesizer(ModelSettings())
+    convolutions = 2 * (16 * 32 * 9 + 32) + 6 * (64 * 64 * 9 + 64)
+    assert parameters(model.encoder) == convolutions + 20736 * 512 + 512
+    lstm = 4 * 256 * (768 + 256 + 2) + 4 * 256 * (256 + 256 + 2)
+    assert parameters(model.decoder) == lstm + 2 * 2 * 256 + 52 * 256 + 52
+    assert parameters(model.embedding) == 52 * 256
+    assert model.embedding.weight.abs().max() <= 0.1
+    assert model.decoder.recurrent.initial.abs().max() <= 0.1
+    assert not model.decoder.output.bias.any()
+
+
+def test_large_has_as_many_parameters_as_learned() -> None:
+    large, learned = ModelSettings().large(), ModelSettings(syntax="learned")
+    assert (large.syntax, large.hidden_size) == ("none", 360)
+    of_large, of_learned = parameters(Synthesizer(large)), parameters(Synthesizer(learned))
+    assert abs(of_large / of_learned - 1) < 0.003
+    narrower = replace(large, hidden_size=large.hidden_size - 8)
+    assert parameters(Synthesizer(narrower)) < of_learned < of_large
+
+
+@pytest.mark.parametrize("syntax", SYNTAX_MODES)
+def test_counts_by_settings_are_the_models(syntax: str) -> None:
+    model = tiny_model(syntax=syntax)
+    assert parameters(model.decoder) == model.settings.decoder_parameters()
+    assert (parameters(model.syntax) if model.syntax else 0) == model.settings.syntax_parameters()
+
+
+def test_encoder_is_what_the_paper_draws() -> None:
+    """The joined convolution and the order of memory change nothing: plain convolutions on plain tensors agree."""
+    model = tiny_model()
+    encoder = model.encoder
+    inputs, outputs = random_grids(1, 4)
+    before = functional.relu(encoder.input_grid(torch.from_numpy(codes_to_tensor(inputs.numpy()))))
+    after = functional.relu(encoder.output_grid(torch.from_numpy(codes_to_tensor(outputs.numpy()))))
+    grids = torch.cat([before, after], dim=1)
+    block: Any = encoder.blocks[0]
+    hidden = block.third(functional.relu(block.second(functional.relu(block.first(grids)))))
+    expected = encoder.linear(functional.relu(hidden + grids).permute(0, 2, 3, 1).flatten(1))
+    torch.testing.assert_close(encoder(inputs, outputs), expected)
+
+
+def test_packing_lists_every_token_once_by_step() -> None:
+    tokens, lengths = random_programs(2, 9, 40)
+    packed = pack_programs(tokens, lengths)
+    assert packed.step_sizes.sum() == lengths.sum() == len(packed.targets)
+    assert packed.step_sizes.tolist() == [(lengths > step).sum() for step in range(lengths.max())]
+    for number, (row, length) in enumerate(zip(tokens, lengths, strict=True)):
+        of_program = packed.programs == number
+        assert packed.targets[of_program].tolist() == row[:length].tolist()
+        assert packed.inputs[of_program].tolist() == [START, *row[: length - 1].tolist()]
+    assert packed.sum_by_program(torch.ones(len(packed.targets))).tolist() == lengths.tolist()
+    with pytest.raises(ValueError, match="1 to"):
+        pack_programs(tokens, np.zeros_like(lengths))
+
+
+def stepwise(model: Synthesizer, grids: tuple[Tensor, Tensor], tokens: NDArray[Any], present: Tensor | None) -> Tensor:
+    """Logits float32 [N, L, 52] for programs of N tasks, one token at a time."""
+    weights = model.step_model(torch.float32)
+    tasks = model.step_tasks(weights, model.encode(*grids, present))
+    rows = torch.arange(len(tokens))
+    state, last, logits = start_state(weights, tasks), torch.full_like(rows, START), []
+    syntax = handwritten_syntax(model.machine, torch.device("cpu")) if model.machine else None
+    syntax_states = syntax.initial(len(rows)) if syntax else torch.empty(0)
+    for column in torch.from_numpy(tokens.astype(np.int64)).T:
+        scores, state = decode_step(weights, tasks, state, rows, rows, last)
+        if syntax is not None:
+            scores = scores.masked_fill(~syntax.mask(syntax_states), -torch.inf)
+            syntax_states = syntax.advance(syntax_states, column)
+        logits.append(scores)
+        last = column
+    return torch.stack(logits, dim=1)
+
+
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("syntax", SYNTAX_MODES)
+def test_steps_equal_teacher_forcing(syntax: str, masked: bool) -> None:
+    model = tiny_model(syntax=syntax)
+    grids = random_grids(3, 6, 3)
+    tokens, lengths = random_programs(4, 6, 40)
+    present = torch.tensor([[True, k % 2 == 0, k > 2] for k in range(6)]) if masked else None
+    packed = model.pack(tokens, lengths)
+    forced = model(*grids, packed, present=present)
+    with torch.no_grad():
+        by_step = stepwise(model, grids, tokens, present)
+    for number, length in enumerate(lengths):
+        torch.testing.assert_close(forced.logits[packed.programs == number], by_step[number, :length])
+    # The sum over a program's tokens is its log-probability.
+    logprobs = by_step.log_softmax(2).gather(2, torch.from_numpy(tokens.astype(np.int64))[:, :, None])[:, :, 0]
+    expected = torch.stack([row[:length].sum() for row, length in zip(logprobs, lengths, strict=True)])
+    encoded = model.encode(*grids, present)
+    torch.testing.assert_close(model.program_logprobs(encoded, packed), expected)
+
+
+def test_absent_examples_are_as_if_not_given_and_order_does_not_matter() -> None:
+    model = tiny_model()
+    inputs, outputs = random_grids(5, 2, 4)
+    packed = model.pack(*random_programs(6, 2, 30))
+    present = torch.tensor([[False, True, True, False]] * 2)
+    masked = model(inputs, outputs, packed, present=present).logits
+    torch.testing.assert_close(masked, model(inputs[:, [2, 1]], outputs[:, [2, 1]], packed).logits)
+
+
+def test_programs_may_share_tasks() -> None:
+    model = tiny_model(syntax="learned")
+    encoded = model.encode(*random_grids(7, 2, 3))
+    tokens, lengths = random_programs(8, 5, 30)
+    tasks = torch.tensor([1, 0, 1, 1, 0])
+    logprobs = model.program_logprobs(encoded, model.pack(tokens, lengths), tasks)
+    for number, task in enumerate(tasks.tolist()):
+        alone = model.pack(tokens[number : number + 1], lengths[number : number + 1])
+        expected = model.program_logprobs(encoded, alone, torch.tensor([task]))
+        torch.testing.assert_close(logprobs[number : number + 1], expected)
+
+
+def test_handwritten_syntax_leaves_only_valid_programs() -> None:
+    """The probabilities of all 30 programs of at most six tokens add up to 1."""
+    model = tiny_model(syntax="handwritten", max_length=6)
+    actions = ("move", "turnLeft", "turnRight", "pickMarker", "putMarker")
+    bodies = [(one,) for one in actions] + [(one, two) for one in actions for two in actions]
+    rows = [[ID[token] for token in ("DEF", "run", "m(", *body, "m)")] for body in bodies]
+    tokens = np.array([row + [PAD] * (6 - len(row)) for row in rows])
+    encoded = model.encode(*random_grids(9, 1, 2))
+    packed = model.pack(tokens, (tokens != PAD).sum(1))
+    logprobs = model.program_logprobs(encoded, packed, torch.zeros(30, dtype=torch.int64))
+    torch.testing.assert_close(logprobs.exp().sum(), torch.tensor(1.0))
+    with pytest.raises(KarelsynthError, match=r"`DEF DEF .* leaves the syntax at its token 2"):
+        model.pack(tokens[:, [0, 0, 2, 3, 4, 5]], np.array([6] * 30))
+    with pytest.raises(KarelsynthError, match="at most 6 tokens"):
+        model.pack(*random_programs(10, 5, 40))
+
+
+@pytest.mark.parametrize("syntax", SYNTAX_MODES)
+def test_bfloat16_is_near_and_every_parameter_gets_a_gradient(syntax: str) -> None:
+    model = tiny_model(syntax=syntax)
+    grids, (tokens, lengths) = random_grids(11, 4, 3), random_programs(12, 4, 40)
+    packed = model.pack(tokens, lengths)
+    exact = model.program_logprobs(model.encode(*grids), packed)
+    parameters = dict(model.named_parameters())
+    expected = torch.autograd.grad(exact.sum(), list(parameters.values()))
+    with torch.autocast("cpu", torch.bfloat16):
+        near = model.program_logprobs(model.encode(*grids), packed)
+    assert near.dtype == torch.float32
+    torch.testing.assert_close(near, exact, rtol=0.05, atol=0.05)
+    gradients = torch.autograd.grad(near.sum(), list(parameters.values()))
+    for name, one, other in zip(parameters, gradients, expected, strict=True):
+        assert torch.cosine_similarity(one.flatten(), other.flatten(), dim=0) > 0.9, name
+
+
+@pytest.mark.parametrize("syntax", SYNTAX_MODES)
+def test_the_step_compiles_without_breaks(syntax: str) -> None:
+    model = tiny_model(syntax=syntax)
+    weights = model.step_model(torch.float32)
+    tasks = model.step_tasks(weights, model.encode(*random_grids(13, 3, 2)))
+    arguments: Any = (weights, tasks, start_state(weights, tasks), *(torch.tensor([0, 2, 1, 2]) for _ in range(3)))
+    compiled = torch.compile(decode_step, backend="eager", fullgraph=True)
+    for one, other in zip(compiled(*arguments)[1], decode_step(*arguments)[1], strict=True):
+        torch.testing.assert_close(one, other)
+    torch.compiler.reset()
+
+
+# Models as folders.
+
+
+@pytest.mark.parametrize("syntax", SYNTAX_MODES)
+def test_saved_and_loaded_is_the_same(syntax: str, tmp_path: Path) -> None:
+    model, grids = tiny_model(syntax=syntax), random_grids(14, 2, 3)
+    packed = model.pack(*random_programs(15, 2, 40))
+    model.save_pretrained(tmp_path / "a" / "b")
+    loaded = Synthesizer.from_pretrained(tmp_path / "a" / "b")
+    assert loaded.settings == model.settings
+    assert torch.equal(loaded(*grids, packed).logits, model(*grids, packed).logits)
+    assert sorted(path.name for path in (tmp_path / "a" / "b").iterdir()) == ["config.json", "model.safetensors"]
+    assert json.loads((tmp_path / "a" / "b" / "config.json").read_text()).items() >= asdict(model.settings).items()
+
+
+def test_saved_in_bfloat16_is_half_as_large(tmp_path: Path) -> None:
+    model = tiny_model()
+    model.save_pretrained(tmp_path / "full")
+    model.save_pretrained(tmp_path / "half", dtype=torch.bfloat16)
+    full, half = (sum(p.stat().st_size for p in (tmp_path / name).glob("*.safetensors")) for name in ("full", "half"))
+    assert half < 0.6 * full
+    loaded = Synthesizer.from_pretrained(tmp_path / "half").embedding.weight
+    assert torch.equal(loaded, model.embedding.weight.bfloat16().float())
+
+
+def spoil_config(folder: Path, **changes: Any) -> None:
+    path = folder / "config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+
+
+def cut(folder: Path) -> None:
+    path = folder / "model.safetensors"
+    path.write_bytes(path.read_bytes()[:-100])
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (lambda folder: spoil_config(folder, hiden_size=3), "config.json: .*`hiden_size`.*did you mean `hidden_size`"),
+        (lambda folder: spoil_config(folder, model_type="bert"), "no synthesizer"),
+        (lambda folder: spoil_config(folder, hidden_size=11), "is .*the config.json beside it asks for"),
+        (lambda folder: spoil_config(folder, blocks=2), "has no `encoder.blocks.1"),
+        (lambda folder: spoil_config(folder, syntax="none"), "`syntax.*has no place for"),
+        (lambda folder: spoil_config(folder, layers="two"), "`layers` is a whole number from 1, not 'two'"),
+        (lambda folder: spoil_config(folder, syntax="learnt"), "`syntax` is `none`, `handwritten` or `learned`"),
+        (lambda folder: (folder / "config.json").write_text("{"), "not valid JSON"),
+        (lambda folder: (folder / "config.json").unlink(), "config.json: there is no such file"),
+        (lambda folder: (folder / "model.safetensors").unlink(), "model.safetensors: there is no such file"),
+        (cut, "not a whole safetensors file"),
+        (lambda folder: (folder / "model.safetensors").write_bytes(b"PK\3\4 something else"), "not a whole"),
+    ],
+)
+def test_what_cannot_be_loaded_is_explained(spoil: Any, message: str, tmp_path: Path) -> None:
+    tiny_model(syntax="learned").save_pretrained(tmp_path)
+    spoil(tmp_path)
+    with pytest.raises(KarelsynthError, match=message):
+        Synthesizer.from_pretrained(tmp_path)
+
+
+def test_what_is_no_folder_is_explained(tmp_path: Path) -> None:
+    with pytest.raises(KarelsynthError, match="there is no such folder"):
+        Synthesizer.from_pretrained(tmp_path / "nothing")
+    (tmp_path / "file").touch()
+    with pytest.raises(KarelsynthError, match="is a file"):
+        Synthesizer.from_pretrained(tmp_path / "file")
+    with pytest.raises(KarelsynthError, match="cannot be made"):
+        tiny_model().save_pretrained(tmp_path / "file" / "model")
+
+
+def test_settings_are_checked() -> None:
+    for wrong in ({"channels": 0}, {"layers": True}, {"max_length": 4}, {"syntax": "both"}):
+        with pytest.raises(KarelsynthError, match=next(iter(wrong))):
+            ModelSettings.from_dict(wrong)
+    with pytest.raises(KarelsynthError, match="there are `syntax`"):
+        ModelSettings.from_dict({"zzz": 1})
+    assert ModelSettings.from_dict(asdict(TINY)) == TINY
+    assert VOCABULARY_SIZE == 52

@@ -1,0 +1,307 @@
+"""Search: against brute force, against a plain beam search, and what running candidates shows."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+import torch
+
+from karelsynth.karel.grammar import KAREL
+from karelsynth.karel.interpreter import run
+from karelsynth.karel.machine import encode_programs
+from karelsynth.karel.program import Program
+from karelsynth.karel.syntax import SyntaxMachine
+from karelsynth.karel.tokens import END, ID, PAD, TOKENS, VOCABULARY_SIZE
+from karelsynth.karel.world import World
+from karelsynth.model import Encoded, Synthesizer
+from karelsynth.model.decoder import decode_step
+from karelsynth.model.settings import SYNTAX_MODES
+from karelsynth.model.syntax import handwritten_syntax
+from karelsynth.search import Candidates, beam_search, check, rescore, sample_rollouts, with_reference
+from karelsynth.search.beam import _Search
+from tests.models import random_grids, random_programs, tiny_model
+from tests.strategies import random_program, random_world
+from tests.test_syntax import expansions, narrowed
+
+FULL = torch.float32
+EVERY_TOKEN = np.ones(VOCABULARY_SIZE, np.bool_)
+
+
+def listing(candidates: Candidates, task: int) -> list[tuple[tuple[int, ...], float]]:
+    """The candidates of a task as token ids and log-probabilities, without empty slots."""
+    rows = zip(candidates.tokens[task], candidates.lengths[task], candidates.logprobs[task], strict=True)
+    listed = []
+    for tokens, length, logprob in rows:
+        assert not tokens[length:].any()
+        assert bool(length > 0) == bool(logprob > -torch.inf)
+        if length:
+            listed.append((tuple(tokens[:length].tolist()), float(logprob)))
+    return listed
+
+
+@pytest.mark.parametrize("syntax", ["none", "learned"])
+def test_a_wide_beam_finds_what_brute_force_finds(syntax: str) -> None:
+    """Score every program of a small language; a beam that is wide enough gives the same list in the same order."""
+    length = 13
+    machine = SyntaxMachine(narrowed(KAREL, "move putMarker", "frontIsClear", "R=3"), length)
+    programs = [[ID[token] for token in words] for words in expansions(machine.grammar, ("program",), length)]
+    tokens = np.array([row + [PAD] * (length - len(row)) for row in programs])
+    lengths = (tokens != PAD).sum(1)
+    model = tiny_model(syntax=syntax)
+    with torch.no_grad():
+        encoded = model.encode(*random_grids(1, 2, 3))
+        candidates = beam_search(model, encoded, beam=len(programs) + 10, machine=machine, dtype=FULL)
+        for task in range(2):
+            packed = model.pack(tokens, lengths, machine)
+            logprobs = model.program_logprobs(encoded, packed, torch.full((len(programs),), task))
+            order = logprobs.argsort(descending=True, stable=True).tolist()
+            found = listing(candidates, task)
+            assert len(found) == len(programs) > 500
+            assert [score for _, score in found] == pytest.approx(logprobs[order].tolist(), abs=1e-4)
+            assert dict(found) == pytest.approx(
+                {tuple(row): float(score) for row, score in zip(programs, logprobs, strict=True)}, abs=1e-4
+            )
+            assert sum(np.exp(score) for _, score in found) == pytest.approx(1, abs=1e-4)
+
+
+def plain_beam_search(
+    model: Synthesizer, encoded: Encoded, task: int, beam: int, limit: int, machine: SyntaxMachine | None
+) -> list[tuple[tuple[int, ...], float]]:
+    """Beam search of one task with lists, scoring prefixes from their beginning."""
+    open_now: list[tuple[tuple[int, ...], float]] = [((), 0.0)]
+    finished: list[tuple[tuple[int, ...], float]] = []
+    for _ in range(limit):
+        longer = []
+        masks = [machine.mask(machine.read(prefix)) if machine else EVERY_TOKEN for prefix, _ in open_now]
+        # The logits after a prefix are those of any token that follows it.
+        programs = np.array([[*prefix, np.flatnonzero(m)[0]] for (prefix, _), m in zip(open_now, masks, strict=True)])
+        packed = model.pack(programs, np.full(len(programs), programs.shape[1]), machine)
+        logits = model.score(encoded, packed, torch.full((len(programs),), task)).logits[-len(programs) :]
+        for (prefix, score), mask, logprobs in zip(open_now, masks, logits.log_softmax(1).tolist(), strict=True):
+            longer += [((*prefix, token), score + logprobs[token]) for token in np.flatnonzero(mask).tolist()]
+        longer.sort(key=lambda pair: -pair[1])
+        finished += [pair for pair in longer if pair[0][-1] == END]
+        finished = sorted(finished, key=lambda pair: -pair[1])[:beam]
+        open_now = [pair for pair in longer if pair[0][-1] != END][:beam]
+        if not open_now or (len(finished) == beam and finished[-1][1] >= open_now[0][1]):
+            break
+    return finished
+
+
+@pytest.mark.parametrize("dense", [False, True])
+@pytest.mark.parametrize(("syntax", "limit"), [("none", 6), ("learned", 6), ("handwritten", 16)])
+def test_equals_a_plain_beam_search(syntax: str, limit: int, dense: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`dense` is how it runs on a GPU: all places at every step, and a look at what is done every few steps."""
+    if dense:
+        monkeypatch.setattr("karelsynth.search.beam._Search", as_on_a_gpu)
+    model = tiny_model(seed=3, syntax=syntax, max_length=limit)
+    with torch.no_grad():
+        # A sharper model: some tasks are done long before others.
+        model.decoder.output.weight.mul_(2)
+        encoded = model.encode(*random_grids(2, 4, 3))
+        for beam in (1, 3, 7, 60):
+            candidates = beam_search(model, encoded, beam=beam, dtype=FULL)
+            assert candidates.tokens.shape == (4, beam, limit)
+            for task in range(4 if beam < 60 else 1):
+                expected = plain_beam_search(model, encoded, task, beam, limit, model.machine)
+                found = listing(candidates, task)
+                assert [score for _, score in found] == pytest.approx([score for _, score in expected], abs=1e-4)
+                assert dict(found) == pytest.approx(dict(expected), abs=1e-4)
+
+
+def as_on_a_gpu(*arguments: object, **settings: object) -> _Search:
+    return _Search(*arguments, **{**settings, "every": 4, "dense": True})  # type: ignore[arg-type]
+
+
+def test_tasks_do_not_see_each_other() -> None:
+    model = tiny_model(syntax="handwritten")
+    encoded = model.encode(*random_grids(4, 5, 3)).detach()
+    together = beam_search(model, encoded, beam=4, dtype=FULL)
+    for task in range(5):
+        alone = beam_search(model, Encoded(encoded.codes[task : task + 1], None), beam=4, dtype=FULL)
+        assert torch.equal(alone.tokens[0], together.tokens[task])
+        torch.testing.assert_close(alone.logprobs[0], together.logprobs[task])
+
+
+@pytest.mark.parametrize("syntax", SYNTAX_MODES)
+def test_found_log_probabilities_are_the_models(syntax: str) -> None:
+    model = tiny_model(syntax=syntax)
+    present = torch.tensor([[True, True, False], [True, True, True], [False, True, False]])
+    encoded = model.encode(*random_grids(5, 3, 3), present)
+    for candidates in (
+        beam_search(model, encoded, beam=10, dtype=FULL),
+        sample_rollouts(model, encoded, rollouts=10, dtype=FULL),
+    ):
+        torch.testing.assert_close(rescore(model, encoded, candidates), candidates.logprobs, atol=1e-4, rtol=1e-4)
+
+
+def test_bfloat16_finds_nearly_the_same() -> None:
+    model = tiny_model(syntax="handwritten", max_length=12)
+    encoded = model.encode(*random_grids(6, 4, 3)).detach()
+    exact, near = (beam_search(model, encoded, beam=8, dtype=dtype) for dtype in (FULL, torch.bfloat16))
+    torch.testing.assert_close(near.logprobs, exact.logprobs, atol=0.2, rtol=0.05)
+
+
+@pytest.mark.parametrize("syntax", SYNTAX_MODES)
+def test_autocast_around_a_search_changes_nothing(syntax: str) -> None:
+    model = tiny_model(syntax=syntax, max_length=12)
+    encoded = model.encode(*random_grids(6, 2, 3)).detach()
+    found = []
+    for enabled in (False, True):
+        with torch.autocast("cpu", torch.bfloat16, enabled=enabled):
+            drawn = sample_rollouts(model, encoded, rollouts=5, dtype=FULL, generator=torch.Generator().manual_seed(0))
+            found.append((beam_search(model, encoded, beam=4, dtype=FULL), drawn))
+    for one, other in zip(*found, strict=True):
+        assert torch.equal(one.tokens, other.tokens)
+        assert torch.equal(one.logprobs, other.logprobs)
+
+
+def test_max_length_must_be_the_syntaxs() -> None:
+    model = tiny_model(syntax="handwritten", max_length=12)
+    encoded = model.encode(*random_grids(6, 1, 1))
+    with pytest.raises(ValueError, match="programs of 12 tokens"):
+        beam_search(model, encoded, max_length=9)
+
+
+def test_rollouts_come_as_often_as_they_are_likely() -> None:
+    model = tiny_model(syntax="handwritten", max_length=6)  # a language of 30 programs
+    encoded = model.encode(*random_grids(7, 2, 2)).detach()
+    number = 10_000
+    rollouts = sample_rollouts(model, encoded, rollouts=number, dtype=FULL, generator=torch.Generator().manual_seed(0))
+    every = beam_search(model, encoded, beam=30, dtype=FULL)
+    for task in range(2):
+        probabilities = {tokens: np.exp(score) for tokens, score in listing(every, task)}
+        assert len(probabilities) == 30
+        drawn = Counter(tokens for tokens, _ in listing(rollouts, task))
+        for tokens, p in probabilities.items():
+            assert abs(drawn[tokens] - number * p) < 5 * np.sqrt(number * p * (1 - p)) + 1, tokens
+        assert set(drawn) <= set(probabilities)
+
+
+def test_rollouts_that_do_not_end_are_cut() -> None:
+    model = tiny_model(max_length=7)
+    with torch.no_grad():
+        model.decoder.output.bias[END] = -100
+    rollouts = sample_rollouts(model, model.encode(*random_grids(8, 1, 2)), rollouts=5)
+    assert rollouts.lengths.tolist() == [[7] * 5]
+
+
+@dataclass(frozen=True)
+class Given:
+    """Tasks made of random programs on random worlds, and candidates for them."""
+
+    candidates: Candidates
+    programs: list[list[Program]]
+    inputs: list[list[World]]
+    outputs: list[list[World]]
+
+
+@pytest.fixture(scope="module")
+def given() -> Given:
+    rng = random.Random(9)
+    tasks, slots, examples = 12, 5, 6
+    references = [random_program(rng, depth=1) for _ in range(tasks)]
+    inputs = [[random_world(rng, walls=0.05) for _ in range(examples)] for _ in range(tasks)]
+    outputs = [[run(program, w).world for w in row] for program, row in zip(references, inputs, strict=True)]
+    programs = [[random_program(rng, depth=1) for _ in range(slots - 1)] + [reference] for reference in references]
+    tokens = encode_programs([program for row in programs for program in row]).reshape(tasks, slots, -1)
+    lengths = torch.from_numpy((tokens != PAD).sum(2))
+    return Given(Candidates(torch.from_numpy(tokens), lengths, torch.zeros(tasks, slots)), programs, inputs, outputs)
+
+
+def test_outcomes_are_the_interpreters(given: Given) -> None:
+    codes = [np.stack([[w.to_codes() for w in row] for row in worlds]) for worlds in (given.inputs, given.outputs)]
+    outcomes = check(given.candidates, *codes)
+    assert outcomes.syntax.all()
+    for task, programs in enumerate(given.programs):
+        for slot, program in enumerate(programs):
+            runs = [run(program, w) for w in given.inputs[task]]
+            right = [r.ok and r.world == w for r, w in zip(runs, given.outputs[task], strict=True)]
+            assert outcomes.consistent[task, slot] == all(right[:5])
+            assert outcomes.generalizes[task, slot] == all(right)
+            assert outcomes.ticks[task, slot] == pytest.approx(np.mean([r.ticks for r in runs]))
+    assert outcomes.generalizes.any()
+    assert (outcomes.consistent >= outcomes.generalizes).all()
+    fewer = check(given.candidates, *codes, given=2)
+    assert (fewer.consistent >= outcomes.consistent).all()
+
+
+def test_what_is_no_program_is_seen() -> None:
+    rows = [["DEF", "run", "m(", "move", "m)"], ["DEF", "run", "m(", "m)", "<pad>"], ["<pad>"] * 5]
+    tokens = torch.tensor([[[TOKENS.index(token) for token in row] for row in rows]], dtype=torch.uint8)
+    candidates = Candidates(tokens, (tokens != PAD).sum(2), torch.zeros(1, 3))
+    grids = random_grids(10, 1, 6)
+    outcomes = check(candidates, *(codes.numpy() for codes in grids))
+    assert outcomes.syntax.tolist() == [[True, False, False]]
+    assert not outcomes.consistent[:, 1:].any()
+
+
+def test_the_reference_is_added_where_it_is_missing(given: Given) -> None:
+    references = [programs[-1] for programs in given.programs]
+    tokens = torch.from_numpy(encode_programs(references))
+    lengths = (tokens != PAD).sum(1)
+    candidates = Candidates(*(getattr(given.candidates, name)[:, :5] for name in ("tokens", "lengths", "logprobs")))
+    candidates.tokens[::2, 4] = candidates.tokens[::2, 0]  # every second task loses its reference
+    candidates.lengths[::2, 4] = candidates.lengths[::2, 0]
+    for one, other in ((candidates, tokens), (candidates, torch.nn.functional.pad(tokens, (0, 30)))):
+        more = with_reference(one, other, lengths)
+        for task, program in enumerate(references):
+            added = tuple(more.tokens[task, 5][: more.lengths[task, 5]].tolist())
+            assert added == (tuple(program.token_ids) if task % 2 == 0 else ())
+            assert more.logprobs[task, 5].isnan() if task % 2 == 0 else more.logprobs[task, 5] == -torch.inf
+    model = tiny_model(max_length=80)
+    encoded = model.encode(*random_grids(11, len(references), 2))
+    scored = rescore(model, encoded, more)
+    assert not scored.isnan().any()
+    assert torch.equal(scored == -torch.inf, more.lengths == 0)
+
+
+def test_chunks_change_nothing() -> None:
+    model = tiny_model(syntax="learned")
+    grids = random_grids(12, 3, 2)
+    tokens, lengths = random_programs(13, 12, 40)
+    lengths[[2, 7]] = 0
+    tokens[[2, 7]] = PAD
+    candidates = Candidates(
+        torch.from_numpy(tokens).view(3, 4, -1), torch.from_numpy(lengths).view(3, 4), torch.zeros(3, 4)
+    )
+    gradients = []
+    for chunk in (None, 3, 100):
+        logprobs = rescore(model, model.encode(*grids), candidates, chunk=chunk)
+        assert torch.equal(logprobs == -torch.inf, candidates.lengths == 0)
+        total = (logprobs.masked_fill(candidates.lengths == 0, 0) * torch.arange(12.0).view(3, 4)).sum()
+        gradients.append(torch.autograd.grad(total, list(model.parameters())))
+    for other in gradients[1:]:
+        torch.testing.assert_close(gradients[0], other)
+    nothing = Candidates(candidates.tokens * 0, candidates.lengths * 0, candidates.logprobs)
+    assert (rescore(model, model.encode(*grids), nothing) == -torch.inf).all()
+
+
+def test_syntax_on_tensors_is_the_machines() -> None:
+    machine = SyntaxMachine(max_length=40)
+    syntax = handwritten_syntax(machine, torch.device("cpu"))
+    tokens, _ = random_programs(14, 20, 40)
+    states, plain = syntax.initial(20), machine.initial(20)
+    for column in tokens.T.astype(np.int64):
+        assert np.array_equal(syntax.mask(states).numpy(), machine.mask(plain))
+        states, plain = syntax.advance(states, torch.from_numpy(column)), machine.advance(plain, column)
+        assert np.array_equal(states.numpy(), plain)
+
+
+def test_another_step_may_run_the_network() -> None:
+    model = tiny_model(syntax="handwritten", max_length=8)
+    encoded = model.encode(*random_grids(15, 2, 2)).detach()
+    calls = 0
+
+    def counted(*arguments: object, **more: object) -> object:
+        nonlocal calls
+        calls += 1
+        return decode_step(*arguments, **more)  # type: ignore[arg-type]
+
+    one = beam_search(model, encoded, beam=3, dtype=FULL, step=counted)  # type: ignore[arg-type]
+    assert torch.equal(one.tokens, beam_search(model, encoded, beam=3, dtype=FULL).tokens)
+    assert 1 <= calls <= 8
