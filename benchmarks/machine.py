@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 
 from karelsynth.karel.formats.codes import world_from_codes
 from karelsynth.karel.interpreter import run
-from karelsynth.karel.machine import core_count, run_batch
+from karelsynth.karel.machine import run_batch
 from karelsynth.karel.program import Program
+from karelsynth.karel.threads import core_count
 from karelsynth.karel.world import World
 from karelsynth.tasks.batch import TaskBatch
 from karelsynth.tasks.generator import generate

@@ -21,7 +21,8 @@ LAYERS = (
     ("model",),
     ("search",),
     ("objectives",),
-    ("train", "evaluate", "solve"),
+    ("evaluate",),
+    ("train", "solve"),
     ("cli", "web", "__main__"),
 )
 

@@ -7,11 +7,11 @@ from typing import Annotated
 import typer
 
 from karelsynth._version import __version__
-from karelsynth.cli import karel, tasks
+from karelsynth.cli import karel, model, tasks
 
 app = typer.Typer(
     name="karelsynth",
-    help="Programs from examples, for Karel the robot: run, check, convert and draw programs and worlds; make tasks.",
+    help="Programs from examples, for Karel the robot: run, check, convert and draw programs and worlds; make tasks; train and score models.",
     no_args_is_help=True,
     add_completion=True,
     rich_markup_mode="markdown",
@@ -37,3 +37,4 @@ def _main(
 
 karel.register(app)
 tasks.register(app)
+model.register(app)

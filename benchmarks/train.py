@@ -1,0 +1,130 @@
+"""How fast training is: tasks per second, end to end, with the data generated beside it.
+
+    python benchmarks/train.py [--recipe recipes/mle_stream.toml] [--model FOLDER] [--seconds 20] [--json FILE]
+
+Rows: the generator alone, the network alone on one batch over and over, both together (what a run does), and RL_beam
+with beam 64 from `--model` (a trained model; an untrained one writes endless programs). The last columns say how much
+arithmetic a task takes and which share of the machine's matrix rate that is; `--peak` is that rate in TFLOP/s (790 was
+measured on one H200 with large bfloat16 products).
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+
+from karelsynth.karel.threads import core_count
+from karelsynth.model.settings import ModelSettings
+from karelsynth.model.synthesizer import Synthesizer
+from karelsynth.tasks.generator import generate
+from karelsynth.train.batches import Batch, Feed, Source, Stream
+from karelsynth.train.distributed import Group
+from karelsynth.train.recipe import Recipe, load_recipe
+from karelsynth.train.steps import Loss
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--recipe", default="recipes/mle_stream.toml")
+    parser.add_argument("--model", help="a trained model for the RL row")
+    parser.add_argument("--batch", type=int, help="another batch size than the recipe's")
+    parser.add_argument("--rl-batch", type=int, default=128)
+    parser.add_argument("--seconds", type=float, default=20.0)
+    parser.add_argument("--peak", type=float, help="the machine's matrix rate in TFLOP/s")
+    parser.add_argument("--json", type=Path)
+    arguments = parser.parse_args()
+    group = Group.join()
+    recipe = load_recipe(arguments.recipe)
+    if arguments.batch:
+        recipe = replace(recipe, run=replace(recipe.run, batch_size=arguments.batch))
+    rows = {"generator alone": generator_rate(arguments.seconds / 4)}
+    model = Synthesizer(recipe.model).to(group.device)
+    rows["network alone"] = training_rate(recipe, model, group, Stream(1), arguments.seconds, same_batch=True)
+    rows["MLE, end to end"] = training_rate(recipe, model, group, Stream(1), arguments.seconds)
+    if arguments.model:
+        trained = Synthesizer.from_pretrained(arguments.model, group.device)
+        rl = replace(
+            recipe,
+            objective=replace(recipe.objective, name="rl_beam", beam=64),
+            run=replace(recipe.run, batch_size=arguments.rl_batch),
+            optimizer=replace(recipe.optimizer, learning_rate=1e-6),
+        )
+        rows["RL_beam, beam 64"] = training_rate(rl, trained, group, Stream(1), arguments.seconds)
+    flops = 3 * forward_flops(recipe.model)
+    name = torch.cuda.get_device_name() if group.device.type == "cuda" else "CPU"
+    print(f"{name}, {core_count()} cores, batch {recipe.run.batch_size}, {recipe.run.precision}")
+    print(f"about {flops / 1e9:.2f} GFLOP a task for MLE (forward and backward, 18.4 tokens)\n")
+    print("| what | tasks/s | TFLOP/s | of the matrix rate |\n|---|---:|---:|---:|")
+    for what, rate in rows.items():
+        used = rate * flops / 1e12 if what in ("network alone", "MLE, end to end") else None
+        share = f"{used / arguments.peak:.0%}" if used and arguments.peak else ""
+        print(f"| {what} | {rate:,.0f} | {f'{used:.1f}' if used else ''} | {share} |")
+    if arguments.json:
+        arguments.json.write_text(json.dumps({"device": name, "rows": rows, "flops_per_task": flops}, indent=1))
+
+
+def generator_rate(seconds: float) -> float:
+    generate(0, 0, 2000)
+    start, made = time.perf_counter(), 0
+    while time.perf_counter() - start < seconds:
+        made += len(generate(1, made, 20_000))
+    return made / (time.perf_counter() - start)
+
+
+def training_rate(
+    recipe: Recipe, model: Synthesizer, group: Group, source: Source, seconds: float, *, same_batch: bool = False
+) -> float:
+    """Tasks per second of whole training steps, after a warm-up."""
+    feed = Feed(source, model, batch_size=recipe.run.batch_size, seed=0, pack=recipe.objective.name == "mle")
+    batches: Iterator[Batch] = feed.batches(0, 10**9)
+    if same_batch:
+        few = list(itertools.islice(batches, 4))
+        batches = itertools.cycle(few)
+    loss_of = Loss(model, recipe.objective, group)
+    if recipe.run.compile and group.device.type == "cuda":
+        model.encoder.compile(dynamic=False)
+    optimizer = torch.optim.AdamW(
+        model.parameters(), lr=recipe.optimizer.learning_rate, fused=group.device.type == "cuda"
+    )
+    generator = torch.Generator(group.device)
+    started, steps, warm = 0.0, 0, 0
+    for batch in batches:
+        with group.precision(recipe.run.precision):
+            loss, _ = loss_of(batch, generator)
+        optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        if recipe.optimizer.clip is not None:
+            torch.nn.utils.clip_grad_norm_(model.parameters(), recipe.optimizer.clip)
+        optimizer.step()
+        steps += 1
+        if steps % 5 == 0:
+            if group.device.type == "cuda":
+                torch.cuda.synchronize()
+            now = time.perf_counter()
+            if warm == 0 and steps >= 20:
+                started, warm = now, steps
+            elif warm and now - started > seconds:
+                break
+    batches.close() if hasattr(batches, "close") else None
+    return recipe.run.batch_size * (steps - warm) / (time.perf_counter() - started)
+
+
+def forward_flops(settings: ModelSettings, examples: int = 5, tokens: float = 18.4) -> float:
+    """Multiplications and additions of one task's forward pass."""
+    cells, joined = 18 * 18, 2 * settings.channels
+    convolutions = 2 * cells * 9 * (2 * 16 * settings.channels + 3 * settings.blocks * joined * joined)
+    linear = 2 * cells * joined * settings.code_size
+    width = settings.hidden_size
+    step = 2 * 4 * width * (settings.embedding_size + settings.code_size + width + 2 * width * (settings.layers - 1))
+    return examples * (convolutions + linear + tokens * step)
+
+
+if __name__ == "__main__":
+    main()

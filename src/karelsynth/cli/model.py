@@ -1,0 +1,165 @@
+"""The commands about models: train, evaluate."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from karelsynth.cli.progress import counter
+from karelsynth.cli.show import console, error_console, write_text
+
+if TYPE_CHECKING:
+    from karelsynth.train.loop import Progress
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to the application."""
+    for command in (train, evaluate):
+        app.command()(command)
+
+
+def train(
+    recipe: Annotated[Path, typer.Argument(metavar="RECIPE", help="A recipe, such as recipes/mle.toml.")],
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", metavar="DIR", help="The run's folder; runs/NAME if not given.")
+    ] = None,
+    changes: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Change the recipe, for example --set run.steps=100."),
+    ] = None,
+    device: Annotated[str | None, typer.Option(help="cpu or cuda; by default a GPU if there is one.")] = None,
+) -> None:
+    """Train a synthesizer by a recipe.
+
+    A run that was stopped or killed goes on from its last checkpoint when the same command is given again, and ends
+    with the same weights as if nothing had happened. Several GPUs: torchrun --nproc-per-node=8 -m karelsynth train …
+    """
+    import torch
+
+    from karelsynth.train.loop import train as follow
+    from karelsynth.train.recipe import load_recipe
+
+    chosen = load_recipe(recipe, changes or [])
+    folder = out or Path("runs") / chosen.name
+    with _training_bar(chosen.run.steps) as show:
+        try:
+            final = follow(chosen, folder, device=torch.device(device) if device else None, observe=show)
+        except KeyboardInterrupt:
+            error_console().print(f"stopped; the same command goes on from the last checkpoint in {folder}")
+            raise typer.Exit(130) from None
+    console().print(f"the trained model is in {final}, the best on validation in {folder / 'best'}", markup=False)
+
+
+class _training_bar:  # noqa: N801 - used as a function
+    """A progress bar of steps with speed and loss."""
+
+    def __init__(self, steps: int) -> None:
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+        self._bar = Progress(
+            TextColumn("training"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("{task.description}"),
+            TimeRemainingColumn(),
+            console=error_console(),
+        )
+        self._task = self._bar.add_task("", total=steps)
+
+    def __enter__(self) -> _training_bar:
+        self._bar.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._bar.stop()
+
+    def __call__(self, progress: Progress) -> None:
+        told = progress.metrics
+        reward = f", reward {told['reward']:.3f}" if "reward" in told else ""
+        text = f"{progress.tasks_per_second:,.0f} tasks/s, loss {told['loss']:.4f}{reward}"
+        self._bar.update(self._task, completed=progress.step, description=text)
+
+
+def evaluate(
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A folder with a trained model.")],
+    tasks: Annotated[
+        str, typer.Argument(metavar="TASKS", help="A set's folder, a file in the original's format, or test or val.")
+    ],
+    beam: Annotated[int, typer.Option(min=1, help="How many hypotheses the search keeps.")] = 64,
+    given: Annotated[int, typer.Option(min=1, help="How many examples of each task the model sees.")] = 5,
+    limit: Annotated[int | None, typer.Option(min=1, help="Only the first so many tasks.")] = None,
+    mask: Annotated[
+        bool, typer.Option("--mask", help="Hold decoding to the handwritten syntax, whatever the model has learned.")
+    ] = False,
+    output: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write the report as JSON.")] = None,
+    device: Annotated[str | None, typer.Option(help="cpu or cuda; by default a GPU if there is one.")] = None,
+) -> None:
+    """Score a model: exact match, generalization, consistency and syntax, at ranks 1, 5, 50 and 100.
+
+    Both protocols are shown: the likeliest program as it is (the paper's), and the likeliest one that is right on the
+    given examples (filtered).
+    """
+    import torch
+
+    from karelsynth.evaluate import evaluate as score
+    from karelsynth.karel.syntax import syntax_machine
+    from karelsynth.model.synthesizer import Synthesizer
+    from karelsynth.tasks.generator import generate
+    from karelsynth.tasks.sets import NAMED_SETS, load_tasks
+
+    where = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    synthesizer = Synthesizer.from_pretrained(model, where)
+    if tasks in NAMED_SETS and not Path(tasks).exists():
+        named = NAMED_SETS[tasks]
+        count = named.count if limit is None else min(limit, named.count)
+        batch = generate(named.seed, 0, count, reserved=named.reserved)
+    else:
+        batch = load_tasks(tasks, limit=limit)
+    recipe = model / "recipe.json"
+    provenance = {
+        "model": str(model),
+        "recipe": json.loads(recipe.read_text()) if recipe.exists() else None,
+        "data": tasks,
+        "mask": mask,
+        "given": given,
+    }
+    with counter("evaluating", unit="tasks", total=len(batch)) as progress:
+        report = score(
+            synthesizer,
+            batch,
+            beam=beam,
+            given=given,
+            machine=syntax_machine(max_length=synthesizer.settings.max_length) if mask else None,
+            provenance=provenance,
+            progress=progress,
+        ).to_json()
+    if output is not None:
+        write_text(json.dumps(report, indent=1), output)
+    _show(report)
+
+
+def _show(report: dict[str, Any]) -> None:
+    from rich.table import Table
+
+    table = Table(title=f"{report['tasks']:,} tasks, beam {report['beam']}", title_justify="left")
+    ranks = list(report["generalization"])
+    table.add_column("% of tasks")
+    for rank in ranks:
+        table.add_column(f"top {rank}", justify="right")
+    rows = [(name, report) for name in ("generalization", "exact", "consistent", "syntax")]
+    if report["novel"]["tasks"]:
+        rows += [(name, report["novel"]) for name in ("generalization", "exact")]
+    for name, part in rows:
+        label = name if part is report else f"{name}, novel programs ({part['tasks']:,})"
+        table.add_row(label, *(f"{part[name][rank]:.2f}" for rank in ranks))
+    console().print(table)
+    low, high = report["confidence_95"]["generalization"]["1"]
+    console().print(
+        f"unfiltered top-1 generalization {report['generalization']['1']:.2f} % (95 %: {low:.2f} to {high:.2f}), "
+        f"filtered {report['filtered_generalization']:.2f} %, "
+        f"some consistent program for {report['any_consistent']:.2f} %, "
+        f"{report['seconds_per_task']:.4f} s a task"
+    )

@@ -1,0 +1,236 @@
+"""The commands about tasks: generate, stats, import-msr, export-msr."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from karelsynth.cli.progress import counter
+from karelsynth.cli.show import console, error_console, write_text
+from karelsynth.errors import KarelsynthError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from karelsynth.tasks.batch import TaskBatch
+    from karelsynth.tasks.msr_records import Problem
+    from karelsynth.tasks.shards import TaskSet
+    from karelsynth.tasks.statistics import Row
+
+_SHOWN_PROBLEMS = 20
+_MEGABYTE = 1_000_000
+Folder = Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="The folder to write: a new or an empty one.")]
+Threads = Annotated[int | None, typer.Option(min=1, help="How many threads; by default one for each core.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to the application."""
+    for command in (generate, stats, import_msr, export_msr):
+        app.command()(command)
+
+
+def generate(
+    out: Folder,
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="A set by name: full, small, val or test.")] = None,
+    count: Annotated[int | None, typer.Option(min=1, help="How many tasks.")] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Which tasks: the same seed gives the same tasks.")] = None,
+    start: Annotated[int | None, typer.Option(min=0, help="The number of the first task of the seed's stream.")] = None,
+    examples: Annotated[int | None, typer.Option(min=2, help="Examples a task; the first five are given.")] = None,
+    reserved: Annotated[
+        bool,
+        typer.Option("--reserved", help="With the programs reserved for testing: for validation, not for training."),
+    ] = False,
+    shard_size: Annotated[int | None, typer.Option(min=1, help="Tasks a file.")] = None,
+    threads: Threads = None,
+) -> None:
+    """Make tasks like the original data's: a named set, or any number of a seed.
+
+    A command that was stopped or killed goes on where it was when it is run again, to the same files byte by byte.
+    """
+    from karelsynth.tasks.sets import recipe
+    from karelsynth.tasks.shards import write_set
+
+    given = {"count": count, "seed": seed, "start": start, "examples": examples, "shard_size": shard_size}
+    chosen: dict[str, Any] = {option: value for option, value in given.items() if value is not None}
+    if name is not None:
+        fixed = [option for option in chosen if option != "shard_size"] + ["reserved"] * reserved
+        if fixed:
+            raise KarelsynthError(f"`{name}` is a set with a recipe of its own: leave out NAME or --{fixed[0]}")
+        made = recipe(name)
+        chosen |= {"seed": made.seed, "count": made.count}
+        reserved = made.reserved
+    elif count is None or seed is None:
+        raise KarelsynthError("say which tasks to make: a NAME (full, small, val or test), or --count and --seed")
+    try:
+        with counter("generating", unit="tasks", total=chosen["count"]) as progress:
+            written = write_set(out, **chosen, reserved=reserved, threads=threads, progress=progress)
+    except KeyboardInterrupt:
+        stopped = f"stopped; what is complete in {out} is kept. Run the same command again to go on from there."
+        error_console().print(stopped, markup=False, soft_wrap=True)
+        raise typer.Exit(130) from None
+    _say_written(written)
+
+
+def import_msr(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Tasks in the original's JSON lines; .gz too.")],
+    out: Folder,
+    skip_bad: Annotated[
+        bool, typer.Option("--skip-bad", help="Exit with 0 even if records were bad and left out.")
+    ] = False,
+) -> None:
+    """Make a task set of a file of the original data, checking every example by running it.
+
+    Bad records are reported by line and left out. The exit status is then 1, unless --skip-bad is given.
+    """
+    from karelsynth.tasks.sets import import_msr as run_import
+
+    reporter = _Reporter(file)
+    size = file.stat().st_size if file.is_file() else 0
+    with counter("importing", unit="MB", total=max(1, size // _MEGABYTE)) as progress:
+        rest = 0
+
+        def read(more: int) -> None:
+            nonlocal rest
+            megabytes, rest = divmod(rest + more, _MEGABYTE)
+            if megabytes:
+                progress(megabytes)
+
+        written = run_import(file, out, on_problem=reporter, progress=read)
+    reporter.sum_up()
+    _say_written(written)
+    raise typer.Exit(1 if reporter.lines and not skip_bad else 0)
+
+
+def export_msr(
+    task_set: Annotated[Path, typer.Argument(metavar="SET", help="The folder of a task set.")],
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="The file to write: .jsonl or .jsonl.gz.")],
+) -> None:
+    """Write a task set in the original's format: JSON lines, compressed if the name ends in .gz."""
+    from karelsynth.tasks.sets import export_msr as run_export
+    from karelsynth.tasks.shards import open_set
+
+    tasks = open_set(task_set)
+    with counter("exporting", unit="tasks", total=len(tasks)) as progress:
+        run_export(tasks, out, progress)
+    console().print(f"{out}: {len(tasks):,} tasks", markup=False, soft_wrap=True)
+
+
+def stats(
+    tasks: Annotated[
+        Path | None,
+        typer.Argument(metavar="TASKS", help="The folder of a task set, or a file in the original's format."),
+    ] = None,
+    fresh: Annotated[int | None, typer.Option("--generate", min=1, help="Take so many fresh tasks instead.")] = None,
+    seed: Annotated[int, typer.Option(min=0, help="The seed of fresh tasks.")] = 1,
+    limit: Annotated[int, typer.Option(min=1, help="Look at so many tasks at most, the first.")] = 100_000,
+    plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw the figures: .svg or .png.")] = None,
+    as_json: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Save the figures as JSON.")] = None,
+) -> None:
+    """Print the statistics of tasks beside those of the original data, with the distance."""
+    from karelsynth.tasks.generator import generate as generate_tasks
+    from karelsynth.tasks.statistics import compare, compute
+
+    if (tasks is None) == (fresh is None):
+        raise KarelsynthError("say which tasks to look at: either TASKS or --generate")
+    if plot is not None and plot.suffix.lower() not in (".svg", ".png"):  # said before the work, not after
+        raise KarelsynthError(f"cannot save a picture as {plot}: the name must end in `.svg` or `.png`")
+    with error_console().status("taking statistics"):
+        batch = _tasks(tasks, limit) if tasks is not None else generate_tasks(seed, 0, fresh or 0)
+        statistics = compute(batch)
+    rows = compare(statistics)
+    if plot is not None:
+        from karelsynth.tasks.plots import save_plot
+
+        save_plot(rows, statistics.tasks, plot)
+    if as_json is not None:
+        write_text(json.dumps(_as_json(rows, statistics.tasks), indent=1), as_json)
+    console().print(_table(rows))
+    judged = [row for row in rows if row.allowed is not None]
+    near = sum(row.within for row in judged)
+    console().print(f"{statistics.tasks:,} tasks: {near} of {len(judged)} figures near enough to the original's")
+
+
+def _tasks(path: Path, limit: int) -> TaskBatch:
+    """At most `limit` tasks of a set or a file; what is wrong with a file is said."""
+    from karelsynth.tasks.sets import load_tasks
+
+    reporter = _Reporter(path)
+    batch = load_tasks(path, limit=limit, on_problem=reporter)
+    reporter.sum_up()
+    return batch
+
+
+class _Reporter:
+    """Prints the first problems of a file, and counts all."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+        self.lines: set[int] = set()
+        self.problems = 0
+
+    def __call__(self, problem: Problem) -> None:
+        self.lines.add(problem.line)
+        self.problems += 1
+        if self.problems <= _SHOWN_PROBLEMS:
+            error_console().print(f"{self.file}, {problem}", style="red", markup=False, soft_wrap=True)
+
+    def sum_up(self) -> None:
+        if self.problems > _SHOWN_PROBLEMS:
+            error_console().print(f"… and {self.problems - _SHOWN_PROBLEMS:,} more problems", style="red")
+        if self.lines:
+            records = "record" if len(self.lines) == 1 else "records"
+            error_console().print(f"{len(self.lines):,} bad {records} left out", style="red")
+
+
+def _say_written(tasks: TaskSet) -> None:
+    manifest = tasks.manifest
+    size = sum(shard.bytes for shard in manifest.shards) / _MEGABYTE
+    shards = f"{len(manifest.shards)} shard{'s' * (len(manifest.shards) != 1)}"
+    console().print(
+        f"{tasks.folder}: {len(tasks):,} tasks of {manifest.examples} examples, {manifest.novel:,} of them with "
+        f"programs reserved for testing; {shards}, {size:,.1f} MB",
+        markup=False,
+        soft_wrap=True,
+    )
+
+
+def _table(rows: Sequence[Row]) -> Any:
+    """The figures, group by group; what is too far off is marked."""
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for heading in ("figure", "", "here", "original", "distance", ""):
+        table.add_column(heading, justify="left" if heading in ("figure", "") else "right", no_wrap=True)
+    group = None
+    for row in rows:
+        digits = 3 if row.original <= 1 and (row.allowed or 0) < 1 else 2
+        table.add_row(
+            row.group if row.group != group else "",
+            row.name,
+            f"{row.value:.{digits}f}",
+            f"{row.original:.{digits}f}",
+            f"{row.distance:.{digits}f}",
+            "" if row.within else f"◄ > {row.allowed:g}",
+            style=None if row.within else "red",
+        )
+        group = row.group
+    return table
+
+
+def _as_json(rows: Sequence[Row], tasks: int) -> dict[str, Any]:
+    figures = [
+        {
+            "group": row.group,
+            "name": row.name,
+            "value": round(row.value, 6),
+            "original": row.original,
+            "distance": round(row.distance, 6),
+            "allowed": row.allowed,
+            "within": row.within,
+        }
+        for row in rows
+    ]
+    return {"tasks": tasks, "figures": figures}

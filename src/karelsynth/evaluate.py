@@ -1,0 +1,204 @@
+"""How good a synthesizer is: the paper's measures and those used since, in one report.
+
+    report = evaluate(model, tasks, beam=64)
+    report.to_json()["generalization"]["1"]
+
+At rank k a task counts if any of the k likeliest programs qualifies. *Exact*: it is the reference program.
+*Consistent*: right on the given examples. *Generalizes*: right on all, held-out ones too. *Syntax*: it parses. Two
+protocols, always both: the paper's top-1 takes the likeliest program as it is; *filtered* takes the likeliest one that
+is consistent with the given examples, as later work does. In percent, with 95 % confidence intervals (Wilson's).
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import platform
+import subprocess
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from karelsynth._version import __version__
+from karelsynth.karel.syntax import SyntaxMachine
+from karelsynth.model.synthesizer import Synthesizer
+from karelsynth.search import Candidates, beam_search, check
+from karelsynth.tasks.batch import GIVEN_EXAMPLES, TaskBatch
+
+RANKS: Final = (1, 5, 50, 100)
+MEASURES: Final = ("generalization", "exact", "consistent", "syntax")
+_BATCH: Final = {"cuda": 128, "cpu": 16}
+
+
+@dataclass(frozen=True)
+class Judged:
+    """Every candidate of N tasks, likeliest first."""
+
+    exact: NDArray[np.bool_]
+    """[N, S]."""
+    generalization: NDArray[np.bool_]
+    consistent: NDArray[np.bool_]
+    syntax: NDArray[np.bool_]
+    filled: NDArray[np.bool_]
+    """[N, S]: whether there is a candidate."""
+
+    def __getitem__(self, rows: NDArray[np.bool_]) -> Judged:
+        return Judged(*(getattr(self, name)[rows] for name in self.__dataclass_fields__))
+
+
+@dataclass(frozen=True)
+class Report:
+    """The outcome of an evaluation."""
+
+    judged: Judged
+    novel: NDArray[np.bool_]
+    """[N]: tasks whose program no training set holds."""
+    beam: int
+    seconds: float
+    provenance: dict[str, Any]
+
+    def to_json(self) -> dict[str, Any]:
+        """Measures in percent, by rank; the same for novel programs; time; where it all comes from."""
+        return {
+            **_measures(self.judged),
+            "novel": _measures(self.judged[self.novel]),
+            "beam": self.beam,
+            "seconds_per_task": self.seconds / max(1, len(self.novel)),
+            "provenance": self.provenance,
+        }
+
+
+def evaluate(
+    model: Synthesizer,
+    tasks: TaskBatch,
+    *,
+    beam: int = 64,
+    given: int = GIVEN_EXAMPLES,
+    machine: SyntaxMachine | None = None,
+    batch_size: int | None = None,
+    provenance: dict[str, Any] | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> Report:
+    """Decode every task with a beam and judge the candidates.
+
+    Args:
+        given: how many examples the model sees; the others are held out.
+        machine: a syntax to hold decoding to, for models without their own.
+        progress: called with how many more tasks are done.
+    """
+    model.eval()
+    size = batch_size or _BATCH.get(model.device.type, 16)
+    parts = []
+    start = time.perf_counter()
+    for at in range(0, len(tasks), size):
+        part = tasks[at : at + size]
+        parts.append(_judge(part, decode(model, part, beam=beam, given=given, machine=machine), given))
+        if progress is not None:
+            progress(len(part))
+    seconds = time.perf_counter() - start
+    judged = Judged(*(np.concatenate([getattr(part, name) for part in parts]) for name in Judged.__dataclass_fields__))
+    return Report(judged, np.asarray(tasks.novel), beam, seconds, {**origin(model.device), **(provenance or {})})
+
+
+def decode(
+    model: Synthesizer,
+    tasks: TaskBatch,
+    *,
+    beam: int,
+    given: int = GIVEN_EXAMPLES,
+    machine: SyntaxMachine | None = None,
+) -> Candidates:
+    """The likeliest programs for some tasks, on the host."""
+    inputs, outputs = (
+        torch.from_numpy(np.ascontiguousarray(worlds[:, :given])).to(model.device, non_blocking=True)
+        for worlds in (tasks.inputs, tasks.outputs)
+    )
+    with torch.no_grad(), torch.autocast(model.device.type, torch.bfloat16, enabled=model.device.type == "cuda"):
+        encoded = model.encode(inputs, outputs)
+    return beam_search(model, encoded, beam=beam, machine=machine).cpu()
+
+
+def _judge(tasks: TaskBatch, candidates: Candidates, given: int) -> Judged:
+    outcomes = check(candidates, np.asarray(tasks.inputs), np.asarray(tasks.outputs), given=given)
+    tokens, lengths = candidates.tokens.numpy(), candidates.lengths.numpy()
+    width = min(tokens.shape[2], tasks.tokens.shape[1])
+    same = (tokens[:, :, :width] == tasks.tokens[:, None, :width]).all(2)
+    exact = same & (lengths == tasks.lengths[:, None])
+    filled = lengths > 0
+    return Judged(exact, outcomes.generalizes & filled, outcomes.consistent & filled, outcomes.syntax & filled, filled)
+
+
+def _measures(judged: Judged) -> dict[str, Any]:
+    count = len(judged.exact)
+    found: dict[str, Any] = {"tasks": count}
+    if not count:
+        return found
+    intervals: dict[str, Any] = {}
+    for name in MEASURES:
+        hits = getattr(judged, name)
+        at_rank = {str(rank): int(hits[:, :rank].any(1).sum()) for rank in RANKS}
+        found[name] = {rank: percent(number, count) for rank, number in at_rank.items()}
+        intervals[name] = {rank: interval(number, count) for rank, number in at_rank.items()}
+    first = judged.consistent.argmax(1)
+    filtered = int((judged.consistent.any(1) & judged.generalization[np.arange(count), first]).sum())
+    found["filtered_generalization"] = percent(filtered, count)
+    intervals["filtered_generalization"] = interval(filtered, count)
+    any_consistent = int(judged.consistent.any(1).sum())
+    found["any_consistent"] = percent(any_consistent, count)
+    intervals["any_consistent"] = interval(any_consistent, count)
+    # The paper's table of syntax counts programs, not tasks.
+    found["syntax_share"] = {
+        str(rank): percent(int(judged.syntax[:, :rank].sum()), max(1, int(judged.filled[:, :rank].sum())))
+        for rank in RANKS
+    }
+    found["confidence_95"] = intervals
+    return found
+
+
+def percent(number: int, count: int) -> float:
+    """With two decimals, as the paper has it."""
+    return round(100 * number / count, 2)
+
+
+def interval(number: int, count: int, z: float = 1.96) -> list[float]:
+    """Wilson's 95 % confidence interval of a share, in percent."""
+    share = number / count
+    middle = (share + z * z / (2 * count)) / (1 + z * z / count)
+    half = z * math.sqrt(share * (1 - share) / count + z * z / (4 * count * count)) / (1 + z * z / count)
+    return [round(100 * max(0.0, middle - half), 2), round(100 * min(1.0, middle + half), 2)]
+
+
+def origin(device: torch.device) -> dict[str, Any]:
+    """Versions, commit and machine."""
+    name = (
+        torch.cuda.get_device_name(device) if device.type == "cuda" else f"{os.cpu_count()} cores, {platform.machine()}"
+    )
+    return {
+        "karelsynth": __version__,
+        "torch": torch.__version__,
+        "python": platform.python_version(),
+        "device": name,
+        "commit": _commit(),
+    }
+
+
+def _commit() -> str | None:
+    """The commit of the source tree this runs from, if it is one."""
+    try:
+        described = subprocess.run(
+            ["git", "describe", "--always", "--dirty", "--abbrev=12"],
+            cwd=Path(__file__).parent,
+            capture_output=True,
+            text=True,
+            timeout=10,
+            check=True,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return described.stdout.strip()

@@ -1,0 +1,1 @@
+"""Training: recipes, batches, checkpoints and the one loop."""

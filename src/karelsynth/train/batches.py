@@ -1,0 +1,171 @@
+"""Batches for training, made in the background.
+
+A source gives the batch of any step, so a run that is taken up again needs no more than the step's number. Threads
+make the coming batches while the present one is used: the generator and the copies release the GIL.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from karelsynth.karel.threads import core_count
+from karelsynth.model.packing import PackedPrograms, pack_programs
+from karelsynth.model.synthesizer import Synthesizer
+from karelsynth.tasks.batch import TaskBatch
+from karelsynth.tasks.generator import generate
+from karelsynth.train.recipe import DataRecipe, RecipeError
+
+_AHEAD = 4
+"""Batches that are ready or being made, for each thread."""
+
+
+class Source(Protocol):
+    """Tasks by number."""
+
+    def tasks(self, start: int, count: int) -> TaskBatch:
+        """Tasks number start … start + count − 1 of the run."""
+
+
+@dataclass(frozen=True)
+class Stream:
+    """The generator's endless stream."""
+
+    seed: int
+
+    def tasks(self, start: int, count: int) -> TaskBatch:
+        return generate(self.seed, start, count, threads=1)
+
+
+class Repeated:
+    """A finite set of tasks, over and over; every time around in another order, which the seed decides."""
+
+    def __init__(self, tasks: TaskBatch, seed: int) -> None:
+        self._tasks, self._seed = tasks, seed
+        self._known: tuple[int, NDArray[np.int64]] = (-1, np.empty(0, np.int64))
+
+    def tasks(self, start: int, count: int) -> TaskBatch:
+        size = len(self._tasks)
+        numbers = np.arange(start, start + count)
+        chosen = np.empty(count, np.int64)
+        for lap in range(start // size, (start + count - 1) // size + 1):
+            here = numbers // size == lap
+            chosen[here] = self._order(lap)[numbers[here] % size]
+        return self._tasks[chosen]
+
+    def _order(self, lap: int) -> NDArray[np.int64]:
+        known, order = self._known
+        if known != lap:
+            order = np.random.default_rng((self._seed, lap)).permutation(len(self._tasks))
+            self._known = (lap, order)
+        return order
+
+
+def open_source(recipe: DataRecipe) -> Source:
+    """The source that a recipe names."""
+    if recipe.source == "stream":
+        if recipe.tasks is None:
+            return Stream(recipe.seed)
+        return Repeated(generate(recipe.seed, 0, recipe.tasks), recipe.seed)
+    from karelsynth.tasks.sets import load_tasks
+
+    tasks = load_tasks(recipe.source, limit=recipe.tasks)
+    if recipe.tasks is not None and recipe.tasks > len(tasks):
+        raise RecipeError(f"`data.tasks` is {recipe.tasks:,}, but {recipe.source} holds {len(tasks):,}")
+    return Repeated(tasks, recipe.seed)
+
+
+@dataclass(frozen=True)
+class Batch:
+    """A batch of tasks, on the host and on the device that trains."""
+
+    tasks: TaskBatch
+    """On the host, examples in the order of the source."""
+    order: NDArray[np.int64]
+    """[B, E]: an order of the examples, by chance; the last one is held out."""
+    inputs: Tensor
+    """uint8 [B, E − 1, 18, 18], on the device: the given examples."""
+    outputs: Tensor
+    """uint8 [B, E − 1, 18, 18]."""
+    packed: PackedPrograms | None
+    """The reference programs for teacher forcing, if asked for."""
+
+    def examples(self) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+        """All inputs and outputs on the host, [B, E, 18, 18], the held-out example last."""
+        rows = np.arange(len(self.tasks))[:, None]
+        return self.tasks.inputs[rows, self.order], self.tasks.outputs[rows, self.order]
+
+
+class Feed:
+    """The batches of a run from some step on, in order, each made ahead of its use.
+
+    Every time a task is used, one of its examples, at random, is held out. With several processes, each takes its
+    equal part of every batch.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        model: Synthesizer,
+        *,
+        batch_size: int,
+        seed: int,
+        pack: bool,
+        rank: int = 0,
+        ranks: int = 1,
+    ) -> None:
+        if batch_size % ranks:
+            raise RecipeError(
+                f"`run.batch_size` ({batch_size}) must be a multiple of the number of processes ({ranks})"
+            )
+        self._source, self._batch_size, self._seed = source, batch_size, seed
+        self._device, self._machine, self._pack = model.device, model.machine, pack
+        self._part = batch_size // ranks
+        self._offset = rank * self._part
+
+    def batches(self, first: int, last: int) -> Iterator[Batch]:
+        """The batches of steps first … last − 1."""
+        workers = max(1, core_count() - 1)
+        pool = ThreadPoolExecutor(workers, thread_name_prefix="batches")
+        waiting: deque[Future[Batch]] = deque()
+        step = first
+        try:
+            while step < last or waiting:
+                while step < last and len(waiting) < _AHEAD * workers:
+                    waiting.append(pool.submit(self._make, step))
+                    step += 1
+                yield waiting.popleft().result()
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
+
+    def _make(self, step: int) -> Batch:
+        start = step * self._batch_size
+        mine = slice(self._offset, self._offset + self._part)
+        tasks = self._source.tasks(start + self._offset, self._part)
+        examples = tasks.inputs.shape[1]
+        order = np.random.default_rng((self._seed, step)).random((self._batch_size, examples))[mine].argsort(axis=1)
+        packed = None
+        if self._pack:
+            packed = pack_programs(tasks.tokens, tasks.lengths, machine=self._machine, device=self._device)
+        # Which examples are given is picked on the device: there it costs nothing, here it would hold up all threads.
+        given = np.arange(0, self._part * examples, examples)[:, None] + order[:, :-1]
+        picked = self._moved(given.ravel())
+        inputs, outputs = (
+            self._moved(worlds).flatten(0, 1).index_select(0, picked).view(self._part, examples - 1, *worlds.shape[2:])
+            for worlds in (tasks.inputs, tasks.outputs)
+        )
+        return Batch(tasks, order, inputs, outputs, packed)
+
+    def _moved(self, array: NDArray[Any]) -> Tensor:
+        tensor = torch.from_numpy(array)
+        if self._device.type == "cuda":
+            tensor = tensor.pin_memory()  # or the copy would wait for the GPU
+        return tensor.to(self._device, non_blocking=True)

@@ -1,0 +1,123 @@
+"""Checkpoints: everything a run needs to go on exactly where it was. Safetensors and JSON; nothing is unpickled.
+
+A checkpoint is a folder that appears by renaming, so it is whole or not there. A run's folder holds its newest
+checkpoint, and `best`, the model that did best on validation.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file, save_file
+
+from karelsynth.errors import KarelsynthError
+
+_PREFIX = "checkpoint-"
+
+
+class CheckpointError(KarelsynthError):
+    """A checkpoint that cannot be used."""
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """The state of a run after `step` steps."""
+
+    step: int
+    model: dict[str, torch.Tensor]
+    optimizer: dict[str, torch.Tensor]
+    """`name/slot` for each parameter's name and each of its slots in the optimizer."""
+    notes: dict[str, Any]
+    """The recipe, the best validation score so far, and the like."""
+
+
+def save(folder: Path, checkpoint: Checkpoint) -> None:
+    """Write a checkpoint beside the older ones, then remove those."""
+    target = folder / f"{_PREFIX}{checkpoint.step:08d}"
+    unfinished = folder / f".{target.name}.tmp"
+    try:
+        shutil.rmtree(unfinished, ignore_errors=True)
+        unfinished.mkdir(parents=True)
+        save_file(_plain(checkpoint.model), unfinished / "model.safetensors")
+        save_file(_plain(checkpoint.optimizer), unfinished / "optimizer.safetensors")
+        (unfinished / "notes.json").write_text(json.dumps({"step": checkpoint.step, **checkpoint.notes}, indent=1))
+        for file in unfinished.iterdir():
+            _sync(file)
+        shutil.rmtree(target, ignore_errors=True)
+        unfinished.rename(target)
+        _sync(folder)
+    except OSError as error:
+        raise CheckpointError(f"{target}: cannot be written: {error.strerror or error}") from None
+    for older in _all(folder):
+        if older != target:
+            shutil.rmtree(older, ignore_errors=True)
+
+
+def newest_name(folder: Path) -> Path | None:
+    """Where the newest checkpoint is."""
+    found = _all(folder)
+    return found[-1] if found else None
+
+
+def load_newest(folder: Path) -> Checkpoint | None:
+    """The newest whole checkpoint of a run's folder, or None."""
+    newest = newest_name(folder)
+    if newest is None:
+        return None
+    try:
+        notes = json.loads((newest / "notes.json").read_text())
+        return Checkpoint(
+            notes.pop("step"),
+            load_file(newest / "model.safetensors"),
+            load_file(newest / "optimizer.safetensors"),
+            notes,
+        )
+    except Exception as error:  # whatever is wrong with these files, the person needs to know which
+        raise CheckpointError(f"{newest}: this checkpoint cannot be read ({error}); remove it to begin anew") from None
+
+
+def optimizer_tensors(optimizer: torch.optim.Optimizer, names: dict[torch.Tensor, str]) -> dict[str, torch.Tensor]:
+    """The optimizer's state by parameter name."""
+    return {
+        f"{names[parameter]}/{slot}": torch.as_tensor(value)
+        for parameter, slots in optimizer.state.items()
+        for slot, value in slots.items()
+    }
+
+
+def restore_optimizer(
+    optimizer: torch.optim.Optimizer, names: dict[torch.Tensor, str], tensors: dict[str, torch.Tensor]
+) -> None:
+    """Put back what `optimizer_tensors` gave."""
+    by_name = {name: parameter for parameter, name in names.items()}
+    for key, value in tensors.items():
+        name, slot = key.rsplit("/", 1)
+        parameter = by_name[name]
+        where = value if slot == "step" and not _step_on_device(optimizer) else value.to(parameter.device)
+        optimizer.state[parameter][slot] = where
+
+
+def _step_on_device(optimizer: torch.optim.Optimizer) -> bool:
+    return any(group.get("fused") or group.get("capturable") for group in optimizer.param_groups)
+
+
+def _plain(tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    return {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
+
+
+def _all(folder: Path) -> list[Path]:
+    return sorted(folder.glob(f"{_PREFIX}*")) if folder.is_dir() else []
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

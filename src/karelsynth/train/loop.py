@@ -1,0 +1,227 @@
+"""The one training loop, for every objective.
+
+    train(recipe, folder)                 # also resumes: the folder says how far the run has come
+
+What a step does depends only on the recipe, the weights and the step's number: batches, held-out examples and
+samples are drawn from generators seeded by it. So a run that was stopped at any moment and taken up again ends with
+the same weights as one that was not.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+
+from karelsynth._version import __version__
+from karelsynth.errors import KarelsynthError
+from karelsynth.files import write_whole
+from karelsynth.model.synthesizer import Synthesizer
+from karelsynth.train import checkpoint
+from karelsynth.train.batches import Feed, open_source
+from karelsynth.train.distributed import Group
+from karelsynth.train.metrics import MetricsLog
+from karelsynth.train.recipe import Recipe
+from karelsynth.train.schedule import learning_rate
+from karelsynth.train.steps import Loss
+from karelsynth.train.validation import Validator
+
+BEST = "best"
+"""The folder, inside a run's, of the model that did best on validation."""
+FINAL = "final"
+
+
+class Diverged(KarelsynthError):
+    """The loss is no longer a number."""
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What an observer of a run is told, every `run.log_every` steps."""
+
+    step: int
+    steps: int
+    tasks_per_second: float
+    metrics: dict[str, float]
+
+
+def train(
+    recipe: Recipe,
+    folder: Path,
+    *,
+    device: torch.device | None = None,
+    observe: Callable[[Progress], None] | None = None,
+    stop_after: int | None = None,
+) -> Path:
+    """Follow a recipe in a folder, from its newest checkpoint if it has one; returns the final model's folder.
+
+    `stop_after` ends the run after so many steps in all, with a checkpoint, as if it had been stopped there.
+    """
+    group = Group.join(device)
+    run = _Run(recipe, folder, group)
+    try:
+        return run.follow(observe or (lambda progress: None), stop_after)
+    finally:
+        group.leave()
+
+
+class _Run:
+    def __init__(self, recipe: Recipe, folder: Path, group: Group) -> None:
+        self.recipe, self.folder, self.group = recipe, folder, group
+        torch.manual_seed(recipe.run.seed)
+        self.model = _start_model(recipe).to(group.device)
+        self.names: dict[Tensor, str] = {value: name for name, value in self.model.named_parameters()}
+        settings = recipe.optimizer
+        self.optimizer = torch.optim.AdamW(
+            self.model.parameters(),
+            lr=settings.learning_rate,
+            betas=(settings.beta1, settings.beta2),
+            weight_decay=settings.weight_decay,
+            fused=group.device.type == "cuda",
+        )
+        self.step, self.best = 0, -math.inf
+        if group.leads:
+            folder.mkdir(parents=True, exist_ok=True)
+        self._resume()
+
+    def _resume(self) -> None:
+        saved = checkpoint.load_newest(self.folder)
+        if saved is None:
+            return
+        told = json.loads(json.dumps(self.recipe.to_json()))
+        if saved.notes["recipe"] != told:
+            different = _differences(saved.notes["recipe"], told)
+            raise checkpoint.CheckpointError(
+                f"{self.folder} holds a run of another recipe (different: {', '.join(different)}); "
+                "give another folder, or the same recipe to go on"
+            )
+        self.model.load_state_dict(saved.model)
+        checkpoint.restore_optimizer(self.optimizer, self.names, saved.optimizer)
+        self.step, self.best = saved.step, saved.notes["best"] if saved.notes["best"] is not None else -math.inf
+
+    def follow(self, observe: Callable[[Progress], None], stop_after: int | None) -> Path:
+        recipe, group = self.recipe, self.group
+        steps = recipe.run.steps
+        last = steps if stop_after is None else min(stop_after, steps)
+        if self.step >= last:
+            return self._finish(steps)
+        source = open_source(recipe.data)
+        feed = Feed(
+            source,
+            self.model,
+            batch_size=recipe.run.batch_size,
+            seed=recipe.run.seed,
+            pack=recipe.objective.name == "mle",
+            rank=group.rank,
+            ranks=group.size,
+        )
+        if recipe.run.compile:
+            self.model.encoder.compile(dynamic=False)
+        loss_of: nn.Module = Loss(self.model, recipe.objective, group)
+        if group.size > 1:
+            loss_of = DistributedDataParallel(loss_of)
+        validator = Validator(recipe, group)
+        with MetricsLog(self.folder if group.leads else None, self.step) as log:
+            sums: dict[str, Tensor] = {}
+            since, since_step = time.perf_counter(), self.step
+            for batch in feed.batches(self.step, last):
+                self.model.train()
+                for parameters in self.optimizer.param_groups:
+                    parameters["lr"] = learning_rate(recipe.optimizer, self.step, steps)
+                with group.precision(recipe.run.precision):
+                    loss, metrics = loss_of(batch, self._generator())
+                self.optimizer.zero_grad(set_to_none=True)
+                loss.backward()
+                if recipe.optimizer.clip is not None:
+                    metrics["gradient_norm"] = nn.utils.clip_grad_norm_(self.model.parameters(), recipe.optimizer.clip)
+                self.optimizer.step()
+                self.step += 1
+                for name, value in {"loss": loss, **metrics}.items():
+                    sums[name] = sums.get(name, torch.zeros((), device=group.device)) + value.detach()
+                if self.step % recipe.run.log_every == 0 or self.step == last:
+                    told = {name: float(value) / (self.step - since_step) for name, value in sums.items()}
+                    self._check(told)
+                    speed = recipe.run.batch_size * (self.step - since_step) / (time.perf_counter() - since)
+                    rate = learning_rate(recipe.optimizer, self.step - 1, steps)
+                    log.write(self.step, {**told, "learning_rate": rate, "tasks_per_second": speed})
+                    observe(Progress(self.step, steps, speed, told))
+                    sums, since, since_step = {}, time.perf_counter(), self.step
+                if self.step % recipe.run.validate_every == 0 or self.step == steps:
+                    self._validate(validator, log)
+                    since = time.perf_counter() if since_step == self.step else since
+                if self.step % recipe.run.checkpoint_every == 0 or self.step == last:
+                    self._save()
+        return self._finish(steps)
+
+    def _generator(self) -> torch.Generator:
+        """Of the samples of this step; each process draws its own."""
+        generator = torch.Generator(self.group.device)
+        seed = (self.recipe.run.seed * 1_000_003 + self.step) * 4096 + self.group.rank
+        return generator.manual_seed(seed % 2**63)
+
+    def _check(self, metrics: dict[str, float]) -> None:
+        if not math.isfinite(metrics["loss"]):
+            kept = checkpoint.newest_name(self.folder)
+            raise Diverged(
+                f"the loss is {metrics['loss']} after step {self.step}: the run has diverged. "
+                f"{f'The last good state is {kept}. ' if kept else ''}"
+                "Lower `optimizer.learning_rate`, or set `optimizer.clip` or a longer `optimizer.warmup`"
+            )
+
+    def _validate(self, validator: Validator, log: MetricsLog) -> None:
+        found = validator.score(self.model)
+        if not self.group.leads:
+            return
+        log.write(self.step, {f"validation_{name}": value for name, value in found.metrics.items()}, found.sample)
+        if found.metrics["generalization"] > self.best:
+            self.best = found.metrics["generalization"]
+            self.model.save_pretrained(self.folder / BEST)
+
+    def _save(self) -> None:
+        if self.group.leads:
+            notes: dict[str, Any] = {
+                "recipe": self.recipe.to_json(),
+                "best": self.best if math.isfinite(self.best) else None,
+                "version": __version__,
+                "torch": torch.__version__,
+            }
+            tensors = checkpoint.optimizer_tensors(self.optimizer, self.names)
+            checkpoint.save(
+                self.folder, checkpoint.Checkpoint(self.step, dict(self.model.state_dict()), tensors, notes)
+            )
+
+    def _finish(self, steps: int) -> Path:
+        target = self.folder / FINAL
+        if self.group.leads and self.step >= steps:
+            self.model.save_pretrained(target)
+            write_whole(target / "recipe.json", json.dumps(self.recipe.to_json(), indent=1).encode())
+        return target
+
+
+def _start_model(recipe: Recipe) -> Synthesizer:
+    if recipe.start_from is None:
+        return Synthesizer(recipe.model)
+    model = Synthesizer.from_pretrained(os.path.expandvars(recipe.start_from))
+    if model.settings != recipe.model:
+        raise KarelsynthError(
+            f"{recipe.start_from} holds a model of other settings than the recipe's [model]: {model.settings}"
+        )
+    return model
+
+
+def _differences(one: Any, two: Any, place: str = "") -> list[str]:
+    if isinstance(one, dict) and isinstance(two, dict):
+        keys = sorted(one.keys() | two.keys())
+        return [
+            found for key in keys for found in _differences(one.get(key), two.get(key), f"{place}.{key}".strip("."))
+        ]
+    return [] if one == two else [place]

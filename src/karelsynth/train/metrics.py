@@ -1,0 +1,61 @@
+"""What a run tells: `metrics.jsonl`, a line for each entry, and TensorBoard's files if it is installed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from types import TracebackType
+from typing import Any, TextIO
+
+METRICS = "metrics.jsonl"
+
+
+class MetricsLog:
+    """Writes entries; entries of steps that a resumed run does again are taken out first."""
+
+    def __init__(self, folder: Path | None, step: int) -> None:
+        self._folder, self._step = folder, step
+        self._file: TextIO | None = None
+        self._board: Any = None
+
+    def __enter__(self) -> MetricsLog:
+        if self._folder is not None:
+            path = self._folder / METRICS
+            kept = [line for line in _lines(path) if json.loads(line)["step"] <= self._step]
+            path.write_text("".join(f"{line}\n" for line in kept))
+            self._file = path.open("a", buffering=1)
+            self._board = _board(self._folder, self._step)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        if self._file is not None:
+            self._file.close()
+        if self._board is not None:
+            self._board.close()
+
+    def write(self, step: int, values: dict[str, float], sample: str | None = None) -> None:
+        """Add an entry: numbers, and perhaps sample programs."""
+        if self._file is not None:
+            entry: dict[str, Any] = {"step": step, **values}
+            if sample is not None:
+                entry["sample"] = sample
+            self._file.write(json.dumps(entry) + "\n")
+        if self._board is not None:
+            for name, value in values.items():
+                self._board.add_scalar(name, value, step)
+            if sample is not None:
+                self._board.add_text("sample", f"```\n{sample}\n```", step)
+
+
+def _lines(path: Path) -> list[str]:
+    """The whole lines of a file; a kill may have left half of one at the end."""
+    lines = path.read_text().split("\n") if path.exists() else []
+    return [line for line in lines[:-1] if line]
+
+
+def _board(folder: Path, step: int) -> Any:
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError:
+        return None
+    return SummaryWriter(str(folder / "tensorboard"), purge_step=step or None)

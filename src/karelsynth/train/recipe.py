@@ -1,0 +1,220 @@
+"""Recipes: everything that decides what a training run does, in one readable TOML file.
+
+    recipe = load_recipe("recipes/mle.toml", ["optimizer.learning_rate=3e-4", "run.steps=100"])
+
+A recipe is a frozen dataclass of sections; the file may leave out what keeps its default. Unknown keys and wrong
+types are errors that name the place and suggest the nearest key.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import tomllib
+import types
+import typing
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+from karelsynth.errors import KarelsynthError, listed, nearest
+from karelsynth.files import read_text
+from karelsynth.model.settings import ModelSettings
+
+T = TypeVar("T")
+
+
+class RecipeError(KarelsynthError, ValueError):
+    """A recipe that cannot be followed."""
+
+
+@dataclass(frozen=True)
+class DataRecipe:
+    """Where the tasks come from."""
+
+    source: str = "stream"
+    """`stream` for the generator, or the path of a set folder or of a file in the original's format."""
+    seed: int = 1
+    """Which stream."""
+    tasks: int | None = None
+    """Use only the first so many tasks, over and over, in a new order each time; by default the stream has no end."""
+
+
+@dataclass(frozen=True)
+class ObjectiveRecipe:
+    """What is optimised; the names are the paper's."""
+
+    name: Literal["mle", "rl", "rl_beam", "rl_beam_div"] = "mle"
+    syntax_weight: float = 1e-5
+    """β of the syntax loss, for models that learn the syntax."""
+    reward: Literal["generalization", "consistency", "generalization_and_speed"] = "generalization"
+    rollouts: int = 100
+    """Samples per task of `rl`."""
+    baseline: bool = False
+    """Whether `rl` subtracts the mean reward of the other samples; the paper does not."""
+    beam: int = 64
+    bag: int = 5
+    """C of `rl_beam_div`: how many programs are drawn, the best of which counts."""
+    add_reference: bool = True
+    """Whether the reference program joins the candidates where the beam missed it."""
+
+
+@dataclass(frozen=True)
+class OptimizerRecipe:
+    """Adam and its schedule."""
+
+    learning_rate: float = 1e-4
+    schedule: Literal["constant", "cosine"] = "constant"
+    warmup: int = 0
+    """Steps in which the learning rate rises from 0."""
+    final: float = 0.0
+    """Where the cosine ends, as a share of the learning rate."""
+    clip: float | None = None
+    """The largest norm of the gradient; None for no limit."""
+    beta1: float = 0.9
+    beta2: float = 0.999
+    weight_decay: float = 0.0
+
+
+@dataclass(frozen=True)
+class RunRecipe:
+    """How long, how precise, how often."""
+
+    steps: int = 1000
+    batch_size: int = 128
+    seed: int = 0
+    """Of initial weights, of samples, and of which example of a task is held out."""
+    precision: Literal["float32", "bfloat16"] = "float32"
+    compile: bool = False
+    log_every: int = 50
+    validate_every: int = 1000
+    validation_tasks: int = 500
+    validation_beam: int = 1
+    checkpoint_every: int = 1000
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A training run."""
+
+    name: str
+    about: str = ""
+    start_from: str | None = None
+    """A folder with a trained model to begin with."""
+    model: ModelSettings = field(default_factory=ModelSettings)
+    data: DataRecipe = field(default_factory=DataRecipe)
+    objective: ObjectiveRecipe = field(default_factory=ObjectiveRecipe)
+    optimizer: OptimizerRecipe = field(default_factory=OptimizerRecipe)
+    run: RunRecipe = field(default_factory=RunRecipe)
+
+    def to_json(self) -> dict[str, Any]:
+        """The whole recipe, defaults included."""
+        return dataclasses.asdict(self)
+
+
+def load_recipe(path: str | Path, changes: Sequence[str] = ()) -> Recipe:
+    """Read a recipe; `changes` are `section.key=value`, the value written as in TOML (quotes may be left out)."""
+    try:
+        table = tomllib.loads(read_text(path))
+    except tomllib.TOMLDecodeError as error:
+        raise RecipeError(f"{path}: {error}") from None
+    table.setdefault("name", Path(path).stem)
+    try:
+        for change in changes:
+            _apply(table, change)
+        return _check(recipe_from(table))
+    except RecipeError as error:
+        raise RecipeError(f"{path}: {error}") from None
+
+
+def recipe_from(table: Mapping[str, Any]) -> Recipe:
+    """A recipe from nested tables, as `to_json` gives them."""
+    return _build(Recipe, table, "")
+
+
+def _check(recipe: Recipe) -> Recipe:
+    positive = {
+        "run.steps": recipe.run.steps,
+        "run.batch_size": recipe.run.batch_size,
+        "run.log_every": recipe.run.log_every,
+        "run.validate_every": recipe.run.validate_every,
+        "run.validation_tasks": recipe.run.validation_tasks,
+        "run.validation_beam": recipe.run.validation_beam,
+        "run.checkpoint_every": recipe.run.checkpoint_every,
+        "optimizer.learning_rate": recipe.optimizer.learning_rate,
+        "objective.beam": recipe.objective.beam,
+        "objective.rollouts": recipe.objective.rollouts,
+        "objective.bag": recipe.objective.bag,
+        "data.tasks": recipe.data.tasks,
+        "optimizer.clip": recipe.optimizer.clip,
+    }
+    for key, value in positive.items():
+        if value is not None and not value > 0:
+            raise RecipeError(f"`{key}` must be above 0, not {value}")
+    if recipe.optimizer.warmup >= recipe.run.steps:
+        raise RecipeError(f"`optimizer.warmup` ({recipe.optimizer.warmup}) must be less than `run.steps`")
+    return recipe
+
+
+def _apply(table: dict[str, Any], change: str) -> None:
+    key, equals, text = change.partition("=")
+    if not equals:
+        raise RecipeError(f"`--set {change}`: write section.key=value")
+    try:
+        value = tomllib.loads(f"value = {text.strip()}")["value"]
+    except tomllib.TOMLDecodeError:
+        value = text.strip()
+    *sections, last = key.strip().split(".")
+    for section in sections:
+        table = table.setdefault(section, {})
+        if not isinstance(table, dict):
+            raise RecipeError(f"`--set {change}`: `{section}` is no section")
+    table[last] = value
+
+
+def _build(kind: type[T], table: Any, place: str) -> T:
+    """A dataclass from a table, checked."""
+    if not isinstance(table, Mapping):
+        raise RecipeError(f"[{place}] is a section, not {json.dumps(table, default=str)}")
+    hints = typing.get_type_hints(kind)
+    names = [f.name for f in dataclasses.fields(kind)]  # type: ignore[arg-type]
+    for key in table:
+        if key not in names:
+            where = f"[{place}]" if place else "the recipe"
+            close = nearest(str(key), names)
+            hint = f"; did you mean `{close}`?" if close else f"; it has {listed(names, 'and')}"
+            raise RecipeError(f"{where} has no `{key}`{hint}")
+    values = {
+        name: _value(hints[name], table[name], f"{place}.{name}" if place else name) for name in names if name in table
+    }
+    try:
+        return kind(**values)
+    except KarelsynthError as error:
+        raise RecipeError(f"[{place}]: {error}") from None
+
+
+def _value(hint: Any, value: Any, place: str) -> Any:
+    """A value of a type, checked; whole numbers pass as floats."""
+    origin = typing.get_origin(hint)
+    if dataclasses.is_dataclass(hint):
+        return _build(hint, value, place)  # type: ignore[arg-type]
+    if origin is Literal:
+        choices = typing.get_args(hint)
+        if value in choices:
+            return value
+        close = nearest(str(value), map(str, choices))
+        raise RecipeError(
+            f"`{place}` is {listed(choices)}, not `{value}`" + (f"; did you mean `{close}`?" * bool(close))
+        )
+    if origin in (typing.Union, types.UnionType):
+        kinds = typing.get_args(hint)
+        if value is None or (value == "none" and type(None) in kinds):
+            return None
+        (hint,) = (kind for kind in kinds if kind is not type(None))
+    if hint is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    if not isinstance(value, hint) or (isinstance(value, bool) and hint is not bool):
+        wanted = {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}[hint]
+        raise RecipeError(f"`{place}` is {wanted}, not {json.dumps(value, default=str)}")
+    return value

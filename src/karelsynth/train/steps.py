@@ -1,0 +1,61 @@
+"""One step of each objective: from a batch to its loss."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from karelsynth.model.synthesizer import Synthesizer
+from karelsynth.objectives import REWARDS, mle, reinforce, rl_beam, rl_beam_div
+from karelsynth.search import beam_search, check, rescore, sample_rollouts, with_reference
+from karelsynth.train.batches import Batch
+from karelsynth.train.distributed import Group
+from karelsynth.train.recipe import ObjectiveRecipe
+
+
+class Loss(nn.Module):
+    """A model and its objective as one module, so that DistributedDataParallel can wrap whatever a step does."""
+
+    def __init__(self, model: Synthesizer, recipe: ObjectiveRecipe, group: Group) -> None:
+        super().__init__()
+        self.model, self.recipe, self.group = model, recipe, group
+
+    def forward(self, batch: Batch, generator: torch.Generator) -> tuple[Tensor, dict[str, Tensor]]:
+        """The loss of a batch, and figures worth logging."""
+        return self._mle(batch) if self.recipe.name == "mle" else self._rl(batch, generator)
+
+    def _mle(self, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
+        assert batch.packed is not None
+        forced = self.model(batch.inputs, batch.outputs, batch.packed)
+        logits, penalties, size = forced.logits, forced.penalties, self.group.size
+        if size == 1:
+            return mle(logits, batch.packed.targets, penalties, syntax_weight=self.recipe.syntax_weight)
+        # Gradients are averaged over processes. So that this gives the mean over all tokens, whichever process they
+        # are in, and the sum of all penalties, each process weighs its part.
+        tokens = torch.tensor(float(len(logits)), device=logits.device)
+        share = tokens * size / self.group.total(tokens)
+        penalties = None if penalties is None else penalties * (size / share)
+        loss, metrics = mle(logits, batch.packed.targets, penalties, syntax_weight=self.recipe.syntax_weight)
+        return loss * share, metrics
+
+    def _rl(self, batch: Batch, generator: torch.Generator) -> tuple[Tensor, dict[str, Tensor]]:
+        recipe, model = self.recipe, self.model
+        encoded = model.encode(batch.inputs, batch.outputs)
+        if recipe.name == "rl":
+            found = sample_rollouts(model, encoded.detach(), rollouts=recipe.rollouts, generator=generator).cpu()
+        else:
+            found = beam_search(model, encoded.detach(), beam=recipe.beam).cpu()
+            if recipe.add_reference:
+                tokens, lengths = (
+                    torch.from_numpy(np.asarray(part)) for part in (batch.tasks.tokens, batch.tasks.lengths)
+                )
+                found = with_reference(found, tokens, lengths)
+        outcomes = check(found, *batch.examples(), given=batch.inputs.shape[1])
+        rewards = torch.from_numpy(REWARDS[recipe.reward](outcomes)).to(model.device, non_blocking=True)
+        logprobs = rescore(model, encoded, found)
+        if recipe.name == "rl":
+            return reinforce(logprobs, rewards, baseline=recipe.baseline)
+        if recipe.name == "rl_beam":
+            return rl_beam(logprobs, rewards)
+        return rl_beam_div(logprobs, rewards, bag=recipe.bag)

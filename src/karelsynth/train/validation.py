@@ -1,0 +1,59 @@
+"""Validation during training: how many tasks of `val` the likeliest program solves, and what programs look like."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from karelsynth.errors import ProgramSyntaxError
+from karelsynth.evaluate import decode, evaluate
+from karelsynth.karel.program import Program
+from karelsynth.karel.tokens import TOKENS
+from karelsynth.model.synthesizer import Synthesizer
+from karelsynth.tasks.generator import generate
+from karelsynth.tasks.sets import NAMED_SETS
+from karelsynth.train.distributed import Group
+from karelsynth.train.recipe import Recipe
+
+_SHOWN: Final = 2
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a validation saw."""
+
+    metrics: dict[str, float]
+    """In percent."""
+    sample: str
+    """Some tasks' reference programs and what the model wrote."""
+
+
+class Validator:
+    """Scores models on the first tasks of `val`."""
+
+    def __init__(self, recipe: Recipe, group: Group) -> None:
+        self._beam, self._group = recipe.run.validation_beam, group
+        chosen = NAMED_SETS["val"]
+        count = min(recipe.run.validation_tasks, chosen.count)
+        self._tasks = generate(chosen.seed, 0, count, reserved=chosen.reserved)
+
+    def score(self, model: Synthesizer) -> Found:
+        """Decode and judge; only the leading process does."""
+        if not self._group.leads:
+            return Found({}, "")
+        report = evaluate(model, self._tasks, beam=self._beam).to_json()
+        metrics = {name: report[name]["1"] for name in ("generalization", "exact", "consistent", "syntax")}
+        return Found(metrics, self._sample(model))
+
+    def _sample(self, model: Synthesizer) -> str:
+        tasks = self._tasks[:_SHOWN]
+        written = decode(model, tasks, beam=self._beam)
+        pairs = zip(tasks.tokens, written.tokens[:, 0].numpy(), strict=True)
+        return "\n\n".join(f"reference: {_text(one.tolist())}\nwritten:   {_text(two.tolist())}" for one, two in pairs)
+
+
+def _text(tokens: list[int]) -> str:
+    try:
+        return " ".join(Program.from_tokens(tokens).tokens)
+    except ProgramSyntaxError:
+        return " ".join(TOKENS[token] for token in tokens if token) + "   (does not parse)"

@@ -1,0 +1,352 @@
+"""Training: recipes, exact resumption, several processes, divergence; and the evaluator."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from karelsynth.errors import KarelsynthError
+from karelsynth.evaluate import MEASURES, RANKS, evaluate, interval
+from karelsynth.model.settings import ModelSettings
+from karelsynth.model.synthesizer import Synthesizer
+from karelsynth.tasks.batch import TaskBatch
+from karelsynth.tasks.generator import generate
+from karelsynth.train.batches import Feed, Repeated, Stream
+from karelsynth.train.checkpoint import CheckpointError
+from karelsynth.train.loop import Diverged, Progress, train
+from karelsynth.train.metrics import METRICS
+from karelsynth.train.recipe import Recipe, RecipeError, load_recipe, recipe_from
+from karelsynth.train.schedule import learning_rate
+
+RECIPES = Path(__file__).parent.parent / "recipes"
+TINY = {
+    "channels": 4,
+    "blocks": 1,
+    "code_size": 24,
+    "embedding_size": 16,
+    "hidden_size": 24,
+    "syntax_size": 16,
+    "max_length": 24,
+}
+
+
+def tiny(name: str = "mle", syntax: str = "learned", **run: Any) -> Recipe:
+    """A recipe that a CPU follows in seconds."""
+    short = {"steps": 12, "batch_size": 8, "log_every": 4, "validate_every": 6, "validation_tasks": 8}
+    return recipe_from(
+        {
+            "name": "tiny",
+            "model": TINY | {"syntax": syntax, "max_length": 72},
+            "data": {"seed": 5, "tasks": 40},
+            "objective": {"name": name, "beam": 4, "rollouts": 6, "bag": 3},
+            "optimizer": {"learning_rate": 3e-3, "warmup": 2, "schedule": "cosine", "clip": 1.0},
+            "run": short | {"checkpoint_every": 3} | run,
+        }
+    )
+
+
+def weights(folder: Path) -> dict[str, torch.Tensor]:
+    return load_file(folder / "final" / "model.safetensors")
+
+
+def assert_same(one: dict[str, torch.Tensor], two: dict[str, torch.Tensor]) -> None:
+    assert one.keys() == two.keys()
+    for name in one:
+        assert torch.equal(one[name], two[name]), name
+
+
+# Recipes
+
+
+@pytest.mark.parametrize("path", sorted(RECIPES.glob("*.toml")), ids=lambda path: path.stem)
+def test_every_recipe_in_the_repository_is_valid(path: Path) -> None:
+    recipe = load_recipe(path)
+    assert recipe.about
+    assert recipe_from(json.loads(json.dumps(recipe.to_json()))) == recipe
+
+
+def test_changes_on_the_command_line() -> None:
+    recipe = load_recipe(
+        RECIPES / "mle.toml", ["run.steps=7_000", "model.syntax=learned", "data.tasks=none", "optimizer.clip=2"]
+    )
+    assert (recipe.run.steps, recipe.model.syntax, recipe.data.tasks, recipe.optimizer.clip) == (
+        7000,
+        "learned",
+        None,
+        2.0,
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[optimiser]", "the recipe has no `optimiser`; did you mean `optimizer`?"),
+        ("[optimizer]\nlearning_rte = 1", "[optimizer] has no `learning_rte`; did you mean `learning_rate`?"),
+        ("[run]\nsteps = 1.5", "`run.steps` is a whole number, not 1.5"),
+        ("[run]\nsteps = true", "`run.steps` is a whole number, not true"),
+        ("[run]\nsteps = 0", "`run.steps` must be above 0, not 0"),
+        ("[run]\ncompile = 'yes'", '`run.compile` is true or false, not "yes"'),
+        ("[objective]\nname = 'rl_baem'", "not `rl_baem`; did you mean `rl_beam`?"),
+        ("[model]\nsyntax = 'hand'", "model setting `syntax`"),
+        ("[model]\nhiden_size = 3", "[model] has no `hiden_size`; did you mean `hidden_size`?"),
+        ("run = 3", "[run] is a section, not 3"),
+        ("[optimizer]\nwarmup = 5000", "`optimizer.warmup` (5000) must be less than `run.steps`"),
+        ("[run\n", "line 1"),
+    ],
+)
+def test_wrong_recipes_say_what_is_wrong(text: str, message: str, tmp_path: Path) -> None:
+    path = tmp_path / "recipe.toml"
+    path.write_text(text)
+    with pytest.raises(RecipeError, match=re.escape(message)):
+        load_recipe(path)
+
+
+def test_schedule() -> None:
+    recipe = replace(tiny().optimizer, learning_rate=1.0, warmup=4, final=0.1)
+    rates = [learning_rate(recipe, step, 100) for step in range(100)]
+    assert rates[:4] == [0.25, 0.5, 0.75, 1.0]
+    assert max(rates) == 1.0
+    assert all(later <= earlier for earlier, later in pairwise(rates[4:]))
+    assert rates[-1] == pytest.approx(0.1, abs=0.01)
+
+
+# Batches
+
+
+def test_a_finite_set_is_gone_through_in_a_new_order_each_time() -> None:
+    tasks = generate(1, 0, 50)
+    source = Repeated(tasks, seed=3)
+    numbers = {row.tobytes(): number for number, row in enumerate(tasks.inputs.reshape(50, -1))}
+
+    def order(start: int, count: int) -> list[int]:
+        return [numbers[row.tobytes()] for row in source.tasks(start, count).inputs.reshape(count, -1)]
+
+    first, second = order(0, 50), order(50, 50)
+    assert sorted(first) == sorted(second) == list(range(50))
+    assert first != second
+    assert order(45, 10) == first[45:] + second[:5]
+
+
+def test_batches_depend_on_the_step_alone_and_parts_make_up_the_whole() -> None:
+    model = Synthesizer(ModelSettings(**TINY))  # type: ignore[arg-type]
+
+    def feed(rank: int = 0, ranks: int = 1) -> Feed:
+        return Feed(Stream(9), model, batch_size=8, seed=1, pack=False, rank=rank, ranks=ranks)
+
+    whole = list(feed().batches(0, 4))
+    late = next(iter(feed().batches(2, 4)))
+    assert torch.equal(whole[2].inputs, late.inputs)
+    halves = [list(feed(rank, 2).batches(0, 4)) for rank in range(2)]
+    for step in range(4):
+        assert torch.equal(whole[step].outputs, torch.cat([half[step].outputs for half in halves]))
+    # Any example may be the held-out one.
+    plain = generate(9, 0, 8)
+    assert len(set(whole[0].order[:, -1].tolist())) > 2
+    inputs, outputs = whole[0].examples()
+    for row, order in enumerate(whole[0].order):
+        assert np.array_equal(inputs[row], plain.inputs[row, order])
+        assert np.array_equal(outputs[row], plain.outputs[row, order])
+    assert torch.equal(whole[0].inputs, torch.from_numpy(inputs[:, :-1]))
+    with pytest.raises(RecipeError, match="must be a multiple"):
+        Feed(Stream(9), model, batch_size=9, seed=1, pack=False, ranks=2)
+
+
+# The loop
+
+
+@pytest.mark.parametrize(
+    ("name", "syntax"),
+    [
+        ("mle", "learned"),
+        ("mle", "handwritten"),
+        ("rl", "none"),
+        ("rl_beam", "handwritten"),
+        ("rl_beam_div", "learned"),
+    ],
+)
+def test_a_stopped_run_ends_with_the_same_weights(name: str, syntax: str, tmp_path: Path) -> None:
+    recipe = tiny(name, syntax, steps=6, validate_every=3, checkpoint_every=2)
+    device = torch.device("cpu")
+    train(recipe, tmp_path / "whole", device=device)
+    for stop in (1, 2, 5):
+        train(recipe, tmp_path / "stopped", device=device, stop_after=stop)
+    train(recipe, tmp_path / "stopped", device=device)
+    assert_same(weights(tmp_path / "whole"), weights(tmp_path / "stopped"))
+
+    def steps(folder: str) -> list[int]:
+        return [json.loads(line)["step"] for line in (tmp_path / folder / METRICS).read_text().splitlines()]
+
+    assert steps("stopped")[-1] == steps("whole")[-1] == 6
+    # Following a finished recipe again does nothing.
+    train(recipe, tmp_path / "stopped", device=device)
+    assert_same(weights(tmp_path / "whole"), weights(tmp_path / "stopped"))
+
+
+def test_a_killed_process_resumes_exactly(tmp_path: Path) -> None:
+    """SIGKILL at whatever moment, again and again."""
+    recipe = tiny(steps=30, checkpoint_every=2, log_every=1, validate_every=100)
+    code = (
+        "import sys, json, torch; from pathlib import Path\n"
+        "from karelsynth.train.loop import train; from karelsynth.train.recipe import recipe_from\n"
+        "train(recipe_from(json.loads(sys.argv[1])), Path(sys.argv[2]), device=torch.device('cpu'))"
+    )
+    folder = tmp_path / "killed"
+    command = [sys.executable, "-c", code, json.dumps(recipe.to_json()), str(folder)]
+    rng = np.random.default_rng(0)
+    for _ in range(3):
+        process = subprocess.Popen(command)
+        known = (folder / METRICS).stat().st_size if (folder / METRICS).exists() else 0
+        deadline = time.monotonic() + 60
+        while process.poll() is None and time.monotonic() < deadline:
+            if (folder / METRICS).exists() and (folder / METRICS).stat().st_size > known:
+                break
+            time.sleep(0.02)
+        time.sleep(float(rng.random()) * 0.3)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    subprocess.run(command, check=True, timeout=120)
+    train(recipe, tmp_path / "whole", device=torch.device("cpu"))
+    assert_same(weights(tmp_path / "whole"), weights(folder))
+
+
+def test_another_recipe_does_not_continue_a_run(tmp_path: Path) -> None:
+    train(tiny(), tmp_path, device=torch.device("cpu"), stop_after=3)
+    with pytest.raises(CheckpointError, match=r"another recipe \(different: run.batch_size\)"):
+        train(tiny(batch_size=16), tmp_path, device=torch.device("cpu"))
+
+
+def test_a_broken_checkpoint_is_named(tmp_path: Path) -> None:
+    train(tiny(), tmp_path, device=torch.device("cpu"), stop_after=3)
+    (newest,) = tmp_path.glob("checkpoint-*")
+    whole = (newest / "model.safetensors").read_bytes()
+    (newest / "model.safetensors").write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(CheckpointError, match=f"{newest.name}: this checkpoint cannot be read"):
+        train(tiny(), tmp_path, device=torch.device("cpu"))
+
+
+def test_a_diverged_run_stops_and_keeps_the_last_good_checkpoint(tmp_path: Path) -> None:
+    recipe = replace(tiny(log_every=1), optimizer=replace(tiny().optimizer, learning_rate=1e30, clip=None, warmup=0))
+    train(recipe, tmp_path, device=torch.device("cpu"), stop_after=1)
+    with pytest.raises(Diverged, match=r"diverged. The last good state is .*checkpoint-00000001"):
+        train(recipe, tmp_path, device=torch.device("cpu"))
+    assert [path.name for path in tmp_path.glob("checkpoint-*")] == ["checkpoint-00000001"]
+
+
+def test_two_processes_do_what_one_does(tmp_path: Path) -> None:
+    """DistributedDataParallel over two CPU processes, the same global batch: the same weights, up to rounding."""
+    recipe = tiny(steps=4, validate_every=100, checkpoint_every=100)
+    train(recipe, tmp_path / "one", device=torch.device("cpu"))
+    script = tmp_path / "run.py"
+    script.write_text(
+        "import sys, json, torch; from pathlib import Path\n"
+        "from karelsynth.train.loop import train; from karelsynth.train.recipe import recipe_from\n"
+        "train(recipe_from(json.loads(sys.argv[1])), Path(sys.argv[2]), device=torch.device('cpu'))"
+    )
+    subprocess.run(
+        [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", str(script),
+         json.dumps(recipe.to_json()), str(tmp_path / "two")],
+        check=True,
+        timeout=240,
+        capture_output=True,
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+    )  # fmt: skip
+    one, two = weights(tmp_path / "one"), weights(tmp_path / "two")
+    for name in one:
+        torch.testing.assert_close(one[name], two[name], rtol=1e-4, atol=1e-5)
+
+
+def test_the_loss_falls_and_samples_are_shown(tmp_path: Path) -> None:
+    seen: list[Progress] = []
+    recipe = tiny("mle", "none", steps=80, log_every=20, validate_every=80, checkpoint_every=80)
+    recipe = replace(recipe, optimizer=replace(recipe.optimizer, learning_rate=1e-2))
+    train(recipe, tmp_path, device=torch.device("cpu"), observe=seen.append)
+    assert [progress.step for progress in seen] == [20, 40, 60, 80]
+    assert seen[-1].metrics["loss"] < 0.8 * seen[0].metrics["loss"]
+    entries = [json.loads(line) for line in (tmp_path / METRICS).read_text().splitlines()]
+    assert "reference: DEF run" in entries[-1]["sample"]
+    assert entries[-1]["validation_syntax"] >= 0
+    assert (tmp_path / "best" / "model.safetensors").exists()
+    model = Synthesizer.from_pretrained(tmp_path / "final")
+    assert model.settings == recipe.model
+
+
+# The evaluator
+
+
+def report_of(tasks: TaskBatch, monkeypatch: pytest.MonkeyPatch, answers: list[list[list[int]]]) -> dict[str, Any]:
+    from karelsynth import evaluate as module
+    from karelsynth.search import Candidates
+
+    slots, width = len(answers[0]), tasks.tokens.shape[1]
+    tokens = torch.zeros(len(tasks), slots, width, dtype=torch.uint8)
+    for row, candidates in enumerate(answers):
+        for slot, program in enumerate(candidates):
+            tokens[row, slot, : len(program)] = torch.tensor(program, dtype=torch.uint8)
+    lengths = (tokens > 0).sum(2)
+    logprobs = torch.where(lengths > 0, 0.0, -torch.inf)
+    whole = Candidates(tokens, lengths, logprobs)
+    monkeypatch.setattr(module, "decode", lambda *_, **__: whole)
+    model = Synthesizer(ModelSettings(**TINY))  # type: ignore[arg-type]
+    return evaluate(model, tasks, beam=slots, batch_size=len(tasks)).to_json()
+
+
+def test_the_evaluator_counts_as_the_paper_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    tasks = generate(3, 0, 4, reserved=True)
+    right = [row[:length].tolist() for row, length in zip(tasks.tokens, tasks.lengths, strict=True)]
+    wrong = [3, 4, 20, 16, 21]  # DEF run m( turnLeft m)
+    broken = [3, 4, 20, 16]
+    answers = [
+        [right[0], wrong, broken],  # right at once
+        [wrong, right[1], broken],  # right at rank 2, and right when filtered
+        [broken, wrong, wrong],  # never
+        [wrong, wrong, []],  # never, and one slot empty
+    ]
+    report = report_of(tasks, monkeypatch, answers)
+    assert report["tasks"] == 4
+    assert report["generalization"] == {"1": 25.0, "5": 50.0, "50": 50.0, "100": 50.0}
+    assert report["exact"]["1"] == 25.0
+    assert report["syntax"] == {"1": 75.0, "5": 100.0, "50": 100.0, "100": 100.0}
+    assert report["syntax_share"]["1"] == 75.0
+    assert report["syntax_share"]["5"] == round(100 * 8 / 11, 2)
+    assert report["filtered_generalization"] == 50.0
+    assert report["any_consistent"] == 50.0
+    assert report["novel"]["tasks"] == int(tasks.novel.sum())
+    assert report["provenance"]["torch"] == torch.__version__
+    assert set(MEASURES) | {"novel", "seconds_per_task", "confidence_95"} <= report.keys()
+    assert all(str(rank) in report["consistent"] for rank in RANKS)
+
+
+def test_intervals() -> None:
+    low, high = interval(719, 1000)
+    assert low < 71.9 < high
+    assert (high - low) == pytest.approx(5.6, abs=0.2)
+    assert interval(0, 50)[0] == 0.0
+    assert interval(50, 50)[1] == 100.0
+
+
+def test_evaluating_a_real_model_end_to_end() -> None:
+    model = Synthesizer(ModelSettings(**(TINY | {"syntax": "handwritten"})))  # type: ignore[arg-type]
+    report = evaluate(model, generate(3, 0, 6, reserved=True), beam=3, batch_size=4).to_json()
+    assert report["syntax"]["1"] == 100.0
+    assert report["beam"] == 3
+
+
+def test_a_model_of_other_settings_is_not_a_start(tmp_path: Path) -> None:
+    Synthesizer(ModelSettings(**TINY)).save_pretrained(tmp_path / "small")  # type: ignore[arg-type]
+    recipe = replace(tiny(), start_from=str(tmp_path / "small"))
+    with pytest.raises(KarelsynthError, match="other settings"):
+        train(recipe, tmp_path / "run", device=torch.device("cpu"))
