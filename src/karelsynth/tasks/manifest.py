@@ -1,0 +1,216 @@
+"""The manifest of a task set: what is in it, where it came from, and the checksums of its shards.
+
+It holds no time and no name of a machine: the same set has the same manifest, byte by byte.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from karelsynth import _version
+from karelsynth.errors import TaskFileError
+from karelsynth.files import whole_file
+from karelsynth.tasks.batch import MAX_TOKENS
+from karelsynth.tasks.tensor_file import ShardFile
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+FILE_NAME: Final = "manifest.json"
+FORMAT: Final = "karelsynth-tasks"
+FORMAT_VERSION: Final = 1
+
+
+@dataclass(frozen=True)
+class Generated:
+    """Tasks `start`, `start` + 1, … of the generator's stream with this seed."""
+
+    seed: int
+    start: int
+    reserved: bool
+    """Whether programs reserved for testing occur, at their natural rate."""
+
+
+@dataclass(frozen=True)
+class Imported:
+    """Tasks of a file in the original format."""
+
+    file: str
+
+
+@dataclass(frozen=True)
+class Shard:
+    """A complete shard: its file has been written and summed."""
+
+    file: str
+    count: int
+    bytes: int
+    sha256: str
+    novel: int
+    """Tasks whose programs are reserved for testing."""
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """See the module's docstring."""
+
+    source: Generated | Imported
+    count: int
+    """Tasks in the whole set; of an unfinished import, those in its shards."""
+    examples: int
+    shard_size: int
+    """Tasks in every shard but the last, which may have fewer."""
+    width: int = MAX_TOKENS
+    """Of the token array."""
+    karelsynth: str = _version.__version__
+    complete: bool = False
+    shards: tuple[Shard, ...] = ()
+    statistics: Mapping[str, Any] | None = None
+
+    @property
+    def recipe(self) -> dict[str, Any]:
+        """What must be the same for an interrupted set to be continued."""
+        return {
+            **asdict(self.source),
+            "count": self.count,
+            "examples": self.examples,
+            "shard size": self.shard_size,
+            "karelsynth version": self.karelsynth,
+        }
+
+    @property
+    def novel(self) -> int:
+        """How many tasks have programs reserved for testing."""
+        return sum(shard.novel for shard in self.shards)
+
+    @property
+    def shard_count(self) -> int:
+        """How many shards the complete set has."""
+        return -(-self.count // self.shard_size)
+
+    def shard_file(self, number: int) -> ShardFile:
+        """What shard `number` must look like."""
+        first = number * self.shard_size
+        metadata = {
+            "format": FORMAT,
+            "format_version": str(FORMAT_VERSION),
+            "source": json.dumps(asdict(self.source), sort_keys=True),
+            "first": str(first),
+        }
+        return ShardFile(min(self.shard_size, self.count - first), self.examples, self.width, metadata)
+
+    def write(self, folder: Path) -> None:
+        """Write `manifest.json`, atomically."""
+        kind = "generated" if isinstance(self.source, Generated) else "imported"
+        values = asdict(self)
+        record = {
+            "format": FORMAT,
+            "format_version": FORMAT_VERSION,
+            "karelsynth": values.pop("karelsynth"),
+            "source": {"kind": kind, **values.pop("source")},
+            **values,
+        }
+        with whole_file(folder / FILE_NAME) as file:
+            file.write((json.dumps(record, indent=1) + "\n").encode())
+
+
+def shard_name(number: int) -> str:
+    """`shard-00007.safetensors`."""
+    return f"shard-{number:05}.safetensors"
+
+
+def read_manifest(folder: Path) -> Manifest:
+    """Read and check `manifest.json`; raises TaskFileError, which says what is wrong."""
+    path = folder / FILE_NAME
+    try:
+        record = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        raise TaskFileError(f"{folder}: no task set: there is no {FILE_NAME} in it") from None
+    except NotADirectoryError:
+        raise TaskFileError(f"{folder}: a file, and a task set is a folder") from None
+    except OSError as error:
+        raise TaskFileError(f"{path}: cannot be read: {error.strerror or error}") from None
+    except (ValueError, RecursionError):
+        raise TaskFileError(f"{path}: not valid JSON: it was altered, or is no manifest of a task set") from None
+    if not isinstance(record, dict) or record.get("format") != FORMAT:
+        raise TaskFileError(f'{path}: no manifest of a task set: its "format" is not "{FORMAT}"')
+    if record.get("format_version") != FORMAT_VERSION:
+        raise TaskFileError(
+            f"{path}: format version {record.get('format_version')!r}, and this karelsynth reads version "
+            f"{FORMAT_VERSION}; get the karelsynth that wrote it"
+        )
+    try:
+        manifest = _manifest(record)
+    except _Unfit as unfit:
+        raise TaskFileError(f"{path}: {unfit}: the manifest was altered; get or make the set again") from None
+    return manifest
+
+
+class _Unfit(Exception):
+    """A field that no manifest of ours has."""
+
+
+def _manifest(record: dict[str, Any]) -> Manifest:
+    source = _typed(record, "source", dict)
+    kinds: dict[Any, type[Generated] | type[Imported]] = {"generated": Generated, "imported": Imported}
+    kind = kinds.get(source.get("kind"))
+    if kind is None:
+        raise _Unfit("`source.kind` is neither `generated` nor `imported`")
+    manifest = Manifest(
+        source=(
+            Generated(_number(source, "seed"), _number(source, "start"), _typed(source, "reserved", bool))
+            if kind is Generated
+            else Imported(_typed(source, "file", str))
+        ),
+        count=_number(record, "count"),
+        examples=_number(record, "examples", 1),
+        shard_size=_number(record, "shard_size", 1),
+        width=_number(record, "width", 1),
+        karelsynth=_typed(record, "karelsynth", str),
+        complete=_typed(record, "complete", bool),
+        shards=tuple(_shard(shard) for shard in _typed(record, "shards", list)),
+        statistics=record.get("statistics"),
+    )
+    _check_shards(manifest)
+    return manifest
+
+
+def _check_shards(manifest: Manifest) -> None:
+    """The shards are the first of the set, without a gap, and all of them if it is complete."""
+    listed = len(manifest.shards)
+    if listed > manifest.shard_count or (manifest.complete and listed < manifest.shard_count):
+        raise _Unfit(f"{manifest.count:,} tasks make {manifest.shard_count} shards, and it lists {listed}")
+    for number, shard in enumerate(manifest.shards):
+        expected = manifest.shard_file(number)
+        if shard.file != shard_name(number):
+            raise _Unfit(f"shard {number} is called `{shard.file}` instead of `{shard_name(number)}`")
+        if shard.count != expected.count or shard.bytes != expected.size:
+            raise _Unfit(f"count or size of {shard.file} do not fit the set's")
+
+
+def _shard(record: Any) -> Shard:
+    if not isinstance(record, dict):
+        raise _Unfit("an entry of `shards` is no object")
+    return Shard(
+        _typed(record, "file", str),
+        _number(record, "count"),
+        _number(record, "bytes"),
+        _typed(record, "sha256", str),
+        _number(record, "novel"),
+    )
+
+
+def _number(record: dict[str, Any], key: str, least: int = 0) -> int:
+    value = record.get(key)
+    if type(value) is not int or value < least:
+        raise _Unfit(f"`{key}` is no whole number from {least}")
+    return value
+
+
+def _typed(record: dict[str, Any], key: str, kind: type) -> Any:
+    if not isinstance(record.get(key), kind):
+        raise _Unfit(f"`{key}` is missing or of another type")
+    return record[key]

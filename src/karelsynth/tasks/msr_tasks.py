@@ -1,0 +1,299 @@
+"""The original data's task files: checked by running them, made into arrays, and written.
+
+Every example that comes from here has been run: its output must be the program's, and its actions, where it has any,
+the run's. Records are taken a few hundred at a time, so that the batch machine is busy and memory is bounded however
+large the file.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, cast
+
+import numpy as np
+
+from karelsynth.errors import TaskFileError
+from karelsynth.files import whole_file
+from karelsynth.karel.formats.codes import world_from_codes
+from karelsynth.karel.formats.msr import program_to_json, tensor_to_string, world_to_json
+from karelsynth.karel.interpreter import Status
+from karelsynth.karel.machine import LONGEST_PROGRAM, run_batch
+from karelsynth.karel.program import Program
+from karelsynth.karel.tokens import PAD, TOKENS
+from karelsynth.tasks.batch import MAX_TOKENS, TaskBatch
+from karelsynth.tasks.msr_records import Example, Problem, ReadingProgress, Record, read_records
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+_CHUNK: Final = 256
+"""Records read before they are run."""
+
+
+@dataclass(frozen=True)
+class Checked:
+    """A record whose examples have been run."""
+
+    record: Record
+    outputs_equal: int
+    traces: int
+    """How many examples have actions."""
+    traces_equal: int
+    problems: tuple[Problem, ...]
+    """Those of reading and those of running."""
+
+
+@dataclass(frozen=True)
+class VerifyReport:
+    """What replaying a file found."""
+
+    tasks: int
+    """Lines, readable or not."""
+    examples: int
+    """Those that the tasks list, readable or not."""
+    outputs_equal: int
+    """Examples whose output is what the program does, without crash or time-out."""
+    traces: int
+    """Examples that have actions."""
+    traces_equal: int
+    problems: tuple[Problem, ...]
+
+    @property
+    def all_equal(self) -> bool:
+        """Whether nothing at all is wrong."""
+        return not self.problems and self.outputs_equal == self.examples and self.traces_equal == self.traces
+
+
+def verify_file(path: str | Path, progress: Callable[[int], None] | None = None) -> VerifyReport:
+    """Replay every example of a file; `progress` is called with the number of tasks just done."""
+    tasks = examples = outputs_equal = traces = traces_equal = 0
+    problems: list[Problem] = []
+    for checked in check_file(path):
+        tasks += 1
+        examples += checked.record.example_count
+        outputs_equal += checked.outputs_equal
+        traces += checked.traces
+        traces_equal += checked.traces_equal
+        problems += checked.problems
+        if progress is not None:
+            progress(1)
+    return VerifyReport(tasks, examples, outputs_equal, traces, traces_equal, tuple(problems))
+
+
+def read_tasks(
+    path: str | Path,
+    *,
+    on_problem: Callable[[Problem], None] | None = None,
+    progress: ReadingProgress | None = None,
+) -> Iterator[TaskBatch]:
+    """The tasks of a file as arrays, a few hundred at a time.
+
+    All must have as many examples as the first good one, since a set is one array. A task with something wrong is
+    left out and `on_problem` told; without it, the first problem is raised as a TaskFileError.
+    """
+    examples = 0
+    for chunk in _chunks(check_file(path, progress)):
+        good = []
+        for checked in chunk:
+            problems = checked.problems or _unfit(checked.record, examples)
+            if not problems:
+                good.append(checked.record)
+                examples = checked.record.example_count
+            for problem in problems:
+                if on_problem is None:
+                    raise TaskFileError(f"{path}, {problem}")
+                on_problem(problem)
+        if good:
+            yield _as_batch(good)
+
+
+def _unfit(record: Record, examples: int) -> tuple[Problem, ...]:
+    """Why a record that is right does not fit the others of a set."""
+    if len(record.tokens) > MAX_TOKENS:
+        reason = f"the program has {len(record.tokens)} tokens, and a task set holds up to {MAX_TOKENS}"
+    elif examples and record.example_count != examples:
+        reason = f"{record.example_count} examples, and the tasks before have {examples}"
+    else:
+        return ()
+    return (Problem(record.line, reason),)
+
+
+def _as_batch(records: Sequence[Record]) -> TaskBatch:
+    from karelsynth.tasks.generator import is_reserved
+
+    tokens = _token_array(records, MAX_TOKENS)
+    lengths = np.array([len(record.tokens) for record in records], np.uint8)
+    return TaskBatch(
+        tokens,
+        lengths,
+        np.stack([[example.input for example in record.examples] for record in records]),
+        np.stack([[example.output for example in record.examples] for record in records]),
+        is_reserved(tokens),
+    )
+
+
+def _token_array(records: Sequence[Record], width: int) -> NDArray[np.uint8]:
+    """Token ids [N, width]."""
+    tokens = np.full((len(records), width), PAD, np.uint8)
+    for row, record in zip(tokens, records, strict=True):
+        row[: len(record.tokens)] = record.tokens
+    return tokens
+
+
+# Checking.
+
+
+def check_file(path: str | Path, progress: ReadingProgress | None = None) -> Iterator[Checked]:
+    """The records of a file in order, each with its examples run."""
+    for records in _chunks(read_records(path, progress)):
+        yield from check_records(records)
+
+
+def _chunks(items: Iterable[Any]) -> Iterator[list[Any]]:
+    chunk = []
+    for item in items:
+        chunk.append(item)
+        if len(chunk) == _CHUNK:
+            yield chunk
+            chunk = []
+    if chunk:
+        yield chunk
+
+
+def check_records(records: Sequence[Record]) -> Iterator[Checked]:
+    """Run all examples of some records."""
+    runnable = [record for record in records if 0 < len(record.tokens) <= LONGEST_PROGRAM and record.examples]
+    verdicts = iter(_run(runnable))
+    runs = {id(record) for record in runnable}
+    for record in records:
+        problems = list(record.problems)
+        if len(record.tokens) > LONGEST_PROGRAM:
+            problems.append(Problem(record.line, f"the program has more than {LONGEST_PROGRAM:,} tokens"))
+        outputs_equal = traces = traces_equal = 0
+        for example in record.examples:
+            traces += example.actions is not None
+            if id(record) in runs:
+                output_equal, trace_equal, message = next(verdicts)
+                outputs_equal += output_equal
+                traces_equal += trace_equal
+                if message:
+                    problems.append(Problem(record.line, f"examples[{example.number}]: {message}"))
+        yield Checked(record, outputs_equal, traces, traces_equal, tuple(problems))
+
+
+def _run(records: Sequence[Record]) -> Iterator[tuple[bool, bool, str]]:
+    """For each example: is the output the run's, is the trace the run's (no, if there is none), what is wrong."""
+    examples = [example for record in records for example in record.examples]
+    if not examples:
+        return
+    # One run a row: the number of examples may differ from record to record.
+    tokens = _token_array(records, max(len(record.tokens) for record in records))
+    programs = np.repeat(tokens, [len(record.examples) for record in records], axis=0)
+    inputs = np.stack([example.input for example in examples])[:, None]
+    outputs = np.stack([example.output for example in examples])[:, None]
+    runs = run_batch(programs, inputs, expected=outputs, traces=True)
+    worlds, traces, lengths = _given(runs.worlds), _given(runs.traces), _given(runs.trace_lengths)
+    for row, example in enumerate(examples):
+        trace = tuple(traces[row, 0, : lengths[row, 0]].tolist())
+        trace_equal = example.actions == trace
+        status = Status(int(runs.status[row, 0]))
+        if status is not Status.OK:
+            token = TOKENS[programs[row, runs.where[row, 0]]]
+            yield False, trace_equal, f"the program {status.reason} (token {runs.where[row, 0]}, `{token}`)"
+        elif not (worlds[row, 0] == example.output).all():
+            yield False, trace_equal, _difference(worlds[row, 0], example.output)
+        else:
+            wrong = example.actions is not None and not trace_equal
+            yield True, trace_equal, _trace_difference(example, trace) if wrong else ""
+
+
+def _difference(got: NDArray[np.uint8], wanted: NDArray[np.uint8]) -> str:
+    row, col = np.argwhere(got != wanted)[0]
+    return f"the program does not lead to the output; they differ first at row {row - 1}, column {col - 1}"
+
+
+def _trace_difference(example: Example, trace: tuple[int, ...]) -> str:
+    actions = example.actions or ()
+    at = next((at for at, (a, b) in enumerate(zip(actions, trace, strict=False)) if a != b), None)
+    if at is None:
+        return f"{len(actions)} actions, and the program does {len(trace)}"
+    return f"actions[{at}] is `{TOKENS[actions[at]]}`, and the program does `{TOKENS[trace[at]]}` there"
+
+
+def _given(array: NDArray[Any] | None) -> NDArray[Any]:
+    assert array is not None
+    return array
+
+
+# Writing.
+
+
+def write_tasks(batches: Iterable[TaskBatch], path: str | Path, progress: Callable[[int], None] | None = None) -> None:
+    """Write tasks in the original format, compressed if the name ends in `.gz`; the same tasks give the same bytes.
+
+    The file appears whole or not at all. `progress` is called with the number of tasks just done.
+    """
+    path = Path(path)
+    with whole_file(path) as raw:
+        if path.suffix == ".gz":
+            # Neither a name nor a time in the gzip header: they would differ from run to run.
+            packed = gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=0, compresslevel=6)
+            with packed:
+                _write_lines(batches, cast("BinaryIO", packed), progress)
+        else:
+            _write_lines(batches, raw, progress)
+
+
+def _write_lines(batches: Iterable[TaskBatch], file: BinaryIO, progress: Callable[[int], None] | None) -> None:
+    done = 0
+    for batch in batches:
+        for first in range(0, len(batch), _CHUNK):
+            chunk = batch[first : first + _CHUNK]
+            for record in _records(chunk, done):
+                file.write(json.dumps(record).encode() + b"\n")
+            done += len(chunk)
+            if progress is not None:
+                progress(len(chunk))
+
+
+def _records(tasks: TaskBatch, first: int) -> Iterator[dict[str, Any]]:
+    """The JSON objects of some tasks; `first` is the number of the first in the file, for the error message."""
+    runs = run_batch(tasks.tokens, tasks.inputs, expected=tasks.outputs, traces=True)
+    wrong = np.argwhere(~_given(runs.correct))
+    if len(wrong):
+        task, example = wrong[0]
+        raise TaskFileError(f"task {first + task}: example {example} is not what its program does")
+    traces, lengths = _given(runs.traces), _given(runs.trace_lengths)
+    for row, (ids, inputs, outputs) in enumerate(zip(tasks.tokens, tasks.inputs, tasks.outputs, strict=True)):
+        program = Program.from_tokens(ids.tolist())
+        examples = []
+        for number in range(len(inputs)):
+            trace = traces[row, number, : lengths[row, number]]
+            before, after = world_from_codes(inputs[number]), world_from_codes(outputs[number])
+            examples.append(
+                {
+                    "actions": [TOKENS[action] for action in trace],
+                    "example_index": number,
+                    "inpgrid_json": world_to_json(before),
+                    "inpgrid_tensor": tensor_to_string(before),
+                    "outgrid_json": world_to_json(after),
+                    "outgrid_tensor": tensor_to_string(after),
+                }
+            )
+        yield {
+            "examples": examples,
+            "guid": _guid(ids[: program.size], inputs),
+            "program_json": program_to_json(program),
+            "program_tokens": list(program.tokens),
+        }
+
+
+def _guid(tokens: NDArray[np.uint8], inputs: NDArray[np.uint8]) -> str:
+    """Sixteen hexadecimal digits, as the original has, that follow from the task."""
+    return hashlib.sha256(tokens.tobytes() + inputs.tobytes()).hexdigest()[:16]

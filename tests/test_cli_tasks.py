@@ -1,0 +1,144 @@
+"""The commands about tasks: what they print, write and exit with."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from karelsynth.cli import tasks as commands
+from karelsynth.errors import KarelsynthError
+from karelsynth.tasks.generator import generate
+from karelsynth.tasks.msr_tasks import write_tasks
+from karelsynth.tasks.shards import open_set
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+app = typer.Typer()
+commands.register(app)
+
+
+def run(*arguments: object) -> Any:
+    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
+    if isinstance(result.exception, KarelsynthError):
+        raise result.exception  # which the program's main prints
+    return result
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("cli") / "set"
+    result = run("generate", "--count", 40, "--seed", 9, "--reserved", "--shard-size", 16, "--out", folder)
+    assert result.exit_code == 0
+    assert "40 tasks of 6 examples" in result.stdout
+    assert "3 shards" in result.stdout
+    return folder
+
+
+def test_generate_passes_all_it_is_given(made: Path, tmp_path: Path) -> None:
+    manifest = open_set(made).manifest
+    assert (manifest.count, manifest.examples, manifest.shard_size) == (40, 6, 16)
+    run("generate", "--count", 3, "--seed", 9, "--start", 5, "--examples", 2, "--threads", 1, "-o", tmp_path / "other")
+    assert (open_set(tmp_path / "other")[:].inputs == generate(9, 5, 3, examples=2).inputs).all()
+
+
+def test_generate_makes_named_sets(tmp_path: Path) -> None:
+    assert run("generate", "val", "--out", tmp_path / "val").exit_code == 0
+    assert open_set(tmp_path / "val").manifest.count == 2_500
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((), "say which tasks to make"),
+        (("--count", 5), "say which tasks to make"),
+        (("tset",), "no set called `tset`; did you mean `test`"),
+        (("val", "--seed", 1), "leave out NAME or --seed"),
+        (("val", "--reserved"), "leave out NAME or --reserved"),
+        (("--count", 5, "--seed", 1, "--examples", 99), "2 to 20 examples"),
+    ],
+)
+def test_generate_says_what_is_wrong(tmp_path: Path, arguments: tuple[object, ...], message: str) -> None:
+    with pytest.raises(KarelsynthError, match=message):
+        run("generate", *arguments, "--out", tmp_path / "set")
+    assert not (tmp_path / "set").exists()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no such signal there")
+def test_an_interrupt_stops_cleanly_and_says_how_to_go_on(tmp_path: Path) -> None:
+    folder = tmp_path / "set"
+    command = [sys.executable, "-m", "karelsynth", "generate", "--count", "1000000", "--seed", "1", "--shard-size", "8"]
+    child = subprocess.Popen([*command, "--out", str(folder)], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    while not (folder / "shard-00002.safetensors").exists():
+        assert child.poll() is None, child.communicate()
+        time.sleep(0.01)
+    child.send_signal(signal.SIGINT)
+    out, errors = child.communicate()
+    assert child.returncode == 130
+    assert out == b""
+    assert b"Run the same command again to go on" in errors.replace(b"\n", b" ")
+    assert b"Traceback" not in errors
+    assert not list(folder.glob(".*"))
+    assert len(json.loads((folder / "manifest.json").read_bytes())["shards"]) >= 2
+
+
+def test_export_and_import(made: Path, tmp_path: Path) -> None:
+    result = run("export-msr", made, "--out", tmp_path / "tasks.jsonl.gz")
+    assert (result.exit_code, "40 tasks" in result.stdout) == (0, True)
+    result = run("import-msr", tmp_path / "tasks.jsonl.gz", "--out", tmp_path / "back")
+    assert (result.exit_code, "40 tasks" in result.stdout) == (0, True)
+    assert (open_set(tmp_path / "back")[:].outputs == open_set(made)[:].outputs).all()
+
+
+def test_import_tells_bad_records_by_line(tmp_path: Path) -> None:
+    path = tmp_path / "tasks.jsonl"
+    write_tasks([generate(1, 0, 3)], path)
+    path.write_text(path.read_text() + "{}\n" * 30)
+    result = run("import-msr", path, "--out", tmp_path / "one")
+    assert result.exit_code == 1
+    assert "line 4: the program is missing" in result.stderr
+    assert "… and 40 more problems" in result.stderr
+    assert "30 bad records left out" in result.stderr
+    assert "3 tasks" in result.stdout
+    assert run("import-msr", path, "--skip-bad", "--out", tmp_path / "two").exit_code == 0
+    with pytest.raises(KarelsynthError, match="there is no such file"):
+        run("import-msr", tmp_path / "none", "--out", tmp_path / "three")
+    with pytest.raises(KarelsynthError, match="a file, and a task set is a folder"):
+        run("export-msr", path, "--out", tmp_path / "out.jsonl")
+
+
+def test_stats_of_a_set_a_file_and_fresh_tasks(made: Path, tmp_path: Path) -> None:
+    plot, figures = tmp_path / "plot.svg", tmp_path / "figures.json"
+    result = run("stats", made, "--plot", plot, "--json", figures)
+    assert result.exit_code == 0
+    assert "program length" in result.stdout
+    assert "40 tasks: " in result.stdout
+    assert max(map(len, result.stdout.splitlines())) <= 80
+    assert plot.read_text().startswith("<svg")
+    record = json.loads(figures.read_text())
+    assert record["tasks"] == 40
+    for figure in record["figures"]:
+        assert figure["distance"] == pytest.approx(abs(figure["value"] - figure["original"]), abs=2e-6)
+    assert f"{sum(f['within'] for f in record['figures'] if f['allowed'] is not None)} of " in result.stdout
+
+    run("export-msr", made, "--out", tmp_path / "tasks.jsonl")
+    assert run("stats", tmp_path / "tasks.jsonl").stdout == result.stdout
+    assert "10 tasks: " in run("stats", made, "--limit", 10).stdout
+    assert "20 tasks: " in run("stats", "--generate", 20, "--seed", 3, "--plot", tmp_path / "plot.png").stdout
+    assert (tmp_path / "plot.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_stats_says_what_is_wrong(made: Path, tmp_path: Path) -> None:
+    for arguments in ((), (made, "--generate", 5)):
+        with pytest.raises(KarelsynthError, match="either TASKS or --generate"):
+            run("stats", *arguments)
+    with pytest.raises(KarelsynthError, match=r"must end in `\.svg` or `\.png`"):
+        run("stats", made, "--plot", tmp_path / "plot.pdf")
