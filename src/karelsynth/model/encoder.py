@@ -32,6 +32,7 @@ class GridEncoder(nn.Module):
         joined = 2 * settings.channels
         self.blocks = nn.Sequential(*(ResidualBlock(joined) for _ in range(settings.blocks)))
         self.linear = nn.Linear(joined * SIDE * SIDE, settings.code_size)
+        self.norm = nn.LayerNorm(settings.code_size) if settings.normalise_code else nn.Identity()
         self.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
 
     def forward(self, inputs: Tensor, outputs: Tensor) -> Tensor:
@@ -40,7 +41,7 @@ class GridEncoder(nn.Module):
         dtype = autocast_dtype(inputs.device, self.linear.weight.dtype)  # made so, planes need no conversion
         planes = functional.embedding(cells, self.planes.to(dtype))
         grids = functional.relu(self._both_grids(planes.flatten(-2).permute(0, 3, 1, 2)))
-        code: Tensor = self.linear(self.blocks(grids).permute(0, 2, 3, 1).flatten(1))
+        code: Tensor = self.norm(self.linear(self.blocks(grids).permute(0, 2, 3, 1).flatten(1)))
         return code
 
     def _both_grids(self, planes: Tensor) -> Tensor:

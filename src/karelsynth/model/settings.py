@@ -28,6 +28,8 @@ class ModelSettings:
     """Residual blocks."""
     code_size: int = 512
     """The code of an input-output pair."""
+    normalise_code: bool = False
+    """Whether the code is normalised (LayerNorm). The paper's is not, and wants a low learning rate for it."""
     embedding_size: int = 256
     """A token's embedding."""
     hidden_size: int = 256
@@ -44,7 +46,10 @@ class ModelSettings:
             raise KarelsynthError(f"model setting `syntax` is {listed(SYNTAX_MODES)}, not {self.syntax!r}")
         for field in fields(self):
             value, least = getattr(self, field.name), _SMALLEST.get(field.name, 1)
-            if field.name != "syntax" and (type(value) is not int or value < least):
+            if field.name == "normalise_code":
+                if type(value) is not bool:
+                    raise KarelsynthError(f"model setting `normalise_code` is true or false, not {value!r}")
+            elif field.name != "syntax" and (type(value) is not int or value < least):
                 raise KarelsynthError(f"model setting `{field.name}` is a whole number from {least}, not {value!r}")
 
     @staticmethod
