@@ -35,7 +35,8 @@ def main() -> None:
     parser.add_argument("--recipe", default="recipes/mle_stream.toml")
     parser.add_argument("--model", help="a trained model for the RL row")
     parser.add_argument("--batch", type=int, help="another batch size than the recipe's")
-    parser.add_argument("--rl-batch", type=int, default=128)
+    parser.add_argument("--rl-batch", type=int, default=512)
+    parser.add_argument("--rows", nargs="+", choices=["generator", "network", "mle", "rl"], help="by default all")
     parser.add_argument("--seconds", type=float, default=20.0)
     parser.add_argument("--peak", type=float, help="the machine's matrix rate in TFLOP/s")
     parser.add_argument("--json", type=Path)
@@ -44,11 +45,16 @@ def main() -> None:
     recipe = load_recipe(arguments.recipe)
     if arguments.batch:
         recipe = replace(recipe, run=replace(recipe.run, batch_size=arguments.batch))
-    rows = {"generator alone": generator_rate(arguments.seconds / 4)}
+    wanted = arguments.rows or ["generator", "network", "mle", "rl"]
+    rows = {}
+    if "generator" in wanted:
+        rows["generator alone"] = generator_rate(arguments.seconds / 4)
     model = Synthesizer(recipe.model).to(group.device)
-    rows["network alone"] = training_rate(recipe, model, group, Stream(1), arguments.seconds, same_batch=True)
-    rows["MLE, end to end"] = training_rate(recipe, model, group, Stream(1), arguments.seconds)
-    if arguments.model:
+    if "network" in wanted:
+        rows["network alone"] = training_rate(recipe, model, group, Stream(1), arguments.seconds, same_batch=True)
+    if "mle" in wanted:
+        rows["MLE, end to end"] = training_rate(recipe, model, group, Stream(1), arguments.seconds)
+    if "rl" in wanted and arguments.model:
         trained = Synthesizer.from_pretrained(arguments.model, group.device)
         rl = replace(
             recipe,
@@ -104,7 +110,7 @@ def training_rate(
             torch.nn.utils.clip_grad_norm_(model.parameters(), recipe.optimizer.clip)
         optimizer.step()
         steps += 1
-        if steps % 5 == 0:
+        if steps % 20 == 0:
             if group.device.type == "cuda":
                 torch.cuda.synchronize()
             now = time.perf_counter()

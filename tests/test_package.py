@@ -62,9 +62,9 @@ def test_imports_point_one_way(path: Path) -> None:
 def test_public_names() -> None:
     """Removing or adding a public name is a decision, so it shows here."""
     assert sorted(karelsynth.__all__) == sorted(
-        """KAREL NORMAL_FORM TOKENS Action BatchRun Grammar Hero If IfElse KarelsynthError Not Program
-        ProgramSyntaxError Repeat Run Sensor Status SyntaxMachine TaskFileError While World WorldError __version__
-        encode_programs run_batch""".split()
+        """KAREL NORMAL_FORM TOKENS Action BatchRun Grammar Hero If IfElse KarelsynthError ModelSettings Not
+        Program ProgramSyntaxError Repeat Run Sensor Status SyntaxMachine Synthesizer TaskBatch TaskFileError While World
+        WorldError __version__ encode_programs generate load_tasks run_batch""".split()
     )
     for name in karelsynth.__all__:
         assert getattr(karelsynth, name) is not None
@@ -85,4 +85,4 @@ def test_heavy_libraries_load_when_first_needed() -> None:
     everyday = "from karelsynth import *\nprint(Program.parse('def run(): move()').run(World.parse('> .\\n. .')).world)"
     everyday = everyday.replace("from karelsynth import *", "from karelsynth import Program, World")
     assert not heavy & modules_after(everyday)
-    assert "torch" not in modules_after("from karelsynth import run_batch")
+    assert "torch" not in modules_after("from karelsynth import generate, load_tasks, run_batch")

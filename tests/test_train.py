@@ -23,6 +23,7 @@ from karelsynth.errors import KarelsynthError
 from karelsynth.evaluate import MEASURES, RANKS, evaluate, interval
 from karelsynth.model.settings import ModelSettings
 from karelsynth.model.synthesizer import Synthesizer
+from karelsynth.search import beam_search
 from karelsynth.tasks.batch import TaskBatch
 from karelsynth.tasks.generator import generate
 from karelsynth.train.batches import Feed, Repeated, Stream
@@ -350,3 +351,35 @@ def test_a_model_of_other_settings_is_not_a_start(tmp_path: Path) -> None:
     recipe = replace(tiny(), start_from=str(tmp_path / "small"))
     with pytest.raises(KarelsynthError, match="other settings"):
         train(recipe, tmp_path / "run", device=torch.device("cpu"))
+
+
+# On a GPU
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+@pytest.mark.parametrize(("name", "syntax"), [("mle", "handwritten"), ("rl", "none"), ("rl_beam_div", "learned")])
+def test_every_objective_trains_on_the_gpu(name: str, syntax: str, tmp_path: Path) -> None:
+    """The same code on CUDA, in bfloat16, stopped and taken up again."""
+    recipe = tiny(name, syntax, steps=6, validate_every=3, checkpoint_every=2, precision="bfloat16")
+    train(recipe, tmp_path, stop_after=3)
+    train(recipe, tmp_path)
+    losses = [json.loads(line).get("loss") for line in (tmp_path / METRICS).read_text().splitlines()]
+    assert all(np.isfinite(loss) for loss in losses if loss is not None)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+def test_gpu_and_cpu_find_the_same_programs() -> None:
+    torch.manual_seed(0)
+    model = Synthesizer(ModelSettings(**(TINY | {"syntax": "handwritten"}))).eval()  # type: ignore[arg-type]
+    tasks = generate(3, 0, 16, reserved=True)
+    inputs, outputs = (torch.from_numpy(worlds[:, :5].copy()) for worlds in (tasks.inputs, tasks.outputs))
+    found = {}
+    for device in ("cpu", "cuda"):
+        here = model.to(device)
+        with torch.no_grad():
+            encoded = here.encode(inputs.to(device), outputs.to(device))
+            found[device] = beam_search(here, encoded, beam=8, dtype=torch.float32).cpu()
+    torch.testing.assert_close(found["cuda"].logprobs, found["cpu"].logprobs, rtol=1e-3, atol=1e-3)
+    assert (found["cuda"].tokens[:, 0] == found["cpu"].tokens[:, 0]).all(1).float().mean() > 0.8

@@ -9,7 +9,8 @@
     program = Program.parse("def run():\\n  while(frontIsClear):\\n    move()\\n  pickMarker()")
     print(program.run(world).world)
 
-Names are loaded when first used, so that importing the package stays fast: Numba comes with `run_batch`.
+Names are loaded when first used, so that importing the package stays fast: Numba comes with `run_batch`,
+torch with `Synthesizer`.
 """
 
 from __future__ import annotations
@@ -28,6 +29,11 @@ if TYPE_CHECKING:
     from karelsynth.karel.syntax import SyntaxMachine
     from karelsynth.karel.tokens import TOKENS
     from karelsynth.karel.world import Hero, World
+    from karelsynth.model.settings import ModelSettings
+    from karelsynth.model.synthesizer import Synthesizer
+    from karelsynth.tasks.batch import TaskBatch
+    from karelsynth.tasks.generator import generate
+    from karelsynth.tasks.sets import load_tasks
 
 _HOME = {
     "errors": ("KarelsynthError", "ProgramSyntaxError", "TaskFileError", "WorldError"),
@@ -38,6 +44,11 @@ _HOME = {
     "karel.syntax": ("SyntaxMachine",),
     "karel.tokens": ("TOKENS",),
     "karel.world": ("Hero", "World"),
+    "model.settings": ("ModelSettings",),
+    "model.synthesizer": ("Synthesizer",),
+    "tasks.batch": ("TaskBatch",),
+    "tasks.generator": ("generate",),
+    "tasks.sets": ("load_tasks",),
 }
 _MODULE = {name: f"karelsynth.{module}" for module, names in _HOME.items() for name in names}
 
@@ -52,6 +63,7 @@ __all__ = [
     "If",
     "IfElse",
     "KarelsynthError",
+    "ModelSettings",
     "Not",
     "Program",
     "ProgramSyntaxError",
@@ -60,12 +72,16 @@ __all__ = [
     "Sensor",
     "Status",
     "SyntaxMachine",
+    "Synthesizer",
+    "TaskBatch",
     "TaskFileError",
     "While",
     "World",
     "WorldError",
     "__version__",
     "encode_programs",
+    "generate",
+    "load_tasks",
     "run_batch",
 ]
 

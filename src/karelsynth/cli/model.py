@@ -117,7 +117,11 @@ def evaluate(
         count = named.count if limit is None else min(limit, named.count)
         batch = generate(named.seed, 0, count, reserved=named.reserved)
     else:
-        batch = load_tasks(tasks, limit=limit)
+        problems: list[str] = []
+        batch = load_tasks(tasks, limit=limit, on_problem=lambda problem: problems.append(str(problem)))
+        if problems:
+            left_out = f"{tasks}: {len(problems)} problems; tasks with one are left out. The first: {problems[0]}"
+            error_console().print(left_out, style="yellow", markup=False, soft_wrap=True)
     recipe = model / "recipe.json"
     provenance = {
         "model": str(model),

@@ -35,16 +35,16 @@ _OPEN_R, _CLOSE_R, _OPEN_W, _CLOSE_W = ID["r("], ID["r)"], ID["w("], ID["w)"]
 _OPEN_I, _CLOSE_I, _CLOSE_E, _CLOSE_M = ID["i("], ID["i)"], ID["e)"], ID["m)"]
 
 # Operations. Actions keep their token's id, so a trace is written as it is run.
-_END: Final = 0
-_JUMP: Final = 1
-_BRANCH: Final = 2  # test; go on if true, else jump
-_AGAIN: Final = 3  # test; jump back if true, else go on
-_SET: Final = 4  # start a REPEAT, or jump over it if it has no iteration
-_LOOP: Final = 5  # next iteration of a REPEAT: jump back, or go on
+END: Final = 0
+JUMP: Final = 1
+BRANCH: Final = 2  # test; go on if true, else jump
+AGAIN: Final = 3  # test; jump back if true, else go on
+SET: Final = 4  # start a REPEAT, or jump over it if it has no iteration
+LOOP: Final = 5  # next iteration of a REPEAT: jump back, or go on
 # An instruction: operation | operand << 8 | target << 16 | index << 32 (of the conditional or the counter).
 # A test's operand: the sensor's quarter turn 0, 1 or 3, or 4 for markers, plus 8 if negated.
-_ON_MARKERS: Final = 4
-_NEGATED: Final = 8
+ON_MARKERS: Final = 4
+NEGATED: Final = 8
 
 _OK, _INVALID = int(Status.OK), int(Status.INVALID_PROGRAM)
 _HIT_WALL, _NO_MARKER = int(Status.HIT_WALL), int(Status.NO_MARKER_TO_PICK)
@@ -124,11 +124,11 @@ def compile_program(
         elif token == WHILE or token == IF or token == IFELSE or token == REPEAT:
             kind, kind_at, operand = token, at, 0
         elif token == _NOT:
-            operand ^= _NEGATED
+            operand ^= NEGATED
         elif token == _MARKERS:
-            operand |= _ON_MARKERS
+            operand |= ON_MARKERS
         elif token == _NO_MARKERS:
-            operand = (operand | _ON_MARKERS) ^ _NEGATED
+            operand = (operand | ON_MARKERS) ^ NEGATED
         elif token == _LEFT_CLEAR:
             operand |= 3
         elif token == _RIGHT_CLEAR:
@@ -138,21 +138,21 @@ def compile_program(
         elif token == _OPEN_W or token == _OPEN_I:
             opened[blocks, 0], opened[blocks, 1], opened[blocks, 2] = kind, size, kind_at
             blocks += 1
-            code[size] = _BRANCH | operand << 8 | conditionals << 32
+            code[size] = BRANCH | operand << 8 | conditionals << 32
             origin[size] = kind_at
             conditionals += 1
             size += 1
         elif token == _OPEN_R:
             opened[blocks, 0], opened[blocks, 1], opened[blocks, 2] = kind, size, kind_at
             blocks += 1
-            code[size] = _SET | times << 8 | counters << 32
+            code[size] = SET | times << 8 | counters << 32
             origin[size] = kind_at
             counters += 1
             size += 1
         elif token == _CLOSE_W or token == _CLOSE_R:
             blocks -= 1
             begin = opened[blocks, 1]
-            back = _AGAIN if token == _CLOSE_W else _LOOP
+            back = AGAIN if token == _CLOSE_W else LOOP
             code[size] = (code[begin] & ~0xFF) | back | (begin + 1) << 16
             origin[size] = opened[blocks, 2]
             size += 1
@@ -165,7 +165,7 @@ def compile_program(
             if opened[blocks, 0] == IFELSE:
                 opened[blocks, 1] = size
                 blocks += 1
-                code[size] = _JUMP
+                code[size] = JUMP
                 origin[size] = at
                 size += 1
             code[begin] |= size << 16
@@ -173,7 +173,7 @@ def compile_program(
             blocks -= 1
             code[opened[blocks, 1]] |= size << 16
         elif token == _CLOSE_M:
-            code[size] = _END
+            code[size] = END
             origin[size] = at
             size += 1
     return -1 if control == ACCEPT else length
@@ -269,24 +269,24 @@ def run_range(
                         trace[done] = operation
                         done += 1
                     pc += 1
-                elif operation == _BRANCH or operation == _AGAIN:
+                elif operation == BRANCH or operation == AGAIN:
                     if used == max_ticks:
                         outcome = _OUT_OF_TICKS
                         break
                     used += 1
                     operand = (instruction >> 8) & 0xFF
-                    if operand & _ON_MARKERS:
+                    if operand & ON_MARKERS:
                         holds = cells[at] > 0
                     else:
                         holds = cells[at + delta[(heading + operand) & 3]] < WALL
-                    holds ^= (operand & _NEGATED) != 0
+                    holds ^= (operand & NEGATED) != 0
                     if keep_seen:
                         seen[program, number, instruction >> 32] |= 2 if holds else 1
-                    if holds == (operation == _AGAIN):
+                    if holds == (operation == AGAIN):
                         pc = (instruction >> 16) & 0xFFFF
                     else:
                         pc += 1
-                elif operation == _LOOP:
+                elif operation == LOOP:
                     slot = instruction >> 32
                     counters[slot] -= 1
                     if counters[slot] == 0:
@@ -297,7 +297,7 @@ def run_range(
                             break
                         used += 1
                         pc = (instruction >> 16) & 0xFFFF
-                elif operation == _SET:
+                elif operation == SET:
                     times = (instruction >> 8) & 0xFF
                     if times == 0:
                         pc = (instruction >> 16) & 0xFFFF
@@ -308,7 +308,7 @@ def run_range(
                         used += 1
                         counters[instruction >> 32] = times
                         pc += 1
-                elif operation == _JUMP:
+                elif operation == JUMP:
                     pc = (instruction >> 16) & 0xFFFF
                 else:
                     break

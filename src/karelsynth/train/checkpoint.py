@@ -99,8 +99,11 @@ def restore_optimizer(
     for key, value in tensors.items():
         name, slot = key.rsplit("/", 1)
         parameter = by_name[name]
-        where = value if slot == "step" and not _step_on_device(optimizer) else value.to(parameter.device)
-        optimizer.state[parameter][slot] = where
+        if slot == "step":
+            restored = value.to(parameter.device) if _step_on_device(optimizer) else value
+        else:  # in the parameter's own memory layout, which fused optimizers insist on
+            restored = torch.empty_like(parameter, dtype=value.dtype).copy_(value)
+        optimizer.state[parameter][slot] = restored
 
 
 def _step_on_device(optimizer: torch.optim.Optimizer) -> bool:
