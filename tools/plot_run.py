@@ -52,9 +52,7 @@ def picture(loss: Curve, solved: Curve) -> Scene:
     shapes.append(Text(WIDTH - RIGHT - 150, 24, "validation tasks solved, greedy", 13, SOLVED))
     shapes.append(Text(WIDTH / 2, HEIGHT - 12, "steps", 12, THEME.muted))
     last_loss, last_solved = loss[-1][1], solved[-1][1]
-    told = (
-        f"Loss falls to {last_loss:.3f} and {last_solved:.1f} % of validation tasks are solved after {steps:,} steps."
-    )
+    told = f"After {steps:,} steps the loss is {last_loss:.3f} and {last_solved:.1f} % of validation tasks are solved."
     return Scene(WIDTH, HEIGHT, THEME.floor, (Group("curves", tuple(shapes)),), "A training run", told)
 
 
