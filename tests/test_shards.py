@@ -20,13 +20,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from karelsynth.errors import KarelsynthError, TaskFileError
+from karelsynth.files import writing_into
 from karelsynth.tasks import generator
 from karelsynth.tasks.batch import TaskBatch
 from karelsynth.tasks.generator import generate, is_reserved
 from karelsynth.tasks.manifest import read_manifest
 from karelsynth.tasks.sets import NAMED_SETS, load_tasks, write_named_set
 from karelsynth.tasks.shards import TaskSet, open_set, write_set
-from karelsynth.files import writing_into
 
 SMALL: dict[str, Any] = {"seed": 5, "start": 3, "count": 70, "examples": 3, "reserved": True, "shard_size": 16}
 

@@ -11,7 +11,8 @@ from karelsynth.cli import karel, model, tasks
 
 app = typer.Typer(
     name="karelsynth",
-    help="Programs from examples, for Karel the robot: run, check, convert and draw programs and worlds; make tasks; train and score models.",
+    help="Programs from examples, for Karel the robot: run, check, convert and draw programs and worlds; "
+    "make tasks; train and score models.",
     no_args_is_help=True,
     add_completion=True,
     rich_markup_mode="markdown",

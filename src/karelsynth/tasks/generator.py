@@ -1,0 +1,88 @@
+"""Tasks without end, like the original data's.
+
+    batch = generate(seed=1, start=0, count=10_000)       # the training stream
+    batch = generate(seed=1, start=0, count=2_500, reserved=True)    # for testing: `batch.novel` marks new programs
+
+Task number n of a seed is always the same, whatever the number of threads, the size of the batches or the machine, so
+a stream can be taken up anywhere. A tenth of the programs of 12 tokens and more, chosen by hash, is reserved: the
+training stream never holds one, the other stream has them at their natural rate. The two streams of a seed share no
+task. How programs and worlds are drawn is told in `program_kernel`, `world_kernel` and `generator_kernel`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from karelsynth.errors import KarelsynthError
+from karelsynth.karel.formats.codes import SIDE
+from karelsynth.karel.grammar import KAREL
+from karelsynth.karel.syntax_compiler import compile_grammar
+from karelsynth.karel.threads import share_out
+from karelsynth.karel.tokens import PAD
+from karelsynth.tasks.batch import EXAMPLES, MAX_TOKENS, TaskBatch
+from karelsynth.tasks.kernel_layout import Sampler
+from karelsynth.tasks.sampler import fitted_sampler
+
+FEWEST_EXAMPLES: Final = 2
+MOST_EXAMPLES: Final = 20
+_LARGEST: Final = 1 << 63
+
+
+def generate(
+    seed: int,
+    start: int,
+    count: int,
+    *,
+    examples: int = EXAMPLES,
+    reserved: bool = False,
+    threads: int | None = None,
+    sampler: Sampler | None = None,
+) -> TaskBatch:
+    """Tasks number start … start + count − 1 of a seed.
+
+    Args:
+        seed: any whole number from 0 to 2⁶³ − 1.
+        start, count: which tasks.
+        examples: how many examples a task has, 2 to 20.
+        reserved: whether programs that are reserved for testing may occur.
+        threads: how many threads; by default one for each core.
+        sampler: another table to draw from than the one fitted to the original data.
+    """
+    if not 0 <= seed < _LARGEST:
+        raise KarelsynthError(f"a seed is a whole number from 0 to 2⁶³ − 1, not {seed}")
+    if start < 0 or count < 0 or start + count >= _LARGEST:
+        raise KarelsynthError(f"tasks are counted from 0: there are no {count} tasks from number {start} on")
+    if not FEWEST_EXAMPLES <= examples <= MOST_EXAMPLES:
+        raise KarelsynthError(f"a task has {FEWEST_EXAMPLES} to {MOST_EXAMPLES} examples, not {examples}")
+    tokens = np.full((count, MAX_TOKENS), PAD, np.uint8)
+    lengths = np.empty(count, np.uint8)
+    inputs = np.empty((count, examples, SIDE * SIDE), np.uint8)
+    outputs = np.empty_like(inputs)
+    novel = np.empty(count, np.bool_)
+
+    from karelsynth.tasks.generator_kernel import generate_range
+
+    table = fitted_sampler() if sampler is None else sampler
+    grammar = compile_grammar(KAREL)
+
+    def work(first: int, last: int) -> None:
+        generate_range(
+            first, last, start, seed, reserved, table, grammar.tables.transition, grammar.symbols, grammar.start,
+            tokens, lengths, inputs, outputs, novel,
+        )  # fmt: skip
+
+    share_out(work, count, examples, threads)
+    shape = (count, examples, SIDE, SIDE)
+    return TaskBatch(tokens, lengths, inputs.reshape(shape), outputs.reshape(shape), novel)
+
+
+def is_reserved(tokens: NDArray[Any]) -> NDArray[np.bool_]:
+    """Which programs are reserved for testing: bool [N] for token ids [N, L] padded with `<pad>`."""
+    from karelsynth.tasks.program_kernel import reserved_rows
+
+    reserved = np.empty(len(tokens), np.bool_)
+    reserved_rows(np.ascontiguousarray(tokens, np.uint8), reserved)
+    return reserved
