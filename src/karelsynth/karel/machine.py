@@ -114,14 +114,15 @@ def run_batch(
     lengths = np.empty(shape if traces else (0, 0), np.int16)
     seen = np.zeros((*shape, conditionals) if coverage else (0, 0, 0), np.uint8)
 
-    from karelsynth.karel.machine_kernel import run_range
+    from karelsynth.karel.machine_kernel import CELLS, run_range
 
     grammar = compile_grammar(KAREL)
 
     def work(start: int, stop: int) -> None:
         run_range(
-            start, stop, tokens, rows, codes, heroes, wanted, grammar.tables.transition, grammar.symbols,
-            grammar.start, max_ticks, status, ticks, where, final, correct, trace, lengths, seen,
+            start, stop, tokens, rows, codes.reshape(-1, CELLS), heroes, wanted.reshape(-1, CELLS),
+            grammar.tables.transition, grammar.symbols, grammar.start, max_ticks, status, ticks, where,
+            final.reshape(-1, CELLS), correct, trace.reshape(-1, max(1, trace.shape[2])), lengths, seen,
             keep_worlds, expected is not None, traces, coverage,
         )  # fmt: skip
 

@@ -181,10 +181,10 @@ def compile_program(
 
 @compiled(
     types.void(
-        types.int64, types.int64, given(types.uint8, 2), given(types.int64, 1), given(types.uint8, 4),
-        given(types.int16, 2), given(types.uint8, 4), given(types.int32, 2), types.int64,
+        types.int64, types.int64, given(types.uint8, 2), given(types.int64, 1), given(types.uint8, 2),
+        given(types.int16, 2), given(types.uint8, 2), given(types.int32, 2), types.int64,
         types.int64, types.int64, types.uint8[:, ::1], types.int16[:, ::1], types.int16[:, ::1],
-        types.uint8[:, :, :, ::1], types.boolean[:, ::1], types.uint8[:, :, ::1], types.int16[:, ::1],
+        types.uint8[:, ::1], types.boolean[:, ::1], types.uint8[:, ::1], types.int16[:, ::1],
         types.uint8[:, :, ::1], types.boolean, types.boolean, types.boolean, types.boolean,
     ),
 )  # fmt: skip
@@ -213,28 +213,32 @@ def run_range(
     keep_traces: bool,
     keep_seen: bool,
 ) -> None:  # pragma: no cover - compiled
-    """Run programs first … last − 1; see `machine.run_batch` for the arrays."""
+    """Run programs first … last − 1.
+
+    Arrays as in `machine.run_batch`, but for those of worlds, [· · K, 324], and traces, [P · K, ticks]: one index for
+    each run. Slices of arrays inside the loops would cost a tenth of the time.
+    """
     length = tokens.shape[1]
     code = np.empty(length + 1, np.int64)
     origin = np.empty(length + 1, np.int16)
     stack = np.empty(length + 2, np.int32)
     opened = np.empty((length + 2, 3), np.int32)
     counters = np.empty(length + 1, np.int32)
-    scratch = np.empty(CELLS, np.uint8)
-    no_trace = np.empty(0, np.uint8)
+    cells = final if keep_worlds else np.empty((1, CELLS), np.uint8)
+    per_program = heroes.shape[1]
     delta = np.array([SIDE, 1, -SIDE, -1])  # north, east, south, west
     for program in range(first, last):
         wrong = compile_program(tokens[program], transition, symbols, start, code, origin, stack, opened)
         row = rows[program]
-        for number in range(worlds.shape[1]):
-            given = worlds[row, number].ravel()
-            cells = final[program, number].ravel() if keep_worlds else scratch
-            trace = traces[program, number] if keep_traces else no_trace
+        for number in range(per_program):
+            source = row * per_program + number
+            result = program * per_program + number
+            here = result if keep_worlds else 0
             for cell in range(CELLS):
-                cells[cell] = given[cell]
-            at = heroes[row, number]
-            heading = given[at] // HERO - 1
-            cells[at] = given[at] % HERO
+                cells[here, cell] = worlds[source, cell]
+            at = np.int64(heroes[row, number])
+            heading = np.int64(worlds[source, at] // HERO) - 1
+            cells[here, at] = worlds[source, at] % HERO
             used, done, pc = 0, 0, 0
             outcome = _OK if wrong < 0 else _INVALID
             while outcome == _OK:
@@ -247,7 +251,7 @@ def run_range(
                     used += 1
                     if operation == _MOVE:
                         ahead = at + delta[heading]
-                        if cells[ahead] >= WALL:
+                        if cells[here, ahead] >= WALL:
                             outcome = _HIT_WALL
                             break
                         at = ahead
@@ -256,17 +260,17 @@ def run_range(
                     elif operation == _RIGHT:
                         heading = (heading + 1) & 3
                     elif operation == _PICK:
-                        if cells[at] == 0:
+                        if cells[here, at] == 0:
                             outcome = _NO_MARKER
                             break
-                        cells[at] -= 1
+                        cells[here, at] -= 1
                     else:
-                        if cells[at] == MOST_MARKERS:
+                        if cells[here, at] == MOST_MARKERS:
                             outcome = _TOO_MANY
                             break
-                        cells[at] += 1
+                        cells[here, at] += 1
                     if keep_traces:
-                        trace[done] = operation
+                        traces[result, done] = operation
                         done += 1
                     pc += 1
                 elif operation == BRANCH or operation == AGAIN:
@@ -276,9 +280,9 @@ def run_range(
                     used += 1
                     operand = (instruction >> 8) & 0xFF
                     if operand & ON_MARKERS:
-                        holds = cells[at] > 0
+                        holds = cells[here, at] > 0
                     else:
-                        holds = cells[at + delta[(heading + operand) & 3]] < WALL
+                        holds = cells[here, at + delta[(heading + operand) & 3]] < WALL
                     holds ^= (operand & NEGATED) != 0
                     if keep_seen:
                         seen[program, number, instruction >> 32] |= 2 if holds else 1
@@ -312,7 +316,7 @@ def run_range(
                     pc = (instruction >> 16) & 0xFFFF
                 else:
                     break
-            cells[at] += HERO * (heading + 1)
+            cells[here, at] += HERO * (heading + 1)
             status[program, number] = outcome
             ticks[program, number] = used
             if outcome == _OK:
@@ -322,8 +326,7 @@ def run_range(
             if keep_traces:
                 lengths[program, number] = done
             if compare:
-                wanted = expected[row, number].ravel()
                 different = 0
                 for cell in range(CELLS):
-                    different += wanted[cell] != cells[cell]
+                    different += expected[source, cell] != cells[here, cell]
                 correct[program, number] = outcome == _OK and different == 0

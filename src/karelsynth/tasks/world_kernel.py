@@ -270,16 +270,22 @@ def complete_world(
         for cell in range(row * SIDE, row * SIDE + cols + 2):
             before[cell] = FRAME
     after[:] = before
+    # First as if the program had looked nowhere, without branches that no processor could foresee; then what it saw.
     for row in range(1, rows + 1):
         for cell in range(row * SIDE + 1, row * SIDE + cols + 1):
-            code = cells[slot, cell]
-            if code == UNKNOWN or code == OPEN:
-                bits = mix(key + np.uint64(cell) * _GAMMA)
-                wall = code == UNKNOWN and (bits >> _S48) < walls
-                code = np.uint8(WALL if wall else 0)
-                if (bits >> _S32 & _LOW) < markers and not wall:
-                    code = np.uint8(_pile(sampler, bits))
+            bits = mix(key + np.uint64(cell) * _GAMMA)
+            wall = np.int64((bits >> _S48) < walls)
+            some = np.int64((bits >> _S32 & _LOW) < markers)
+            code = wall * WALL + (1 - wall) * some * _pile(sampler, bits)
             before[cell] = code
-            after[cell] = code + change[slot, cell]
+            after[cell] = code
+    for row in range(1, rows + 1):
+        for cell in range(row * SIDE + 1, row * SIDE + cols + 1):
+            if cells[slot, cell] != UNKNOWN:
+                code = np.int64(cells[slot, cell])
+                if code == OPEN:
+                    code = _marked(sampler, key, cell, markers)
+                before[cell] = code
+                after[cell] = code + change[slot, cell]
     before[start] += HERO * (np.int64(worlds[slot, HEADING]) + 1)
     after[np.int64(worlds[slot, LAST_PLACE])] += HERO * (np.int64(worlds[slot, LAST_HEADING]) + 1)
