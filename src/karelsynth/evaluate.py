@@ -29,6 +29,7 @@ from karelsynth._version import __version__
 from karelsynth.karel.syntax import SyntaxMachine
 from karelsynth.model.synthesizer import Synthesizer
 from karelsynth.search import Candidates, beam_search, check
+from karelsynth.search.beam import decoding_dtype
 from karelsynth.tasks.batch import GIVEN_EXAMPLES, TaskBatch
 
 RANKS: Final = (1, 5, 50, 100)
@@ -119,7 +120,8 @@ def decode(
         torch.from_numpy(np.ascontiguousarray(worlds[:, :given])).to(model.device, non_blocking=True)
         for worlds in (tasks.inputs, tasks.outputs)
     )
-    with torch.no_grad(), torch.autocast(model.device.type, torch.bfloat16, enabled=model.device.type == "cuda"):
+    fast = decoding_dtype(model.device)
+    with torch.no_grad(), torch.autocast(model.device.type, torch.bfloat16, enabled=fast == torch.bfloat16):
         encoded = model.encode(inputs, outputs)
     return beam_search(model, encoded, beam=beam, machine=machine).cpu()
 
