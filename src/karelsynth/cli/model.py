@@ -44,7 +44,7 @@ def train(
 
     chosen = load_recipe(recipe, changes or [])
     folder = out or Path("runs") / chosen.name
-    with _training_bar(chosen.run.steps) as show:
+    with _TrainingBar(chosen.run.steps) as show:
         try:
             final = follow(chosen, folder, device=torch.device(device) if device else None, observe=show)
         except KeyboardInterrupt:
@@ -53,7 +53,7 @@ def train(
     console().print(f"the trained model is in {final}, the best on validation in {folder / 'best'}", markup=False)
 
 
-class _training_bar:  # noqa: N801 - used as a function
+class _TrainingBar:
     """A progress bar of steps with speed and loss."""
 
     def __init__(self, steps: int) -> None:
@@ -69,7 +69,7 @@ class _training_bar:  # noqa: N801 - used as a function
         )
         self._task = self._bar.add_task("", total=steps)
 
-    def __enter__(self) -> _training_bar:
+    def __enter__(self) -> _TrainingBar:
         self._bar.start()
         return self
 
