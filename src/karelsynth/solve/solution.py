@@ -1,0 +1,121 @@
+"""What `solve` answers with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from karelsynth.karel.interpreter import Status
+    from karelsynth.karel.program import Program
+    from karelsynth.karel.world import World
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A program that was found, and how it did when it was run."""
+
+    program: Program
+    right: tuple[bool, ...]
+    """For each example whether the program does exactly that."""
+    logprob: float
+    """log p(program | examples) by the model."""
+
+    @property
+    def solves(self) -> bool:
+        """Whether it is right on every example."""
+        return all(self.right)
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain data; the program as the paper's text and as tokens."""
+        return {
+            "program": self.program.to("paper"),
+            "tokens": self.program.to("tokens"),
+            "right": list(self.right),
+            "logprob": self.logprob,
+        }
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What some of the consistent programs do on the world that tells them apart."""
+
+    answers: tuple[int, ...]
+    """Their places among `Solution.answers`."""
+    status: Status
+    world: World
+    """Where they end; if `status` is not OK, where they got to."""
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain data."""
+        return {"answers": list(self.answers), "status": self.status.name.lower(), "world": self.world.to_json()}
+
+
+@dataclass(frozen=True)
+class Ambiguity:
+    """The examples fit several programs that differ elsewhere: a world where they do, and what each does there."""
+
+    world: World
+    outcomes: tuple[Outcome, ...]
+    """The first is that of the chosen program; at least two."""
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain data."""
+        return {"world": self.world.to_json(), "outcomes": [outcome.to_json() for outcome in self.outcomes]}
+
+
+@dataclass(frozen=True)
+class Solution:
+    """The answer to a task; `bool(solution)` says whether it is solved."""
+
+    answers: tuple[Answer, ...]
+    """All consistent programs that were found, the preferred first. For an unsolved task the best partial answer
+    alone, or nothing where nothing was found in time."""
+    solved: bool
+    """Whether the first answer is right on every example, checked by running it."""
+    ambiguity: Ambiguity | None
+    """Where the answers disagree, if they do on some world that was tried."""
+    seconds: float
+    """Spent on it."""
+    beam: int
+    """The widest search that was made."""
+    checked: int
+    """Different programs that were run."""
+
+    def __bool__(self) -> bool:
+        return self.solved
+
+    @property
+    def program(self) -> Program | None:
+        """The preferred program, right on every example if `solved`, else the best partial answer."""
+        return self.answers[0].program if self.answers else None
+
+    @property
+    def right(self) -> tuple[bool, ...]:
+        """For each example whether the program does exactly that."""
+        return self.answers[0].right if self.answers else ()
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain data."""
+        return {
+            "solved": self.solved,
+            "answers": [answer.to_json() for answer in self.answers],
+            "ambiguity": None if self.ambiguity is None else self.ambiguity.to_json(),
+            "seconds": self.seconds,
+            "beam": self.beam,
+            "checked": self.checked,
+        }
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a search is; given to `on_progress` between its rounds."""
+
+    seconds: float
+    budget: float
+    beam: int
+    """The round that is being searched."""
+    checked: int
+    """Different programs that were run so far."""
+    best: Answer | None
+    """The best answer so far, right or not."""

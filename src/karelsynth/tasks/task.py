@@ -1,0 +1,82 @@
+"""A task as a value: examples of what a program should do.
+
+`TaskBatch` holds thousands of tasks as arrays for training; a `Task` is one that a person made, with a name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from karelsynth.errors import TaskFileError
+from karelsynth.karel.formats.codes import worlds_to_codes
+from karelsynth.karel.world import World
+
+MOST_EXAMPLES: Final = 20
+"""More tell the network little and slow every step of the search down."""
+
+
+class Example(NamedTuple):
+    """A world before the program has run, and after."""
+
+    input: World
+    output: World
+
+
+@dataclass(frozen=True)
+class Task:
+    """One or more examples, and what to call them. A task that exists is one that a program might solve."""
+
+    examples: tuple[Example, ...]
+    name: str = ""
+    """A short title, or empty."""
+    about: str = ""
+    """What is wanted, in words for people; nothing reads it."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "examples", tuple(Example(*pair) for pair in self.examples))
+        if not self.examples:
+            raise TaskFileError("a task needs at least one example: a world before and the same world after")
+        if len(self.examples) > MOST_EXAMPLES:
+            raise TaskFileError(f"a task has at most {MOST_EXAMPLES} examples, not {len(self.examples)}: leave some out")
+        for number, example in enumerate(self.examples, 1):
+            problem = _impossible(*example)
+            if problem:
+                raise TaskFileError(f"example {number}: {problem}")
+
+    def codes(self) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+        """Inputs and outputs as cell codes, uint8 [K, 18, 18] each."""
+        inputs, outputs = zip(*self.examples, strict=True)
+        return worlds_to_codes(inputs), worlds_to_codes(outputs)
+
+    def to_json(self) -> dict[str, Any]:
+        """`{"name", "about", "examples": [{"input", "output"}]}` with worlds as in the original data's JSON."""
+        pairs = [{"input": example.input.to_json(), "output": example.output.to_json()} for example in self.examples]
+        return {"name": self.name, "about": self.about, "examples": pairs}
+
+
+def as_task(examples: Task | Sequence[Example | tuple[World, World]]) -> Task:
+    """A task of pairs of worlds."""
+    return examples if isinstance(examples, Task) else Task(tuple(Example(*pair) for pair in examples))
+
+
+def _impossible(before: World, after: World) -> str | None:
+    """Why no program leads from one world to the other, if that can be said at once."""
+    if (before.rows, before.cols) != (after.rows, after.cols):
+        return (
+            f"the input has {before.rows} rows and {before.cols} columns, the output {after.rows} and {after.cols}: "
+            "they must be the same"
+        )
+    moved = sorted(before.walls ^ after.walls)
+    if moved:
+        row, col = moved[0]
+        which = "input" if moved[0] in before.walls else "output"
+        return (
+            f"there is a wall at row {row}, column {col} in the {which} only: "
+            "programs cannot build or break walls, so they must be the same in both"
+        )
+    return None
