@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from karelsynth.errors import KarelsynthError, TaskFileError
 from karelsynth.karel.formats.msr import program_to_json, tensor_to_string, world_to_json
@@ -20,7 +22,7 @@ from karelsynth.karel.world import World
 from karelsynth.tasks import msr_records
 from karelsynth.tasks.batch import MAX_TOKENS, TaskBatch
 from karelsynth.tasks.generator import generate, is_reserved
-from karelsynth.tasks.msr_records import Problem
+from karelsynth.tasks.msr_records import Problem, Record, parse_record
 from karelsynth.tasks.msr_tasks import read_tasks, verify_file, write_tasks
 from karelsynth.tasks.sets import export_msr, import_msr, load_tasks
 from karelsynth.tasks.shards import open_set, write_set
@@ -292,6 +294,79 @@ def test_a_file_is_read_piece_by_piece(tmp_path: Path, records: list[Json]) -> N
     assert sum(read) < path.stat().st_size / 2
     assert len(first) + sum(len(batch) for batch in batches) == len(records) * 50
     assert sum(read) == path.stat().st_size
+
+
+# What is in the usual form is read by tables, the rest by the readers of `karel`.
+
+JUNK: list[Any] = [
+    None, True, False, 0, 1, 2, 2.0, 3, 16, 17, -1, 10**400, "", " ", "0:0", "0:0:1", "1:1:east", "0:1 0:1", "00:1",
+    "0:1:0", "0:0:11", "15:15", "move", "R=3", "m)", "not", "<pad>", "repeat", "\u2003", [], ["move"], {},
+    {"type": "move"}, {"type": "not", "condition": {"type": "not", "condition": {"type": "frontIsClear"}}},
+]  # fmt: skip
+
+
+def _places(value: Any) -> list[tuple[Any, Any]]:
+    """Every container in a JSON value, with each of its keys."""
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    return [place for key, inner in items for place in ((value, key), *_places(inner))]
+
+
+def _spoil(rng: random.Random, record: Json) -> None:
+    """Change something somewhere: often that makes a record wrong, sometimes only unusual."""
+    container, key = rng.choice(_places(record))
+    old, kind = container[key], rng.randrange(5)
+    if kind == 0:
+        del container[key]
+    elif kind == 1 and isinstance(container, dict):
+        container[rng.choice(("other", "type", "crashed"))] = rng.choice(JUNK)
+    elif kind == 2 and isinstance(container, list):
+        container.insert(key, rng.choice(JUNK))
+    elif kind <= 3 and isinstance(old, str) and old.split():
+        words = old.split()
+        rng.shuffle(words)
+        container[key] = rng.choice((" ", "  ", "")).join([*words, *rng.choices(words, k=rng.randrange(2))])
+    else:
+        container[key] = rng.choice(JUNK)
+
+
+def plain(record: Record) -> Any:
+    examples = [(e.number, e.input.tolist(), e.output.tolist(), e.actions) for e in record.examples]
+    return record.line, record.tokens, examples, record.example_count, record.problems
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(seed=st.integers(0, 2**32), changes=st.integers(0, 3))
+def test_the_tables_say_what_the_readers_say(
+    monkeypatch: pytest.MonkeyPatch, records: list[Json], seed: int, changes: int
+) -> None:
+    rng = random.Random(seed)
+    record = copy.deepcopy(rng.choice(records))
+    for _ in range(changes):
+        _spoil(rng, record)
+    line = json.dumps(record).encode()
+    quick = parse_record(line, 7)
+    with monkeypatch.context() as patch:
+        patch.setattr(msr_records, "_usual_world", lambda record, tensor: None)
+        patch.setattr(msr_records, "_usual_program", lambda record: None)
+        assert plain(quick) == plain(parse_record(line, 7))
+
+
+@pytest.mark.parametrize("order", ["original", "sorted", "none"])
+def test_usual_records_need_the_tables_only(monkeypatch: pytest.MonkeyPatch, records: list[Json], order: str) -> None:
+    """Else reading would be right but six times as slow."""
+    monkeypatch.setattr(msr_records, "_program", None)
+    monkeypatch.setattr(msr_records, "world_from_json", None)
+    for usual in copy.deepcopy(records):
+        if "not c( not" in " ".join(usual["program_tokens"]):
+            continue
+        for example in usual["examples"]:
+            for grid in ("inpgrid_tensor", "outgrid_tensor"):
+                words = sorted(example[grid].split(), key=lambda word: int(word.split(":")[0]))
+                example[grid] = {"original": example[grid], "sorted": " ".join(words), "none": None}[order]
+        if order == "sorted":
+            del usual["program_json"]
+        read = parse_record(json.dumps(usual).encode(), 1)
+        assert (read.problems, len(read.examples)) == ((), 3)
 
 
 # Writing.

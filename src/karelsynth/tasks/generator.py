@@ -65,7 +65,7 @@ def generate(
 
     from karelsynth.tasks.generator_kernel import generate_range
 
-    table = fitted_sampler() if sampler is None else sampler
+    table = (fitted_sampler() if sampler is None else sampler).ravel()  # one index costs less than two
     grammar = compile_grammar(KAREL)
 
     def work(first: int, last: int) -> None:

@@ -31,6 +31,7 @@ from karelsynth.tasks.program_kernel import (
     draw_program,
     is_reserved_program,
     mix,
+    setting,
 )
 from karelsynth.tasks.world_kernel import (
     DESCRIPTION,
@@ -52,6 +53,8 @@ FIRST_PATIENCE: Final = 16
 """How many worlds are tried for the first example."""
 PATIENCE: Final = 24
 """How many are tried for each example if the first was found. Choosiness among good worlds may use up half of them."""
+_HOPELESS: Final = 1 << 32
+"""More tries than anyone has patience for."""
 TIRING: Final = 6
 """As how many further failures a run counts that would go on and on: most such programs never end."""
 
@@ -83,40 +86,38 @@ def _draw_allowed(
     A program that must not be is replaced by one that could have been reserved but is not, so that the short ones,
     which never are, become no commoner.
     """
-    shortest = 0
-    while True:
-        length: int = draw_program(state, sampler, tokens, blocks)
+    shortest, length, allowed = 0, 0, False
+    while not allowed:
+        length = draw_program(state, sampler, tokens, blocks)
         if length > shortest:
-            if reserved or not is_reserved_program(tokens, length):
-                return length
+            allowed = reserved or not is_reserved_program(tokens, length)
             shortest = SHORTEST_RESERVED - 1
+    return length
 
 
 @compiled()
 def _find_worlds(
     state: NDArray[np.uint64],
     sampler: Sampler,
-    code: NDArray[np.int64],
+    code: NDArray[np.uint64],
     conditionals: int,
     worlds: NDArray[np.uint64],
     cells: NDArray[np.uint8],
-    change: NDArray[np.int8],
-    counters: NDArray[np.int64],
+    marked: NDArray[np.uint8],
+    counters: NDArray[np.uint64],
 ) -> bool:  # pragma: no cover - compiled
     """Fill worlds [E, DESCRIPTION], cells and change [E, 324] with good examples; False if there seem to be too few."""
     wanted = len(worlds)
-    bare = (draw(state) >> _S48) < sampler[SETTINGS_ROW, BARE]
+    bare = (draw(state) >> _S48) < setting(sampler, SETTINGS_ROW, BARE)
     found, tried, seen = 0, 0, _ZERO
     standard = _LONGEST  # the longest good trace since the last example; the first good world of all only sets it
     complete = _all_outcomes(conditionals)
     # Outcomes that no example shows are kept rare: most tasks must have seen everything when half of them are found.
-    strict = (draw(state) >> _S48) >= sampler[SETTINGS_ROW, UNSEEN]
-    while found < wanted:
-        if tried >= (PATIENCE * (found + 1) if found > 0 else FIRST_PATIENCE):
-            return False
+    strict = (draw(state) >> _S48) >= setting(sampler, SETTINGS_ROW, UNSEEN)
+    while found < wanted and tried < (PATIENCE * (found + 1) if found > 0 else FIRST_PATIENCE):
         tried += 1
         begin_world(state, sampler, bare, worlds, found)
-        outcome = run_world(sampler, code, counters, complete & ~seen, worlds, cells, change, found)
+        outcome = run_world(sampler, code, counters, complete & ~seen, worlds, cells, marked, found)
         if outcome != GOOD:
             tried += TIRING if outcome == ENDLESS else 0
             continue
@@ -127,16 +128,16 @@ def _find_worlds(
             known = False
             for other in range(found):
                 known |= worlds[other, TRACE] == worlds[found, TRACE]
-            if known and (draw(state) >> _S48) < sampler[SETTINGS_ROW, ALIKE]:
+            if known and (draw(state) >> _S48) < setting(sampler, SETTINGS_ROW, ALIKE):
                 continue
-            if short and (draw(state) >> _S48) < sampler[SETTINGS_ROW, SHORT]:
+            if short and (draw(state) >> _S48) < setting(sampler, SETTINGS_ROW, SHORT):
                 continue
         seen |= worlds[found, SEEN]
         standard = length
         found += 1
         if strict and seen != complete and 2 * found >= wanted:
-            return False
-    return True
+            tried = _HOPELESS
+    return found == wanted and tried < _HOPELESS
 
 
 @compiled()
@@ -150,7 +151,7 @@ def _keep(
         for other in range(number):
             new &= worlds[other, TRACE] != worlds[number, TRACE]
         distinct += new
-    kept: bool = (draw(state) >> _S48) < sampler[KEEP_DISTINCT_ROW, min(distinct, EXAMPLES)]
+    kept: bool = (draw(state) >> _S48) < setting(sampler, KEEP_DISTINCT_ROW, min(distinct, EXAMPLES))
     return kept
 
 
@@ -164,16 +165,16 @@ def _shuffle(state: NDArray[np.uint64], order: NDArray[np.int64]) -> None:  # pr
 
 
 @compiled()
-def _all_different(grids: NDArray[np.uint8]) -> bool:  # pragma: no cover - compiled
-    """Whether no two of the grids [E, 324] are equal."""
-    for one in range(len(grids)):
+def _all_different(grids: NDArray[np.uint8], task: int) -> bool:  # pragma: no cover - compiled
+    """Whether no two of a task's grids, of [N, E, 324], are equal."""
+    different = True
+    for one in range(grids.shape[1]):
         for other in range(one):
             cell = 0
-            while cell < CELLS and grids[one, cell] == grids[other, cell]:
+            while cell < CELLS and grids[task, one, cell] == grids[task, other, cell]:
                 cell += 1
-            if cell == CELLS:
-                return False
-    return True
+            different &= cell < CELLS
+    return different
 
 
 @compiled()
@@ -200,16 +201,17 @@ def generate_range(
     examples = inputs.shape[1]
     state = np.empty(1, np.uint64)
     text = np.empty(SCRATCH_TOKENS, np.uint8)
-    blocks = np.empty((LEVELS + 1, 5), np.int64)
+    blocks = np.empty(4 * LEVELS, np.int64)
     code = np.empty(SCRATCH_TOKENS + 1, np.int64)
+    instructions = code.view(np.uint64)
     origin = np.empty(SCRATCH_TOKENS + 1, np.int16)
     stack = np.empty(SCRATCH_TOKENS + 2, np.int32)
     opened = np.empty((SCRATCH_TOKENS + 2, 3), np.int32)
-    counters = np.empty(SCRATCH_TOKENS + 1, np.int64)
+    counters = np.empty(SCRATCH_TOKENS + 1, np.uint64)
     order = np.empty(examples, np.int64)
     worlds = np.empty((examples, DESCRIPTION), np.uint64)
-    cells = np.empty((examples, CELLS), np.uint8)
-    change = np.empty((examples, CELLS), np.int8)
+    cells = np.empty(examples * CELLS, np.uint8)
+    marked = np.empty(examples * CELLS, np.uint8)
     # The two streams of a seed have nothing in common, so a test set may share its seed with the training stream.
     stream = mix(mix(np.uint64(seed)) + (_ONE if reserved else _ZERO))
     for task in range(first, last):
@@ -218,15 +220,15 @@ def generate_range(
             length = _draw_allowed(state, sampler, reserved, text, blocks)
             compile_program(text[:length], transition, symbols, grammar_start, code, origin, stack, opened)
             conditionals = _conditionals(text, length)
-            if not _find_worlds(state, sampler, code, conditionals, worlds, cells, change, counters):
+            if not _find_worlds(state, sampler, instructions, conditionals, worlds, cells, marked, counters):
                 continue
             if conditionals > 0 and not _keep(state, sampler, worlds):
                 continue
             _shuffle(state, order)  # later worlds are chosen with an eye on the earlier ones
             for number in range(examples):
                 place = order[number]
-                complete_world(sampler, worlds, cells, change, number, inputs[task, place], outputs[task, place])
-            if _all_different(inputs[task]):
+                complete_world(sampler, worlds, cells, marked, number, inputs, outputs, task, place)
+            if _all_different(inputs, task):
                 break
         tokens[task, :length] = text[:length]
         lengths[task] = length

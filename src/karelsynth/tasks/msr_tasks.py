@@ -198,19 +198,21 @@ def _run(records: Sequence[Record]) -> Iterator[tuple[bool, bool, str]]:
     inputs = np.stack([example.input for example in examples])[:, None]
     outputs = np.stack([example.output for example in examples])[:, None]
     runs = run_batch(programs, inputs, expected=outputs, traces=True)
-    worlds, traces, lengths = _given(runs.worlds), _given(runs.traces), _given(runs.trace_lengths)
-    for row, example in enumerate(examples):
-        trace = tuple(traces[row, 0, : lengths[row, 0]].tolist())
-        trace_equal = example.actions == trace
+    worlds, traces, lengths = _given(runs.worlds), _given(runs.traces)[:, 0], _given(runs.trace_lengths)[:, 0].tolist()
+    for row, correct in enumerate(_given(runs.correct)[:, 0].tolist()):
+        example = examples[row]
+        trace_equal = example.actions is not None and bytes(example.actions) == traces[row, : lengths[row]].tobytes()
+        if correct:
+            wrong = example.actions is not None and not trace_equal
+            trace = tuple(traces[row, : lengths[row]].tolist()) if wrong else ()
+            yield True, trace_equal, _trace_difference(example, trace) if wrong else ""
+            continue
         status = Status(int(runs.status[row, 0]))
         if status is not Status.OK:
             token = TOKENS[programs[row, runs.where[row, 0]]]
             yield False, trace_equal, f"the program {status.reason} (token {runs.where[row, 0]}, `{token}`)"
-        elif not (worlds[row, 0] == example.output).all():
-            yield False, trace_equal, _difference(worlds[row, 0], example.output)
         else:
-            wrong = example.actions is not None and not trace_equal
-            yield True, trace_equal, _trace_difference(example, trace) if wrong else ""
+            yield False, trace_equal, _difference(worlds[row, 0], example.output)
 
 
 def _difference(got: NDArray[np.uint8], wanted: NDArray[np.uint8]) -> str:
