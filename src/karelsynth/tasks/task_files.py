@@ -1,0 +1,171 @@
+"""Files of tasks, whatever their form.
+
+A task as people type it (see `task_text`), JSON as `Task.to_json` writes it (alone or in a list; worlds may be drawings
+too), JSON lines in the original data's format, `.gz` too, and a folder of all these.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+from karelsynth.errors import TaskFileError, WorldError, listed, nearest
+from karelsynth.files import STDIN, read_text
+from karelsynth.karel.formats.codes import world_from_codes
+from karelsynth.karel.world import World, quoted
+from karelsynth.tasks.batch import GIVEN_EXAMPLES
+from karelsynth.tasks.manifest import FILE_NAME as MANIFEST
+from karelsynth.tasks.msr_records import Record, parse_record, read_records
+from karelsynth.tasks.task import Example, Task
+from karelsynth.tasks.task_text import parse_task, render_task
+
+__all__ = ["parse_task", "read_pair", "read_tasks", "render_task", "task_from_json"]
+
+ENDINGS: Final = (".task", ".json", ".jsonl", ".jsonl.gz")
+"""Of the files that are taken from a folder."""
+MOST_TASKS: Final = 10_000
+"""In one file or folder; larger sets are arrays on disk, for training and evaluation."""
+
+
+def read_tasks(path: str | Path) -> list[Task]:
+    """The tasks of a file, of standard input (`-`), or of all task files of a folder in the order of their names.
+
+    A task without a name gets its file's. Raises KarelsynthError with the path in front.
+    """
+    where = "standard input" if path == STDIN else str(path)
+    if path != STDIN and Path(path).is_dir():
+        tasks = _folder(Path(path))
+    elif path != STDIN and _is_packed(Path(path)):
+        tasks = _limited((_of_record(record, where) for record in read_records(path)), where)
+    else:
+        text = read_text(path)
+        tasks = _of_json(text, where) if text.lstrip()[:1] in ("{", "[") else [parse_task(text, where)]
+    stem = "" if path == STDIN else Path(path).name.split(".")[0]
+    if not tasks:
+        raise TaskFileError(f"{where}: there is no task in it")
+    return [
+        task if task.name else replace(task, name=_numbered(stem, at, len(tasks))) for at, task in enumerate(tasks, 1)
+    ]
+
+
+def read_pair(before: str | Path, after: str | Path) -> Task:
+    """A task of one example: two world files, as `World.load` reads them."""
+    if before == after == STDIN:
+        raise TaskFileError("only one of the two worlds can come from standard input")
+    pair = Example(World.load(before), World.load(after))
+    try:
+        return Task((pair,))
+    except TaskFileError as error:
+        raise TaskFileError(f"{before} and {after}: {str(error).removeprefix('example 1: ')}") from None
+
+
+def task_from_json(record: Any) -> Task:
+    """Read what `Task.to_json` writes; a world may also be a drawing."""
+    if not isinstance(record, dict):
+        raise TaskFileError('a task is a JSON object, {"name": …, "about": …, "examples": […]}')
+    pairs = record.get("examples")
+    if not isinstance(pairs, list):
+        close = nearest("examples", record) if "examples" not in record else None
+        raise TaskFileError(
+            'a task needs `examples`, a list of {"input": …, "output": …}'
+            + (f"; it has {quoted(close)}" if close else "")
+        )
+    said = [record.get(key, "") for key in ("name", "about")]
+    if not all(isinstance(text, str) for text in said):
+        raise TaskFileError("`name` and `about` must be strings")
+    return Task(tuple(_pair_from_json(pair, at) for at, pair in enumerate(pairs)), *said)
+
+
+def _pair_from_json(pair: Any, at: int) -> Example:
+    worlds = []
+    for key in Example._fields:
+        if not isinstance(pair, dict) or key not in pair:
+            raise TaskFileError(f"examples[{at}]: an object with `input` and `output` is expected")
+        try:
+            worlds.append(World.parse(pair[key]) if isinstance(pair[key], str) else World.from_json(pair[key]))
+        except WorldError as error:
+            raise TaskFileError(f"examples[{at}].{key}: {error}") from None
+    return Example(*worlds)
+
+
+def _of_json(text: str, where: str) -> list[Task]:
+    """A task, a list of tasks, or JSON lines under another name than `.jsonl`."""
+    try:
+        data = json.loads(text)
+    except json.JSONDecodeError as error:
+        if error.msg == "Extra data":
+            return _of_lines(text.split("\n"), where)
+        raise TaskFileError(
+            f"{where}: line {error.lineno}, column {error.colno}: not valid JSON: {error.msg}"
+        ) from None
+    except (ValueError, RecursionError):  # a number of thousands of digits; thousands of brackets
+        raise TaskFileError(f"{where}: the JSON is no task's: a number is too long or it is nested too deep") from None
+    if isinstance(data, dict) and ("program_tokens" in data or "program_json" in data):
+        return _of_lines([text], where)
+    if isinstance(data, dict):
+        return [_of_object(data, where)]
+    return _limited((_of_object(item, f"{where}: task {at}") for at, item in enumerate(data, 1)), where)
+
+
+def _of_object(data: Any, where: str) -> Task:
+    try:
+        return task_from_json(data)
+    except TaskFileError as error:
+        raise TaskFileError(f"{where}: {error}") from None
+
+
+def _of_lines(lines: Iterable[str], where: str) -> list[Task]:
+    records = (parse_record(line.encode(), at) for at, line in enumerate(lines, 1) if line.strip())
+    return _limited((_of_record(record, where) for record in records), where)
+
+
+def _of_record(record: Record, where: str) -> Task:
+    """The given examples of a record of the original data; the last one is held out to score answers."""
+    if record.problems:
+        raise TaskFileError(f"{where}: {record.problems[0]}")
+    pairs = [Example(world_from_codes(pair.input), world_from_codes(pair.output)) for pair in record.examples]
+    try:
+        return Task(tuple(pairs[:GIVEN_EXAMPLES]), name=f"line {record.line}")
+    except TaskFileError as error:
+        raise TaskFileError(f"{where}: line {record.line}: {error}") from None
+
+
+def _folder(folder: Path) -> list[Task]:
+    if (folder / MANIFEST).exists():
+        raise TaskFileError(f"{folder}: this is a set made by `karelsynth generate`, for training and evaluation")
+    try:
+        files = sorted(path for path in folder.iterdir() if path.name.lower().endswith(ENDINGS) and path.is_file())
+    except OSError as error:
+        raise TaskFileError(f"{folder}: cannot be read: {error.strerror}") from None
+    if not files:
+        raise TaskFileError(f"{folder}: no task files in it; their names end in {listed(ENDINGS)}")
+    return _limited((task for path in files for task in read_tasks(path)), str(folder))
+
+
+def _limited(tasks: Iterable[Task], where: str) -> list[Task]:
+    taken: list[Task] = []
+    for task in tasks:
+        if len(taken) == MOST_TASKS:
+            raise TaskFileError(f"{where}: more than {MOST_TASKS:,} tasks; take some out, or use `karelsynth evaluate`")
+        taken.append(task)
+    return taken
+
+
+def _is_packed(path: Path) -> bool:
+    """Whether a file is JSON lines, by its name, or compressed, by its content."""
+    if path.name.lower().endswith(".jsonl"):
+        return True
+    if not path.is_file():  # a pipe, say, whose first bytes would be lost
+        return False
+    try:
+        with path.open("rb") as file:
+            return file.read(2) == b"\x1f\x8b"
+    except OSError:  # reading it says what is wrong
+        return False
+
+
+def _numbered(stem: str, at: int, count: int) -> str:
+    return stem if count == 1 else f"{stem} {at}".strip()

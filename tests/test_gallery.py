@@ -1,0 +1,156 @@
+"""The gallery: every task is what its reference program does, well posed, and rendered as the docs show it.
+
+The reference programs are tests/golden/gallery/SLUG.karel. `python tools/render_gallery.py` renders the docs again.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+from tools.render_gallery import PAGE, PICTURES, page, picture, read_results, solve
+
+import karelsynth
+from karelsynth.errors import KarelsynthError
+from karelsynth.karel.machine import run_batch
+from karelsynth.karel.program import If, IfElse, Program, While
+from karelsynth.solve.solution import Answer, Solution
+from karelsynth.tasks.gallery import GalleryTask, gallery, gallery_task
+from karelsynth.tasks.task import Task
+from karelsynth.tasks.task_files import render_task
+
+PROGRAMS = Path(__file__).parent / "golden" / "gallery"
+SLUGS = [entry.slug for entry in gallery()]
+each_task = pytest.mark.parametrize("entry", gallery(), ids=SLUGS)
+
+
+def reference(slug: str) -> Program:
+    return Program.parse((PROGRAMS / f"{slug}.karel").read_text(encoding="utf-8"), "paper")
+
+
+def test_the_gallery_is_complete() -> None:
+    assert len(SLUGS) >= 24
+    assert len(set(SLUGS)) == len({entry.task.name for entry in gallery()}) == len(SLUGS)
+    assert sorted(path.stem for path in PROGRAMS.iterdir()) == sorted(SLUGS)
+
+
+@each_task
+def test_reference_program_does_it_and_every_branch_is_seen(entry: GalleryTask) -> None:
+    inputs, outputs = entry.task.codes()
+    program = reference(entry.slug)
+    runs = run_batch([program], inputs, expected=outputs[None], coverage=True)
+    assert runs.correct is not None
+    assert runs.coverage is not None
+    assert runs.correct.all(), f"not so in examples {np.flatnonzero(~runs.correct[0]) + 1}"
+    branches = sum(isinstance(statement, While | If | IfElse) for _, statement in program.walk())
+    seen = np.bitwise_or.reduce(runs.coverage[0], axis=0)
+    assert seen.tolist() == [3] * branches
+
+
+@each_task
+def test_task_is_well_posed(entry: GalleryTask) -> None:
+    task = entry.task
+    assert 3 <= len(task.examples) <= 6
+    assert len({example.input for example in task.examples}) == len(task.examples)
+    assert all(example.input != example.output for example in task.examples)
+    assert task.name
+    assert task.about.endswith(".")
+
+
+def test_no_shorter_program_of_the_gallery_does_the_same() -> None:
+    """Examples that fit the program of an easier task would leave open which one is meant."""
+    programs = [reference(slug) for slug in SLUGS]
+    for entry, own in zip(gallery(), programs, strict=True):
+        inputs, outputs = entry.task.codes()
+        right = run_batch(programs, inputs, expected=outputs[None]).correct
+        assert right is not None
+        fitting = [program for program, fits in zip(programs, right, strict=True) if fits.all()]
+        assert min(program.size for program in fitting) == own.size, entry.slug
+
+
+@each_task
+def test_deleting_a_part_of_the_program_shows(entry: GalleryTask) -> None:
+    """Every action of the reference program is needed by some example."""
+    tokens = list(reference(entry.slug).tokens)
+    inputs, outputs = entry.task.codes()
+    for at, _ in enumerate(tokens):
+        shorter = tokens[:at] + tokens[at + 1 :]
+        try:
+            program = Program.from_tokens(shorter)
+        except KarelsynthError:
+            continue
+        right = run_batch([program], inputs, expected=outputs[None]).correct
+        assert right is not None
+        assert not right.all(), f"token {at}, `{tokens[at]}`, is not needed"
+
+
+def test_the_order_is_from_easy_to_hard() -> None:
+    sizes = [reference(slug).size for slug in SLUGS]
+    third = len(sizes) // 3
+    easy, middle, hard = sizes[:third], sizes[third:-third], sizes[-third:]
+    assert sum(easy) / len(easy) < sum(middle) / len(middle) < sum(hard) / len(hard)
+    assert sum(size < 30 for size in sizes) >= 0.8 * len(sizes), "most programs are as short as those of the data"
+
+
+def test_by_name() -> None:
+    assert gallery_task("hurdles").name == "Hurdles"
+    with pytest.raises(KarelsynthError, match="no task `hurdels` in the gallery; did you mean `hurdles`"):
+        gallery_task("hurdels")
+    with pytest.raises(KarelsynthError, match="it has first-marker, "):
+        gallery_task("zzz")
+
+
+def test_files_are_as_they_would_be_written() -> None:
+    folder = Path(karelsynth.__file__).parent / "tasks" / "gallery_tasks"
+    for entry, path in zip(gallery(), sorted(folder.glob("*.task")), strict=True):
+        assert path.stem.partition("-")[2] == entry.slug
+        assert path.read_text(encoding="utf-8") == render_task(entry.task)
+
+
+def test_docs_are_rendered_from_the_files() -> None:
+    assert PAGE.read_text(encoding="utf-8") == page(read_results())
+    assert sorted(path.stem for path in PICTURES.iterdir()) == sorted(SLUGS)
+    for entry in gallery():
+        drawn = picture(entry)
+        assert (PICTURES / f"{entry.slug}.svg").read_text(encoding="utf-8") == drawn
+        assert len(list(ElementTree.fromstring(drawn).iter())) > 20
+
+
+class Halfway:
+    """A solver that knows the programs of hurdles alone."""
+
+    @classmethod
+    def load(cls) -> Halfway:
+        return cls()
+
+    def solve(self, task: Task, budget: float) -> Solution:
+        knows = task == gallery_task("hurdles")
+        answers = (Answer(reference("hurdles"), (knows,) * len(task.examples), -1.0),)
+        return Solution(answers, knows, None, seconds=budget / 2, beam=1, checked=1)
+
+
+def test_solving_for_the_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "karelsynth.solve.solver", SimpleNamespace(Solver=Halfway))
+    rows = {row["slug"]: row for row in solve(budget=0.5)}
+    assert list(rows) == SLUGS
+    assert rows["hurdles"] == {
+        "slug": "hurdles", "solved": True, "seconds": 0.25, "program": reference("hurdles").to("paper")
+    }  # fmt: skip
+    assert rows["maze"] == {"slug": "maze", "solved": False, "seconds": 0.25, "program": None}
+    assert f"solves **1 of {len(SLUGS)}**" in page(rows)
+
+
+def test_page_tells_of_results() -> None:
+    told = page(
+        {
+            "hurdles": {"slug": "hurdles", "solved": True, "seconds": 0.25, "program": "def run():\n  move()\n"},
+            "maze": {"slug": "maze", "solved": False, "seconds": 1.0, "program": None},
+        }
+    )
+    assert f"solves **1 of {len(SLUGS)}**" in told
+    assert "Solved in 0.25 s:\n\n```\ndef run():\n  move()\n```" in told
+    assert told.count("Not solved in 1.00 s.") == 1

@@ -1,0 +1,151 @@
+"""Render the gallery: a picture of each task's examples, and docs/gallery.md.
+
+    python tools/render_gallery.py                      # pictures and page from the task files and results
+    python tools/render_gallery.py --solve --budget 1   # first let the shipped model solve them: results/gallery.json
+
+The results are a list of {"slug", "solved", "seconds", "program"}; `program` is the paper's text, or null.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+from karelsynth.files import read_text, write_whole
+from karelsynth.karel.draw.board import layout_of, world_scene
+from karelsynth.karel.draw.scene import THEMES, Group, Polygon, Scene, Shape
+from karelsynth.karel.draw.svg import group_svg, number, scene_svg
+from karelsynth.karel.world import World
+from karelsynth.tasks.gallery import GalleryTask, gallery
+
+ROOT: Final = Path(__file__).resolve().parents[1]
+PAGE: Final = ROOT / "docs" / "gallery.md"
+PICTURES: Final = ROOT / "docs" / "pictures" / "gallery"
+RESULTS: Final = ROOT / "results" / "gallery.json"
+
+THEME: Final = "light"
+CELL: Final = 22
+ARROW: Final = 14
+"""Pixels between a world before and the same after."""
+
+Results = Mapping[str, Mapping[str, Any]]
+"""By slug."""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--solve", action="store_true", help="solve the tasks with the shipped model first")
+    parser.add_argument("--budget", type=float, default=1.0, help="seconds a task when solving")
+    arguments = parser.parse_args()
+    if arguments.solve:
+        RESULTS.parent.mkdir(exist_ok=True)
+        write_whole(RESULTS, (json.dumps(solve(arguments.budget), indent=1) + "\n").encode())
+    PICTURES.mkdir(parents=True, exist_ok=True)
+    for old in PICTURES.glob("*.svg"):
+        old.unlink()
+    for entry in gallery():
+        write_whole(PICTURES / f"{entry.slug}.svg", picture(entry).encode())
+    write_whole(PAGE, page(read_results()).encode())
+    print(f"{len(gallery())} tasks: {PAGE.relative_to(ROOT)}")
+
+
+def solve(budget: float) -> list[dict[str, Any]]:
+    """What the shipped model makes of each task in `budget` seconds."""
+    from karelsynth.solve.solver import Solver
+
+    solver = Solver.load()
+    solver.solve(gallery()[0].task, budget=budget)  # what is compiled at first use is not the first task's fault
+    rows = []
+    for entry in gallery():
+        solution = solver.solve(entry.task, budget=budget)
+        print(f"{entry.slug}: {'solved' if solution else 'not solved'} ({solution.seconds:.2f} s)")
+        program = solution.program.to("paper") if solution and solution.program else None
+        row = {"slug": entry.slug, "solved": solution.solved, "seconds": round(solution.seconds, 3), "program": program}
+        rows.append(row)
+    return rows
+
+
+def read_results() -> Results:
+    """The results of the last `--solve`, if there was one."""
+    return {row["slug"]: row for row in json.loads(read_text(RESULTS))} if RESULTS.exists() else {}
+
+
+def page(results: Results) -> str:
+    """docs/gallery.md."""
+    solved = sum(bool(results.get(entry.slug, {}).get("solved")) for entry in gallery())
+    intro = [
+        "# Gallery",
+        f"{len(gallery())} tasks made by hand, from easy to hard: each world above becomes the one below it.\n"
+        "`karelsynth.tasks.gallery.gallery_task` gives one by its name, as in the address of its picture.",
+    ]
+    if results:
+        intro.append(
+            f"The shipped model solves **{solved} of {len(gallery())}**. The programs below are its own, each run\n"
+            "on every example; `python tools/render_gallery.py --solve` lets it try again."
+        )
+    sections = [_section(number, entry, results.get(entry.slug)) for number, entry in enumerate(gallery(), 1)]
+    return "\n\n".join([*intro, *sections]) + "\n"
+
+
+def _section(number: int, entry: GalleryTask, result: Mapping[str, Any] | None) -> str:
+    task = entry.task
+    parts = [
+        f"## {number}. {task.name}",
+        task.about,
+        f"![{task.name}: {len(task.examples)} examples, before and after](pictures/gallery/{entry.slug}.svg)",
+    ]
+    if result and result["solved"]:
+        parts += [f"Solved in {result['seconds']:.2f} s:", f"```\n{result['program'].rstrip()}\n```"]
+    elif result:
+        parts.append(f"Not solved in {result['seconds']:.2f} s.")
+    return "\n\n".join(parts)
+
+
+def picture(entry: GalleryTask) -> str:
+    """An SVG of the examples side by side, each world before above the world after."""
+    layouts = [layout_of(example.input, theme=THEME, cell=CELL) for example in entry.task.examples]
+    band = max(layout.height for layout in layouts)
+    groups: list[Group] = []
+    left = 0
+    for layout, example in zip(layouts, entry.task.examples, strict=True):
+        groups += _moved(example.input, left, band - layout.height)  # both as near to the arrow as they can be
+        groups.append(_arrow(left + layout.width / 2, band))
+        groups += _moved(example.output, left, band + ARROW)
+        left += layout.width
+    words = f"{len(layouts)} examples. {entry.task.about}"
+    scene = Scene(left, 2 * band + ARROW, THEMES[THEME].canvas, (), entry.task.name, words)
+    return scene_svg(scene, extra=_each_once(groups))
+
+
+def _each_once(groups: list[Group]) -> str:
+    """The groups as SVG; what occurs several times, boards and heroes, is written once and then referred to."""
+    names: dict[tuple[Shape, ...], str] = {}
+    lines = []
+    for group in groups:
+        if group.shapes not in names:
+            names[group.shapes] = f"g{len(names)}"
+            identity = f' id="{names[group.shapes]}"'
+            lines.append(f"<defs>{group_svg(Group(group.name, group.shapes), attributes=identity)}</defs>")
+        turn = f" rotate({90 * group.turns})" if group.turns else ""
+        place = f"translate({number(group.at[0])} {number(group.at[1])}){turn}"
+        lines.append(f'<use href="#{names[group.shapes]}" transform="{place}"/>')
+    return "\n".join(lines)
+
+
+def _moved(world: World, right: float, down: float) -> list[Group]:
+    """The groups of a world's picture, elsewhere."""
+    scene = world_scene(world, layout_of(world, theme=THEME, cell=CELL))
+    return [replace(group, at=(group.at[0] + right, group.at[1] + down)) for group in scene.groups]
+
+
+def _arrow(x: float, y: float) -> Group:
+    points = ((-ARROW / 2, 2.0), (ARROW / 2, 2.0), (0.0, ARROW - 2.0))
+    return Group("arrow", (Polygon(points, THEMES[THEME].muted, 2),), at=(x, y))
+
+
+if __name__ == "__main__":
+    main()
