@@ -53,6 +53,9 @@ class BatchRun:
     """[P, K]."""
     coverage: NDArray[np.uint8] | None
     """[P, K, C]: for the c-th IF, IFELSE or WHILE of the program 1 if its condition was seen false, plus 2 if true."""
+    waits: NDArray[np.int16] | None
+    """[P, K], of prefixes: the open block, 0 for the outermost, whose further text the run has to wait for, because its
+    condition sent it past the end of what there is; -1 if it has come to the end of the tokens."""
 
     @property
     def ok(self) -> NDArray[np.bool_]:
@@ -78,10 +81,14 @@ def run_batch(
     keep_worlds: bool = True,
     traces: bool = False,
     coverage: bool = False,
+    prefixes: bool = False,
     max_ticks: int = MAX_TICKS,
     threads: int | None = None,
 ) -> BatchRun:
     """Run every program on its worlds.
+
+    With `prefixes`, what is only the beginning of a program runs as far as it is determined: up to the first time
+    that it needs what is not yet written. Whatever the rest will be, a run of the whole program begins like that.
 
     Args:
         programs: token ids, integers [P, L] (what follows a program's `m)` must be `<pad>`), or Programs.
@@ -90,6 +97,7 @@ def run_batch(
         expected: the worlds that are wanted, shaped as `worlds`; gives `correct`.
         keep_worlds: whether to return the final worlds.
         traces, coverage: whether to return those.
+        prefixes: whether beginnings of programs are welcome; gives `waits`.
         max_ticks: how many ticks a run may take.
         threads: how many threads; by default one for each core.
     """
@@ -113,6 +121,7 @@ def run_batch(
     trace = np.zeros((*shape, max_ticks) if traces else (0, 0, 0), np.uint8)
     lengths = np.empty(shape if traces else (0, 0), np.int16)
     seen = np.zeros((*shape, conditionals) if coverage else (0, 0, 0), np.uint8)
+    waits = np.empty(shape if prefixes else (0, 0), np.int16)
 
     from karelsynth.karel.machine_kernel import CELLS, run_range
 
@@ -122,8 +131,8 @@ def run_batch(
         run_range(
             start, stop, tokens, rows, codes.reshape(-1, CELLS), heroes, wanted.reshape(-1, CELLS),
             grammar.tables.transition, grammar.symbols, grammar.start, max_ticks, status, ticks, where,
-            final.reshape(-1, CELLS), correct, trace.reshape(-1, max(1, trace.shape[2])), lengths, seen,
-            keep_worlds, expected is not None, traces, coverage,
+            final.reshape(-1, CELLS), correct, trace.reshape(-1, max(1, trace.shape[2])), lengths, seen, waits,
+            keep_worlds, expected is not None, traces, coverage, prefixes,
         )  # fmt: skip
 
     share_out(work, count, per_program, threads)
@@ -136,6 +145,7 @@ def run_batch(
         trace if traces else None,
         lengths if traces else None,
         seen if coverage else None,
+        waits if prefixes else None,
     )
 
 

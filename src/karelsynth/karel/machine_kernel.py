@@ -92,10 +92,11 @@ def compile_program(
     stack: NDArray[np.int32],
     opened: NDArray[np.int32],
 ) -> int:  # pragma: no cover - compiled
-    """Translate tokens [L] into `code` [L + 1]; `origin` gives each instruction's token.
+    """Translate tokens [L] into `code` [2 · L + 2]; `origin` gives each instruction's token.
 
     `stack` and `opened` are scratch space, [L + 2] and [L + 2, 3]. Returns -1, or the index of the first wrong token
-    (L if the program only lacks its end).
+    (L if the program only lacks its end). What lacks its end can still be run as far as it goes: its code stops where
+    the tokens do, with origin -1, and where a jump leads out of an open block, with that block's depth as origin.
     """
     control, depth, length = start, 0, tokens.shape[0]
     stack[0] = 0
@@ -176,7 +177,17 @@ def compile_program(
             code[size] = END
             origin[size] = at
             size += 1
-    return -1 if control == ACCEPT else length
+    if control == ACCEPT:
+        return -1
+    code[size] = END
+    origin[size] = -1
+    size += 1
+    for depth in range(blocks):
+        code[opened[depth, 1]] |= size << 16
+        code[size] = END
+        origin[size] = depth
+        size += 1
+    return length
 
 
 @compiled(
@@ -185,7 +196,8 @@ def compile_program(
         given(types.int16, 2), given(types.uint8, 2), given(types.int32, 2), types.int64,
         types.int64, types.int64, types.uint8[:, ::1], types.int16[:, ::1], types.int16[:, ::1],
         types.uint8[:, ::1], types.boolean[:, ::1], types.uint8[:, ::1], types.int16[:, ::1],
-        types.uint8[:, :, ::1], types.boolean, types.boolean, types.boolean, types.boolean,
+        types.uint8[:, :, ::1], types.int16[:, ::1], types.boolean, types.boolean, types.boolean, types.boolean,
+        types.boolean,
     ),
 )  # fmt: skip
 def run_range(
@@ -208,10 +220,12 @@ def run_range(
     traces: NDArray[np.uint8],
     lengths: NDArray[np.int16],
     seen: NDArray[np.uint8],
+    waits: NDArray[np.int16],
     keep_worlds: bool,
     compare: bool,
     keep_traces: bool,
     keep_seen: bool,
+    prefixes: bool,
 ) -> None:  # pragma: no cover - compiled
     """Run programs first … last − 1.
 
@@ -219,8 +233,8 @@ def run_range(
     each run. Slices of arrays inside the loops would cost a tenth of the time.
     """
     length = tokens.shape[1]
-    code = np.empty(length + 1, np.int64)
-    origin = np.empty(length + 1, np.int16)
+    code = np.empty(2 * length + 2, np.int64)
+    origin = np.empty(2 * length + 2, np.int16)
     stack = np.empty(length + 2, np.int32)
     opened = np.empty((length + 2, 3), np.int32)
     counters = np.empty(length + 1, np.int32)
@@ -229,6 +243,9 @@ def run_range(
     delta = np.array([SIDE, 1, -SIDE, -1])  # north, east, south, west
     for program in range(first, last):
         wrong = compile_program(tokens[program], transition, symbols, start, code, origin, stack, opened)
+        open_end = prefixes and wrong == length
+        if open_end:
+            wrong = -1
         row = rows[program]
         for number in range(per_program):
             source = row * per_program + number
@@ -323,6 +340,8 @@ def run_range(
                 where[program, number] = -1
             else:
                 where[program, number] = wrong if outcome == _INVALID else origin[pc]
+            if prefixes:
+                waits[program, number] = origin[pc] if open_end and outcome == _OK else -1
             if keep_traces:
                 lengths[program, number] = done
             if compare:

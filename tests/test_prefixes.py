@@ -1,0 +1,171 @@
+"""Beginnings of programs on the batch machine, against the interpreter on what they may become.
+
+The state that a prefix leads to is what every run of a whole program passes through: the world just before the first
+thing that happens behind the prefix. The tests write a harmless action at every place where a run could go on, run
+the whole with the interpreter, and look.
+"""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from karelsynth.karel.formats.codes import worlds_to_codes
+from karelsynth.karel.interpreter import MAX_TICKS, Status, Tick, run
+from karelsynth.karel.machine import BatchRun, run_batch
+from karelsynth.karel.program import Program
+from karelsynth.karel.tokens import ID, TOKENS
+from karelsynth.karel.world import World
+from tests.strategies import programs, random_program, random_world, worlds
+
+OPENERS = {"w(": "w)", "r(": "r)", "i(": "i)", "e(": "e)"}
+ACTIONS = ("move", "turnLeft", "turnRight", "pickMarker", "putMarker")
+BOUNDARY = (*ACTIONS, *OPENERS, *OPENERS.values(), "m(")
+
+
+def open_blocks(prefix: tuple[str, ...]) -> list[str]:
+    """The blocks that are open at the end, outermost first: `i(`, `e(`, …; `I(` is that of an IFELSE."""
+    blocks: list[str] = []
+    heads: list[str] = []
+    for token in prefix:
+        if token in ("IF", "IFELSE", "WHILE", "REPEAT"):
+            heads.append(token)
+        elif token in ("w(", "r(", "i("):
+            blocks.append("I(" if heads.pop() == "IFELSE" else token)
+        elif token == "i)" and blocks[-1] == "I(":
+            blocks[-1] = "ELSE"
+        elif token == "e(":
+            blocks[-1] = "e("
+        elif token in OPENERS.values():
+            blocks.pop()
+    return blocks
+
+
+def finished(prefix: tuple[str, ...]) -> tuple[Program, dict[int, int]]:
+    """A program that begins with a prefix, and for tokens behind it where a run can go on, what it waited for."""
+    tokens, goes_on = list(prefix), {}
+    blocks = open_blocks(prefix)
+
+    def act(waited: int) -> None:
+        goes_on[len(tokens)] = waited
+        tokens.append("turnRight")
+
+    if not blocks or blocks[-1] != "ELSE":
+        act(-1)
+    for depth in reversed(range(len(blocks))):
+        match blocks[depth]:
+            case "ELSE":  # the last token was the `i)` of an IFELSE
+                tokens += ["ELSE", "e("]
+                act(-1)
+                tokens.append("e)")
+            case "I(":
+                tokens += ["i)", "ELSE", "e("]
+                act(depth)
+                tokens.append("e)")
+            case opener:
+                tokens.append(OPENERS[opener])
+        act(depth)
+    return Program.parse(" ".join([*tokens, "m)"])), goes_on
+
+
+def assert_as_the_interpreter_says(
+    runs: BatchRun, row: int, number: int, prefix: tuple[str, ...], world: World
+) -> None:
+    program, goes_on = finished(prefix)
+    ticks: list[Tick] = []
+    plain = run(program, world, observe=ticks.append)
+    first = next((place for place, tick in enumerate(ticks) if tick.where in goes_on), len(ticks))
+    assert runs.worlds is not None
+    assert runs.waits is not None
+    context = (" ".join(prefix), world)
+    before = ticks[first - 1].world if first else world
+    assert np.array_equal(runs.worlds[row, number], before.to_codes()), context
+    if first < len(ticks):
+        assert runs.status[row, number] == Status.OK, context
+        assert runs.ticks[row, number] == first, context
+        assert runs.waits[row, number] == goes_on[ticks[first].where], context
+    elif plain.where is not None and plain.where in goes_on:  # no tick left for what comes next
+        assert runs.status[row, number] == Status.OK, context
+    else:
+        assert runs.status[row, number] == plain.status != Status.OK, context
+        assert runs.where[row, number] == plain.where, context
+        assert runs.waits[row, number] == -1, context
+
+
+def run_prefix(prefix: tuple[str, ...], some_worlds: list[World]) -> BatchRun:
+    tokens = np.array([[ID[token] for token in prefix]], np.uint8)
+    return run_batch(tokens, worlds_to_codes(some_worlds)[None], prefixes=True)
+
+
+def boundaries(program: Program) -> list[int]:
+    """Lengths of prefixes that do not end within a condition or a head."""
+    return [at + 1 for at, token in enumerate(program.tokens[:-1]) if token in BOUNDARY]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_prefixes_lead_where_whole_programs_pass(seed: int) -> None:
+    rng = random.Random(seed)
+    waited, crashed = 0, 0
+    for _ in range(400):
+        program = random_program(rng, depth=rng.randint(1, 4))
+        prefix = program.tokens[: rng.choice(boundaries(program))]
+        some_worlds = [random_world(rng) for _ in range(3)]
+        runs = run_prefix(prefix, some_worlds)
+        for number, world in enumerate(some_worlds):
+            assert_as_the_interpreter_says(runs, 0, number, prefix, world)
+        assert runs.waits is not None
+        waited += int((runs.waits >= 0).sum())
+        crashed += int((runs.status != Status.OK).sum())
+    assert waited > 50
+    assert crashed > 50
+
+
+@given(programs(), worlds(), st.data())
+def test_prefixes_where_hypothesis_looks(program: Program, world: World, data: st.DataObject) -> None:
+    prefix = program.tokens[: data.draw(st.sampled_from(boundaries(program)))]
+    assert_as_the_interpreter_says(run_prefix(prefix, [world]), 0, 0, prefix, world)
+
+
+@given(programs(), worlds(), st.data())
+def test_an_unfinished_head_changes_nothing(program: Program, world: World, data: st.DataObject) -> None:
+    length = data.draw(st.integers(3, len(program.tokens) - 1))
+    shorter = max(boundary for boundary in boundaries(program) if boundary <= length)
+    whole, cut = run_prefix(program.tokens[:length], [world]), run_prefix(program.tokens[:shorter], [world])
+    for field in ("status", "ticks", "worlds", "waits", "where"):
+        assert np.array_equal(getattr(whole, field), getattr(cut, field)), field
+
+
+@given(programs(), worlds())
+def test_whole_programs_run_as_ever(program: Program, world: World) -> None:
+    plain = run_batch([program], [world])
+    as_prefix = run_batch([program], [world], prefixes=True)
+    for field in ("status", "ticks", "worlds", "where"):
+        assert np.array_equal(getattr(plain, field), getattr(as_prefix, field)), field
+    assert plain.waits is None
+    assert as_prefix.waits is not None
+    assert (as_prefix.waits == -1).all()
+
+
+def test_what_is_no_prefix_is_invalid() -> None:
+    wrong = np.array([[ID[token] for token in ("DEF", "run", "m(", "move", "i)")]], np.uint8)
+    runs = run_batch(wrong, [World.parse("> .\n. .")], prefixes=True)
+    assert runs.status[0, 0] == Status.INVALID_PROGRAM
+    assert runs.where[0, 0] == 4
+    without = run_batch(wrong[:, :4], [World.parse("> .\n. .")])
+    assert without.status[0, 0] == Status.INVALID_PROGRAM
+    assert without.where[0, 0] == 4
+
+
+def test_the_tick_limit_holds() -> None:
+    """A loop that never ends kills its prefix when it closes, not before."""
+    prefix = tuple("DEF run m( WHILE c( frontIsClear c) w( turnLeft turnLeft turnLeft turnLeft".split())
+    assert all(token in TOKENS for token in prefix)
+    world = World.parse("> .\n. .")
+    assert run_prefix(prefix, [world]).status[0, 0] == Status.OK
+    closed = run_prefix((*prefix, "w)"), [world])
+    assert closed.status[0, 0] == Status.OUT_OF_TICKS
+    assert closed.ticks[0, 0] == MAX_TICKS
