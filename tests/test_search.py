@@ -9,6 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 import torch
+from hypothesis import given as given_any
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
 
 from karelsynth.karel.grammar import KAREL
 from karelsynth.karel.interpreter import run
@@ -18,7 +21,7 @@ from karelsynth.karel.syntax import SyntaxMachine
 from karelsynth.karel.tokens import END, ID, PAD, TOKENS, VOCABULARY_SIZE
 from karelsynth.karel.world import World
 from karelsynth.model import Encoded, Synthesizer
-from karelsynth.model.decoder import decode_step
+from karelsynth.model.decoder import decode_step, single_threaded, start_state
 from karelsynth.model.settings import SYNTAX_MODES
 from karelsynth.model.syntax import handwritten_syntax
 from karelsynth.search import Candidates, beam_search, check, rescore, sample_rollouts, with_reference
@@ -305,3 +308,65 @@ def test_another_step_may_run_the_network() -> None:
     one = beam_search(model, encoded, beam=3, dtype=FULL, step=counted)  # type: ignore[arg-type]
     assert torch.equal(one.tokens, beam_search(model, encoded, beam=3, dtype=FULL).tokens)
     assert 1 <= calls <= 8
+
+
+@given_any(
+    syntax=st.sampled_from(SYNTAX_MODES),
+    sizes=st.tuples(st.integers(1, 5), st.integers(1, 3), st.integers(1, 40), st.integers(1, 40)),
+    some_missing=st.booleans(),
+    scale=st.sampled_from([1.0, 30.0]),
+    seed=st.integers(0, 99),
+)
+@hypothesis_settings(deadline=None, max_examples=40)
+def test_the_compiled_cell_is_the_plain_one(
+    syntax: str, sizes: tuple[int, int, int, int], some_missing: bool, scale: float, seed: int
+) -> None:
+    """`decode_step` on a CPU against what a GPU runs, for parents and tasks in any order, steep gates too."""
+    count, examples, hidden, width = sizes
+    model = tiny_model(seed, scale, syntax=syntax, hidden_size=hidden, syntax_size=width)
+    present = torch.rand(count, examples) < 0.7 if some_missing else None
+    if present is not None:
+        present[:, 0] = True
+    encoded = Encoded(torch.randn(count, examples, model.settings.code_size), present)
+    for dtype, tolerance in ((FULL, 1e-5), (torch.bfloat16, 0.05)):
+        weights = model.step_model(dtype)
+        tasks = model.step_tasks(weights, encoded)
+        state, old = start_state(weights, tasks), count
+        for rows in (7, 12):
+            chosen = [torch.randint(0, top, (rows,)) for top in (old, count, VOCABULARY_SIZE)]
+            compiled = decode_step(weights, tasks, state, *chosen)
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr("karelsynth.model.decoder._COMPILED_FOR", ())
+                plain = decode_step(weights, tasks, state, *chosen)
+            largest = max(1.0, *(float(part.abs().max()) for part in (weights.output.matrix, *plain[1])))
+            for one, other in zip(compiled[1], plain[1], strict=True):
+                assert one.dtype == other.dtype == dtype
+                torch.testing.assert_close(one, other, atol=tolerance * largest, rtol=tolerance)
+            if syntax != "learned":  # whose penalty is an exponential: it would blow up any difference
+                bound = tolerance * largest * hidden
+                torch.testing.assert_close(compiled[0], plain[0], atol=bound, rtol=tolerance)
+            state, old = compiled[1], rows
+
+
+def test_threads_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither those that share each step nor those that search for tasks of their own."""
+    monkeypatch.setattr("karelsynth.model.decoder._SMALLEST_PIECE", 1)
+    model = tiny_model(syntax="learned", max_length=9)
+    encoded = model.encode(*random_grids(16, 7, 2)).detach()
+    before = torch.get_num_threads()
+    expected = beam_search(model, encoded, beam=6, dtype=FULL)
+    try:
+        for threads in (2, 3):
+            torch.set_num_threads(threads)
+            # A step that finds itself among such threads must not wait for another of them.
+            assert list(single_threaded(threads).map(lambda _: torch.get_num_threads(), range(9))) == [1] * 9
+            assert torch.get_num_threads() == threads
+            for tasks_per_thread in (1, 100):
+                monkeypatch.setattr("karelsynth.search.beam._TASKS_PER_THREAD", tasks_per_thread)
+                with torch.inference_mode(threads == 3):
+                    found = beam_search(model, encoded, beam=6, dtype=FULL)
+                assert torch.equal(found.tokens, expected.tokens)
+                assert torch.equal(found.lengths, expected.lengths)
+                torch.testing.assert_close(found.logprobs, expected.logprobs)
+    finally:
+        torch.set_num_threads(before)

@@ -1,4 +1,6 @@
-"""Where beam search's time goes on the GPU: the kernels that take longest, and tasks per second.
+"""Where beam search's time goes: the kernels that take longest, and tasks per second.
+
+On a CPU, with OMP_NUM_THREADS=1 everything happens in the thread that is looked at; compiled cells are not in the list.
 
 python tools/profile_decoding.py MODEL [--batch 128] [--beam 64]
 """

@@ -187,7 +187,7 @@ def compile_program(
         code[size] = END
         origin[size] = depth
         size += 1
-    return length
+    return int(length)
 
 
 @compiled(

@@ -2,16 +2,40 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+import os
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import cache
+from threading import Barrier, local
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from karelsynth.karel.tokens import VOCABULARY_SIZE
-from karelsynth.model.recurrent import LSTMState, PrefixLSTM, StepWeights, autocast_dtype, initial_state, lstm_step
+from karelsynth.model.recurrent import (
+    LSTMState,
+    PrefixLSTM,
+    StepWeights,
+    autocast_dtype,
+    initial_state,
+    lstm_step,
+    lstm_step_compiled,
+)
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from karelsynth.model.settings import ModelSettings
+
+_COMPILED_FOR: Final = (torch.float32, torch.bfloat16)
+"""Precisions that steps on a CPU have compiled cells for."""
+_PIECE: Final = 320
+"""States (hypotheses times examples) that a CPU's core works on at a time."""
+_SMALLEST_PIECE: Final = 32
+"""Fewer than these are not worth the way to another thread."""
+_sharing = local()
+"""`threads`: over how many this thread's steps are shared out; see `shared_steps`."""
 
 
 class Output(NamedTuple):
@@ -110,6 +134,8 @@ def decode_step(
 
     Returns scores of the next tokens float32 [N, 52], without handwritten syntax, and the state.
     """
+    if state[0].is_cpu and state[0].dtype in _COMPILED_FOR and not torch.compiler.is_compiling():
+        return _decode_in_pieces(model, tasks, state, parents, task, tokens)
     own, rest = state[: 2 * len(model.decoder.layers)], state[2 * len(model.decoder.layers) :]
     gates = tasks.gates.index_select(0, task).add_(model.decoder.token_gates.index_select(0, tokens)[:, None])
     hidden, new = lstm_step(model.decoder, gates, own, parents)
@@ -120,3 +146,86 @@ def decode_step(
         hidden, newer = lstm_step(model.syntax, gates, rest, parents)
         scores, new = scores - model.syntax_output.scores(hidden).exp(), new + newer
     return scores, new
+
+
+def _decode_in_pieces(
+    model: StepModel, tasks: StepTasks, state: LSTMState, parents: Tensor, task: Tensor, tokens: Tensor
+) -> tuple[Tensor, LSTMState]:
+    """`decode_step` on a CPU: every thread takes pieces of the hypotheses through all layers.
+
+    A piece is small enough that what is between two layers stays in a core's cache. Threads of our own, since those
+    of the tensor library share out each operation by itself and wait for the slowest every time.
+    """
+    count, threads = len(task), getattr(_sharing, "threads", 1)
+    work = count * tasks.gates.shape[1]
+    pieces = max(1, min(work // _SMALLEST_PIECE, max(threads, round(work / _PIECE))))
+    new = tuple(part.new_empty(count, *part.shape[1:]) for part in state)
+    split = [tensor.tensor_split(pieces) for tensor in (parents, task, tokens, *new)]
+    each = [(model, tasks, state, *own[:3], own[3:]) for own in zip(*split, strict=True)]
+    if pieces == 1 or threads == 1:
+        scores = [_decode_piece(*piece) for piece in each]
+    else:
+        scores = list(single_threaded(threads).map(_decode_piece, *zip(*each, strict=True)))
+    return torch.cat(scores), new
+
+
+@torch.no_grad()
+def _decode_piece(
+    model: StepModel,
+    tasks: StepTasks,
+    state: LSTMState,
+    parents: Tensor,
+    task: Tensor,
+    tokens: Tensor,
+    new: LSTMState,
+) -> Tensor:
+    """The scores of `decode_step`; the state is written to `new`."""
+    depth = 2 * len(model.decoder.layers)
+    lstm_step_compiled(model.decoder, tasks.gates, task, tokens, state[:depth], parents, new[:depth])
+    present = None if tasks.present is None else tasks.present.index_select(0, task)
+    scores = model.output.scores(pooled(new[depth - 2], present))
+    if model.syntax is not None and model.syntax_output is not None:
+        nothing = model.syntax.token_gates.new_zeros(1, 1, model.syntax.token_gates.shape[1])
+        before, after = (tuple(part[:, None] for part in parts[depth:]) for parts in (state, new))
+        lstm_step_compiled(model.syntax, nothing, torch.zeros_like(task), tokens, before, parents, after)
+        scores = scores - model.syntax_output.scores(new[-2]).exp()
+    return scores
+
+
+@cache
+def single_threaded(threads: int) -> ThreadPoolExecutor:
+    """Threads in which tensor operations do not start threads of their own."""
+    pool, ready = ThreadPoolExecutor(threads, thread_name_prefix="karel-decoder"), Barrier(threads)
+
+    def prepare(_: int) -> None:
+        torch.get_num_threads()  # what a thread begins with is looked up at first use: not after it was set
+        torch.set_num_threads(1)  # of this thread, but also of all that begin later: hence below
+        ready.wait()
+
+    list(pool.map(prepare, range(threads)))
+    torch.set_num_threads(threads)
+    return pool
+
+
+@contextmanager
+def shared_steps(threads: int) -> Iterator[None]:
+    """Within it, this thread's steps on a CPU are shared out over threads, and its other operations are not.
+
+    Threads that the tensor library starts for those would go on spinning for a while, on the cores that steps need.
+    """
+    if threads == 1:
+        yield
+        return
+    before = torch.get_num_threads()
+    single_threaded(threads)
+    torch.set_num_threads(1)
+    _sharing.threads = threads
+    try:
+        yield
+    finally:
+        _sharing.threads = 1
+        torch.set_num_threads(before)
+
+
+# A forked child inherits the pool but not its threads.
+os.register_at_fork(after_in_child=single_threaded.cache_clear)

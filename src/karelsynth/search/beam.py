@@ -10,18 +10,25 @@ never lead to a result and is dropped, and a task is done when it has no open hy
 Hypotheses are rows of fixed-shape arrays; nothing loops over tasks or hypotheses. Two things are decided on the host:
 every few steps, tasks that are done leave the batch; and on a CPU, where asking costs nothing, the network is run for
 open hypotheses only (most places are empty at first, when a valid program has few ways to begin, and at the end).
+
+With `Pruning` the examples have a say: twice as many continuations as there are places are run on them, those that
+cannot be part of an answer go, and the likeliest of the rest get the places. Finished programs are then ranked by how
+many examples they are right on, and only by likelihood among equals.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from karelsynth.karel.tokens import END, START, VOCABULARY_SIZE
-from karelsynth.model.decoder import StepModel, StepTasks, decode_step, start_state
+from karelsynth.karel.tokens import END, ID, START, VOCABULARY_SIZE
+from karelsynth.model.decoder import StepModel, StepTasks, decode_step, shared_steps, single_threaded, start_state
 from karelsynth.model.syntax import HandwrittenSyntax, handwritten_syntax
 from karelsynth.search.candidates import Candidates
 
@@ -29,11 +36,22 @@ if TYPE_CHECKING:
     from karelsynth.karel.syntax import SyntaxMachine
     from karelsynth.model.recurrent import LSTMState
     from karelsynth.model.synthesizer import Encoded, Synthesizer
+    from karelsynth.search.pruning import Pruning
 
 CHECK_EVERY: Final = 4
 """Steps between two looks at which tasks are done, on a GPU."""
 _NARROW_STEPS: Final = 4
 """First steps after which to look in any case: every valid program begins with the same three tokens."""
+
+_TRIED: Final = 2
+"""With pruning: continuations that are run for each place."""
+_TELLING: Final = torch.zeros(VOCABULARY_SIZE, dtype=torch.bool)
+"""Tokens after which there is something new to run."""
+_TELLING[[ID[name] for name in "move turnLeft turnRight pickMarker putMarker w) r) i) e)".split()]] = True
+_RANK: Final = 1000.0
+"""What one more right example is worth among finished programs: more than any likelihood."""
+_TASKS_PER_THREAD: Final = 4
+"""On a CPU, a thread searches for this many tasks or more on its own; if there are fewer, threads share each step."""
 
 
 class Step(Protocol):
@@ -60,6 +78,9 @@ def beam_search(
     machine: SyntaxMachine | None = None,
     dtype: torch.dtype | None = None,
     step: Step = decode_step,
+    pruning: Pruning | None = None,
+    slack: float = math.inf,
+    stop: Callable[[], bool] | None = None,
 ) -> Candidates:
     """The likeliest programs for each task, best first: `beam` of them, or fewer where no more were found.
 
@@ -71,23 +92,39 @@ def beam_search(
             softmax. Its own `max_length` must be the same.
         dtype: of the network's states and products; log-probabilities add up in float32 in any case.
         step: what runs the network.
+        pruning: the tasks' examples, to run beginnings of programs on. Programs that are right on all of them come
+            first in the result, then those that are right on fewer.
+        slack: with pruning, and once a task has a program that is right on all examples, only hypotheses go on that are
+            less likely than it by no more than this, in nats. At 0 the first in the result is the likeliest that this
+            beam can find, and the search ends as soon as that is certain.
+        stop: asked before every token; when it says so, the search ends with what it has.
     """
     machine = machine or model.machine
     limit = max_length or (machine.max_length if machine else model.settings.max_length)
     if machine is not None and machine.max_length != limit:
         raise ValueError(f"max_length is {limit}, and the syntax plans for programs of {machine.max_length} tokens")
     device = encoded.codes.device
+    on_cpu = device.type == "cpu"
     with torch.autocast(device.type, enabled=False):  # the precision is chosen here
         weights = model.step_model(dtype or decoding_dtype(device))
+        syntax = handwritten_syntax(machine, device) if machine else None
         search = _Search(
             weights,
             step,
-            handwritten_syntax(machine, device) if machine else None,
+            syntax,
             beam,
-            every=1 if device.type == "cpu" else CHECK_EVERY,
-            dense=device.type != "cpu",
+            every=1 if on_cpu else CHECK_EVERY,
+            dense=not on_cpu,
+            pruning=pruning,
+            slack=slack,
+            stop=stop,
         )
-        return search.run(model.step_tasks(weights, encoded), limit)
+        tasks = model.step_tasks(weights, encoded)
+        threads = torch.get_num_threads() if on_cpu else 1
+        if threads > 1 and pruning is None and len(tasks.gates) >= _TASKS_PER_THREAD * threads:
+            return _run_on_threads(search, tasks, limit, threads)
+        with shared_steps(threads):
+            return search.run(tasks, limit)
 
 
 @dataclass
@@ -115,6 +152,10 @@ class _Beams:
     """uint8 [B, S, L]."""
     pool_lengths: Tensor
     """int64 [B, S]."""
+    right: Tensor | None
+    """int64 [B, S], with pruning: how many examples an open hypothesis would be right on if it ended."""
+    pool_right: Tensor | None
+    """int64 [B, S], with pruning: how many examples finished programs are right on."""
 
 
 @dataclass(frozen=True)
@@ -129,13 +170,19 @@ class _Search:
     """Steps between two looks at which tasks are done."""
     dense: bool
     """Run the network for empty places too, rather than wait to hear which they are."""
+    pruning: Pruning | None
+    slack: float
+    stop: Callable[[], bool] | None
 
+    @torch.no_grad()  # for every thread
     def run(self, tasks: StepTasks, limit: int) -> Candidates:
         beams = self._start(tasks, limit)
         found = Candidates(
             torch.zeros_like(beams.pool_tokens), torch.zeros_like(beams.pool_lengths), beams.pool_scores.clone()
         )
         for at in range(limit):
+            if self.stop is not None and self.stop():
+                break
             self._expand(beams, at)
             if ((at + 1) % self.every == 0 or at < _NARROW_STEPS) and at + 1 < limit:
                 going, width = _going(beams)
@@ -165,6 +212,8 @@ class _Search:
             pool_scores=scores,
             pool_tokens=blank.clone(),
             pool_lengths=torch.zeros(count, self.beam, dtype=torch.int64, device=device),
+            right=None if self.pruning is None else torch.zeros_like(number)[:, None],
+            pool_right=None if self.pruning is None else torch.zeros_like(scores, dtype=torch.int64),
         )
 
     def _expand(self, beams: _Beams, at: int) -> None:
@@ -172,16 +221,48 @@ class _Search:
         totals, rows = self._totals(beams)
         _collect(beams, totals[:, :, END], at)
         totals[:, :, END] = -torch.inf
-        scores, chosen = totals.flatten(1).topk(min(self.beam, totals[0].numel()))
+        places = self.beam if self.pruning is None else _TRIED * self.beam
+        scores, chosen = totals.flatten(1).topk(min(places, totals[0].numel()))
+        scores = scores.masked_fill(scores <= self._floor(beams), -torch.inf)
+        if self.pruning is not None:
+            scores, chosen = self._prune(self.pruning, beams, scores, chosen, at)
         parent, token = chosen // VOCABULARY_SIZE, chosen % VOCABULARY_SIZE
-        # The S-th best finished program is a floor: nothing below it can come back above it.
-        beams.scores = scores.masked_fill(scores <= beams.pool_scores[:, -1:], -torch.inf)
+        beams.scores = scores
         beams.tokens = _gathered(beams.tokens, parent)
         beams.tokens[:, :, at] = token.to(torch.uint8)
         if self.syntax is not None and beams.syntax is not None:
             beams.syntax = self.syntax.advance(_gathered(beams.syntax, parent), token)
         beams.row = rows.gather(1, parent)
         beams.last = token
+
+    def _floor(self, beams: _Beams) -> Tensor:
+        """What a hypothesis must be above to go on, [B, 1]: it will never come back above it.
+
+        Without pruning that is the S-th best finished program; with it, the S-th best that is right on all examples,
+        or the best of those and some slack.
+        """
+        if self.pruning is None or beams.pool_right is None:
+            return beams.pool_scores[:, -1:]
+        answers = beams.pool_scores.masked_fill(beams.pool_right < self.pruning.examples, -torch.inf)
+        return torch.maximum(answers[:, -1:], answers[:, :1] - self.slack)
+
+    def _prune(self, pruning: Pruning, beams: _Beams, scores: Tensor, chosen: Tensor, at: int) -> tuple[Tensor, Tensor]:
+        """Run continuations [B, S'], best first, on the examples; the likeliest that pass, [B, S]."""
+        device = scores.device
+        parent, token = chosen // VOCABULARY_SIZE, chosen % VOCABULARY_SIZE
+        places = ((scores > -torch.inf) & _TELLING.to(device)[token]).flatten().nonzero()[:, 0]
+        row = torch.div(places, scores.shape[1], rounding_mode="floor")
+        before = row * beams.tokens.shape[1] + parent.flatten().index_select(0, places)
+        prefixes = beams.tokens[:, :, : at + 1].flatten(0, 1).index_select(0, before)
+        prefixes[:, at] = token.flatten().index_select(0, places).to(torch.uint8)
+        tasks = beams.number.index_select(0, row)
+        alive, right = pruning.judge(np.ascontiguousarray(prefixes.cpu()), tasks.cpu().numpy())
+        dead = places[torch.from_numpy(~alive).to(device)]
+        scores = scores.flatten().index_fill(0, dead, -torch.inf).view(scores.shape)
+        counts = torch.zeros_like(chosen).flatten().index_copy_(0, places, torch.from_numpy(right).to(device))
+        scores, best = scores.topk(min(self.beam, scores.shape[1]))
+        beams.right = counts.view(chosen.shape).gather(1, best)
+        return scores, chosen.gather(1, best)
 
     def _totals(self, beams: _Beams) -> tuple[Tensor, Tensor]:
         """Scores of all continuations, float32 [B, S, 52], and the rows of the new state, int64 [B, S]."""
@@ -192,9 +273,9 @@ class _Search:
         else:
             places = open_now.flatten().nonzero()[:, 0]
         rows = beams.row.flatten().index_select(0, places)
-        if not self.dense:  # states that several hypotheses go on from stand once, which the network makes use of
-            used, rows = torch.unique(rows, return_inverse=True)
-            beams.state = tuple(part.index_select(0, used) for part in beams.state)
+        if not self.dense:  # those that go on from the same state side by side, which the network makes use of
+            rows, order = rows.sort()
+            places = places.index_select(0, order)
         tokens = beams.last.flatten().index_select(0, places)
         logits, beams.state = self.step(self.weights, beams.tasks, beams.state, rows, places // width, tokens)
         if self.syntax is not None and beams.syntax is not None:
@@ -209,6 +290,14 @@ class _Search:
         return totals.view(count, width, VOCABULARY_SIZE), new_rows.view(count, width)
 
 
+def _run_on_threads(search: _Search, tasks: StepTasks, limit: int, threads: int) -> Candidates:
+    """Every thread searches for tasks of its own, and never waits for another."""
+    numbers = torch.arange(len(tasks.gates)).tensor_split(threads)
+    found = list(single_threaded(threads).map(lambda some: search.run(tasks.select(some), limit), numbers))
+    names = ("tokens", "lengths", "logprobs")
+    return Candidates(*(torch.cat([getattr(part, name) for part in found]) for name in names))
+
+
 def _going(beams: _Beams) -> tuple[Tensor, int]:
     """Which tasks have open hypotheses, int64 [B'], and the most that one has. Waits for the device."""
     number = (beams.scores > -torch.inf).sum(1)
@@ -221,10 +310,13 @@ def _keep(beams: _Beams, going: Tensor, width: int) -> None:
         for name in ("number", "scores", "tokens", "row", "last", "pool_scores", "pool_tokens", "pool_lengths"):
             setattr(beams, name, getattr(beams, name).index_select(0, going))
         beams.tasks = beams.tasks.select(going)
-        beams.syntax = None if beams.syntax is None else beams.syntax.index_select(0, going)
+        for name in ("syntax", "right", "pool_right"):
+            if getattr(beams, name) is not None:
+                setattr(beams, name, getattr(beams, name).index_select(0, going))
     for name in ("scores", "tokens", "row", "last"):
         setattr(beams, name, getattr(beams, name)[:, :width])
     beams.syntax = None if beams.syntax is None else beams.syntax[:, :width]
+    beams.right = None if beams.right is None else beams.right[:, :width]
 
 
 def _collect(beams: _Beams, scores: Tensor, at: int) -> None:
@@ -232,7 +324,13 @@ def _collect(beams: _Beams, scores: Tensor, at: int) -> None:
     ended = beams.tokens.clone()
     ended[:, :, at] = END
     lengths = torch.full_like(beams.last, at + 1).masked_fill(scores == -torch.inf, 0)
-    beams.pool_scores, best = torch.cat([beams.pool_scores, scores], dim=1).topk(beams.pool_scores.shape[1])
+    scores = torch.cat([beams.pool_scores, scores], dim=1)
+    if beams.right is None or beams.pool_right is None:
+        beams.pool_scores, best = scores.topk(beams.pool_scores.shape[1])
+    else:
+        right = torch.cat([beams.pool_right, beams.right], dim=1)
+        best = (scores + _RANK * right.double()).topk(beams.pool_scores.shape[1]).indices
+        beams.pool_scores, beams.pool_right = scores.gather(1, best), right.gather(1, best)
     beams.pool_tokens = _gathered(torch.cat([beams.pool_tokens, ended], dim=1), best)
     beams.pool_lengths = torch.cat([beams.pool_lengths, lengths], dim=1).gather(1, best)
 
