@@ -1,4 +1,4 @@
-"""What karelsynth can do so far, in a minute: `make demo`."""
+"""What karelsynth does, in a minute: `make demo`. It solves tasks from the gallery with the weights it comes with."""
 
 from __future__ import annotations
 
@@ -7,49 +7,54 @@ import time
 from rich.console import Console
 from rich.rule import Rule
 from rich.syntax import Syntax
+from rich.text import Text
 
-from karelsynth import Program, ProgramSyntaxError, World, run_batch
+from karelsynth import generate, run_batch
 from karelsynth.karel.draw.terminal import side_by_side
-from karelsynth.tasks.generator import generate
+from karelsynth.solve import Solution, Solver
+from karelsynth.tasks.gallery import gallery_task
+from karelsynth.tasks.task import Task
 
 console = Console(highlight=False, width=100)
+TASKS = ("clean-the-row", "fill-the-row", "newspaper", "hurdles")
+SHOWN = 2
+"""Examples of each task that are drawn."""
 
-ROOM = World.parse("""
-    .  .  .  .  .
-    .  #  #  #  .
-    .  .  2  .  .
-    >  1  .  3  .
-""")
 
-TIDY = Program.parse("""
-def run():
-  while(frontIsClear):
-    move()
-    while(markersPresent):
-      pickMarker()
-  turnLeft()
-""")
+def show(task: Task, solution: Solution) -> None:
+    console.print(Rule(task.name, style="bold"))
+    console.print(task.about, style="dim")
+    for number, example in enumerate(task.examples[:SHOWN], 1):
+        pair = [(f"example {number}: before", example.input), ("after", example.output)]
+        console.print(side_by_side(pair, color=True, width=100))
+    more = len(task.examples) - SHOWN
+    console.print(f"and {more} more\n" if more > 0 else "", style="dim")
+    if solution.program is None:
+        console.print(f"nothing found in {solution.seconds:.2f} s", style="red")
+        return
+    console.print(Syntax(solution.program.to("paper"), "python", background_color="default"))
+    marks = Text("checked on every example: ")
+    for right in solution.right:
+        marks.append("✓ " if right else "✗ ", "green" if right else "red")
+    console.print(marks)
+    verdict = "solved" if solution.solved else "NOT solved: this is only the best partial answer"
+    console.print(f"{verdict}, in {solution.seconds:.2f} s", style="green" if solution.solved else "red")
+    if solution.ambiguity is not None:
+        console.print(
+            "other programs fit too, and differ on other worlds; one more example would settle it", style="dim"
+        )
 
 
 def main() -> None:
-    console.print(Rule("A world that people can type, a program, and what it does"))
-    console.print(Syntax(TIDY.to("paper"), "python", background_color="default"))
-    outcome = TIDY.run(ROOM)
-    console.print(side_by_side([("before", ROOM), ("after", outcome.world)], color=True, width=100))
-    console.print(outcome.explain(), style="green")
+    with console.status("loading the model, and compiling what is not yet compiled (the first time takes a minute)"):
+        solver = Solver.load()
+        solver.solve(gallery_task("first-marker"))
+    for slug in TASKS:
+        task = gallery_task(slug)
+        show(task, solver.solve(task, budget=2.0))
 
-    console.print(Rule("The same program as the data's tokens, and for the classroom"))
-    console.print(TIDY.to("tokens"))
-    console.print(Syntax(TIDY.to("stanford"), "python", background_color="default"))
-
-    console.print(Rule("A slip of the pen"))
-    try:
-        Program.parse("def run():\n  move()\n  turnLfet()")
-    except ProgramSyntaxError as error:
-        console.print(str(error), style="red", markup=False)
-
-    console.print(Rule("Tasks without end, with the statistics of the original data, and the machine that checks them"))
-    generate(0, 0, 100)  # compiles, or loads what was compiled before
+    console.print(Rule("Tasks without end, and the machine that checks them", style="bold"))
+    generate(0, 0, 100)
     start = time.perf_counter()
     tasks = generate(0, 0, 20_000)
     made = time.perf_counter()
@@ -58,18 +63,12 @@ def main() -> None:
     assert runs.correct is not None
     console.print(
         f"made {len(tasks):,} tasks in {made - start:.2f} s; "
-        f"ran {runs.status.size:,} examples in {checked - made:.3f} s, {runs.correct.mean():.0%} right"
+        f"ran them on {runs.correct.size:,} worlds in {checked - made:.2f} s: {runs.correct.mean():.0%} as wanted"
     )
-    number = 11
-    task = tasks[number : number + 1]
-    console.print(f"\ntask {number}:")
-    console.print(Syntax(str(Program.from_tokens(task.tokens[0].tolist())), "python", background_color="default"))
-    pairs = [
-        (name, World.from_codes(codes[0, example]))
-        for example in range(2)
-        for name, codes in ((f"input {example + 1}", task.inputs), (f"output {example + 1}", task.outputs))
-    ]
-    console.print(side_by_side(pairs, color=True, width=100))
+    console.print(
+        "\nNext: `karelsynth solve hurdles --animate`, `karelsynth serve` for the playground, "
+        "`karelsynth --help` for the rest."
+    )
 
 
 if __name__ == "__main__":

@@ -1,1 +1,20 @@
 """Examples in, a checked program out."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from karelsynth.solve.solution import Ambiguity, Answer, Outcome, Progress, Solution
+    from karelsynth.solve.solver import Solver, solve
+
+__all__ = ["Ambiguity", "Answer", "Outcome", "Progress", "Solution", "Solver", "solve"]
+
+
+def __getattr__(name: str) -> object:
+    """Names are loaded when first used: torch comes with `Solver`, not with the words for what it answers."""
+    if name not in __all__:
+        raise AttributeError(f"module 'karelsynth.solve' has no attribute {name!r}")
+    module = "solver" if name in ("Solver", "solve") else "solution"
+    return getattr(import_module(f"karelsynth.solve.{module}"), name)

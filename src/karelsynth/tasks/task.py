@@ -42,7 +42,7 @@ class Task:
         if not self.examples:
             raise TaskFileError("a task needs at least one example: a world before and the same world after")
         if len(self.examples) > MOST_EXAMPLES:
-            raise TaskFileError(f"a task has at most {MOST_EXAMPLES} examples, not {len(self.examples)}: leave some out")
+            raise TaskFileError(f"a task has at most {MOST_EXAMPLES} examples, not {len(self.examples)}: drop some")
         for number, example in enumerate(self.examples, 1):
             problem = _impossible(*example)
             if problem:

@@ -1,0 +1,194 @@
+"""The command that the rest is for: solve."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from karelsynth.cli.karel import Dialect
+from karelsynth.cli.progress import counter
+from karelsynth.cli.show import console, error_console, write_text
+
+if TYPE_CHECKING:
+    from karelsynth.solve.solution import Ambiguity, Solution
+    from karelsynth.solve.solver import Solver
+    from karelsynth.tasks.task import Task
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the application."""
+    app.command()(solve)
+
+
+def solve(
+    task: Annotated[
+        str,
+        typer.Argument(
+            metavar="TASK",
+            help="A task file (text drawings or JSON), a JSON-lines file or folder of many tasks, the name of a task "
+            "of the gallery, - for standard input, or the world before.",
+        ),
+    ],
+    after: Annotated[
+        str | None,
+        typer.Argument(metavar="[AFTER]", help="The world after, if TASK is a world: two .w files, say."),
+    ] = None,
+    budget: Annotated[float, typer.Option(min=0.01, help="Seconds to search for each task.")] = 1.0,
+    to: Annotated[Dialect, typer.Option("--to", help="The dialect to print programs in.")] = Dialect.paper,
+    others: Annotated[int, typer.Option(min=0, help="How many other programs that fit to show.")] = 0,
+    animate: Annotated[bool, typer.Option("--animate", help="Play the program on every example.")] = False,
+    speed: Annotated[float | None, typer.Option(help="Ticks a second when animated.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON: one object a line, one line a task.")] = False,
+    model: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="A folder with another model than the shipped one.")
+    ] = None,
+    device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
+) -> None:
+    """Find a program that does what the examples show.
+
+    The exit status is 0 only if the program is right on all examples (of all tasks), which is checked by running it.
+    """
+    tasks = _read(task, after)
+
+    from karelsynth.solve.solver import Solver
+
+    solver = Solver.load(model, device=device)
+    if len(tasks) == 1:
+        solution = _solve_one(solver, tasks[0], budget)
+        if as_json:
+            write_text(json.dumps(_as_json(tasks[0], solution)), None)
+        else:
+            _show(tasks[0], solution, to.value, others)
+            if animate and solution.program is not None:
+                _play(tasks[0], solution, speed)
+        raise typer.Exit(0 if solution.solved else 1)
+    solved = _solve_all(solver, tasks, budget, as_json, to.value)
+    raise typer.Exit(0 if solved == len(tasks) else 1)
+
+
+def _read(task: str, after: str | None) -> list[Task]:
+    from karelsynth.tasks.gallery import gallery, gallery_task
+    from karelsynth.tasks.task_files import read_pair, read_tasks
+
+    if after is not None:
+        return [read_pair(task, after)]
+    if not Path(task).exists() and any(entry.slug == task for entry in gallery()):
+        return [gallery_task(task)]
+    return read_tasks(task)
+
+
+def _solve_one(solver: Solver, task: Task, budget: float) -> Solution:
+    """With a line that tells how the search goes."""
+    with error_console().status("reading the examples") as line:
+
+        def tell(progress: Any) -> None:
+            right = "" if progress.best is None else f", best so far right on {sum(progress.best.right)}"
+            line.update(f"searching, {progress.beam} programs at a time{right}")
+
+        return solver.solve(task, budget=budget, on_progress=tell)
+
+
+def _solve_all(solver: Solver, tasks: list[Task], budget: float, as_json: bool, dialect: str) -> int:
+    """Solve many tasks and print each as soon as it is done; how many were solved."""
+    solved = 0
+    out = console()
+    with counter("solving", unit="tasks", total=len(tasks)) as progress:
+
+        def tell(number: int, solution: Solution) -> None:
+            nonlocal solved
+            solved += solution.solved
+            progress(1)
+            if as_json:
+                write_text(json.dumps(_as_json(tasks[number], solution)), None)
+            else:
+                mark = "[green]✓[/green]" if solution.solved else "[red]✗[/red]"
+                out.print(f"{mark} {number + 1}.", end=" ")
+                out.print(f"{tasks[number].name}: {_one_line(solution, dialect)}", markup=False, soft_wrap=True)
+
+        solver.solve_many(tasks, budget=budget, on_solution=tell)
+    if not as_json:
+        out.print(f"{solved} of {len(tasks)} tasks solved")
+    return solved
+
+
+def _one_line(solution: Solution, dialect: str) -> str:
+    if solution.program is None:
+        return "nothing found in time"
+    text = solution.program.to("tokens" if dialect == "tokens" else "paper")
+    line = " ".join(text.split()) if dialect == "tokens" else "; ".join(part.strip() for part in text.splitlines()[1:])
+    partly = (
+        "" if solution.solved else f"only a partial answer, right on {sum(solution.right)} of {len(solution.right)}: "
+    )
+    return partly + line
+
+
+def _as_json(task: Task, solution: Solution) -> dict[str, Any]:
+    return {"name": task.name, **solution.to_json()}
+
+
+def _show(task: Task, solution: Solution, dialect: str, others: int) -> None:
+    from rich.syntax import Syntax
+    from rich.text import Text
+
+    out = console()
+    if task.name:
+        out.print(task.name, style="bold", markup=False)
+    if solution.program is None:
+        out.print(f"nothing found in {solution.seconds:.2f} s; try a larger --budget", style="red")
+        return
+    if not solution.solved:
+        out.print(
+            f"not solved in {solution.seconds:.2f} s. The best partial answer, which is NOT right on every example:",
+            style="red",
+        )
+    lexer = "text" if dialect == "tokens" else "python"
+    out.print(Syntax(solution.program.to(dialect), lexer, background_color="default", word_wrap=True))
+    marks = Text()
+    for number, right in enumerate(solution.right, 1):
+        marks.append(f"example {number} ")
+        marks.append("✓  " if right else "✗  ", "green" if right else "red")
+    out.print(marks)
+    if solution.solved:
+        fitting = len(solution.answers)
+        more = f"; {fitting} programs that fit were found" if fitting > 1 else ""
+        out.print(f"right on every example, found in {solution.seconds:.2f} s{more}", style="green")
+    for number, answer in enumerate(solution.answers[1 : others + 1], 2):
+        out.print(f"\nnumber {number}, less likely by a factor of {_factor(solution, number - 1)}:")
+        out.print(Syntax(answer.program.to(dialect), lexer, background_color="default", word_wrap=True))
+    if solution.ambiguity is not None:
+        _ask(solution.ambiguity)
+
+
+def _factor(solution: Solution, number: int) -> str:
+    from math import exp
+
+    return f"{exp(solution.answers[0].logprob - solution.answers[number].logprob):,.1f}"
+
+
+def _ask(ambiguity: Ambiguity) -> None:
+    """Show the world that tells the answers apart, and what they do there."""
+    from karelsynth.karel.draw.terminal import side_by_side
+    from karelsynth.karel.interpreter import Status
+
+    out = console()
+    out.print(
+        "\nThe examples fit programs that do different things elsewhere. On the first world below they end as shown;"
+    )
+    out.print("add the end you mean as one more example, and the answer is surer.")
+    worlds = [("a world", ambiguity.world)]
+    for number, outcome in enumerate(ambiguity.outcomes):
+        who = "this program" if number == 0 else "number " + ", ".join(str(place + 1) for place in outcome.answers)
+        worlds.append((who if outcome.status is Status.OK else f"{who} (fails)", outcome.world))
+    out.print(side_by_side(worlds, color=out.color_system is not None, width=out.width))
+
+
+def _play(task: Task, solution: Solution, speed: float | None) -> None:
+    from karelsynth.karel.draw.terminal import play
+
+    assert solution.program is not None
+    for number, example in enumerate(task.examples, 1):
+        console().print(f"example {number}")
+        play(solution.program, example.input, console=console(), speed=speed)

@@ -1,0 +1,238 @@
+"""Search for a program until one is right on every example, or time is up.
+
+    from karelsynth.solve import solve
+
+    solution = solve([(before, after), (before, after)])
+    if solution:
+        print(solution.program)
+
+The network proposes, the examples dispose: a beam search that runs every beginning of a program on the examples (see
+`search.pruning`), first narrow, then four times as wide each round. The first round that has an answer ends it: the
+likeliest program that is right on all examples. Whatever is returned as right has been run.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import torch
+
+from karelsynth.karel.machine import run_batch
+from karelsynth.karel.program import Program
+from karelsynth.karel.tokens import PAD
+from karelsynth.karel.world import World
+from karelsynth.model.pretrained import SHIPPED
+from karelsynth.model.synthesizer import Encoded, Synthesizer
+from karelsynth.search.beam import beam_search, decoding_dtype
+from karelsynth.search.pruning import Pruning
+from karelsynth.solve.ambiguity import find_ambiguity
+from karelsynth.solve.solution import Answer, Progress, Solution
+from karelsynth.tasks.task import Example, Task, as_task
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from karelsynth.search.candidates import Candidates
+
+DEFAULT_BUDGET: Final = 1.0
+"""Seconds."""
+BEAMS: Final = (64, 256, 1024, 4096)
+"""The rounds of a search."""
+SLACK: Final = 2.0
+"""How much less likely than the best answer, in nats, another may be to be worth waiting for."""
+MOST_ANSWERS: Final = 20
+_PLACES: Final = 1024
+"""Hypotheses that are searched at a time, over all tasks of a batch."""
+
+Examples = Task | Sequence[Example | tuple[World, World]]
+OnProgress = Callable[[Progress], None]
+
+
+@dataclass
+class _Search:
+    """How far the search for one task has come."""
+
+    inputs: NDArray[np.uint8]
+    """[K, 18, 18]."""
+    outputs: NDArray[np.uint8]
+    answers: list[Answer] = field(default_factory=list)
+    """Right ones, the preferred first; or else the best partial one, alone."""
+    seconds: float = 0.0
+    beam: int = 0
+    checked: int = 0
+
+    @property
+    def solved(self) -> bool:
+        return bool(self.answers) and self.answers[0].solves
+
+
+class Solver:
+    """A model and how to search with it. It keeps no state between tasks, so threads may share it."""
+
+    def __init__(self, model: Synthesizer, *, beams: Sequence[int] = BEAMS, slack: float = SLACK) -> None:
+        self.model = model
+        self.beams = tuple(beams)
+        self.slack = slack
+
+    @classmethod
+    def load(cls, folder: str | Path | None = None, *, device: torch.device | str = "cpu") -> Solver:
+        """With the weights in a folder, or those that come with the package."""
+        return cls(Synthesizer.from_pretrained(SHIPPED if folder is None else folder, device))
+
+    def solve(
+        self,
+        examples: Examples,
+        *,
+        budget: float = DEFAULT_BUDGET,
+        on_progress: OnProgress | None = None,
+        should_stop: Callable[[], bool] | None = None,
+    ) -> Solution:
+        """Find a program for one task.
+
+        Args:
+            examples: a Task, or pairs of worlds, before and after.
+            budget: seconds to search for.
+            on_progress: called between rounds.
+            should_stop: asked often; when it says so, the search ends with what it has.
+        """
+        return self.solve_many([examples], budget=budget, on_progress=on_progress, should_stop=should_stop)[0]
+
+    def solve_many(
+        self,
+        tasks: Sequence[Examples],
+        *,
+        budget: float = DEFAULT_BUDGET,
+        on_progress: OnProgress | None = None,
+        on_solution: Callable[[int, Solution], None] | None = None,
+        should_stop: Callable[[], bool] | None = None,
+    ) -> list[Solution]:
+        """Find programs for many tasks, searching for several at once, which is faster than one by one.
+
+        Args:
+            budget: seconds for each task; time that a batch takes is shared by its tasks.
+            on_solution: called with a task's number and its solution as soon as that is known.
+        """
+        codes = [as_task(task).codes() for task in tasks]
+        searches = [_Search(*pair) for pair in codes]
+        stop = should_stop or (lambda: False)
+        solutions: list[Solution | None] = [None] * len(tasks)
+
+        def settle(number: int) -> None:
+            solutions[number] = solution = self._solution(searches[number])
+            if on_solution is not None:
+                on_solution(number, solution)
+
+        for beam in self.beams:
+            waiting = [number for number, solution in enumerate(solutions) if solution is None]
+            size = max(1, _PLACES // beam)
+            for at in range(0, len(waiting), size):
+                if stop():
+                    break
+                part = waiting[at : at + size]
+                if on_progress is not None:
+                    on_progress(self._progress(searches, budget, beam))
+                self._round([searches[number] for number in part], beam, budget, stop)
+                for number in part:
+                    search = searches[number]
+                    if search.solved or search.seconds >= budget:
+                        settle(number)
+        for number, solution in enumerate(solutions):
+            if solution is None:
+                settle(number)
+        return [solution for solution in solutions if solution is not None]
+
+    def _round(self, searches: list[_Search], beam: int, budget: float, stop: Callable[[], bool]) -> None:
+        """Search for some tasks with one beam."""
+        start = time.perf_counter()
+        deadline = start + sum(max(0.0, budget - search.seconds) for search in searches)
+        most = max(len(search.inputs) for search in searches)
+        # A task with fewer examples repeats its own: to the network, which takes their maximum, that is no difference.
+        inputs, outputs = (
+            np.stack([np.resize(getattr(search, name), (most, *search.inputs.shape[1:])) for search in searches])
+            for name in ("inputs", "outputs")
+        )
+        candidates = beam_search(
+            self.model,
+            self.encode(inputs, outputs),
+            beam=beam,
+            pruning=Pruning(inputs, outputs),
+            slack=self.slack,
+            stop=lambda: time.perf_counter() >= deadline or stop(),
+        ).cpu()
+        for row, search in enumerate(searches):
+            self._check(search, candidates, row)
+            search.beam = beam
+        spent = (time.perf_counter() - start) / len(searches)
+        for search in searches:
+            search.seconds += spent
+
+    def encode(self, inputs: NDArray[np.uint8], outputs: NDArray[np.uint8]) -> Encoded:
+        device = self.model.device
+        fast = decoding_dtype(device) == torch.bfloat16
+        with torch.no_grad(), torch.autocast(device.type, torch.bfloat16, enabled=fast):
+            return self.model.encode(torch.from_numpy(inputs).to(device), torch.from_numpy(outputs).to(device))
+
+    def _check(self, search: _Search, candidates: Candidates, row: int) -> None:
+        """Run a task's candidates on its examples, and remember what is right, or nearest to it."""
+        filled = np.flatnonzero(candidates.lengths[row].numpy() > 0)
+        tokens = candidates.tokens[row].numpy()[filled]
+        logprobs = candidates.logprobs[row].numpy()[filled]
+        search.checked += len(filled)
+        if not len(filled):
+            return
+        runs = run_batch(tokens, search.inputs, expected=search.outputs, keep_worlds=False)
+        assert runs.correct is not None
+        right = runs.correct.sum(1)
+        order = np.lexsort((candidates.lengths[row].numpy()[filled], -logprobs, -right))
+        if right[order[0]] == len(search.inputs):
+            order = order[right[order] == len(search.inputs)][:MOST_ANSWERS]
+        else:
+            order = order[:1]
+            if search.answers and sum(search.answers[0].right) >= right[order[0]]:
+                return
+        search.answers = [
+            Answer(
+                Program.from_tokens([int(token) for token in tokens[place] if token != PAD]),
+                tuple(map(bool, runs.correct[place])),
+                float(logprobs[place]),
+            )
+            for place in order
+        ]
+
+    def _solution(self, search: _Search) -> Solution:
+        ambiguity = None
+        start = time.perf_counter()
+        if search.solved and len(search.answers) > 1:
+            ambiguity = find_ambiguity(search.answers, search.inputs)
+        seconds = search.seconds + time.perf_counter() - start
+        return Solution(tuple(search.answers), search.solved, ambiguity, seconds, search.beam, search.checked)
+
+    @staticmethod
+    def _progress(searches: list[_Search], budget: float, beam: int) -> Progress:
+        best = [search.answers[0] for search in searches if search.answers]
+        return Progress(
+            seconds=sum(search.seconds for search in searches),
+            budget=budget * len(searches),
+            beam=beam,
+            checked=sum(search.checked for search in searches),
+            best=best[0] if len(searches) == 1 and best else None,
+        )
+
+
+def solve(examples: Examples, *, budget: float = DEFAULT_BUDGET) -> Solution:
+    """Find a program that does what the examples show, with the model that comes with the package.
+
+    `examples` are pairs of worlds, before and after; `budget` is in seconds. See `Solver` for more.
+    """
+    return _shipped().solve(examples, budget=budget)
+
+
+@cache
+def _shipped() -> Solver:
+    return Solver.load()

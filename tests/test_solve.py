@@ -1,0 +1,256 @@
+"""Solving with the shipped weights, from the library and the command line."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from karelsynth.cli import app
+from karelsynth.errors import KarelsynthError, TaskFileError
+from karelsynth.karel.interpreter import Status
+from karelsynth.karel.machine import encode_programs, run_batch
+from karelsynth.karel.program import Program
+from karelsynth.karel.world import World
+from karelsynth.solve import Answer, Progress, Solution, Solver
+from karelsynth.solve.ambiguity import _changed, find_ambiguity
+from karelsynth.tasks.gallery import gallery, gallery_task
+from karelsynth.tasks.generator import generate
+from karelsynth.tasks.msr_tasks import write_tasks
+from karelsynth.tasks.task import MOST_EXAMPLES, Example, Task
+from karelsynth.tasks.task_files import render_task
+
+PATIENT = 60.0
+"""Seconds: so long that no test depends on how fast the machine is."""
+ROW = World.parse("> . . .\n. . . .")
+MOVED = World.parse(". > . .\n. . . .")
+
+
+@cache
+def solver() -> Solver:
+    return Solver.load()
+
+
+def by(program: str, *inputs: World) -> Task:
+    """The task that a program poses."""
+    runs = [Program.parse(program).run(world) for world in inputs]
+    assert all(run.ok for run in runs)
+    return Task(tuple(Example(world, run.world) for world, run in zip(inputs, runs, strict=True)))
+
+
+def assert_honest(solution: Solution, task: Task) -> None:
+    """What a solution claims is what the interpreter says."""
+    for answer in solution.answers:
+        runs = [answer.program.run(example.input) for example in task.examples]
+        right = tuple(run.ok and run.world == pair.output for run, pair in zip(runs, task.examples, strict=True))
+        assert answer.right == right
+    assert solution.solved == (bool(solution.answers) and all(solution.right))
+    assert bool(solution) == solution.solved
+    if solution.solved:
+        assert all(answer.solves for answer in solution.answers)
+        likelihoods = [answer.logprob for answer in solution.answers]
+        assert likelihoods == sorted(likelihoods, reverse=True)
+        assert len({answer.program for answer in solution.answers}) == len(solution.answers)
+
+
+@pytest.mark.parametrize("slug", ["walk-to-the-wall", "clean-the-row", "fill-the-row"])
+def test_classics_are_solved(slug: str) -> None:
+    task = gallery_task(slug)
+    solution = solver().solve(task, budget=PATIENT)
+    assert solution.solved
+    assert_honest(solution, task)
+
+
+def test_fresh_tasks_in_a_batch_and_one_by_one() -> None:
+    batch = generate(7, 0, 24)
+    tasks = [
+        Task(tuple(Example(*map(World.from_codes, pair)) for pair in zip(inputs[:5], outputs[:5], strict=True)))
+        for inputs, outputs in zip(batch.inputs, batch.outputs, strict=True)
+    ]
+    told: dict[int, Solution] = {}
+    quick = Solver(solver().model, beams=(16,))
+    solutions = quick.solve_many(tasks, budget=PATIENT, on_solution=told.__setitem__)
+    assert told == dict(enumerate(solutions))
+    for task, solution in zip(tasks, solutions, strict=True):
+        assert_honest(solution, task)
+    assert sum(map(bool, solutions)) >= 18, "the shipped model solves nine of ten such tasks"
+    alone = quick.solve(tasks[3], budget=PATIENT)
+    assert alone.solved == solutions[3].solved
+    assert alone.program == solutions[3].program
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 7])
+def test_any_number_of_examples(count: int) -> None:
+    batch = generate(11, 40, 3, examples=max(count, 2))
+    for inputs, outputs in zip(batch.inputs[:, :count], batch.outputs[:, :count], strict=True):
+        task = Task(tuple(Example(*map(World.from_codes, pair)) for pair in zip(inputs, outputs, strict=True)))
+        solution = Solver(solver().model, beams=(16,)).solve(task, budget=PATIENT)
+        assert len(solution.right) == count
+        assert_honest(solution, task)
+
+
+def test_tasks_with_unequal_numbers_of_examples_share_a_batch() -> None:
+    tasks = [by("def run(): move()", ROW), by("def run(): turnLeft()", ROW, MOVED)]
+    for task, solution in zip(tasks, solver().solve_many(tasks, budget=PATIENT), strict=True):
+        assert_honest(solution, task)
+        assert len(solution.right) == len(task.examples)
+
+
+def test_an_impossible_task_is_not_called_solved() -> None:
+    """The same input twice with different outputs: no program does both."""
+    task = Task((Example(ROW, MOVED), Example(ROW, ROW.with_hero(1, 0, "north"))))
+    solution = Solver(solver().model, beams=(16, 32)).solve(task, budget=PATIENT)
+    assert not solution.solved
+    assert not solution
+    assert_honest(solution, task)
+    assert sum(solution.right) == 1, "the best partial answer"
+    assert len(solution.answers) == 1
+    assert solution.ambiguity is None
+
+
+def test_a_budget_of_nothing_still_answers() -> None:
+    solution = solver().solve(gallery_task("clean-the-row"), budget=0.0)
+    assert not solution.solved
+    assert solution.answers == ()
+    assert solution.program is None
+    assert json.loads(json.dumps(solution.to_json()))["answers"] == []
+
+
+def test_progress_and_stopping() -> None:
+    told: list[Progress] = []
+    task = Task((Example(ROW, MOVED), Example(ROW, ROW.with_hero(1, 0, "north"))))
+    solution = Solver(solver().model, beams=(8, 16, 32)).solve(task, budget=PATIENT, on_progress=told.append)
+    assert [progress.beam for progress in told] == [8, 16, 32]
+    assert told[0].best is None
+    assert told[-1].best is not None
+    assert solution.beam == 32
+    stopped = solver().solve(task, budget=PATIENT, should_stop=lambda: True)
+    assert stopped.checked == 0
+
+
+def test_answers_that_differ_come_with_the_world_that_tells_them_apart() -> None:
+    """One example of a step: once, or to the wall?"""
+    programs = ("def run(): move()", "def run():\n  while(frontIsClear): move()", "def run():\n  move()\n  turnLeft()")
+    short = World.parse("> .\n. .")
+    answers = [Answer(Program.parse(text), (True,), -float(place)) for place, text in enumerate(programs[:2])]
+    ambiguity = find_ambiguity(answers, short.to_codes()[None])
+    assert ambiguity is not None
+    assert [outcome.answers for outcome in ambiguity.outcomes] == [(0,), (1,)]
+    for outcome in ambiguity.outcomes:
+        for place in outcome.answers:
+            run = answers[place].program.run(ambiguity.world)
+            assert run.status == outcome.status
+            assert run.world == outcome.world
+    assert ambiguity.outcomes[0].status is Status.OK
+    assert ambiguity.outcomes[0].world != ambiguity.outcomes[1].world
+    json.dumps(ambiguity.to_json())
+
+
+def test_answers_that_are_the_same_are_not_ambiguous() -> None:
+    same = ("def run():\n  turnLeft()", "def run():\n  turnRight()\n  turnRight()\n  turnRight()")
+    answers = [Answer(Program.parse(text), (True,), -1.0) for text in same]
+    assert find_ambiguity(answers, ROW.to_codes()[None]) is None
+
+
+def test_changed_worlds_are_worlds() -> None:
+    inputs = np.stack([example.input.to_codes() for example in gallery()[-1].task.examples])
+    changed = _changed(inputs)
+    assert len({World.from_codes(codes) for codes in changed}) > len(changed) // 2
+    assert np.array_equal(changed, _changed(inputs))
+
+
+@pytest.mark.parametrize(
+    ("examples", "message"),
+    [
+        ([], "at least one example"),
+        ([(ROW, MOVED)] * (MOST_EXAMPLES + 1), f"at most {MOST_EXAMPLES}"),
+        ([(ROW, World.parse("> .\n. ."))], "example 1: the input has 2 rows and 4 columns, the output 2 and 2"),
+        ([(ROW, MOVED), (ROW, World.parse("> . . #\n. . . ."))], "example 2: there is a wall at row 1, column 3 in"),
+    ],
+)
+def test_bad_tasks_are_told(examples: list[tuple[World, World]], message: str) -> None:
+    with pytest.raises(TaskFileError, match=message):
+        solver().solve(examples)
+
+
+def test_missing_weights_are_told(tmp_path: Path) -> None:
+    with pytest.raises(KarelsynthError, match=r"config\.json"):
+        Solver.load(tmp_path)
+
+
+# The command.
+
+
+def invoke(*arguments: str, given: str | None = None) -> tuple[int, str]:
+    result = CliRunner().invoke(app, ["solve", *arguments], input=given)
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result.exit_code, result.stdout
+
+
+def test_solve_a_task_file(tmp_path: Path) -> None:
+    path = tmp_path / "step.task"
+    path.write_text(render_task(gallery_task("clean-the-row")), encoding="utf-8")
+    status, out = invoke(str(path), "--budget", str(PATIENT))
+    assert status == 0
+    assert "def run():" in out
+    assert out.count("✓") == len(gallery_task("clean-the-row").examples)
+    assert "right on every example" in out
+
+
+def test_solve_in_a_dialect_as_json_from_standard_input() -> None:
+    text = render_task(gallery_task("walk-to-the-wall"))
+    status, out = invoke("-", "--budget", str(PATIENT), "--json", given=text)
+    assert status == 0
+    report = json.loads(out)
+    assert report["solved"] is True
+    assert Program.parse(report["answers"][0]["program"]) == Program.parse(report["answers"][0]["tokens"])
+    status, out = invoke("walk-to-the-wall", "--budget", str(PATIENT), "--to", "stanford")
+    assert status == 0
+    assert "def main():" in out
+
+
+def test_a_pair_of_stanford_worlds(tmp_path: Path) -> None:
+    before, after = tmp_path / "before.w", tmp_path / "after.w"
+    before.write_text(ROW.to_stanford())
+    after.write_text(MOVED.to_stanford())
+    status, out = invoke(str(before), str(after), "--budget", str(PATIENT), "--to", "tokens")
+    assert status == 0
+    assert "DEF run m(" in out
+
+
+def test_an_unsolved_task_is_marked_and_fails(tmp_path: Path) -> None:
+    task = Task((Example(ROW, MOVED), Example(ROW, ROW.with_hero(1, 0, "north"))))
+    path = tmp_path / "impossible.task"
+    path.write_text(render_task(task), encoding="utf-8")
+    status, out = invoke(str(path), "--budget", "0.5")
+    assert status == 1
+    text = " ".join(out.split())
+    assert "NOT right on every example" in text or "nothing found" in text
+
+
+def test_many_tasks(tmp_path: Path) -> None:
+    batch = generate(7, 0, 6)
+    write_tasks([batch], tmp_path / "tasks.jsonl")
+    status, out = invoke(str(tmp_path / "tasks.jsonl"), "--budget", str(PATIENT), "--json")
+    reports = [json.loads(line) for line in out.splitlines()]
+    assert len(reports) == 6
+    assert status == (0 if all(report["solved"] for report in reports) else 1)
+    for report, inputs, outputs in zip(reports, batch.inputs, batch.outputs, strict=True):
+        if report["solved"]:
+            program = Program.parse(report["answers"][0]["tokens"])
+            runs = run_batch(encode_programs([program]), inputs[:5], expected=outputs[:5])
+            assert runs.correct is not None
+            assert runs.correct.all()
+
+
+def test_animation_plays(tmp_path: Path) -> None:
+    path = tmp_path / "step.task"
+    path.write_text(render_task(by("def run(): move()", ROW)), encoding="utf-8")
+    status, out = invoke(str(path), "--animate", "--speed", "50", "--budget", str(PATIENT))
+    assert status == 0
+    assert "example 1" in out
