@@ -4,13 +4,14 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+CHROMIUM := $(VENV)/.chromium
 
 .PHONY: demo test check setup clean
 
 demo: $(READY)
 	$(BIN)/python examples/demo.py
 
-test: $(READY) check
+test: $(READY) $(CHROMIUM) check
 	$(BIN)/python -m pytest -n auto --dist worksteal
 
 check: $(READY)
@@ -26,6 +27,17 @@ $(READY): pyproject.toml Makefile
 	$(BIN)/python -m pip install --quiet "torch==2.13.0"
 	$(BIN)/python -m pip install --quiet --editable ".[dev]"
 	touch $(READY)
+
+# The page's tests drive a real browser, the system's own.
+INSTALL_CHROMIUM := apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium fonts-dejavu-core
+$(CHROMIUM): | $(READY)
+	@if command -v chromium >/dev/null; then true; \
+	elif ! command -v apt-get >/dev/null; then \
+		echo "make: the page's tests need Chromium: install it, so that \`chromium\` is a command" >&2; exit 1; \
+	elif [ "$$(id -u)" = 0 ]; then export DEBIAN_FRONTEND=noninteractive; $(INSTALL_CHROMIUM); \
+	elif command -v sudo >/dev/null; then sudo env DEBIAN_FRONTEND=noninteractive sh -c "$(INSTALL_CHROMIUM)"; \
+	else echo "make: the page's tests need Chromium: run \`apt-get install chromium\` as root" >&2; exit 1; fi
+	touch $(CHROMIUM)
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from karelsynth._version import __version__
-from karelsynth.cli import karel, model, tasks
+from karelsynth.cli import karel, model, solve, tasks, web
 
 app = typer.Typer(
     name="karelsynth",
@@ -39,3 +39,5 @@ def _main(
 karel.register(app)
 tasks.register(app)
 model.register(app)
+solve.register(app)
+web.register(app)

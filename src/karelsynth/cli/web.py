@@ -1,0 +1,75 @@
+"""The command about the playground: serve."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from karelsynth.cli.show import console
+
+_CORES: Final = 4
+"""That one search makes good use of."""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the application."""
+    app.command()(serve)
+
+
+def serve(
+    model: Annotated[
+        Path | None,
+        typer.Option("--model", metavar="DIR", help="A folder with a trained model; the shipped one if not given."),
+    ] = None,
+    host: Annotated[
+        str, typer.Option(help="The address to listen at; by default only this machine can reach it.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 for any that is free.")] = 8000,
+    open_page: Annotated[bool, typer.Option("--open/--no-open", help="Open the page in a browser.")] = False,
+    workers: Annotated[
+        int | None,
+        typer.Option(min=1, max=64, help="How many searches go on at once; one for four cores if not given."),
+    ] = None,
+    queue: Annotated[int, typer.Option(min=0, max=10_000, help="How many may wait; more are sent away.")] = 32,
+    device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
+) -> None:
+    """Serve the playground: the page and the HTTP interface behind it. Ctrl-C stops it."""
+    from karelsynth.karel.threads import core_count
+    from karelsynth.web.server import address_of, is_loopback, listen, serve
+
+    with listen(host, port) as listener:  # first: to load a model only to learn that the port is taken is no fun
+        from karelsynth.solve.solver import Solver
+        from karelsynth.tasks.gallery import gallery
+        from karelsynth.web.app import LOOPBACK, Settings, create_app
+
+        at_once = workers or max(1, core_count() // _CORES)
+        settings = Settings(
+            workers=at_once,
+            queue=queue,
+            hosts=LOOPBACK | {host} if is_loopback(host) else None,
+            model="shipped" if model is None else model.name,
+        )
+        if at_once > 1:
+            _share_cores(core_count() // at_once)
+        solver = Solver.load(model, device=device)
+        # What is compiled when it is first needed should be so before the first visitor comes.
+        solver.solve(gallery()[0].task, budget=10.0)
+        address = address_of(listener)
+
+        def ready() -> None:
+            console().print(f"karelsynth is ready at {address} (Ctrl-C stops it)", markup=False, soft_wrap=True)
+            if open_page:
+                import webbrowser
+
+                webbrowser.open(address)
+
+        serve(create_app(solver, settings), listener, ready)
+
+
+def _share_cores(each: int) -> None:
+    """Hold every search to its share: more threads than cores spend their time waiting for each other."""
+    import torch
+
+    torch.set_num_threads(max(1, min(each, torch.get_num_threads())))

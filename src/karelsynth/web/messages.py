@@ -1,0 +1,364 @@
+"""What goes over the wire, as pydantic models: the OpenAPI description is made from them.
+
+Worlds are text drawings, programs are texts in any dialect. What a request may hold is checked here as far as its
+shape goes; that a drawing is a world and a text a program is for their own readers to say.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from karelsynth.karel.world import LARGEST_SIDE, SMALLEST_SIDE
+from karelsynth.tasks.task import MOST_EXAMPLES
+
+if TYPE_CHECKING:
+    from karelsynth.solve import solution
+    from karelsynth.tasks.task import Task
+
+LONGEST_DRAWING: Final = 4_000
+LONGEST_PROGRAM: Final = 20_000
+LONGEST_TASK: Final = 40_000
+_PROGRAM: Final = "def run():\n  while(frontIsClear):\n    move()\n  putMarker()"
+_BEFORE: Final = ". . . .\n> . . ."
+_AFTER: Final = ". . . .\n. . . >1"
+
+Drawing = Annotated[
+    str,
+    Field(
+        max_length=LONGEST_DRAWING,
+        description="A world as a text drawing: rows of cells with spaces between, north at the top. `.` empty, `#` "
+        "wall, `1` to `10` markers, `^ > v <` Karel, `>3` Karel on markers.",
+        examples=[_BEFORE],
+        json_schema_extra={"format": "karel-world"},
+    ),
+]
+ProgramText = Annotated[
+    str,
+    Field(
+        max_length=LONGEST_PROGRAM,
+        description="A program in any dialect.",
+        examples=[_PROGRAM],
+        json_schema_extra={"format": "karel-program"},
+    ),
+]
+Side = Annotated[int, Field(ge=SMALLEST_SIDE, le=LARGEST_SIDE)]
+Name = Annotated[str, Field(max_length=200)]
+About = Annotated[str, Field(max_length=4_000)]
+DialectName = Literal["paper", "stanford", "tokens"]
+
+
+class Asked(BaseModel):
+    """A request: nothing but what is declared, of exactly the declared types."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+
+
+class Told(BaseModel):
+    """A part of an answer."""
+
+    model_config = ConfigDict(frozen=True)
+
+
+# Problems
+
+
+class Problem(Told):
+    """What is wrong, in one message for people, and where."""
+
+    message: str
+    where: str | None = Field(default=None, description="The part of the request, such as `example 2, output`.")
+    line: int | None = Field(default=None, description="From 1, where the problem is in a text.")
+    column: int | None = None
+
+
+class ProblemBody(Told):
+    """The body of every answer that is no success."""
+
+    error: Problem
+
+
+# Examples and tasks
+
+
+class ExampleMessage(Asked):
+    """A world before the program has run, and after."""
+
+    input: Drawing
+    output: Annotated[Drawing, Field(examples=[_AFTER])]
+
+
+Examples = Annotated[list[ExampleMessage], Field(min_length=1, max_length=MOST_EXAMPLES)]
+
+
+class TaskMessage(Asked):
+    """A task with its name."""
+
+    name: Name = ""
+    about: About = ""
+    examples: Examples
+
+
+class TaskTold(Told):
+    """A task that was read."""
+
+    name: str
+    about: str
+    examples: list[ExampleMessage]
+
+    @classmethod
+    def of(cls, task: Task) -> TaskTold:
+        return cls(name=task.name, about=task.about, examples=_examples(task))
+
+
+class GalleryTaskTold(TaskTold):
+    """A task of the gallery; `slug` is its name in addresses."""
+
+    slug: str
+
+
+class TaskText(Asked):
+    """The text of a task file."""
+
+    text: Annotated[str, Field(max_length=LONGEST_TASK)]
+
+
+class TaskFile(Told):
+    """The text of a task file."""
+
+    text: str
+
+
+def _examples(task: Task) -> list[ExampleMessage]:
+    return [ExampleMessage(input=pair.input.to_text(), output=pair.output.to_text()) for pair in task.examples]
+
+
+# Solving
+
+
+class SolveRequest(Asked):
+    """Examples of what the program should do."""
+
+    examples: Examples
+    budget: Annotated[float, Field(ge=0.1, le=10, description="Seconds that the search may take.")] = 1.0
+
+
+class Programs(Told):
+    """One program in every dialect."""
+
+    paper: str
+    stanford: str
+    tokens: str
+
+
+class AnswerTold(Told):
+    """A program that was found, and how it did when it was run."""
+
+    programs: Programs
+    right: list[bool] = Field(description="For each example whether the program does exactly that.")
+    logprob: float = Field(description="log p(program | examples) by the model.")
+
+    @classmethod
+    def of(cls, answer: solution.Answer) -> AnswerTold:
+        dialects = ("paper", "stanford", "tokens")
+        return cls(
+            programs=Programs(**{dialect: answer.program.to(dialect) for dialect in dialects}),
+            right=list(answer.right),
+            logprob=answer.logprob,
+        )
+
+
+class OutcomeTold(Told):
+    """What some of the answers do on the world that tells them apart."""
+
+    answers: list[int] = Field(description="Their places among the solution's answers, from 0.")
+    status: str
+    explanation: str
+    world: str
+
+
+class AmbiguityTold(Told):
+    """The answers agree on the examples and differ here."""
+
+    world: str
+    outcomes: list[OutcomeTold]
+
+
+class SolutionTold(Told):
+    """The answer to a task: every consistent program that was found, or the best partial one."""
+
+    solved: bool = Field(description="Whether the first answer is right on every example, checked by running it.")
+    answers: list[AnswerTold]
+    ambiguity: AmbiguityTold | None
+    seconds: float
+    beam: int
+    checked: int = Field(description="Different programs that were run.")
+
+    @classmethod
+    def of(cls, found: solution.Solution) -> SolutionTold:
+        return cls(
+            solved=found.solved,
+            answers=[AnswerTold.of(answer) for answer in found.answers],
+            ambiguity=None if found.ambiguity is None else _ambiguity(found.ambiguity),
+            seconds=found.seconds,
+            beam=found.beam,
+            checked=found.checked,
+        )
+
+
+def _ambiguity(ambiguity: solution.Ambiguity) -> AmbiguityTold:
+    outcomes = [
+        OutcomeTold(
+            answers=list(outcome.answers),
+            status=outcome.status.name.lower(),
+            explanation=outcome.status.reason,
+            world=outcome.world.to_text(),
+        )
+        for outcome in ambiguity.outcomes
+    ]
+    return AmbiguityTold(world=ambiguity.world.to_text(), outcomes=outcomes)
+
+
+class ProgressTold(Told):
+    """How far a search is."""
+
+    seconds: float
+    budget: float
+    beam: int
+    checked: int
+    best: AnswerTold | None
+
+    @classmethod
+    def of(cls, progress: solution.Progress) -> ProgressTold:
+        return cls(
+            seconds=progress.seconds,
+            budget=progress.budget,
+            beam=progress.beam,
+            checked=progress.checked,
+            best=None if progress.best is None else AnswerTold.of(progress.best),
+        )
+
+
+# Programs and worlds
+
+
+class ProgramOnWorld(Asked):
+    """A program and the world it is for."""
+
+    program: ProgramText
+    world: Drawing
+
+
+class Step(Told):
+    """Something that took a tick: an action, a test of a condition, a round of a repeat."""
+
+    line: int = Field(description="Of the statement in the text that was sent, from 1; so are `column` and `width`.")
+    column: int
+    width: int
+    token: str = Field(description="The statement's token, such as `move` or `WHILE`.")
+    hero: tuple[int, int, str] = Field(description="Row, column and heading afterwards; row 0 is the bottom row.")
+    markers: tuple[int, int, int] | None = Field(description="Row, column and new count of the cell that changed.")
+
+
+class Ran(Told):
+    """What happened when a program was run."""
+
+    status: str
+    explanation: str
+    world: str = Field(description="At the end, or just before the crash.")
+    line: int | None = Field(description="Of the statement that crashed or found no tick left.")
+    column: int | None
+    steps: list[Step]
+
+
+class ProgramMessage(Asked):
+    """A program, or what may become one."""
+
+    program: Annotated[str, Field(max_length=LONGEST_PROGRAM, examples=[_PROGRAM])]
+
+
+class SyntaxProblem(Told):
+    """The first mistake of a program."""
+
+    message: str
+    line: int
+    column: int
+    width: int
+    suggestion: str | None = Field(description="What was probably meant.")
+
+
+class Checked(Told):
+    """Whether a program can be read."""
+
+    ok: bool
+    dialect: str | None = Field(description="The dialect that it seems to be in; null for an empty text.")
+    problem: SyntaxProblem | None
+
+
+class ConvertRequest(Asked):
+    """A program and the dialect that is wanted."""
+
+    program: ProgramText
+    to: DialectName
+
+
+class ProgramTold(Told):
+    """A program's text."""
+
+    program: str
+
+
+class StanfordFiles(Told):
+    """The two files that Stanford Karel needs."""
+
+    py: str
+    w: str
+
+
+class RandomWorldRequest(Asked):
+    """The size of a world that is wanted."""
+
+    rows: Side = 8
+    cols: Side = 8
+    seed: Annotated[int, Field(ge=0, le=2**53 - 1, description="The same seed gives the same world.")] | None = None
+
+
+class WorldTold(Told):
+    """A world."""
+
+    world: str
+
+
+# The service itself
+
+
+class Health(Told):
+    """Whether the service is there, and how busy."""
+
+    status: Literal["ok"] = "ok"
+    solving: int
+    waiting: int
+
+
+class Version(Told):
+    """What is running."""
+
+    version: str
+    model: str
+
+
+FAILURES: Final[dict[int | str, dict[str, Any]]] = {
+    413: {"model": ProblemBody, "description": "The body is too large."},
+    415: {"model": ProblemBody, "description": "The body is not declared as JSON."},
+    422: {"model": ProblemBody, "description": "Something in the body is wrong."},
+}
+"""What every operation with a body may answer besides its success."""
+BUSY: Final[dict[int | str, dict[str, Any]]] = {
+    503: {
+        "model": ProblemBody,
+        "description": "All searches are busy and the line is full, or the server is stopping.",
+        "headers": {"Retry-After": {"description": "Seconds to wait.", "schema": {"type": "integer"}}},
+    }
+}
+"""What solving may answer besides."""

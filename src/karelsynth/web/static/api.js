@@ -1,0 +1,71 @@
+// The server's answers. Everything that goes wrong becomes one ApiError with a message for people.
+
+class ApiError extends Error {}
+
+/** The server's {message, where, line, column} as a sentence. */
+function sentence({ message, where, line, column }) {
+  const place = [where, line && `line ${line}`, column && `column ${column}`].filter(Boolean).join(", ");
+  const text = place ? `${place}: ${message}` : message;
+  return text[0].toUpperCase() + text.slice(1);
+}
+
+async function request(path, options) {
+  let response;
+  try {
+    response = await fetch(path, options);
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    throw new ApiError("The server does not answer. Is `karelsynth serve` still running?");
+  }
+  if (response.ok) return response;
+  const body = await response.json().catch(() => null);
+  throw new ApiError(body?.error ? sentence(body.error) : `The server answered with ${response.status}.`);
+}
+
+function posting(body, signal) {
+  return { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body), signal };
+}
+
+export async function get(path) {
+  return (await request(path)).json();
+}
+
+export async function post(path, body, signal) {
+  return (await request(path, posting(body, signal))).json();
+}
+
+/** Posts and yields [event, data] of the answer's event stream (EventSource itself can only GET). */
+export async function* stream(path, body, signal) {
+  const response = await request(path, posting(body, signal));
+  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+  let buffered = "";
+  for (;;) {
+    let chunk;
+    try {
+      chunk = await reader.read();
+    } catch (error) {
+      if (error.name === "AbortError") throw error;
+      throw new ApiError("The connection to the server broke off.");
+    }
+    if (chunk.done) return;
+    buffered += chunk.value.replaceAll("\r\n", "\n");
+    const blocks = buffered.split("\n\n");
+    buffered = blocks.pop();
+    for (const block of blocks) {
+      const event = eventOf(block);
+      if (event) yield event;
+    }
+  }
+}
+
+/** One block of an event stream; null for comments that only keep the line open. */
+function eventOf(block) {
+  let name = "message";
+  const data = [];
+  for (const line of block.split("\n")) {
+    const [, field, value] = /^([^:]*):? ?(.*)$/.exec(line);
+    if (field === "event") name = value;
+    if (field === "data") data.push(value);
+  }
+  return data.length ? [name, JSON.parse(data.join("\n"))] : null;
+}

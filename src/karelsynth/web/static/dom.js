@@ -1,0 +1,107 @@
+// Small tools for the page: making nodes, speaking to screen readers, notices, files.
+
+const SVG = "http://www.w3.org/2000/svg";
+
+function fill(node, attributes, children) {
+  for (const [name, value] of Object.entries(attributes)) {
+    if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
+    else if (value === true) node.setAttribute(name, "");
+    else if (value !== false && value !== null && value !== undefined) node.setAttribute(name, value);
+  }
+  node.append(...children.flat().filter((child) => child !== null && child !== undefined));
+  return node;
+}
+
+/** An element; attributes that begin with `on` are listeners. Text children are text, never markup. */
+export function el(tag, attributes = {}, ...children) {
+  return fill(document.createElement(tag), attributes, children);
+}
+
+export function svg(tag, attributes = {}, ...children) {
+  return fill(document.createElementNS(SVG, tag), attributes, children);
+}
+
+/** A message as nodes: what stands between backticks becomes code. */
+export function prose(text) {
+  return text.split(/`([^`]*)`/).map((part, index) => (index % 2 ? el("code", {}, part) : part));
+}
+
+/** An icon of the page's own sheet. */
+export function icon(name) {
+  const use = svg("use", { href: `/static/icons.svg#${name}` });
+  return svg("svg", { class: "icon", viewBox: "0 0 24 24", "aria-hidden": "true" }, use);
+}
+
+/** A button; `look` are its classes. */
+export function button(look, onclick, attributes, ...children) {
+  return el("button", { type: "button", class: look, onclick, ...attributes }, ...children);
+}
+
+/** A button with a picture for a face; the label is what it is called. */
+export function iconButton(name, label, onclick, look = "button quiet square") {
+  return button(look, onclick, { "aria-label": label, title: label }, icon(name));
+}
+
+export function byId(id) {
+  return document.getElementById(id);
+}
+
+/** Tells screen readers; the last thing said wins. */
+export function announce(text) {
+  byId("live").textContent = text;
+}
+
+let noticeTimer = 0;
+
+/** A short message at the foot of the page; a problem stays until it is closed. */
+export function notice(text, kind = "info") {
+  const box = byId("notice");
+  clearTimeout(noticeTimer);
+  box.dataset.kind = kind;
+  box.hidden = false;
+  byId("notice-text").replaceChildren(...prose(text));
+  if (kind !== "problem") noticeTimer = setTimeout(closeNotice, 4000);
+}
+
+export function closeNotice() {
+  byId("notice").hidden = true;
+}
+
+/** Runs something that may fail and shows why it did; returns undefined then. */
+export async function guarded(action) {
+  try {
+    return await action();
+  } catch (error) {
+    if (error.name !== "AbortError") notice(error.message, "problem");
+    return undefined;
+  }
+}
+
+export function download(name, text) {
+  const address = URL.createObjectURL(new Blob([text], { type: "text/plain" }));
+  el("a", { href: address, download: name }).click();
+  setTimeout(() => URL.revokeObjectURL(address), 10_000);
+}
+
+/** Copies a text; says whether the browser let us. */
+export async function copy(text) {
+  try {
+    await navigator.clipboard.writeText(text);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** `fn`, once nobody has called for a while. */
+export function debounced(fn, milliseconds) {
+  let timer = 0;
+  return (...values) => {
+    clearTimeout(timer);
+    timer = setTimeout(() => fn(...values), milliseconds);
+  };
+}
+
+export function count(number, one, many = `${one}s`) {
+  return `${number.toLocaleString("en")} ${number === 1 ? one : many}`;
+}

@@ -1,0 +1,63 @@
+// The examples, side by side: one card each.
+
+import { Card } from "./card.js";
+import { announce, byId } from "./dom.js";
+import { MOST_EXAMPLES, example, withAdded } from "./task.js";
+import { blank } from "./world.js";
+
+export class Examples {
+  #history;
+  #cards = new Map();
+  #tool;
+
+  /** `history` holds the task; `tool()` is the chosen one; `onWatch(id)` asks to see the program run on an example. */
+  constructor(history, tool, onWatch) {
+    this.#history = history;
+    this.#tool = tool;
+    this.onWatch = onWatch;
+    this.node = byId("examples");
+    byId("add-example").addEventListener("click", () => this.add());
+    history.onChange(() => this.update());
+    this.update();
+  }
+
+  get #task() {
+    return this.#history.value;
+  }
+
+  update() {
+    const { examples } = this.#task;
+    for (const [id, card] of this.#cards) {
+      if (examples.some((one) => one.id === id)) continue;
+      card.node.remove();
+      this.#cards.delete(id);
+    }
+    examples.forEach((one, index) => {
+      if (!this.#cards.has(one.id)) this.#cards.set(one.id, new Card(this.#history, one.id, this.#tool, this));
+      const card = this.#cards.get(one.id);
+      if (this.node.children[index] !== card.node) this.node.insertBefore(card.node, this.node.children[index] ?? null);
+      card.update(one, index, examples.length);
+    });
+    byId("add-example").hidden = examples.length >= MOST_EXAMPLES;
+  }
+
+  /** A new example as large as the last one, for the next drawing. */
+  add() {
+    const last = this.#task.examples.at(-1);
+    const added = example(last ? blank(last.input.rows, last.input.cols) : blank(4, 6));
+    this.#history.change(withAdded(this.#task, added));
+    this.reveal(added.id);
+    announce(`Example ${this.#task.examples.length} added.`);
+  }
+
+  reveal(id) {
+    const card = this.#cards.get(id);
+    card.node.scrollIntoView({ block: "nearest" });
+    card.before.node.querySelector("[tabindex='0']").focus({ preventScroll: true });
+  }
+
+  /** Shows whether the program at hand does each example: `verdicts` maps ids to {kind: right|wrong, text}. */
+  judge(verdicts) {
+    for (const [id, card] of this.#cards) card.judge(verdicts.get(id) ?? null);
+  }
+}

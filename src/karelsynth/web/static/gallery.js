@@ -1,0 +1,45 @@
+// Tasks to begin with: a strip of names, and a dialog that shows them all.
+
+import { get } from "./api.js";
+import { Board } from "./board.js";
+import { button, byId, el, guarded, icon } from "./dom.js";
+import { fromJson } from "./task.js";
+
+const ON_STRIP = 5;
+
+/** Fills the strip and the dialog; `onChoose(task)` gets the one that is clicked. */
+export async function showGallery(onChoose) {
+  const dialog = byId("gallery");
+  const entries = await guarded(() => get("/api/gallery"));
+  if (!entries?.length) return;
+  const choose = (entry) => {
+    dialog.close();
+    onChoose(fromJson(entry));
+  };
+  const strip = byId("gallery-strip");
+  for (const entry of entries.slice(0, ON_STRIP)) {
+    strip.append(button("chip", () => choose(entry), { title: entry.about, "data-slug": entry.slug }, entry.name));
+  }
+  const showAll = () => {
+    const list = byId("gallery-list"); // filled when it is first wanted: that many pictures take a moment
+    if (!list.children.length) list.append(...entries.map((entry) => el("li", {}, card(entry, () => choose(entry)))));
+    dialog.showModal();
+  };
+  strip.append(button("chip more", showAll, {}, `All ${entries.length}`, icon("arrow")));
+  strip.hidden = false;
+}
+
+function card(entry, onclick) {
+  const { input, output } = fromJson(entry).examples[0];
+  const [before, after] = [new Board("Before"), new Board("After")];
+  before.update(input);
+  after.update(output);
+  return button(
+    "gallery-card",
+    onclick,
+    { "data-slug": entry.slug },
+    el("span", { class: "gallery-pair", "aria-hidden": "true" }, before.node, icon("arrow"), after.node),
+    el("strong", {}, entry.name),
+    el("span", { class: "detail" }, entry.about),
+  );
+}

@@ -1,0 +1,214 @@
+// Watching a program: the world and the running line move together, forwards and backwards.
+
+import { post } from "./api.js";
+import { Board } from "./board.js";
+import { announce, button, byId, el, guarded, icon } from "./dom.js";
+import { Grid } from "./grid.js";
+import { History } from "./history.js";
+import { sizeInputs } from "./size.js";
+import { HEADINGS, parse, render, resized, withCell, withHero } from "./world.js";
+
+const DELAYS = [1000, 600, 350, 180, 70];
+const OWN = "own";
+
+export class Player {
+  #tasks;
+  #program = null;
+  #source = null; // an example's id, or OWN
+  #board = new Board("The world while the program runs");
+  #grid;
+  #run = null; // {frames, steps, explanation, failed, crash}
+  #index = 0;
+  #timer = 0;
+  #loading = 0;
+
+  /** `tasks` is the history of the task; `mark(marks)` shows places in the program. */
+  constructor(tasks, tools, mark) {
+    this.#tasks = tasks;
+    this.mark = mark;
+    this.own = new History(tasks.value.examples[0].input);
+    this.#grid = new Grid("A world to try the program on", {
+      tool: () => tools.current,
+      onEdit: (world, stroke) => this.own.change(world, stroke),
+    });
+    this.size = sizeInputs((rows, cols) => this.own.change(resized(this.own.value, rows, cols)));
+    const random = button("button small", () => this.#random(), {}, icon("dice"), "Random");
+    byId("own-tools").append(tools.bar(), el("span", { class: "own-more" }, this.size.node, random));
+    byId("stage").append(this.#board.node, this.#grid.node);
+    tasks.onChange(() => this.#tasksChanged());
+    this.own.onChange(() => this.#restart());
+    this.#wire();
+    this.#tasksChanged();
+  }
+
+  /** Whether the keyboard is in the world of one's own, which has an undo of its own. */
+  get editing() {
+    return this.#source === OWN && byId("player").contains(document.activeElement);
+  }
+
+  /** The world that the program starts from. */
+  get world() {
+    if (this.#source === OWN) return this.own.value;
+    return this.#tasks.value.examples.find((one) => one.id === this.#source).input;
+  }
+
+  /** Another program, or null if there is none that can run. */
+  load(program) {
+    this.#program = program;
+    this.#restart();
+  }
+
+  watch(id) {
+    this.#source = id;
+    byId("player-source").value = String(id);
+    this.#restart();
+    this.play();
+  }
+
+  async play() {
+    if (!(await this.#ready())) return;
+    byId("player").scrollIntoView({ block: "nearest" });
+    if (this.#index === this.#last) this.#show(0);
+    this.#setPlaying(true);
+    this.#next();
+  }
+
+  pause() {
+    this.#setPlaying(false);
+  }
+
+  get #last() {
+    return this.#run ? this.#run.frames.length - 1 : 0;
+  }
+
+  #wire() {
+    byId("player-source").addEventListener("change", (event) => {
+      this.#source = event.target.value === OWN ? OWN : Number(event.target.value);
+      this.#restart();
+    });
+    byId("player-play").addEventListener("click", () => (this.#timer ? this.pause() : this.play()));
+    byId("player-first").addEventListener("click", () => this.#go(() => 0));
+    byId("player-back").addEventListener("click", () => this.#go(() => this.#index - 1));
+    byId("player-forth").addEventListener("click", () => this.#go(() => this.#index + 1));
+    byId("player-last").addEventListener("click", () => this.#go(() => this.#last));
+    byId("player-place").addEventListener("input", (event) => this.#go(() => Number(event.target.value)));
+  }
+
+  #tasksChanged() {
+    const { examples } = this.#tasks.value;
+    if (this.#source !== OWN && !examples.some((one) => one.id === this.#source)) this.#source = examples[0].id;
+    const options = examples.map((one, index) => el("option", { value: one.id }, `Example ${index + 1}`));
+    byId("player-source").replaceChildren(...options, el("option", { value: OWN }, "A world of your own"));
+    byId("player-source").value = String(this.#source);
+    this.#restart();
+  }
+
+  /** Back to the start, without a run: program or world have changed. */
+  #restart() {
+    this.pause();
+    this.#loading += 1;
+    this.#run = null;
+    this.#index = 0;
+    byId("own-tools").hidden = this.#source !== OWN;
+    this.#grid.update(this.own.value);
+    this.size.update(this.own.value.rows, this.own.value.cols);
+    for (const name of ["play", "first", "back", "forth", "last", "place"]) {
+      byId(`player-${name}`).disabled = this.#program === null;
+    }
+    this.#stage(this.#source !== OWN);
+    this.#board.update(this.world);
+    if (this.#program === null) this.#label("There is no program to watch yet.");
+    else this.#label(this.#source === OWN ? "Draw here, then press play." : "Press play to watch the program here.");
+    if (this.#program !== null) this.mark([]);
+    byId("player-place").max = 1;
+    byId("player-place").value = 0;
+  }
+
+  /** The moving picture, or the one that is drawn on. */
+  #stage(moving) {
+    this.#board.node.toggleAttribute("hidden", !moving);
+    this.#grid.node.toggleAttribute("hidden", moving);
+  }
+
+  /** Asks the server for the run, unless it is here already; false if there is nothing to show. */
+  async #ready() {
+    if (this.#run) return true;
+    if (this.#program === null) return false;
+    this.#loading += 1;
+    const loading = this.#loading;
+    const start = this.world;
+    const run = await guarded(() => post("/api/run", { program: this.#program, world: render(start) }));
+    if (!run || loading !== this.#loading) return false;
+    const failed = run.status !== "ok";
+    const crash = failed && run.line ? [{ kind: "crashed", line: run.line, column: run.column }] : [];
+    this.#run = { frames: framesOf(start, run.steps), steps: run.steps, explanation: run.explanation, failed, crash };
+    if (failed) this.#run.frames.push(parse(run.world)); // one more, for the sign that it failed there
+    byId("player-place").max = this.#last;
+    return true;
+  }
+
+  async #go(place) {
+    if (!(await this.#ready())) return;
+    this.pause();
+    this.#show(Math.max(0, Math.min(this.#last, place())));
+    announce(byId("player-caption").textContent);
+  }
+
+  #next() {
+    if (this.#index >= this.#last) {
+      this.pause();
+      announce(byId("player-caption").textContent);
+      return;
+    }
+    this.#show(this.#index + 1);
+    const delay = DELAYS[Number(byId("player-speed").value) - 1];
+    this.#board.node.style.setProperty("--glide", `${Math.min(250, 0.8 * delay)}ms`);
+    this.#timer = setTimeout(() => this.#next(), delay);
+  }
+
+  #setPlaying(playing) {
+    clearTimeout(this.#timer);
+    this.#timer = playing ? -1 : 0;
+    const button = byId("player-play");
+    button.setAttribute("aria-label", playing ? "Pause" : "Play");
+    button.replaceChildren(icon(playing ? "pause" : "play"));
+  }
+
+  /** Frame 0 is the start; frame n is the world after step n. */
+  #show(index) {
+    this.#index = index;
+    const { frames, steps, explanation, failed, crash } = this.#run;
+    const over = index === this.#last;
+    this.#stage(index > 0 || this.#source !== OWN);
+    this.#board.update(frames[index], { alarm: over && failed });
+    byId("player-place").value = index;
+    const step = steps[index - 1];
+    if (step) this.mark([{ kind: "running", line: step.line, column: step.column, width: step.width }]);
+    else this.mark(index > 0 ? crash : []);
+    const place = index === 0 ? "At the start" : step ? `Step ${index} of ${steps.length}: ${step.token}` : "";
+    this.#label([place, over ? `The program ${explanation}.` : ""].filter(Boolean).join(" · "));
+  }
+
+  #label(text) {
+    byId("player-caption").textContent = text;
+    byId("player-place").setAttribute("aria-valuetext", text);
+  }
+
+  async #random() {
+    const { rows, cols } = this.own.value;
+    const made = await guarded(() => post("/api/random-world", { rows, cols, seed: null }));
+    if (made) this.own.change(parse(made.world));
+  }
+}
+
+/** The worlds of a run, the first one included, from what each step changed. */
+function framesOf(start, steps) {
+  const frames = [start];
+  for (const { hero, markers } of steps) {
+    const [row, col, heading] = hero;
+    let world = withHero(frames.at(-1), row, col, HEADINGS.indexOf(heading));
+    if (markers) world = withCell(world, ...markers);
+    frames.push(world);
+  }
+  return frames;
+}

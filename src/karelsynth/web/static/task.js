@@ -1,0 +1,118 @@
+// Tasks as values: examples of a world before and after, and the edits that keep both of one kind. No page in here.
+//
+// A task is {name, about, examples: [{id, input, output, touched}]}. Walls and size are shared by input and output.
+// As long as nobody has touched the output, it follows the input.
+
+import { WALL, WorldError, at, blank, equal, parse, render, resized, sameWalls, withCell, withWallsOf } from "./world.js";
+
+export const MOST_EXAMPLES = 20;
+
+let lastId = 0;
+
+export function example(input, output = input) {
+  lastId += 1;
+  return Object.freeze({ id: lastId, input, output, touched: !equal(input, output) });
+}
+
+export function task(examples, name = "", about = "") {
+  return Object.freeze({ name, about, examples: Object.freeze([...examples]) });
+}
+
+/** What a newcomer sees: two small examples, ready to be solved or edited. */
+export function starter() {
+  return fromJson({
+    examples: [
+      { input: ". . . . . .\n. . . . . .\n> . 1 . 1 .", output: ". . . . . .\n. . . . . .\n. . . . . >" },
+      { input: "> 1 . .\n. . . .\n. . . .", output: ". . . >\n. . . .\n. . . ." },
+    ],
+  });
+}
+
+/** An empty sheet. */
+export function empty() {
+  return task([example(blank(4, 6))]);
+}
+
+export function fromJson(record) {
+  const examples = record.examples.map((pair, index) => {
+    const [input, output] = [parse(pair.input), parse(pair.output)];
+    if (!sameWalls(input, output)) throw new WorldError(`example ${index + 1}: size or walls differ before and after`);
+    return example(input, output);
+  });
+  if (!examples.length || examples.length > MOST_EXAMPLES) {
+    throw new WorldError(`a task has 1 to ${MOST_EXAMPLES} examples, not ${examples.length}`);
+  }
+  return task(examples, String(record.name ?? ""), String(record.about ?? ""));
+}
+
+export function toJson({ name, about, examples }) {
+  return { name, about, examples: pairs(examples) };
+}
+
+/** The examples as the server takes them. */
+export function pairs(examples) {
+  return examples.map(({ input, output }) => ({ input: render(input), output: render(output) }));
+}
+
+function withExamples(old, examples) {
+  return task(examples, old.name, old.about);
+}
+
+function withExample(old, id, edit) {
+  return withExamples(old, old.examples.map((one) => (one.id === id ? Object.freeze(edit(one)) : one)));
+}
+
+/** The example with the walls of `model` on both sides, except where Karel stands on either. */
+function matched(one, model) {
+  let walls = model;
+  for (const { row, col } of [one.input.hero, one.output.hero]) {
+    if (at(walls, row, col) === WALL) walls = withCell(walls, row, col, 0);
+  }
+  return { ...one, input: withWallsOf(one.input, walls), output: withWallsOf(one.output, walls) };
+}
+
+/** The task after one side of an example has become `world`; walls go to the other side, too. */
+export function withSide(old, id, side, world) {
+  return withExample(old, id, (one) => {
+    if (side === "output") return matched({ ...one, output: world, touched: true }, world);
+    return matched({ ...one, input: world, output: one.touched ? one.output : world }, world);
+  });
+}
+
+export function withSize(old, id, rows, cols) {
+  return withExample(old, id, (one) => {
+    const input = resized(one.input, rows, cols);
+    return matched({ ...one, input, output: resized(one.output, rows, cols) }, input);
+  });
+}
+
+/** The output made a copy of the input again. */
+export function withOutputReset(old, id) {
+  return withExample(old, id, (one) => ({ ...one, output: one.input, touched: false }));
+}
+
+/** Another world for an example: the output starts anew as its copy. */
+export function withInput(old, id, world) {
+  return withExample(old, id, (one) => ({ ...one, input: world, output: world, touched: false }));
+}
+
+export function withAdded(old, added, index = old.examples.length) {
+  return withExamples(old, old.examples.toSpliced(index, 0, added));
+}
+
+export function without(old, id) {
+  return withExamples(old, old.examples.filter((one) => one.id !== id));
+}
+
+/** The example `by` places later; nothing happens at the ends. */
+export function withMoved(old, id, by) {
+  const from = old.examples.findIndex((one) => one.id === id);
+  const to = from + by;
+  if (to < 0 || to >= old.examples.length) return old;
+  return withExamples(old, old.examples.toSpliced(from, 1).toSpliced(to, 0, old.examples[from]));
+}
+
+/** A name for files. */
+export function slug(name) {
+  return name.toLowerCase().replace(/[^a-z0-9]+/g, "-").replace(/^-+|-+$/g, "").slice(0, 40) || "karel-task";
+}

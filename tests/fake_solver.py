@@ -1,0 +1,92 @@
+"""A solver that does not think, for tests of what is around one.
+
+`python -m tests.fake_solver SECONDS serve …` is `karelsynth serve …` with a solver that takes so long.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Callable
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+from karelsynth.karel.interpreter import Status
+from karelsynth.karel.program import Program
+from karelsynth.solve.solution import Ambiguity, Answer, Outcome, Progress, Solution
+from karelsynth.tasks.task import Task
+
+GUESSES = tuple(
+    Program.parse(text)
+    for text in ("def run(): move()", "def run():\n  while(frontIsClear): move()", "def run(): turnLeft()")
+)
+
+
+class FakeSolver:
+    """Takes its time, tells of its progress, and answers with those of its three guesses that are right."""
+
+    def __init__(self, seconds: float = 0.0) -> None:
+        self.seconds = seconds
+        self.started = threading.Semaphore(0)
+        """Released once for each search that begins."""
+        self.stopped = threading.Semaphore(0)
+        """Released once for each search that ends because `should_stop` said so."""
+
+    def solve(
+        self,
+        task: Task,
+        budget: float = 1.0,
+        on_progress: Callable[[Progress], None] | None = None,
+        should_stop: Callable[[], bool] | None = None,
+    ) -> Solution:
+        begin = time.monotonic()
+        self.started.release()
+        answers = [_answer(program, task) for program in GUESSES]
+        while (spent := time.monotonic() - begin) < self.seconds:
+            if should_stop and should_stop():
+                self.stopped.release()
+                break
+            if on_progress:
+                on_progress(Progress(spent, budget, 8, 3, answers[0]))
+            time.sleep(0.01)
+        if on_progress:
+            on_progress(Progress(spent, budget, 8, 3, answers[0]))
+        right = tuple(answer for answer in answers if answer.solves)
+        chosen = right or (max(answers, key=lambda answer: sum(answer.right)),)
+        return Solution(chosen, bool(right), _ambiguity(right, task) if len(right) > 1 else None, spent, 8, 3)
+
+
+def _answer(program: Program, task: Task) -> Answer:
+    runs = [(program.run(example.input), example.output) for example in task.examples]
+    return Answer(program, tuple(run.ok and run.world == output for run, output in runs), -1.5)
+
+
+def _ambiguity(answers: tuple[Answer, ...], task: Task) -> Ambiguity:
+    """Not on a world that tells them apart, but of the right form."""
+    world = task.examples[0].input
+    return Ambiguity(world, tuple(Outcome((at,), Status.OK, world) for at in range(len(answers))))
+
+
+def main() -> None:
+    """The command line, with this solver in the place of the real one."""
+    from karelsynth.__main__ import main as command_line
+
+    seconds, *sys.argv[1:] = sys.argv[1:]
+
+    class WarmedUp(FakeSolver):
+        """The first search, before the server is ready, takes no time."""
+
+        def solve(self, *args: Any, **options: Any) -> Solution:
+            solution = super().solve(*args, **options)
+            self.seconds = float(seconds)
+            return solution
+
+    module: Any = ModuleType("karelsynth.solve.solver")
+    module.Solver = SimpleNamespace(load=lambda folder, device: WarmedUp())
+    sys.modules[module.__name__] = module
+    command_line()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,83 @@
+"""Take the pictures of the page in docs/pictures: light, dark and on a phone, with a task of the gallery solved.
+
+python tools/screenshots.py
+
+It starts a server of its own, with the solver if there are weights for it; without, a stand-in that knows the
+gallery's programs. Needs Chromium and the development packages (`make test` installs both).
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parent.parent
+sys.path.insert(0, str(ROOT))
+
+from playwright.sync_api import Browser, Page, sync_playwright  # noqa: E402
+from tests.page_server import PoolSolver, served  # noqa: E402
+
+from karelsynth.errors import KarelsynthError  # noqa: E402
+from karelsynth.web.queue import Solving  # noqa: E402
+
+TASK = "climb-the-stairs"
+LAPTOP = {"viewport": {"width": 1440, "height": 1024}}
+PHONE = {
+    "viewport": {"width": 390, "height": 844},
+    "device_scale_factor": 2,
+    "has_touch": True,
+    "is_mobile": True,
+}
+STEPS = 9
+
+
+def main() -> None:
+    pictures = ROOT / "docs" / "pictures"
+    solver = best_solver()
+    with served(solver) as address, sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=shutil.which("chromium"), args=["--no-sandbox", "--disable-gpu"]
+        )
+        for theme in ("light", "dark"):
+            page = solved(browser, address, color_scheme=theme, **LAPTOP)
+            page.screenshot(path=pictures / f"page-{theme}.png")
+        page = solved(browser, address, **PHONE)
+        page.locator("#player").evaluate("player => player.scrollIntoView({ block: 'end' })")
+        page.screenshot(path=pictures / "page-phone.png")
+        browser.close()
+
+
+def best_solver() -> Solving:
+    try:
+        from karelsynth.solve.solver import Solver
+
+        return Solver.load()
+    except (ImportError, OSError, KarelsynthError) as error:
+        print(f"with a stand-in for the solver: {error}")
+        return PoolSolver([file.read_text() for file in sorted((ROOT / "tests/golden/gallery").glob("*.karel"))])
+
+
+def solved(browser: Browser, address: str, **options: Any) -> Page:
+    """A page where the task has been solved and its program is being watched."""
+    page = browser.new_context(**options).new_page()
+    page.goto(address)
+    page.wait_for_selector("#gallery-strip:not([hidden])")
+    page.locator("#gallery-strip .chip.more").click()
+    page.locator(f".gallery-card[data-slug='{TASK}']").click()
+    page.select_option("#budget", "3")
+    page.click("#solve")
+    page.wait_for_selector("#result:not([hidden])", timeout=60_000)
+    page.wait_for_selector("#examples .verdict:visible")
+    for _ in range(STEPS):
+        page.click("#player-forth")
+    page.mouse.move(0, 0)
+    page.evaluate("document.activeElement.blur()")
+    page.locator(".answer").evaluate("answer => { answer.scrollTop = 0 }")
+    page.wait_for_timeout(500)  # until Karel stands still
+    return page
+
+
+if __name__ == "__main__":
+    main()
