@@ -86,4 +86,5 @@ TRACE_EDGES: Final = (3, 4, 5, 6, 7, 9, 11, 14, 18, 23, 30, 40)
 """Where the classes of trace length begin, but the first."""
 
 Sampler = NDArray[np.uint64]
-"""[rows, 16]; an entry of an alias row is the chance of the slot's own number, out of 2³², times 16, plus the alias."""
+"""[rows, 16]; an entry of an alias row is the chance of the slot's own number, out of 2³², times 16, plus the alias.
+The kernels are given it flat, [rows · 16]."""
