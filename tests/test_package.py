@@ -23,6 +23,7 @@ LAYERS = (
     ("objectives",),
     ("evaluate",),
     ("train", "solve"),
+    ("reproduce",),
     ("cli", "web", "__main__"),
 )
 

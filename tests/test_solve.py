@@ -18,6 +18,7 @@ from karelsynth.karel.program import Program
 from karelsynth.karel.world import World
 from karelsynth.solve import Answer, Progress, Solution, Solver
 from karelsynth.solve.ambiguity import _changed, find_ambiguity
+from karelsynth.solve.solver import PER_TOKEN
 from karelsynth.tasks.gallery import gallery, gallery_task
 from karelsynth.tasks.generator import generate
 from karelsynth.tasks.msr_tasks import write_tasks
@@ -52,8 +53,8 @@ def assert_honest(solution: Solution, task: Task) -> None:
     assert bool(solution) == solution.solved
     if solution.solved:
         assert all(answer.solves for answer in solution.answers)
-        likelihoods = [answer.logprob for answer in solution.answers]
-        assert likelihoods == sorted(likelihoods, reverse=True)
+        preferences = [answer.logprob - PER_TOKEN * answer.program.size for answer in solution.answers]
+        assert preferences == sorted(preferences, reverse=True)
         assert len({answer.program for answer in solution.answers}) == len(solution.answers)
 
 

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from karelsynth._version import __version__
-from karelsynth.cli import karel, model, solve, tasks, web
+from karelsynth.cli import karel, model, reproduce, solve, tasks, web
 
 app = typer.Typer(
     name="karelsynth",
@@ -40,4 +40,5 @@ karel.register(app)
 tasks.register(app)
 model.register(app)
 solve.register(app)
+reproduce.register(app)
 web.register(app)

@@ -1,4 +1,9 @@
-"""Models as folders: `config.json` and `model.safetensors`, the names that the Hugging Face hub uses."""
+"""Models as folders: `config.json` and `model.safetensors`, the names that the Hugging Face hub uses.
+
+Where no file may be as large as the weights, they are cut: `model.safetensors.1-of-2` and so on, which joined
+(`cat model.safetensors.?-of-2`) are the file. The hub's own way, whole tensors shared out to files, does not help here,
+since five sixths of the paper's network are one matrix.
+"""
 
 from __future__ import annotations
 
@@ -50,9 +55,14 @@ class Weights:
 
 
 def save_model(
-    folder: str | Path, settings: ModelSettings, tensors: Mapping[str, Tensor], dtype: torch.dtype | None
+    folder: str | Path,
+    settings: ModelSettings,
+    tensors: Mapping[str, Tensor],
+    dtype: torch.dtype | None,
+    *,
+    part_bytes: int | None = None,
 ) -> None:
-    """Write both files; the folder is made if it is not there."""
+    """Write both files, the weights in parts of at most `part_bytes` if given; the folder is made if need be."""
     folder = Path(folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -60,8 +70,20 @@ def save_model(
         raise KarelsynthError(f"{folder}: cannot be made: {error.strerror or error}") from None
     whole = {name: tensor.detach().to("cpu", dtype).contiguous() for name, tensor in tensors.items()}
     config = {"model_type": MODEL_TYPE, _VERSION_KEY: __version__, **asdict(settings)}
-    write_whole(folder / WEIGHTS, safetensors.torch.save(whole, metadata={"format": "pt"}))
+    _write_weights(folder / WEIGHTS, safetensors.torch.save(whole, metadata={"format": "pt"}), part_bytes)
     write_whole(folder / CONFIG, (json.dumps(config, indent=2) + "\n").encode())
+
+
+def _write_weights(path: Path, content: bytes, part_bytes: int | None) -> None:
+    """Write the weights, then remove what an earlier save left under other names."""
+    size = part_bytes or len(content)
+    parts = -(-len(content) // size)
+    names = [path] if parts == 1 else [path.with_name(f"{path.name}.{n + 1}-of-{parts}") for n in range(parts)]
+    for number, name in enumerate(names):
+        write_whole(name, content[number * size : (number + 1) * size])
+    for older in (path, *path.parent.glob(f"{path.name}.*-of-*")):
+        if older not in names:
+            older.unlink(missing_ok=True)
 
 
 def load_model(folder: str | Path) -> tuple[ModelSettings, Weights]:
@@ -89,9 +111,20 @@ def _settings(path: Path) -> ModelSettings:
 
 def _tensors(path: Path) -> dict[str, Tensor]:
     try:
-        return safetensors.torch.load(_content(path))
+        return safetensors.torch.load(_joined(path))
     except (safetensors.SafetensorError, ValueError, KeyError) as error:
         raise KarelsynthError(f"{path}: not a whole safetensors file ({error}): {_ALTERED}") from None
+
+
+def _joined(path: Path) -> bytes:
+    """The content of a file, or of the parts that it was cut into."""
+    some = None if path.exists() else next(path.parent.glob(f"{path.name}.*-of-*"), None)
+    if some is None:
+        return _content(path)
+    parts = some.name.rpartition("-of-")[2]
+    if not parts.isdecimal():
+        raise KarelsynthError(f"{some}: parts of weights are named {path.name}.1-of-2 and so on; rename or remove it")
+    return b"".join(_content(path.with_name(f"{path.name}.{number + 1}-of-{parts}")) for number in range(int(parts)))
 
 
 def _content(path: Path) -> bytes:

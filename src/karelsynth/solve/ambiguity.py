@@ -44,7 +44,8 @@ def find_ambiguity(answers: Sequence[Answer], inputs: NDArray[np.uint8]) -> Ambi
     runs = run_batch(encode_programs([answer.program for answer in answers]), worlds[None])
     assert runs.worlds is not None
     ok = runs.ok
-    weights = np.exp([answer.logprob - answers[0].logprob for answer in answers])
+    logprobs = np.array([answer.logprob for answer in answers])
+    weights = np.exp(logprobs - logprobs.max())
     weights /= weights.sum()
     best, best_worth = -1, 0.0
     for number in np.flatnonzero(ok[0]):  # the chosen program must end well, or there is nothing to choose

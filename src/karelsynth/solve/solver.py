@@ -7,8 +7,10 @@
         print(solution.program)
 
 The network proposes, the examples dispose: a beam search that runs every beginning of a program on the examples (see
-`search.pruning`), first narrow, then four times as wide each round. The first round that has an answer ends it: the
-likeliest program that is right on all examples. Whatever is returned as right has been run.
+`search.pruning`), first narrow, then four times as wide each round. The first round that has an answer ends it. Of
+several programs that are right on all examples the likelier and shorter one is preferred: a short one that fits is
+less of a coincidence than the network, which knows only what programs look like, takes it for. Whatever is returned as
+right has been run.
 """
 
 from __future__ import annotations
@@ -46,6 +48,8 @@ BEAMS: Final = (64, 256, 1024, 4096)
 """The rounds of a search."""
 SLACK: Final = 2.0
 """How much less likely than the best answer, in nats, another may be to be worth waiting for."""
+PER_TOKEN: Final = 2.0
+"""How much likelier, in nats, an answer must be to be preferred to one that is a token shorter. Chosen on `val`."""
 MOST_ANSWERS: Final = 20
 _PLACES: Final = 1024
 """Hypotheses that are searched at a time, over all tasks of a batch."""
@@ -189,7 +193,8 @@ class Solver:
         runs = run_batch(tokens, search.inputs, expected=search.outputs, keep_worlds=False)
         assert runs.correct is not None
         right = runs.correct.sum(1)
-        order = np.lexsort((candidates.lengths[row].numpy()[filled], -logprobs, -right))
+        preferred = logprobs - PER_TOKEN * candidates.lengths[row].numpy()[filled]
+        order = np.lexsort((-preferred, -right))
         if right[order[0]] == len(search.inputs):
             order = order[right[order] == len(search.inputs)][:MOST_ANSWERS]
         else:

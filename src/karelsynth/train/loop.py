@@ -61,15 +61,18 @@ def train(
     device: torch.device | None = None,
     observe: Callable[[Progress], None] | None = None,
     stop_after: int | None = None,
+    deadline: float | None = None,
 ) -> Path:
     """Follow a recipe in a folder, from its newest checkpoint if it has one; returns the final model's folder.
 
-    `stop_after` ends the run after so many steps in all, with a checkpoint, as if it had been stopped there.
+    `stop_after` ends the run after so many steps in all, with a checkpoint, as if it had been stopped there;
+    `deadline` does so the next time it logs after `time.monotonic()` has come so far. A run that was ended so has no
+    final model yet.
     """
     group = Group.join(device)
     run = _Run(recipe, folder, group)
     try:
-        return run.follow(observe or (lambda progress: None), stop_after)
+        return run.follow(observe or (lambda progress: None), stop_after, math.inf if deadline is None else deadline)
     finally:
         group.leave()
 
@@ -108,7 +111,7 @@ class _Run:
         checkpoint.restore_optimizer(self.optimizer, self.names, saved.optimizer)
         self.step, self.best = saved.step, saved.notes["best"] if saved.notes["best"] is not None else -math.inf
 
-    def follow(self, observe: Callable[[Progress], None], stop_after: int | None) -> Path:
+    def follow(self, observe: Callable[[Progress], None], stop_after: int | None, deadline: float) -> Path:
         recipe, group = self.recipe, self.group
         steps = recipe.run.steps
         last = steps if stop_after is None else min(stop_after, steps)
@@ -133,6 +136,7 @@ class _Run:
         with MetricsLog(self.folder if group.leads else None, self.step) as log:
             sums: dict[str, Tensor] = {}
             since, since_step = time.perf_counter(), self.step
+            late = False
             for batch in feed.batches(self.step, last):
                 self.model.train()
                 for parameters in self.optimizer.param_groups:
@@ -155,11 +159,14 @@ class _Run:
                     log.write(self.step, {**told, "learning_rate": rate, "tasks_per_second": speed})
                     observe(Progress(self.step, steps, speed, told))
                     sums, since, since_step = {}, time.perf_counter(), self.step
+                    late = self._late(deadline)
                 if self.step % recipe.run.validate_every == 0 or self.step == steps:
                     self._validate(validator, log)
                     since = time.perf_counter() if since_step == self.step else since
-                if self.step % recipe.run.checkpoint_every == 0 or self.step == last:
+                if self.step % recipe.run.checkpoint_every == 0 or self.step == last or late:
                     self._save()
+                if late:
+                    break
         return self._finish(steps)
 
     def _generator(self) -> torch.Generator:
@@ -167,6 +174,11 @@ class _Run:
         generator = torch.Generator(self.group.device)
         seed = (self.recipe.run.seed * 1_000_003 + self.step) * 4096 + self.group.rank
         return generator.manual_seed(seed % 2**63)
+
+    def _late(self, deadline: float) -> bool:
+        """Whether the time is up for any of the processes: all must stop after the same step."""
+        late = float(time.monotonic() >= deadline)
+        return bool(self.group.total(torch.tensor(late, device=self.group.device)))
 
     def _check(self, metrics: dict[str, float]) -> None:
         if not math.isfinite(metrics["loss"]):

@@ -1,0 +1,129 @@
+"""docs/results.md, the README's table and the pictures, all made of results and recipes; no figure is typed.
+
+    render(results, recipes, root)        # what `karelsynth reproduce --render` does
+
+`rendered` gives the same as text, so that a test can compare it with the files.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Final
+
+from karelsynth.files import read_text, write_whole
+from karelsynth.karel.draw.svg import scene_svg
+from karelsynth.reproduce import tables
+from karelsynth.reproduce.aliasing import PROGRAM_A, PROGRAM_B, both_right
+from karelsynth.reproduce.masks import MaskTable
+from karelsynth.reproduce.pictures import aliasing_scene, masks_scene
+from karelsynth.reproduce.results import Results, read_results
+from karelsynth.reproduce.rows import ROWS, SEEDS, Job
+from karelsynth.train.recipe import load_recipe
+
+PAGE: Final = "docs/results.md"
+README: Final = "README.md"
+BEGIN: Final = "<!-- results: rendered by `karelsynth reproduce --render` -->"
+END: Final = "<!-- end of results -->"
+"""The README's table stands between these two lines."""
+_TEMPLATE: Final = Path(__file__).parent / "results_page.md"
+_MASKS: Final = "docs/pictures/masks.svg"
+_MASKS_OVER: Final = "docs/pictures/masks_test.svg"
+_ALIASING: Final = "docs/pictures/aliasing.svg"
+
+
+def load_recipes(folder: Path) -> tables.Recipes:
+    """Every row's recipe."""
+    return {name: load_recipe(folder / f"{name}.toml") for name in ROWS}
+
+
+def render(results: Path, recipes: Path, root: Path) -> list[Path]:
+    """Write all files below a folder; returns which. A README without the two lines is left alone."""
+    written = []
+    for name, text in rendered(results, recipes, root).items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(path, text.encode())
+        written.append(path)
+    return written
+
+
+def rendered(results: Path, recipes: Path, root: Path) -> dict[str, str]:
+    """The text of every file, by its name below the root."""
+    found, known = read_results(results), load_recipes(recipes)
+    files = {PAGE: page(found, known), _ALIASING: scene_svg(aliasing_scene()), **_mask_pictures(found)}
+    readme = root / README
+    if readme.exists() and BEGIN in (text := read_text(readme)) and END in text:
+        before, _, rest = text.partition(BEGIN)
+        _, _, after = rest.partition(END)
+        files[README] = f"{before}{BEGIN}\n\n{tables.objectives(found, known)}\n\n{END}{after}"
+    return files
+
+
+def table_text(name: str, results: Results, recipes: tables.Recipes) -> str:
+    """One table, or all, as Markdown."""
+    found = _tables(results, recipes)
+    return found[name] if name in found else "\n\n".join(found.values())
+
+
+def page(results: Results, recipes: tables.Recipes) -> str:
+    """docs/results.md."""
+    data = next((result.told["data"] for result in results.values()), None)
+    stale = any(not result.follows(recipes[job.row.recipe]) for job, result in results.items())
+    measured = f"Measured on {data}." if data else "Nothing is measured yet."
+    measured += f" {tables.STALE}: by a recipe that has changed since." * stale
+    right = "Both programs are run on all six examples whenever this page is rendered: both are right."
+    return _TEMPLATE.read_text(encoding="utf-8").format(
+        measured=measured,
+        both_right=right if both_right() else "They are NOT both right; something is broken.",
+        program_a=PROGRAM_A.to("paper").rstrip(),
+        program_b=PROGRAM_B.to("paper").rstrip(),
+        every_run=tables.every_run(results),
+        budgets=tables.budgets(recipes),
+        **_tables(results, recipes),
+    )
+
+
+def _tables(results: Results, recipes: tables.Recipes) -> dict[str, str]:
+    return {
+        "objectives": tables.objectives(results, recipes),
+        "ranks": tables.ranks(results, recipes),
+        "syntax": tables.syntax(results, recipes),
+        "validity": tables.validity(results, recipes),
+        "masks": _masks_text(results),
+        "aliasing": tables.aliasing(results),
+    }
+
+
+def _masks_text(results: Results) -> str:
+    found = _masks_result(results)
+    if found is None:
+        return f"The picture: {tables.NOT_YET}."
+    over = found["tasks"]
+    return (
+        "![masks along Program A](pictures/masks.svg)\n\n"
+        f"The same over all {over['positions']:,} positions of the test set's programs, by the token read last: valid\n"
+        f"tokens are refused by {over['valid_refused']:.2f} % on average, invalid ones pass by "
+        f"{over['invalid_passed']:.2f} %;\nof the tokens that the programs really go on with, "
+        f"{over['reference_refused']:.2f} % is refused.\n\n"
+        "![masks over the test set](pictures/masks_test.svg)"
+    )
+
+
+def _mask_pictures(results: Results) -> dict[str, str]:
+    found = _masks_result(results)
+    if found is None:
+        return {}
+    along, over = MaskTable.from_json(found["program"]), MaskTable.from_json(found["tasks"]["table"])
+    return {
+        _MASKS: scene_svg(masks_scene(along, "Handwritten and learned syntax along Program A")),
+        _MASKS_OVER: scene_svg(masks_scene(over, "Handwritten and learned syntax over the test set")),
+    }
+
+
+def _masks_result(results: Results) -> dict[str, Any] | None:
+    for row in ROWS.values():
+        result = results.get(Job(row, SEEDS[row.tasks][0]))
+        if row.draws_masks and result is not None:
+            found: dict[str, Any] = result.told["masks"]
+            return found
+    return None

@@ -1,0 +1,122 @@
+"""The rows of the paper's tables: each is a recipe, and what the paper has found.
+
+All figures are percent of tasks, top 1 unless a rank is given, the likeliest program as it is (the unfiltered
+protocol), from Bunel et al. 2018.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+from karelsynth.errors import KarelsynthError, listed, nearest
+
+SetName = Literal["full", "small"]
+SEEDS: Final[dict[SetName, tuple[int, ...]]] = {"full": (0,), "small": (0, 1, 2)}
+"""Which seeds make up a row, by its training set."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row of a table, for one of the two training sets."""
+
+    recipe: str
+    """The recipe's name, without `.toml`."""
+    label: str
+    """The paper's name."""
+    tasks: SetName
+    start: str | None = None
+    """The row whose best model this one starts from."""
+    generalization: dict[int, float] = field(default_factory=dict, hash=False)
+    """The paper's, by rank."""
+    exact: float | None = None
+    """The paper's."""
+    draws_masks: bool = False
+    """Whether the figure of the learned masks is of this row's model."""
+
+
+def _full() -> tuple[Row, ...]:
+    return (
+        Row("mle", "MLE", "full", None, {1: 71.91, 5: 79.56, 50: 86.37}, 39.94),
+        Row("mle_learned", "MLE_learned", "full", None, {1: 69.37}, draws_masks=True),
+        Row("mle_handwritten", "MLE_handwritten", "full", None, {1: 72.07}),
+        Row("mle_large", "MLE_large", "full", None, {1: 73.67}),
+        Row("rl", "RL", "full", "mle", {1: 68.39}, 34.74),
+        Row("rl_beam", "RL_beam", "full", "mle", {1: 75.72, 5: 79.29, 50: 83.49}, 8.21),
+        Row("rl_beam_div", "RL_beam_div", "full", "mle", {1: 76.20, 5: 82.09, 50: 85.86}, 31.25),
+        Row("rl_beam_div_opt", "RL_beam_div_opt", "full", "mle", {1: 77.12, 5: 82.17, 50: 85.38}, 32.17),
+    )
+
+
+def _small() -> tuple[Row, ...]:
+    return (
+        Row("small_mle", "MLE", "small", None, {1: 12.58}, 8.93),
+        Row("small_mle_learned", "MLE_learned", "small", None, {1: 17.02}),
+        Row("small_mle_handwritten", "MLE_handwritten", "small", None, {1: 9.81}),
+        Row("small_mle_large", "MLE_large", "small", None, {1: 13.14}),
+        Row("small_rl", "RL", "small", "small_mle", {1: 0.0}, 0.0),
+        Row("small_rl_beam", "RL_beam", "small", "small_mle", {1: 25.28}, 17.63),
+        Row("small_rl_beam_div", "RL_beam_div", "small", "small_mle", {1: 23.72}, 16.31),
+        Row("small_rl_beam_div_opt", "RL_beam_div_opt", "small", "small_mle", {1: 24.24}, 16.63),
+    )
+
+
+# The small set first: it is quick. Then those that others start from before these.
+ROWS: Final[dict[str, Row]] = {row.recipe: row for row in (*_small(), *_full())}
+VALIDITY: Final = {1: (100.0, 0.0), 5: (100.0, 0.0), 50: (100.0, 0.0), 100: (99.79, 0.04)}
+"""The paper's share of programs that parse among the likeliest, by rank: with the learned syntax and without it."""
+OBJECTIVES: Final = ("mle", "rl", "rl_beam", "rl_beam_div", "rl_beam_div_opt")
+RANKED: Final = ("mle", "rl_beam", "rl_beam_div", "rl_beam_div_opt")
+SYNTAXES: Final = ("mle", "mle_learned", "mle_handwritten", "mle_large")
+
+
+def _both(recipes: Sequence[str]) -> tuple[str, ...]:
+    return (*(f"small_{name}" for name in recipes), *recipes)
+
+
+TABLES: Final[dict[str, tuple[str, ...]]] = {
+    "objectives": _both(OBJECTIVES),
+    "ranks": RANKED,
+    "syntax": _both(SYNTAXES),
+    "validity": ("mle_learned",),
+    "masks": ("mle_learned",),
+    "aliasing": RANKED,
+    "all": tuple(ROWS),
+}
+"""The rows that each table or figure needs."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """A row and a seed: one model to train and to measure."""
+
+    row: Row
+    seed: int
+
+    @property
+    def name(self) -> str:
+        """What its files are called."""
+        return f"{self.row.recipe}-seed{self.seed}"
+
+    @property
+    def start(self) -> Job | None:
+        """The job whose model this one starts from: of the same set and seed."""
+        return None if self.row.start is None else Job(ROWS[self.row.start], self.seed)
+
+
+def jobs_of(table: str, *, only: Sequence[str] = (), seeds: Sequence[int] | None = None) -> list[Job]:
+    """The jobs of a table, in a good order to do them in; `only` some rows, or with other seeds."""
+    rows = TABLES[_known(table, TABLES, "table")]
+    for name in only:
+        _known(name, rows, f"row of `{table}`")
+    chosen = [row for row in ROWS.values() if row.recipe in rows and (not only or row.recipe in only)]
+    return [Job(row, seed) for row in chosen for seed in (SEEDS[row.tasks] if seeds is None else seeds)]
+
+
+def _known(name: str, names: Sequence[str] | dict[str, tuple[str, ...]], what: str) -> str:
+    if name not in names:
+        close = nearest(name, names)
+        hint = f"did you mean `{close}`?" if close else f"there are {listed(names, 'and')}"
+        raise KarelsynthError(f"there is no {what} called `{name}`; {hint}")
+    return name

@@ -1,0 +1,254 @@
+"""Measuring rows: train what has no model yet, evaluate it, write its result; and stop in time.
+
+    Runner(places).run(jobs_of("objectives"))
+
+Each job is a run of `train.loop` in a folder of its own, so that what was stopped goes on exactly. All jobs run in one
+process: what is compiled at first use is compiled once.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+import torch
+
+from karelsynth.errors import KarelsynthError
+from karelsynth.evaluate import evaluate, origin
+from karelsynth.files import read_text, write_whole, writing_into
+from karelsynth.model.storage import save_model
+from karelsynth.model.synthesizer import Synthesizer
+from karelsynth.reproduce.aliasing import PROGRAM_A, opinions
+from karelsynth.reproduce.masks import masks_along, masks_over
+from karelsynth.reproduce.results import Results, essence, read_results, write_result
+from karelsynth.reproduce.rows import ROWS, Job
+from karelsynth.reproduce.validity import validity
+from karelsynth.tasks.batch import TaskBatch
+from karelsynth.tasks.generator import generate
+from karelsynth.tasks.sets import NAMED_SETS, load_tasks
+from karelsynth.train.loop import BEST, FINAL, Diverged, Progress, train
+from karelsynth.train.metrics import METRICS
+from karelsynth.train.recipe import Recipe, load_recipe
+
+OWN_TEST: Final = "our own test set"
+"""What results say of their tasks, if they are the named set `test`."""
+BEAM: Final = 64
+_TRAINED: Final = "trained.json"
+"""Beside a kept model: its recipe, and what its training took."""
+_PART_BYTES: Final = 15_000_000
+_STARTS: Final = frozenset(row.start for row in ROWS.values())
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where everything is."""
+
+    recipes: Path
+    runs: Path
+    results: Path
+    keep: Path | None = None
+    """Where models that others start from are kept in bfloat16, in files of at most 15 MB, and looked for."""
+    data: Path | None = None
+    """Test tasks instead of our own: a set's folder or a file in the original's format."""
+    train_data: Path | None = None
+    """Training tasks instead of our own."""
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A model that a job has ended with."""
+
+    model: Path
+    recipe: dict[str, Any]
+    training: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a call of `Runner.run` has come to."""
+
+    done: tuple[Job, ...]
+    left: tuple[Job, ...]
+
+
+class Runner:
+    """See the module's docstring.
+
+    Args:
+        device: where to train; by default a GPU if there is one.
+        commit: of the source tree, where git cannot tell.
+        say: told what is going on, a line at a time.
+        observe: told how training goes, see `train`.
+    """
+
+    def __init__(
+        self,
+        places: Places,
+        *,
+        device: torch.device | None = None,
+        commit: str | None = None,
+        say: Callable[[str], None] = lambda line: None,
+        observe: Callable[[Progress], None] | None = None,
+    ) -> None:
+        self._places, self._commit, self._say, self._observe = places, commit, say, observe
+        self._device = device or torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        self._deadline = math.inf
+        self._tasks: TaskBatch | None = None
+        if not places.recipes.is_dir():
+            raise KarelsynthError(
+                f"{places.recipes}: there is no such folder of recipes; call this in the repository's, or say where"
+            )
+
+    def run(self, jobs: Sequence[Job], *, minutes: float | None = None) -> Outcome:
+        """Measure the jobs that have no result yet; after so many minutes, save what is under way and stop."""
+        self._deadline = math.inf if minutes is None else time.monotonic() + 60 * minutes
+        with writing_into(self._places.results):
+            missing = self.missing(jobs, read_results(self._places.results))
+            done: list[Job] = []
+            for job in missing:
+                try:
+                    if time.monotonic() >= self._deadline or not self._measure(job):
+                        break
+                except Diverged as error:  # the other rows can do without this one
+                    self._say(f"{job.name}: {error}")
+                else:
+                    done.append(job)
+        return Outcome(tuple(done), tuple(job for job in missing if job not in done))
+
+    def missing(self, jobs: Sequence[Job], results: Results) -> list[Job]:
+        """The jobs without a result, or whose recipe has changed since."""
+        found = []
+        for job in jobs:
+            if job not in results:
+                found.append(job)
+            elif not results[job].follows(self.recipe(job)):
+                self._say(f"{job.name}: its recipe has changed since it was measured")
+                found.append(job)
+        return found
+
+    def recipe(self, job: Job) -> Recipe:
+        """The recipe of a job: its row's, with the job's seed and the chosen tasks."""
+        loaded = load_recipe(self._places.recipes / f"{job.row.recipe}.toml", [f"run.seed={job.seed}"])
+        if self._places.train_data is None:
+            return loaded
+        return replace(loaded, data=replace(loaded.data, source=str(self._places.train_data)))
+
+    def _measure(self, job: Job) -> bool:
+        """Bring one result about; False if time ran out before."""
+        trained = self._trained(job)
+        if trained is None:
+            return False
+        model = Synthesizer.from_pretrained(trained.model, self._device)
+        tasks = self._test_tasks()
+        start = time.perf_counter()
+        provenance = {"model": str(trained.model), **({"commit": self._commit} if self._commit else {})}
+        report = evaluate(model, tasks, beam=BEAM, provenance=provenance).to_json()
+        told: dict[str, Any] = {
+            "data": OWN_TEST if self._places.data is None else self._places.data.name,
+            "recipe": trained.recipe,
+            "training": trained.training,
+            "report": report,
+            "aliasing": opinions(model, beam=BEAM),
+        }
+        if model.syntax is not None:
+            told["validity"] = validity(model, tasks)
+        if model.syntax is not None and job.row.draws_masks:
+            told["masks"] = {
+                "program": masks_along(model, PROGRAM_A).to_json(),
+                "tasks": masks_over(model, tasks.tokens, tasks.lengths),
+            }
+        write_result(self._places.results, job, told)
+        self._say(
+            f"{job.name}: top 1 generalizes {report['generalization']['1']:.2f} %, exact {report['exact']['1']:.2f} %"
+            f" (trained {trained.training['seconds']:.0f} s, evaluated {time.perf_counter() - start:.0f} s)"
+        )
+        return True
+
+    def _trained(self, job: Job) -> Trained | None:
+        """The job's model, trained if need be; None if time ran out."""
+        folder, wanted = self._places.runs / job.name, self.recipe(job)
+        kept = None if self._places.keep is None else self._places.keep / job.name
+        finished = folder / FINAL / "recipe.json"
+        if not finished.is_file():
+            if kept is not None and (kept / _TRAINED).is_file():
+                told = _read_json(kept / _TRAINED)
+                return Trained(kept, _same(told["recipe"], wanted, kept), told["training"])
+            if not self._train(job, wanted, folder):
+                return None
+        recipe = _same(_read_json(finished), wanted, folder)
+        trained = Trained(folder / BEST, recipe, self._training(wanted, folder))
+        if kept is not None and job.row.recipe in _STARTS:
+            _keep(trained, kept)
+        return trained
+
+    def _train(self, job: Job, recipe: Recipe, folder: Path) -> bool:
+        """Train a job, and what it starts from; False if time ran out."""
+        if job.start is not None:
+            start = self._trained(job.start)
+            if start is None:
+                return False
+            recipe = replace(recipe, start_from=str(start.model))
+        if time.monotonic() >= self._deadline:
+            return False
+        self._say(f"{job.name}: training")
+        final = train(recipe, folder, device=self._device, observe=self._observe, deadline=self._deadline)
+        if not final.is_dir():
+            self._say(f"{job.name}: time is up; it is saved in {folder} and goes on from there")
+        return final.is_dir()
+
+    def _training(self, recipe: Recipe, folder: Path) -> dict[str, Any]:
+        """What training took, by the run's own log: it may have gone on in several sittings."""
+        entries = [json.loads(line) for line in (folder / METRICS).read_text().splitlines()]
+        steps = seconds = 0.0
+        for entry in entries:
+            if "tasks_per_second" in entry:
+                seconds += (entry["step"] - steps) * recipe.run.batch_size / entry["tasks_per_second"]
+                steps = entry["step"]
+        return {
+            "seconds": round(seconds, 1),
+            "tasks": recipe.run.steps * recipe.run.batch_size,
+            "device": origin(self._device)["device"],
+        }
+
+    def _test_tasks(self) -> TaskBatch:
+        if self._tasks is None:
+            if self._places.data is None:
+                made = NAMED_SETS[OWN_TEST]
+                self._tasks = generate(made.seed, 0, made.count, reserved=made.reserved)
+            else:
+                self._tasks = load_tasks(self._places.data, on_problem=self._left_out)
+        return self._tasks
+
+    def _left_out(self, problem: object) -> None:
+        self._say(f"{self._places.data}: left out: {problem}")
+
+
+def _same(told: dict[str, Any], wanted: Recipe, folder: Path) -> dict[str, Any]:
+    """The recipe that a model was made by, if it is the one wanted."""
+    if essence(told) != essence(wanted.to_json()):
+        raise KarelsynthError(
+            f"{folder}: holds a model of another recipe than {wanted.name} is today; move it away, and it is made anew"
+        )
+    return told
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    try:
+        told: dict[str, Any] = json.loads(read_text(path))
+    except json.JSONDecodeError as error:
+        raise KarelsynthError(f"{path}: not valid JSON ({error}); remove {path.parent}, and it is made anew") from None
+    return told
+
+
+def _keep(trained: Trained, folder: Path) -> None:
+    if (folder / _TRAINED).exists():
+        return
+    model = Synthesizer.from_pretrained(trained.model)
+    save_model(folder, model.settings, model.state_dict(), torch.bfloat16, part_bytes=_PART_BYTES)
+    told = {"recipe": trained.recipe, "training": trained.training}
+    write_whole(folder / _TRAINED, json.dumps(told, indent=1).encode())  # last: it says that the rest is there

@@ -1,0 +1,170 @@
+"""The paper's tables, ours beside them, as Markdown.
+
+A cell of one seed gives percent and Wilson's 95 % interval over tasks, `74.76 (73.02–76.43)`; one of several seeds
+their mean and range, `12.31 [11.80–12.96]`. What is not measured yet says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from statistics import mean
+from typing import Any, Final
+
+from karelsynth.reproduce.results import Result, Results
+from karelsynth.reproduce.rows import OBJECTIVES, RANKED, ROWS, SEEDS, SYNTAXES, VALIDITY, Job, Row, SetName
+from karelsynth.train.recipe import Recipe
+
+NOT_YET: Final = "not yet"
+STALE: Final = "†"
+"""Marks what was measured by a recipe that has changed since."""
+
+Recipes = Mapping[str, Recipe]
+"""Today's, by name."""
+
+
+def markdown(heading: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table whose first column is text and whose others are figures."""
+    rule = ["---"] + ["---:"] * (len(heading) - 1)
+    return "\n".join(f"| {' | '.join(row)} |" for row in (heading, rule, *rows))
+
+
+def cell(results: Results, recipes: Recipes, row: Row, measure: str, rank: int = 1) -> str:
+    """What a row has come to."""
+    found = seeds_of(results, row)
+    if not found:
+        return NOT_YET
+    values = [result.top(measure, rank) for result in found]
+    stale = STALE * (not all(result.follows(recipes[row.recipe]) for result in found))
+    if len(values) == 1:
+        shown = _interval(values[0], found[0].interval(measure, rank))
+    else:
+        shown = f"{mean(values):.2f} [{min(values):.2f}–{max(values):.2f}]"
+    wanted = len(SEEDS[row.tasks])
+    return shown + stale + (f", {len(found)} of {wanted} seeds" if len(found) < wanted else "")
+
+
+def seeds_of(results: Results, row: Row) -> list[Result]:
+    """The results of a row, by seed."""
+    return [results[job] for job in sorted(results, key=lambda job: job.seed) if job.row == row]
+
+
+def objectives(results: Results, recipes: Recipes) -> str:
+    """Top-1 generalization and exact match by objective, on both sets."""
+    return _two_sets(OBJECTIVES, ("generalization", "exact"), results, recipes)
+
+
+def syntax(results: Results, recipes: Recipes) -> str:
+    """Top-1 generalization by what the model knows of the syntax, on both sets."""
+    return _two_sets(SYNTAXES, ("generalization",), results, recipes)
+
+
+def _two_sets(names: Sequence[str], measures: Sequence[str], results: Results, recipes: Recipes) -> str:
+    columns: list[tuple[SetName, str]] = [(which, measure) for which in ("full", "small") for measure in measures]
+    heading = ["top 1, %"]
+    for which, measure in columns:
+        heading += [f"{which} set: {measure}", "paper"]
+    lines = []
+    for name in names:
+        line = [f"**{ROWS[name].label}**"]
+        for which, measure in columns:
+            row = ROWS[name if which == "full" else f"small_{name}"]
+            paper = row.generalization[1] if measure == "generalization" else row.exact
+            line += [cell(results, recipes, row, measure), _paper(paper)]
+        lines.append(line)
+    return markdown(heading, lines)
+
+
+def ranks(results: Results, recipes: Recipes) -> str:
+    """Generalization at ranks 1, 5 and 50, full set."""
+    heading = ["generalization, %"]
+    for rank in (1, 5, 50):
+        heading += [f"top {rank}", "paper"]
+    lines = []
+    for row in (ROWS[name] for name in RANKED):
+        line = [f"**{row.label}**"]
+        for rank in (1, 5, 50):
+            line += [cell(results, recipes, row, "generalization", rank), _paper(row.generalization[rank])]
+        lines.append(line)
+    return markdown(heading, lines)
+
+
+def validity(results: Results, recipes: Recipes) -> str:
+    """The share of programs that parse, with the learned syntax and without."""
+    row = ROWS["mle_learned"]
+    found = results.get(Job(row, SEEDS["full"][0]))
+    stale = STALE * (found is not None and not found.follows(recipes[row.recipe]))
+    lines = []
+    for rank, (joint, without) in VALIDITY.items():
+        line = [f"among the top {rank}"]
+        for way, paper in (("joint", joint), ("without", without)):
+            told = None if found is None else found.told["validity"][way][str(rank)]
+            shown = NOT_YET if told is None else _interval(told["share"], told["confidence_95"]) + stale
+            line += [shown, _paper(paper)]
+        lines.append(line)
+    return markdown(["valid programs, %", "joint model", "paper", "without learned syntax", "paper"], lines)
+
+
+def aliasing(results: Results) -> str:
+    """What the models of the full set think of programs A and B."""
+    lines = []
+    for row in (ROWS[name] for name in RANKED):
+        found = seeds_of(results, row)
+        told = [NOT_YET] * 4
+        if found:
+            told = [text for opinion in found[0].told["aliasing"] for text in _opinion(opinion)]
+        lines.append([f"**{row.label}**", *told])
+    return markdown(["model", "log p(A)", "rank of A", "log p(B)", "rank of B"], lines)
+
+
+def _opinion(told: Mapping[str, Any]) -> list[str]:
+    return [f"{told['logprob']:.2f}", "not in the beam" if told["rank"] is None else str(told["rank"])]
+
+
+def every_run(results: Results) -> str:
+    """Both protocols, novel programs, and where each figure comes from."""
+    heading = ["run", "top 1", "filtered top 1", "novel, top 1", "exact", "tasks seen", "minutes", "device", "commit"]
+    lines = []
+    for name in ROWS:
+        for result in seeds_of(results, ROWS[name]):
+            report, training = result.report, result.told["training"]
+            novel = report["novel"]
+            lines.append(
+                [
+                    result.job.name,
+                    _interval(result.top("generalization"), result.interval("generalization")),
+                    _interval(report["filtered_generalization"], report["confidence_95"]["filtered_generalization"]),
+                    _interval(novel["generalization"]["1"], novel["confidence_95"]["generalization"]["1"])
+                    if novel["tasks"]
+                    else "–",
+                    _interval(result.top("exact"), result.interval("exact")),
+                    f"{training['tasks']:,}",
+                    f"{training['seconds'] / 60:.1f}",
+                    str(training["device"]),
+                    str(report["provenance"].get("commit") or "–"),
+                ]
+            )
+    return markdown(heading, lines) if lines else "No run has been measured yet."
+
+
+def budgets(recipes: Recipes) -> str:
+    """What each row's recipe does, today."""
+    heading = ["recipe", "starts from", "batch", "steps", "tasks seen", "times each", "learning rate", "precision"]
+    lines = []
+    for name, row in ROWS.items():
+        recipe = recipes[name]
+        run, seen = recipe.run, recipe.run.steps * recipe.run.batch_size
+        laps = "–" if recipe.data.tasks is None else f"{seen / recipe.data.tasks:.3g}"
+        rate = f"{recipe.optimizer.learning_rate:g}, {recipe.optimizer.schedule}"
+        lines.append(
+            [name, row.start or "–", f"{run.batch_size:,}", f"{run.steps:,}", f"{seen:,}", laps, rate, run.precision]
+        )
+    return markdown(heading, lines)
+
+
+def _interval(value: float, interval: Sequence[float]) -> str:
+    low, high = interval
+    return f"{value:.2f} ({low:.2f}–{high:.2f})"
+
+
+def _paper(value: float | None) -> str:
+    return "" if value is None else f"{value:.2f}"
