@@ -222,3 +222,23 @@ def test_a_search_can_be_stopped() -> None:
     assert asked == 6
     assert found.tokens.shape[0] == 1
     assert int(found.lengths.max()) <= 6
+
+
+def test_threads_that_search_for_tasks_of_their_own_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = random.Random(9)
+    model = tiny_model(syntax="handwritten", max_length=12).eval()
+    before = worlds_to_codes([random_world(rng, walls=0.0) for _ in range(10)]).reshape(5, 2, 18, 18)
+    after = np.roll(before, 1, axis=0)
+    with torch.no_grad():
+        encoded = model.encode(torch.from_numpy(before), torch.from_numpy(after))
+    pruning = Pruning(before, after)
+    expected = beam_search(model, encoded, beam=6, dtype=torch.float32, pruning=pruning)
+    threads = torch.get_num_threads()
+    monkeypatch.setattr("karelsynth.search.beam._TASKS_PER_THREAD", 1)
+    try:
+        torch.set_num_threads(2)
+        found = beam_search(model, encoded, beam=6, dtype=torch.float32, pruning=pruning)
+    finally:
+        torch.set_num_threads(threads)
+    assert torch.equal(found.tokens, expected.tokens)
+    torch.testing.assert_close(found.logprobs, expected.logprobs)

@@ -33,6 +33,7 @@ from karelsynth.reproduce.running import Places, Runner
 from karelsynth.reproduce.validity import shares, without_syntax
 from karelsynth.search import Candidates
 from karelsynth.tasks.generator import generate
+from karelsynth.tasks.sets import NAMED_SETS
 from karelsynth.tasks.shards import write_set
 from karelsynth.train.loop import train
 from karelsynth.train.recipe import load_recipe
@@ -489,3 +490,11 @@ def test_the_command_says_what_is_wrong(
     monkeypatch.chdir(tmp_path)
     with pytest.raises(KarelsynthError, match=message):
         call(*arguments)
+
+
+def test_without_a_file_the_test_set_is_ours(tmp_path: Path) -> None:
+    places = Places(recipes=ROOT / "recipes", runs=tmp_path, results=tmp_path)
+    tasks = Runner(places, device=torch.device("cpu"))._test_tasks()
+    named = NAMED_SETS["test"]
+    assert len(tasks) == named.count
+    assert np.array_equal(tasks.tokens[:3], generate(named.seed, 0, 3, reserved=True).tokens)

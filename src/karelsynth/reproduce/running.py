@@ -218,7 +218,7 @@ class Runner:
     def _test_tasks(self) -> TaskBatch:
         if self._tasks is None:
             if self._places.data is None:
-                made = NAMED_SETS[OWN_TEST]
+                made = NAMED_SETS["test"]
                 self._tasks = generate(made.seed, 0, made.count, reserved=made.reserved)
             else:
                 self._tasks = load_tasks(self._places.data, on_problem=self._left_out)

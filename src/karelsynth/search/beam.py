@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Protocol
 
 import numpy as np
@@ -121,7 +121,7 @@ def beam_search(
         )
         tasks = model.step_tasks(weights, encoded)
         threads = torch.get_num_threads() if on_cpu else 1
-        if threads > 1 and pruning is None and len(tasks.gates) >= _TASKS_PER_THREAD * threads:
+        if threads > 1 and len(tasks.gates) >= _TASKS_PER_THREAD * threads:
             return _run_on_threads(search, tasks, limit, threads)
         with shared_steps(threads):
             return search.run(tasks, limit)
@@ -292,8 +292,12 @@ class _Search:
 
 def _run_on_threads(search: _Search, tasks: StepTasks, limit: int, threads: int) -> Candidates:
     """Every thread searches for tasks of its own, and never waits for another."""
-    numbers = torch.arange(len(tasks.gates)).tensor_split(threads)
-    found = list(single_threaded(threads).map(lambda some: search.run(tasks.select(some), limit), numbers))
+
+    def run(some: Tensor) -> Candidates:
+        pruning = None if search.pruning is None else search.pruning.select(some.numpy())
+        return replace(search, pruning=pruning).run(tasks.select(some), limit)
+
+    found = list(single_threaded(threads).map(run, torch.arange(len(tasks.gates)).tensor_split(threads)))
     names = ("tokens", "lengths", "logprobs")
     return Candidates(*(torch.cat([getattr(part, name) for part in found]) for name in names))
 

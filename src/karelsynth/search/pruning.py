@@ -14,7 +14,7 @@ And a program may only end where every example has reached its output, so all th
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -52,6 +52,10 @@ class Pruning:
     def examples(self) -> int:
         """K."""
         return int(self.inputs.shape[1])
+
+    def select(self, rows: NDArray[np.integer]) -> Pruning:
+        """For some of the tasks."""
+        return replace(self, inputs=self.inputs[rows], outputs=self.outputs[rows])
 
     def judge(self, tokens: NDArray[np.uint8], tasks: NDArray[np.int64]) -> Verdict:
         """Judge prefixes [N, L] of the tasks [N], which are ascending, and within a task the likeliest first."""

@@ -51,7 +51,7 @@ SLACK: Final = 2.0
 PER_TOKEN: Final = 2.0
 """How much likelier, in nats, an answer must be to be preferred to one that is a token shorter. Chosen on `val`."""
 MOST_ANSWERS: Final = 20
-_PLACES: Final = 1024
+_PLACES: Final = 4096
 """Hypotheses that are searched at a time, over all tasks of a batch."""
 
 Examples = Task | Sequence[Example | tuple[World, World]]

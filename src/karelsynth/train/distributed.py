@@ -27,7 +27,7 @@ class Group:
         if device is None:
             device = torch.device("cuda", local) if torch.cuda.is_available() else torch.device("cpu")
         if device.type == "cuda":
-            torch.cuda.set_device(device)
+            torch.cuda.set_device(device.index or 0)
         if size > 1:
             dist.init_process_group("nccl" if device.type == "cuda" else "gloo", rank=rank, world_size=size)
         return Group(rank, size, device)
