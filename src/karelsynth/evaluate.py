@@ -34,7 +34,7 @@ from karelsynth.tasks.batch import GIVEN_EXAMPLES, TaskBatch
 
 RANKS: Final = (1, 5, 50, 100)
 MEASURES: Final = ("generalization", "exact", "consistent", "syntax")
-_BATCH: Final = {"cuda": 512, "cpu": 16}
+_BATCH: Final = {"cuda": 512, "cpu": 64}
 
 
 @dataclass(frozen=True)

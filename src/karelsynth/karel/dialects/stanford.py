@@ -68,7 +68,7 @@ _RUN: Final = "run_karel_program"
 _THREE_LEFT: Final[Block] = (Action.TURN_LEFT,) * 3
 _TURN_RIGHT: Final = (_THREE_LEFT, (Repeat(3, (Action.TURN_LEFT,)),))
 _MOST_CALLS: Final = 1000
-"""Helpers that call helpers can make a short text a program without end; this many calls are written out."""
+"""Helpers that call helpers can make a short text a program without end; this many calls are written out in all."""
 
 
 def parse(text: str) -> Program:
@@ -180,7 +180,6 @@ class _Parser(Parser):
             self.fail(name, f"`{name.text}` is defined twice")
         if name.text in (*SPELLING.conditions, *SPELLING.lacking, *SPELLING.actions) and name.text != "turn_right":
             self.fail(name, f"`{name.text}` is Karel's own word; choose another name for the function")
-        self.calls = 0
         body = self.function()
         if name.text == "turn_right" and body not in _TURN_RIGHT:
             self.fail(name, "`turn_right` must be three times `turn_left()` and nothing else")
