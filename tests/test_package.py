@@ -65,7 +65,8 @@ def test_public_names() -> None:
     assert sorted(karelsynth.__all__) == sorted(
         """KAREL NORMAL_FORM TOKENS Action BatchRun Example Grammar Hero If IfElse KarelsynthError ModelSettings Not
         Program ProgramSyntaxError Repeat Run Sensor Solution Solver Status SyntaxMachine Synthesizer
-        Task TaskBatch TaskFileError While World WorldError __version__ encode_programs generate load_tasks run_batch""".split()
+        Task TaskBatch TaskFileError While World WorldError __version__ encode_programs generate load_tasks
+        run_batch""".split()
     )
     for name in karelsynth.__all__:
         assert getattr(karelsynth, name) is not None

@@ -18,7 +18,7 @@ from karelsynth.karel.program import Program
 from karelsynth.karel.world import World
 from karelsynth.solve import Answer, Progress, Solution, Solver
 from karelsynth.solve.ambiguity import _changed, find_ambiguity
-from karelsynth.solve.solver import PER_TOKEN
+from karelsynth.solve.solver import PER_TOKEN, Round
 from karelsynth.tasks.gallery import gallery, gallery_task
 from karelsynth.tasks.generator import generate
 from karelsynth.tasks.msr_tasks import write_tasks
@@ -73,7 +73,7 @@ def test_fresh_tasks_in_a_batch_and_one_by_one() -> None:
         for inputs, outputs in zip(batch.inputs, batch.outputs, strict=True)
     ]
     told: dict[int, Solution] = {}
-    quick = Solver(solver().model, beams=(16,))
+    quick = Solver(solver().model, rounds=[Round(16, 40)])
     solutions = quick.solve_many(tasks, budget=PATIENT, on_solution=told.__setitem__)
     assert told == dict(enumerate(solutions))
     for task, solution in zip(tasks, solutions, strict=True):
@@ -89,7 +89,7 @@ def test_any_number_of_examples(count: int) -> None:
     batch = generate(11, 40, 3, examples=max(count, 2))
     for inputs, outputs in zip(batch.inputs[:, :count], batch.outputs[:, :count], strict=True):
         task = Task(tuple(Example(*map(World.from_codes, pair)) for pair in zip(inputs, outputs, strict=True)))
-        solution = Solver(solver().model, beams=(16,)).solve(task, budget=PATIENT)
+        solution = Solver(solver().model, rounds=[Round(16, 40)]).solve(task, budget=PATIENT)
         assert len(solution.right) == count
         assert_honest(solution, task)
 
@@ -104,7 +104,7 @@ def test_tasks_with_unequal_numbers_of_examples_share_a_batch() -> None:
 def test_an_impossible_task_is_not_called_solved() -> None:
     """The same input twice with different outputs: no program does both."""
     task = Task((Example(ROW, MOVED), Example(ROW, ROW.with_hero(1, 0, "north"))))
-    solution = Solver(solver().model, beams=(16, 32)).solve(task, budget=PATIENT)
+    solution = Solver(solver().model, rounds=[Round(16, 20), Round(32, 20)]).solve(task, budget=PATIENT)
     assert not solution.solved
     assert not solution
     assert_honest(solution, task)
@@ -124,7 +124,9 @@ def test_a_budget_of_nothing_still_answers() -> None:
 def test_progress_and_stopping() -> None:
     told: list[Progress] = []
     task = Task((Example(ROW, MOVED), Example(ROW, ROW.with_hero(1, 0, "north"))))
-    solution = Solver(solver().model, beams=(8, 16, 32)).solve(task, budget=PATIENT, on_progress=told.append)
+    solution = Solver(solver().model, rounds=[Round(8, 20), Round(16, 20), Round(32, 20)]).solve(
+        task, budget=PATIENT, on_progress=told.append
+    )
     assert [progress.beam for progress in told] == [8, 16, 32]
     assert told[0].best is None
     assert told[-1].best is not None
