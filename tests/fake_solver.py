@@ -33,6 +33,9 @@ class FakeSolver:
         self.stopped = threading.Semaphore(0)
         """Released once for each search that ends because `should_stop` said so."""
 
+    def warm_up(self) -> None:
+        """There is nothing to compile."""
+
     def solve(
         self,
         task: Task,

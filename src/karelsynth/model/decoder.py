@@ -158,7 +158,7 @@ def _decode_in_pieces(
     """
     count, threads = len(task), getattr(_sharing, "threads", 1)
     work = count * tasks.gates.shape[1]
-    pieces = max(1, min(work // _SMALLEST_PIECE, max(threads, round(work / _PIECE))))
+    pieces = max(1, min(count, work // _SMALLEST_PIECE, max(threads, round(work / _PIECE))))
     new = tuple(part.new_empty(count, *part.shape[1:]) for part in state)
     split = [tensor.tensor_split(pieces) for tensor in (parents, task, tokens, *new)]
     each = [(model, tasks, state, *own[:3], own[3:]) for own in zip(*split, strict=True)]
@@ -227,5 +227,5 @@ def shared_steps(threads: int) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-# A forked child inherits the pool but not its threads.
-os.register_at_fork(after_in_child=single_threaded.cache_clear)
+if hasattr(os, "register_at_fork"):  # a forked child inherits the pool but not its threads
+    os.register_at_fork(after_in_child=single_threaded.cache_clear)

@@ -14,6 +14,8 @@ than the network, which knows only what programs look like, takes it for. Whatev
 
 from __future__ import annotations
 
+import math
+import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -28,10 +30,10 @@ from karelsynth.karel.machine import run_batch
 from karelsynth.karel.program import Program
 from karelsynth.karel.syntax import syntax_machine
 from karelsynth.karel.tokens import PAD
-from karelsynth.karel.world import World
+from karelsynth.karel.world import Hero, World
 from karelsynth.model.pretrained import SHIPPED
 from karelsynth.model.synthesizer import Encoded, Synthesizer
-from karelsynth.search.beam import beam_search, decoding_dtype
+from karelsynth.search.beam import TASKS_PER_THREAD, beam_search, decoding_dtype
 from karelsynth.search.pruning import Pruning
 from karelsynth.solve.ambiguity import find_ambiguity
 from karelsynth.solve.solution import Answer, Progress, Solution
@@ -94,11 +96,31 @@ class Solver:
         self.model = model
         self.rounds = tuple(rounds)
         self.slack = slack
+        self._threads = torch.get_num_threads()  # now: in a thread that begins while another searches, torch has one
+        self._warm = False
+        self._warming = threading.Lock()
 
     @classmethod
     def load(cls, folder: str | Path | None = None, *, device: torch.device | str = "cpu") -> Solver:
         """With the weights in a folder, or those that come with the package."""
         return cls(Synthesizer.from_pretrained(SHIPPED if folder is None else folder, device))
+
+    def warm_up(self) -> None:
+        """Load compiled code, or compile it, which takes half a minute the first time on a machine.
+
+        The first search does it of itself, before its clock starts.
+        """
+        with self._warming:
+            if self._warm:
+                return
+            before = World(2, 2, Hero(0, 0, "east"))
+            inputs, outputs = Task((Example(before, before.with_hero(0, 1, "east")),)).codes()
+            programs = ("DEF run m( move m)", "DEF run m( move turnLeft m)")
+            find_ambiguity([Answer(Program.parse(text), (True,), 0.0) for text in programs], inputs)
+            for count in (1, 2 * self._threads * TASKS_PER_THREAD):
+                searches = [_Search(inputs, outputs) for _ in range(count)]
+                self._search(searches, Round(2, 8), budget=math.inf, stop=lambda: False)
+            self._warm = True
 
     def solve(
         self,
@@ -134,6 +156,7 @@ class Solver:
             on_solution: called with a task's number and its solution as soon as that is known.
         """
         codes = [as_task(task).codes() for task in tasks]
+        self.warm_up()
         searches = [_Search(*pair) for pair in codes]
         stop = should_stop or (lambda: False)
         solutions: list[Solution | None] = [None] * len(tasks)
@@ -182,6 +205,7 @@ class Solver:
             pruning=Pruning(inputs, outputs),
             slack=self.slack,
             stop=lambda: time.perf_counter() >= deadline or stop(),
+            threads=self._threads,
         ).cpu()
         for row, search in enumerate(searches):
             self._check(search, candidates, row)
