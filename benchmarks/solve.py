@@ -175,9 +175,7 @@ def main() -> None:
     rows = table(found, arguments.budget)
     median, p95, longest = (float(np.quantile(found["seconds"], share)) for share in (0.5, 0.95, 1.0))
     print(f"\n{len(tasks):,} tasks of {arguments.data}, one by one, {torch.get_num_threads()} threads")
-    print(
-        f"budget {arguments.budget:g} s: median {median:.3f} s, 95th percentile {p95:.3f}, longest {longest:.3f}\n"
-    )
+    print(f"budget {arguments.budget:g} s: median {median:.3f} s, 95th percentile {p95:.3f}, longest {longest:.3f}\n")
     print("| within s | solved % | filtered top-1 % (95 %) |\n|---:|---:|---:|")
     for row in rows:
         low, high = row["interval"]
