@@ -20,17 +20,15 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from karelsynth.errors import WorldError
-from karelsynth.karel.formats.codes import SIDE
 from karelsynth.karel.grammar import KAREL
+from karelsynth.karel.machine_kernel import CELLS, find_heroes
 from karelsynth.karel.syntax_compiler import compile_grammar
 from karelsynth.karel.threads import share_out
-from karelsynth.model.execution_kernel import FEATURES, VALUES, features_along_range, features_range, find_heroes
+from karelsynth.model.execution_kernel import FEATURES, VALUES, features_along_range, features_range
 from karelsynth.model.recurrent import autocast_dtype
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-_CELLS = SIDE * SIDE
 
 
 @dataclass(frozen=True)
@@ -54,7 +52,7 @@ class Shown:
         if bad >= 0:
             raise _no_world(bad)
         out = np.empty((count, examples, FEATURES), np.uint8)
-        befores, targets = (part.reshape(-1, examples, _CELLS) for part in (inputs, outputs))
+        befores, targets = (part.reshape(-1, examples, CELLS) for part in (inputs, outputs))
         grammar, flat = compile_grammar(KAREL), out.reshape(-1, FEATURES)
 
         def work(first: int, last: int) -> None:
@@ -86,7 +84,7 @@ class Shown:
         total = int(step_sizes.sum())
         offsets = np.cumsum(step_sizes) - step_sizes
         out = np.empty((total, which.shape[1], FEATURES), np.uint8)
-        befores, targets = (np.ascontiguousarray(part).reshape(-1, _CELLS) for part in (self.inputs, self.outputs))
+        befores, targets = (np.ascontiguousarray(part).reshape(-1, CELLS) for part in (self.inputs, self.outputs))
         grammar, flat, rows = compile_grammar(KAREL), out.reshape(-1, FEATURES), np.ascontiguousarray(which, np.int64)
 
         def work(first: int, last: int) -> int:
@@ -125,7 +123,11 @@ class ExecutionEncoder(nn.Module):
     def forward(self, features: Tensor) -> Tensor:
         """Codes uint8 [..., 96]. As a product with one-hot rows, since its gradient is a product too."""
         dtype = autocast_dtype(features.device, self.first.weight.dtype)
-        hidden = functional.relu(functional.linear(one_hot(features, self.values, dtype), self.first.weight.to(dtype), self.first.bias.to(dtype)))
+        hidden = functional.relu(
+            functional.linear(
+                one_hot(features, self.values, dtype), self.first.weight.to(dtype), self.first.bias.to(dtype)
+            )
+        )
         return functional.relu(functional.linear(hidden, self.second.weight.to(dtype), self.second.bias.to(dtype)))
 
     def step_weights(self, gates: Tensor, dtype: torch.dtype) -> StepExecution:

@@ -181,20 +181,26 @@ def _run_and_describe(
     out: NDArray[np.uint8],
     first_row: int,
 ) -> None:  # pragma: no cover - compiled
-    """Run tokens [1, L] on inputs [K, 324] with heroes [1, K], and write codes to K rows of `out` [·, 96].
+    """Run tokens [L] on inputs [K, 324] with heroes [1, K], and write codes to K rows of `out` [·, 96].
 
+    They are run up to the last one that may change something, so that a wrong token in a head, which only models
+    without handwritten syntax write, shows when the next such token comes: in training and decoding alike.
     `worlds` [K, 324] is scratch space, for the worlds that the examples are led to.
     """
-    count = inputs.shape[0]
+    count, length = inputs.shape[0], prefix.shape[0]
+    while length > 0 and not CHANGING[prefix[length - 1]]:
+        length -= 1
+    telling = prefix[:length].copy()
     status, waits = np.empty((1, count), np.uint8), np.empty((1, count), np.int16)
     ticks, where = np.empty((1, count), np.int16), np.empty((1, count), np.int16)
     correct, nothing = np.empty((0, 0), np.bool_), np.empty((0, 0), np.uint8)
     lengths, seen = np.empty((0, 0), np.int16), np.empty((0, 0, 0), np.uint8)
     run_range(
-        0, 1, prefix, np.zeros(1, np.int64), inputs, heroes, nothing, transition, symbols, start, MAX_TICKS, status,
-        ticks, where, worlds, correct, nothing, lengths, seen, waits, True, False, False, False, True,
+        0, 1, telling.reshape(1, length), np.zeros(1, np.int64), inputs, heroes, nothing, transition, symbols, start,
+        MAX_TICKS, status, ticks, where, worlds, correct, nothing, lengths, seen, waits,
+        True, False, False, False, True,
     )  # fmt: skip
-    blocks = open_blocks(prefix[0])
+    blocks = open_blocks(telling)
     for number in range(count):
         waiting = 0 if waits[0, number] < 0 else blocks - waits[0, number]
         _describe(
@@ -229,12 +235,12 @@ def features_range(
         inputs, targets: [B, K, 324].
         heroes: [B, K], where they stand in the inputs.
     """
-    count, length = inputs.shape[1], tokens.shape[1]
+    count = inputs.shape[1]
     worlds = np.empty((count, CELLS), np.uint8)
     for number in range(first, last):
         task = tasks[number]
         _run_and_describe(
-            tokens[number].reshape(1, length), inputs[task], heroes[task].reshape(1, count), targets[task], transition,
+            tokens[number], inputs[task], heroes[task].reshape(1, count), targets[task], transition,
             symbols, start, worlds, out, number * count,
         )  # fmt: skip
 
@@ -287,7 +293,7 @@ def features_along_range(
             row = (offsets[at] + program) * count
             if at == 0 or CHANGING[tokens[program, at - 1]]:
                 _run_and_describe(
-                    tokens[program, :at].copy().reshape(1, at), befores, heroes, targets, transition, symbols, start,
+                    tokens[program, :at], befores, heroes, targets, transition, symbols, start,
                     worlds, out, row,
                 )  # fmt: skip
             else:
