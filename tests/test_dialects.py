@@ -378,9 +378,7 @@ def test_parentheses_are_no_nesting() -> None:
 def test_helpers_may_not_explode() -> None:
     doubling = "".join(f"def f{n}():\n    f{n + 1}()\n    f{n + 1}()\n" for n in range(40))
     chain = "".join(f"def f{n}():\n    f{n + 1}()\n" for n in range(1000))
-    unused = "".join(
-        f"def g{n}():\n" + "    f()\n" * 50 for n in range(40)
-    )  # no function is too long, all together are
+    unused = "".join(f"def g{n}():\n" + "    f()\n" * 50 for n in range(40))  # no function is too long, all together are
     for text in (
         f"{doubling}def f40(): move()\ndef main(): f0()",
         f"{chain}def f1000(): move()\ndef main(): f0()",

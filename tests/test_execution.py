@@ -25,7 +25,7 @@ from karelsynth.karel.world import HEADINGS, STEP, World
 from karelsynth.model import Encoded, Synthesizer
 from karelsynth.model.decoder import decode_step, start_state
 from karelsynth.model.encoder import HeroFrame
-from karelsynth.model.execution import Shown
+from karelsynth.model.execution import Shown, distinct
 from karelsynth.model.execution_kernel import CHANGING, FEATURES, VALUES, open_blocks
 from karelsynth.search import beam_search, check, rescore, sample_rollouts
 from karelsynth.search.pruning import Pruning
@@ -216,6 +216,18 @@ def test_steps_equal_teacher_forcing(compiled: bool, monkeypatch: pytest.MonkeyP
     for place, number in enumerate(order):
         rows = [int(offsets[at]) + place for at in range(lengths[number])]
         torch.testing.assert_close(forced[rows], by_step[number, : lengths[number]], atol=1e-4, rtol=1e-4)
+
+
+def test_distinct_states_are_told_apart() -> None:
+    rng = np.random.default_rng(0)
+    kinds = rng.integers(0, VALUES, (50, 3, FEATURES)).astype(np.uint8)
+    kinds[1:] = np.where(rng.random(kinds[1:].shape) < 0.003, kinds[1:], kinds[:1])  # most differ in a code or two
+    which, tasks = rng.integers(0, 50, 400), rng.integers(0, 3, 400)
+    features = kinds[which]
+    some, kind = distinct(torch.from_numpy(tasks), torch.from_numpy(features))
+    keys = [(task, row.tobytes()) for task, row in zip(tasks.tolist(), features, strict=True)]
+    assert len(some) == len(set(keys)) > 50
+    assert [keys[number] for number in some[kind].tolist()] == keys
 
 
 def test_the_decoder_looks_at_where_programs_lead() -> None:

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from karelsynth.karel.tokens import VOCABULARY_SIZE
+from karelsynth.model.execution import StepExecution, distinct
 from karelsynth.model.recurrent import (
     LSTMState,
     PrefixLSTM,
@@ -26,7 +27,6 @@ from karelsynth.model.recurrent import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from karelsynth.model.execution import StepExecution
     from karelsynth.model.settings import ModelSettings
 
 _COMPILED_FOR: Final = (torch.float32, torch.bfloat16)
@@ -215,7 +215,9 @@ def _decode_piece(
     depth = 2 * len(model.decoder.layers)
     gates, rows = tasks.gates, task
     if model.execution is not None and features is not None:
-        gates, rows = model.execution.added_to(gates.index_select(0, task), features), torch.arange(len(task))
+        # Many hypotheses have led their examples to the same states: what that adds is found once for all of them.
+        some, rows = distinct(task, features)
+        gates = model.execution.added_to(gates.index_select(0, task[some]), features[some])
     lstm_step_compiled(model.decoder, gates, rows, tokens, state[:depth], parents, new[:depth])
     present = None if tasks.present is None else tasks.present.index_select(0, task)
     scores = model.output.scores(pooled(new[depth - 2], present))

@@ -12,6 +12,7 @@ network's part: one-hot rows, two layers.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -69,7 +70,7 @@ class Shown:
         tokens: NDArray[np.uint8],
         lengths: NDArray[np.int64],
         step_sizes: NDArray[np.int64],
-        which: NDArray[np.int64],
+        which: NDArray[np.integer],
         threads: int | None = None,
     ) -> NDArray[np.uint8]:
         """The codes before every token of N programs, uint8 [P, K', 96], laid out as `PackedPrograms` are.
@@ -147,6 +148,24 @@ class ExecutionEncoder(nn.Module):
 def one_hot(features: Tensor, values: Tensor, dtype: torch.dtype) -> Tensor:
     """[..., 96 · 16] of codes [..., 96]."""
     return (features[..., None] == values).to(dtype).flatten(-2)
+
+
+def distinct(task: Tensor, features: Tensor) -> tuple[Tensor, Tensor]:
+    """Of hypotheses with tasks [N] and codes [N, K, 96] one of each kind, int64 [M], and which kind each is, [N].
+
+    Those with the same 64 bits of hash are taken to be the same.
+    """
+    words = features.flatten(1).view(torch.int64)
+    hashes = ((words + task[:, None]) * _hash_factors(words.shape[1])).sum(1)
+    kinds, kind = torch.unique(hashes, return_inverse=True)
+    return torch.empty_like(kinds).index_copy_(0, kind, torch.arange(len(kind))), kind
+
+
+@cache
+def _hash_factors(count: int) -> Tensor:
+    """Odd numbers of 64 bits, by chance."""
+    drawn = np.random.default_rng(0).integers(-(2**63), 2**63 - 1, count, dtype=np.int64)
+    return torch.from_numpy(drawn | 1)
 
 
 class StepExecution(NamedTuple):
