@@ -12,7 +12,6 @@ network's part: one-hot rows, two layers.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -124,12 +123,7 @@ class ExecutionEncoder(nn.Module):
     def forward(self, features: Tensor) -> Tensor:
         """Codes uint8 [..., 96]. As a product with one-hot rows, since its gradient is a product too."""
         dtype = autocast_dtype(features.device, self.first.weight.dtype)
-        hidden = functional.relu(
-            functional.linear(
-                one_hot(features, self.values, dtype), self.first.weight.to(dtype), self.first.bias.to(dtype)
-            )
-        )
-        return functional.relu(functional.linear(hidden, self.second.weight.to(dtype), self.second.bias.to(dtype)))
+        return functional.relu(self.second(functional.relu(self.first(one_hot(features, self.values, dtype)))))
 
     def step_weights(self, gates: Tensor, dtype: torch.dtype) -> StepExecution:
         """The weights for decoding; `gates` [execution_size, 4 · hidden_size] is the LSTM's share."""
@@ -151,21 +145,11 @@ def one_hot(features: Tensor, values: Tensor, dtype: torch.dtype) -> Tensor:
 
 
 def distinct(task: Tensor, features: Tensor) -> tuple[Tensor, Tensor]:
-    """Of hypotheses with tasks [N] and codes [N, K, 96] one of each kind, int64 [M], and which kind each is, [N].
-
-    Those with the same 64 bits of hash are taken to be the same.
-    """
-    words = features.flatten(1).view(torch.int64)
-    hashes = ((words + task[:, None]) * _hash_factors(words.shape[1])).sum(1)
-    kinds, kind = torch.unique(hashes, return_inverse=True)
-    return torch.empty_like(kinds).index_copy_(0, kind, torch.arange(len(kind))), kind
-
-
-@cache
-def _hash_factors(count: int) -> Tensor:
-    """Odd numbers of 64 bits, by chance."""
-    drawn = np.random.default_rng(0).integers(-(2**63), 2**63 - 1, count, dtype=np.int64)
-    return torch.from_numpy(drawn | 1)
+    """Of hypotheses with tasks [N] and codes [N, K, 96] one of each kind, int64 [M], and which kind each is, [N]."""
+    rows = np.concatenate([task.numpy()[:, None].view(np.uint8), features.flatten(1).numpy()], axis=1)
+    whole = rows.view(np.dtype((np.void, rows.shape[1])))[:, 0]  # one item a row, compared as bytes
+    _, some, kind = np.unique(whole, return_index=True, return_inverse=True)
+    return torch.from_numpy(some), torch.from_numpy(kind)
 
 
 class StepExecution(NamedTuple):
