@@ -239,6 +239,8 @@ def test_the_decoder_looks_at_where_programs_lead() -> None:
     assert not torch.allclose(model.score(encoded, packed).logits, model.score(encoded, other).logits, atol=1e-3)
     with pytest.raises(ValueError, match="packed with their examples"):
         model.score(encoded, replace(packed, features=None))
+    with pytest.raises(ValueError, match="needs the examples themselves"):
+        beam_search(model, Encoded(encoded.codes, None))
 
 
 def test_bfloat16_is_near_and_every_parameter_gets_a_gradient() -> None:

@@ -92,7 +92,10 @@ class Synthesizer(nn.Module):
         return self.embedding.weight.device
 
     def encode(self, inputs: Tensor, outputs: Tensor, present: Tensor | None = None) -> Encoded:
-        """Encode cell codes uint8 [B, K, 18, 18]; `present`, bool [B, K], for tasks with fewer examples than K."""
+        """Encode cell codes uint8 [B, K, 18, 18]; `present`, bool [B, K], for tasks with fewer examples than K.
+
+        An example that is not there must be a world all the same: programs may be run on it.
+        """
         count, examples = inputs.shape[:2]
         codes = self.encoder(inputs.flatten(0, 1), outputs.flatten(0, 1))
         worlds = None if self.execution is None else (inputs, outputs)
@@ -184,6 +187,8 @@ class Synthesizer(nn.Module):
 
     def step_tasks(self, model: StepModel, encoded: Encoded) -> StepTasks:
         """Encoded tasks as `decode_step` wants them."""
+        if self.execution is not None and encoded.worlds is None:
+            raise ValueError("a model with `execution` needs the examples themselves: encode them with this model")
         return StepTasks(model.decoder.constant(encoded.codes.detach()), encoded.present)
 
     def save_pretrained(self, folder: str | Path, dtype: torch.dtype | None = None) -> None:
