@@ -35,6 +35,7 @@ from karelsynth.train.loop import train
 from karelsynth.train.recipe import load_recipe, recipe_from
 from tests.models import random_grids, random_programs, tiny_model
 from tests.strategies import programs, random_program, random_world, worlds
+from tests.test_prefixes import OPENERS
 from tests.test_prefixes import open_blocks as plain_open_blocks
 
 BUCKETS = (0, 1, 2, 3, 4, 5, 6, 8, 11, 16, 24, 40)
@@ -102,6 +103,30 @@ def plain_features(world: World, target: World, status: int, waiting: int, ticks
     return codes
 
 
+def closed(prefix: tuple[str, ...], most: int) -> tuple[str, ...] | None:
+    """The prefix with up to `most` open blocks closed; None if nothing can be closed."""
+    while prefix and not CHANGING[ID[prefix[-1]]]:
+        prefix = prefix[:-1]
+    if not prefix or prefix[-1] in OPENERS:
+        return None
+    end = list(prefix)
+    for block in plain_open_blocks(prefix)[::-1][:most]:
+        if block in ("I(", "ELSE"):
+            break
+        end.append(OPENERS[block])
+    return tuple(end) if len(end) > len(prefix) else None
+
+
+def features_when_closed(prefix: tuple[str, ...] | None, world: World, target: World) -> list[int]:
+    if prefix is None:
+        return [15] * 4
+    runs = run_batch(np.array([[ID[token] for token in prefix]], np.uint8), [world], prefixes=True)
+    assert runs.worlds is not None
+    assert runs.waits is not None
+    codes = plain_features(World.from_codes(runs.worlds[0, 0]), target, 0, 0, 0)
+    return [7 if runs.waits[0, 0] >= 0 else 1 + int(runs.status[0, 0]), codes[86], codes[82], codes[83]]
+
+
 def expected_features(prefix: tuple[str, ...], some_worlds: list[World], targets: list[World]) -> list[list[int]]:
     tokens = np.array([[ID[token] for token in prefix]], np.uint8).reshape(1, -1)
     runs = run_batch(tokens, worlds_to_codes(some_worlds)[None], prefixes=True)
@@ -119,6 +144,8 @@ def expected_features(prefix: tuple[str, ...], some_worlds: list[World], targets
                 0 if waits < 0 else blocks - waits,
                 int(runs.ticks[0, number]),
             )
+            + features_when_closed(closed(prefix, 1), some_worlds[number], target)
+            + features_when_closed(closed(prefix, 99), some_worlds[number], target)
         )
     return found
 
@@ -149,7 +176,7 @@ def test_codes_of_prefixes_are_those_in_plain_python(program: Program, seed: int
 def test_open_blocks(program: Program, data: st.DataObject) -> None:
     prefix = program.tokens[: data.draw(st.integers(0, len(program.tokens)))]
     tokens = np.array([ID[token] for token in prefix], np.uint8)
-    assert open_blocks(tokens) == len(plain_open_blocks(prefix))
+    assert open_blocks(tokens, np.empty(len(tokens) + 1, np.uint8)) == len(plain_open_blocks(prefix))
 
 
 def test_along_a_program_is_prefix_by_prefix() -> None:
@@ -335,10 +362,11 @@ def test_batches_show_the_given_examples() -> None:
 
 @pytest.mark.parametrize("objective", ["mle", "rl", "rl_beam", "rl_beam_div"])
 def test_it_trains_with_every_objective(objective: str, tmp_path: Path) -> None:
+    wider = {"hidden_size": 32, "execution_size": 32, "normalise_code": True}
     recipe = recipe_from(
         {
             "name": "tiny",
-            "model": asdict(execution_model(syntax="handwritten", max_length=72, normalise_code=True).settings),
+            "model": asdict(execution_model(syntax="handwritten", max_length=72, **wider).settings),
             "data": {"seed": 5, "tasks": 16},
             "objective": {"name": objective, "beam": 4, "rollouts": 4, "bag": 2},
             "optimizer": {"learning_rate": 1e-2},
@@ -348,7 +376,7 @@ def test_it_trains_with_every_objective(objective: str, tmp_path: Path) -> None:
     losses: list[float] = []
     final = train(recipe, tmp_path, observe=lambda progress: losses.append(progress.metrics["loss"]))
     if objective == "mle":
-        assert losses[-1] < 0.6 * losses[0]
+        assert losses[-1] < 0.7 * losses[0]
     model = Synthesizer.from_pretrained(final)
     assert model.settings.execution
     assert evaluate(model, generate(1, 0, 2), beam=2).to_json()["provenance"]["decoding"] == "execution-guided"

@@ -1,6 +1,6 @@
-"""Where a beginning of a program has led an example, in 96 small codes; compiled.
+"""Where a beginning of a program has led an example, in 104 small codes; compiled.
 
-Each code is a number from 0 to 15, so that a state against its target is 96 bytes and the network's first layer a
+Each code is a number from 0 to 15, so that a state against its target is 104 bytes and the network's first layer a
 product with one-hot rows. All is told as the hero sees it, which makes equal what is equal to a program: the first 81
 codes are a window of 9 × 9 cells around the hero, turned to its heading (ahead is up; row by row, from the upper left),
 the others say what the window does not. `tests/test_execution.py` has the same in plain Python.
@@ -17,11 +17,16 @@ the others say what the window does not. `tests/test_execution.py` has the same 
 | 90 | the run's status |
 | 91 | ticks used: 0, 1, 2 … 3, 4 … 7, …, 128 and more |
 | 92 … 95 | free cells ahead, to the right, behind and to the left, at most 15 |
+| 96 … 99 | if the innermost open block were closed here: 1 + the status, or 7 if the run waits then; and 86, 82, 83 |
+| 100 … 103 | the same if all open blocks were closed, up to one that cannot be yet: an IFELSE without its second part |
+
+The last eight say what a loop would do before the token that ends it must be chosen. They are 15 (`NOTHING`) where
+there is nothing to close: no open block, or none with anything in it.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numba import types
@@ -38,8 +43,10 @@ VALUES: Final = 16
 REACH: Final = 4
 """How far the window goes to each side of the hero."""
 WINDOW: Final = (2 * REACH + 1) ** 2
-FEATURES: Final = WINDOW + 15
+FEATURES: Final = WINDOW + 15 + 2 * 4
 FARTHEST: Final = 7
+NOTHING: Final = VALUES - 1
+WAITING: Final = 7
 BLOCKED: Final = 1
 """The code of a cell that cannot be walked on, be it a wall, the frame or beyond."""
 
@@ -76,26 +83,65 @@ CHANGING: Final = _changing()
 """bool [52]: tokens that may lead an example to another state; after all others it is where it was."""
 _UP: Final = np.array([1, 0, -1, 0])  # north, east, south, west
 _RIGHT: Final = np.array([0, 1, 0, -1])
-_OPEN_W, _OPEN_R, _OPEN_I = ID["w("], ID["r("], ID["i("]
+_CLOSED: Final = WINDOW + 15
+"""Where the codes of closed blocks begin."""
+_OPEN_W, _OPEN_R, _OPEN_I, _OPEN_E = ID["w("], ID["r("], ID["i("], ID["e("]
 _CLOSE_W, _CLOSE_R, _CLOSE_I, _CLOSE_E = ID["w)"], ID["r)"], ID["i)"], ID["e)"]
 
 
 @compiled()
-def open_blocks(tokens: NDArray[np.uint8]) -> int:  # pragma: no cover - compiled
-    """How many blocks are open at the end of tokens [L]; an IFELSE's two are one, open from `i(` to `e)`."""
+def open_blocks(tokens: NDArray[np.uint8], closing: NDArray[np.uint8]) -> int:  # pragma: no cover - compiled
+    """How many blocks are open at the end of tokens [L]; an IFELSE's two are one, open from `i(` to `e)`.
+
+    `closing` [L + 1] gets the token that closes each, or 0 for an IFELSE whose second part has not begun.
+    """
     depth, kind = 0, 0
-    with_else = np.zeros(tokens.shape[0] + 1, np.bool_)
     for token in tokens:
         if token == IF or token == IFELSE:
             kind = token
         elif token == _OPEN_W or token == _OPEN_R or token == _OPEN_I:
-            with_else[depth] = token == _OPEN_I and kind == IFELSE
+            if token == _OPEN_I:
+                closing[depth] = 0 if kind == IFELSE else _CLOSE_I
+            else:
+                closing[depth] = _CLOSE_W if token == _OPEN_W else _CLOSE_R
             depth += 1
-        elif token == _CLOSE_I and depth > 0 and with_else[depth - 1]:
-            with_else[depth - 1] = False
+        elif token == _OPEN_E and depth > 0:
+            closing[depth - 1] = _CLOSE_E
+        elif token == _CLOSE_I and depth > 0 and closing[depth - 1] == 0:
+            continue  # an IFELSE goes on
         elif token == _CLOSE_W or token == _CLOSE_R or token == _CLOSE_I or token == _CLOSE_E:
             depth = max(0, depth - 1)
     return depth
+
+
+@compiled()
+def _compared(
+    worlds: NDArray[np.uint8], targets: NDArray[np.uint8], number: int
+) -> tuple[Any, ...]:  # pragma: no cover - compiled
+    """World against target `number` of [K, 324].
+
+    The hero's cell and heading; codes 81, 82, 83 and 86; how many cells have too many markers and too few.
+    """
+    # Sums without branches, which the compiler turns into vector instructions.
+    place, aim, more, fewer = np.int32(0), np.int32(0), np.int32(0), np.int32(0)
+    for cell in range(CELLS):
+        now, then = worlds[number, cell], targets[number, cell]
+        place += np.int32(now >= HERO) * np.int32(cell)
+        aim += np.int32(then >= HERO) * np.int32(cell)
+        now, then = now & np.uint8(15), then & np.uint8(15)
+        both = np.int32(now < WALL) & np.int32(then < WALL)
+        more += both & np.int32(now > then)
+        fewer += both & np.int32(now < then)
+    heading = np.int64(worlds[number, place] // HERO) - 1
+    turns = (np.int64(targets[number, aim] // HERO) - 1 - heading) & 3
+    up, over = np.int64(aim // SIDE - place // SIDE), np.int64(aim % SIDE - place % SIDE)
+    aside = up * _UP[(heading + 1) & 3] + over * _RIGHT[(heading + 1) & 3]
+    ahead = up * _UP[heading] + over * _RIGHT[heading]
+    aside, ahead = (min(max(aside, -FARTHEST), FARTHEST), min(max(ahead, -FARTHEST), FARTHEST))
+    missing = 1 + np.int64(_BUCKET_OF[more + fewer])
+    if more + fewer == 0:
+        missing = np.int64(0 if place == aim and turns == 0 else 1)
+    return place, heading, turns, aside + FARTHEST, ahead + FARTHEST, missing, more, fewer
 
 
 @compiled()
@@ -109,47 +155,29 @@ def _describe(
     out: NDArray[np.uint8],
     row: int,
 ) -> None:  # pragma: no cover - compiled
-    """The codes of world and target `number` of [K, 324], to out[row]."""
-    # Sums without branches, which the compiler turns into vector instructions.
-    place, aim, more, fewer = np.int32(0), np.int32(0), np.int32(0), np.int32(0)
-    for cell in range(CELLS):
-        now, then = worlds[number, cell], targets[number, cell]
-        place += np.int32(now >= HERO) * np.int32(cell)
-        aim += np.int32(then >= HERO) * np.int32(cell)
-        now, then = now & np.uint8(15), then & np.uint8(15)
-        both = np.int32(now < WALL) & np.int32(then < WALL)
-        more += both & np.int32(now > then)
-        fewer += both & np.int32(now < then)
-    heading = np.int64(worlds[number, place] // HERO) - 1
-    turns = (np.int64(targets[number, aim] // HERO) - 1 - heading) & 3
+    """The codes of world and target `number` of [K, 324], but for those of closed blocks, to out[row]."""
+    place, heading, turns, aside, ahead, missing, more, fewer = _compared(worlds, targets, number)
     ahead_row, ahead_col = _UP[heading], _RIGHT[heading]
     right_row, right_col = _UP[(heading + 1) & 3], _RIGHT[(heading + 1) & 3]
     at_row, at_col = np.int64(place // SIDE), np.int64(place % SIDE)
     at = 0
-    for ahead in range(REACH, -REACH - 1, -1):
-        for aside in range(-REACH, REACH + 1):
-            r = at_row + ahead * ahead_row + aside * right_row
-            c = at_col + ahead * ahead_col + aside * right_col
+    for up in range(REACH, -REACH - 1, -1):
+        for over in range(-REACH, REACH + 1):
+            r = at_row + up * ahead_row + over * right_row
+            c = at_col + up * ahead_col + over * right_col
             if 0 <= r < SIDE and 0 <= c < SIDE:
                 cell = r * SIDE + c
-                both_codes = (worlds[number, cell] & 15) << 4 | (targets[number, cell] & 15)
-                out[row, at] = CELL_CODE[both_codes]
+                out[row, at] = CELL_CODE[(worlds[number, cell] & 15) << 4 | (targets[number, cell] & 15)]
             else:
                 out[row, at] = BLOCKED
             at += 1
-    up_to_go, right_to_go = np.int64(aim // SIDE) - at_row, np.int64(aim % SIDE) - at_col
-    aside = up_to_go * right_row + right_to_go * right_col
-    ahead = up_to_go * ahead_row + right_to_go * ahead_col
     out[row, at] = turns
-    out[row, at + 1] = min(max(aside, -FARTHEST), FARTHEST) + FARTHEST
-    out[row, at + 2] = min(max(ahead, -FARTHEST), FARTHEST) + FARTHEST
+    out[row, at + 1] = aside
+    out[row, at + 2] = ahead
     out[row, at + 3] = worlds[number, place] & 15
     wanted = targets[number, place] & 15
     out[row, at + 4] = wanted if wanted < WALL else 0
-    if more + fewer > 0:
-        out[row, at + 5] = 1 + _BUCKET_OF[more + fewer]
-    else:
-        out[row, at + 5] = 0 if place == aim and turns == 0 else 1
+    out[row, at + 5] = missing
     out[row, at + 6] = _BUCKET_OF[more]
     out[row, at + 7] = _BUCKET_OF[fewer]
     out[row, at + 8] = min(waits, VALUES - 1)
@@ -161,9 +189,9 @@ def _describe(
     out[row, at + 10] = used
     for side in range(4):
         step = _UP[(heading + side) & 3] * SIDE + _RIGHT[(heading + side) & 3]
-        cell, free = place + step, 0
-        while free < VALUES - 1 and (worlds[number, cell] & 15) < WALL:
-            cell += step
+        beside, free = place + step, 0
+        while free < VALUES - 1 and (worlds[number, beside] & 15) < WALL:
+            beside += step
             free += 1
         out[row, at + 11 + side] = free
 
@@ -181,7 +209,7 @@ def _run_and_describe(
     out: NDArray[np.uint8],
     first_row: int,
 ) -> None:  # pragma: no cover - compiled
-    """Run tokens [L] on inputs [K, 324] with heroes [1, K], and write codes to K rows of `out` [·, 96].
+    """Run tokens [L] on inputs [K, 324] with heroes [1, K], and write codes to K rows of `out` [·, 104].
 
     They are run up to the last one that may change something, so that a wrong token in a head, which only models
     without handwritten syntax write, shows when the next such token comes: in training and decoding alike.
@@ -190,22 +218,48 @@ def _run_and_describe(
     count, length = inputs.shape[0], prefix.shape[0]
     while length > 0 and not CHANGING[prefix[length - 1]]:
         length -= 1
-    telling = prefix[:length].copy()
+    text, closing = np.empty(2 * length + 1, np.uint8), np.empty(length + 1, np.uint8)
+    text[:length] = prefix[:length]
     status, waits = np.empty((1, count), np.uint8), np.empty((1, count), np.int16)
     ticks, where = np.empty((1, count), np.int16), np.empty((1, count), np.int16)
     correct, nothing = np.empty((0, 0), np.bool_), np.empty((0, 0), np.uint8)
     lengths, seen = np.empty((0, 0), np.int16), np.empty((0, 0, 0), np.uint8)
-    run_range(
-        0, 1, telling.reshape(1, length), np.zeros(1, np.int64), inputs, heroes, nothing, transition, symbols, start,
-        MAX_TICKS, status, ticks, where, worlds, correct, nothing, lengths, seen, waits,
-        True, False, False, False, True,
-    )  # fmt: skip
-    blocks = open_blocks(telling)
-    for number in range(count):
-        waiting = 0 if waits[0, number] < 0 else blocks - waits[0, number]
-        _describe(
-            worlds, targets, number, status[0, number], waiting, ticks[0, number], out, first_row + number
+    blocks = open_blocks(text[:length], closing)
+    first, inner, outer = length, length, length  # lengths of the text: as it is, with a block closed, with all
+    if length > 0 and text[length - 1] != _OPEN_W and text[length - 1] != _OPEN_R and text[length - 1] != _OPEN_I:
+        for depth in range(blocks - 1, -1, -1):
+            if closing[depth] == 0:
+                break
+            text[outer] = closing[depth]
+            outer += 1
+        inner = min(outer, first + 1)
+    for turn in range(3):
+        length = first if turn == 0 else inner if turn == 1 else outer
+        at = _CLOSED + 4 * (turn - 1)
+        if turn > 0 and length == first:
+            for number in range(count):
+                out[first_row + number, at : at + 4] = NOTHING
+            continue
+        if turn == 2 and outer == inner:
+            for number in range(count):
+                out[first_row + number, at : at + 4] = out[first_row + number, at - 4 : at]
+            continue
+        run_range(
+            0, 1, text[:length].copy().reshape(1, length), np.zeros(1, np.int64), inputs, heroes, nothing, transition,
+            symbols, start, MAX_TICKS, status, ticks, where, worlds, correct, nothing, lengths, seen, waits,
+            True, False, False, False, True,
         )  # fmt: skip
+        for number in range(count):
+            row = first_row + number
+            if turn == 0:
+                waiting = 0 if waits[0, number] < 0 else blocks - waits[0, number]
+                _describe(worlds, targets, number, status[0, number], waiting, ticks[0, number], out, row)
+            else:
+                _, _, _, aside, ahead, missing, _, _ = _compared(worlds, targets, number)
+                out[row, at] = WAITING if waits[0, number] >= 0 else 1 + status[0, number]
+                out[row, at + 1] = missing
+                out[row, at + 2] = aside
+                out[row, at + 3] = ahead
 
 
 @compiled(
@@ -228,7 +282,7 @@ def features_range(
     start: int,
     out: NDArray[np.uint8],
 ) -> None:  # pragma: no cover - compiled
-    """For prefixes first … last − 1 of tokens [N, L], codes to out [N · K, 96].
+    """For prefixes first … last − 1 of tokens [N, L], codes to out [N · K, 104].
 
     Args:
         tasks: [N], the row of `inputs` that each prefix runs on.
@@ -266,7 +320,7 @@ def features_along_range(
     start: int,
     out: NDArray[np.uint8],
 ) -> int:  # pragma: no cover - compiled
-    """Codes before every token of programs first … last − 1, laid out as packed programs are, to out [P · K, 96].
+    """Codes before every token of programs first … last − 1, laid out as packed programs are, to out [P · K, 104].
 
     Args:
         tokens: [N, L], the longest program first.

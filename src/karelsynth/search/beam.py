@@ -319,7 +319,7 @@ def _run_on_threads(search: _Search, tasks: StepTasks, limit: int, threads: int)
 
 
 def executed(shown: Shown, prefixes: Tensor, tasks: Tensor) -> Tensor:
-    """Where prefixes uint8 [N, L] of tasks int64 [N] have led the examples: uint8 [N, K, 96] on their device."""
+    """Where prefixes uint8 [N, L] of tasks int64 [N] have led the examples: uint8 [N, K, 104] on their device."""
     found = shown.features(np.ascontiguousarray(prefixes.cpu()), tasks.cpu().numpy())
     return torch.from_numpy(found).to(prefixes.device, non_blocking=True)
 
