@@ -4,8 +4,8 @@
     shown.features(prefixes, tasks)                    # uint8 [N, K, 104], for decoding
     shown.features_along(…)                            # uint8 [P, K, 104], before every token of packed programs
 
-Prefixes are run as far as they are determined (`run_batch` with `prefixes`), always from their beginning: that costs a
-thousandth of what the network costs. What the codes mean is told in `execution_kernel`. `ExecutionEncoder` is the
+Prefixes are run as far as they are determined (`run_batch` with `prefixes`), always from their beginning: that takes a
+few hundredths of the network's time. What the codes mean is told in `execution_kernel`. `ExecutionEncoder` is the
 network's part: one-hot rows, two layers.
 """
 

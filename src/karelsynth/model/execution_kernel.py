@@ -36,7 +36,7 @@ from karelsynth.karel.compiled import compiled, given
 from karelsynth.karel.formats.codes import HERO, SIDE, WALL
 from karelsynth.karel.interpreter import MAX_TICKS
 from karelsynth.karel.machine_kernel import CELLS, IF, IFELSE, find_heroes, run_range
-from karelsynth.karel.tokens import ACTIONS, ID, VOCABULARY_SIZE
+from karelsynth.karel.tokens import ACTIONS, ID
 
 VALUES: Final = 16
 """Every code is less than this."""
@@ -69,7 +69,7 @@ def _cell_codes() -> NDArray[np.uint8]:
 
 
 def _changing() -> NDArray[np.bool_]:
-    changing = np.zeros(VOCABULARY_SIZE, np.bool_)
+    changing = np.zeros(256, np.bool_)
     changing[[ID[name] for name in (*ACTIONS, "w(", "i(", "r(", "w)", "i)", "r)", "e)")]] = True
     return changing
 
@@ -80,7 +80,7 @@ BUCKETS: Final = np.array([0, 1, 2, 3, 4, 5, 6, 8, 11, 16, 24, 40])
 """Where each bucket of a number of cells begins."""
 _BUCKET_OF: Final = (np.searchsorted(BUCKETS, np.arange(CELLS + 1), side="right") - 1).astype(np.uint8)
 CHANGING: Final = _changing()
-"""bool [52]: tokens that may lead an example to another state; after all others it is where it was."""
+"""bool [256], by byte: tokens that may lead an example to another state; after all others it is where it was."""
 _UP: Final = np.array([1, 0, -1, 0])  # north, east, south, west
 _RIGHT: Final = np.array([0, 1, 0, -1])
 _CLOSED: Final = WINDOW + 15
