@@ -3,12 +3,12 @@
     python benchmarks/solve.py [--tasks 1000] [--data FILE] [--budget 10] [--json FILE] [--plot FILE]
     python benchmarks/solve.py --steps [--tasks 2500] [--beam 16 64 256 1024] [--device cuda]
 
-The first form solves tasks one by one, as a person would have it, with a large budget, and says for smaller ones how
-many were solved by then: median and 95th percentile of seconds, share solved, and share right on the held-out example
-too. By default the tasks are those of `test`; FILE is one in the original format.
+The first form solves tasks one by one, as a person would have it, with some budget, and prints the median and 95th
+percentile of seconds, all of them, unsolved tasks too. Then, for smaller budgets, how many tasks were solved by then
+and are right on the held-out example too. By default the tasks are those of `test`; FILE is one in the original format.
 
-The second form measures what each step of the search brings: the plain beam, programs that may only end where every
-example is right, prefixes dropped that must crash, prefixes merged that have the same futures.
+The second form measures what each step of the search brings: the plain beam, programs ranked by how many examples they
+are right on, prefixes dropped that must crash, prefixes merged that have the same futures.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from karelsynth.tasks.sets import NAMED_SETS, load_tasks
 BUDGETS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
 STEPS: dict[str, dict[str, bool] | None] = {
     "plain beam": None,
-    "ends only where right": {"crashes": False, "merging": False},
+    "prefers what is right": {"crashes": False, "merging": False},
     "and drops what must crash": {"merging": False},
     "and merges equal futures": {},
 }
@@ -86,7 +86,8 @@ def table(found: dict[str, NDArray[Any]], budget: float) -> list[dict[str, Any]]
     rows = []
     count = len(found["seconds"])
     for limit in (limit for limit in BUDGETS if limit <= budget):
-        in_time = found["seconds"] <= limit * 1.05 + 0.02  # a deadline is looked at between two tokens
+        # At the budget that was given, whatever came back counts: the deadline is looked at between two tokens.
+        in_time = found["seconds"] <= (limit if limit < budget else np.inf)
         solved, right = found["solved"] & in_time, found["right"] & in_time
         rows.append(
             {
@@ -94,8 +95,6 @@ def table(found: dict[str, NDArray[Any]], budget: float) -> list[dict[str, Any]]
                 "solved": round(100 * float(solved.mean()), 2),
                 "filtered_generalization": round(100 * float(right.mean()), 2),
                 "interval": interval(int(right.sum()), count),
-                "median": round(float(np.median(np.minimum(found["seconds"], limit))), 3),
-                "p95": round(float(np.quantile(np.minimum(found["seconds"], limit), 0.95)), 3),
             }
         )
     return rows
@@ -174,17 +173,17 @@ def main() -> None:
     one_by_one(solver, tasks[:3], 1.0)  # compiled code is loaded, memory is warm
     found = one_by_one(solver, tasks, arguments.budget)
     rows = table(found, arguments.budget)
-    print(f"\n{len(tasks):,} tasks of {arguments.data}, one by one, {torch.get_num_threads()} threads\n")
-    print("| budget s | solved % | filtered top-1 % (95 %) | median s | 95th percentile s |")
-    print("|---:|---:|---:|---:|---:|")
+    median, p95, longest = (float(np.quantile(found["seconds"], share)) for share in (0.5, 0.95, 1.0))
+    print(f"\n{len(tasks):,} tasks of {arguments.data}, one by one, {torch.get_num_threads()} threads")
+    print(f"budget {arguments.budget:g} s: median {median:.3f} s, 95th percentile {p95:.3f}, longest {longest:.3f}\n")
+    print("| within s | solved % | filtered top-1 % (95 %) |\n|---:|---:|---:|")
     for row in rows:
         low, high = row["interval"]
-        print(
-            f"| {row['budget']:g} | {row['solved']:.2f} | {row['filtered_generalization']:.2f} ({low} to {high}) "
-            f"| {row['median']:.3f} | {row['p95']:.3f} |"
-        )
+        print(f"| {row['budget']:g} | {row['solved']:.2f} | {row['filtered_generalization']:.2f} ({low} to {high}) |")
     if arguments.json:
-        report = {"tasks": len(tasks), "data": arguments.data, "rows": rows, **origin(solver.model.device)}
+        seconds = {"budget": arguments.budget, "median": median, "p95": p95, "longest": longest}
+        told = {"tasks": len(tasks), "data": arguments.data, "seconds": seconds, "rows": rows}
+        report = {**told, **origin(solver.model.device)}
         arguments.json.write_text(json.dumps(report, indent=1))
     if arguments.plot:
         arguments.plot.write_text(scene_svg(plot(rows)))

@@ -16,7 +16,7 @@ from karelsynth.tasks.gallery import gallery_task
 from karelsynth.tasks.task import Task
 
 console = Console(highlight=False, width=100)
-TASKS = ("clean-the-row", "fill-the-row", "newspaper", "hurdles")
+TASKS = ("clean-the-row", "fill-the-row", "newspaper", "climb-the-stairs")
 SHOWN = 2
 """Examples of each task that are drawn."""
 
@@ -48,7 +48,7 @@ def show(task: Task, solution: Solution) -> None:
 def main() -> None:
     with console.status("loading the model, and compiling what is not yet compiled (the first time takes a minute)"):
         solver = Solver.load()
-        solver.solve(gallery_task("first-marker"))
+        solver.warm_up()
     for slug in TASKS:
         task = gallery_task(slug)
         show(task, solver.solve(task, budget=2.0))
@@ -66,7 +66,7 @@ def main() -> None:
         f"ran them on {runs.correct.size:,} worlds in {checked - made:.2f} s: {runs.correct.mean():.0%} as wanted"
     )
     console.print(
-        "\nNext: `karelsynth solve hurdles --animate`, `karelsynth serve` for the playground, "
+        "\nNext: `karelsynth solve climb-the-stairs --animate`, `karelsynth serve` for the playground, "
         "`karelsynth --help` for the rest."
     )
 

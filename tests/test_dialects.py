@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import random
+import time
 
 import pytest
 from hypothesis import given, settings
@@ -12,8 +13,11 @@ from hypothesis import strategies as st
 from karelsynth.errors import KarelsynthError, ProgramSyntaxError
 from karelsynth.karel.dialects import DIALECTS, parse, recognise, render
 from karelsynth.karel.dialects.data import DEEPEST
+from karelsynth.karel.dialects.places import Place, parse_with_places
+from karelsynth.karel.interpreter import run
 from karelsynth.karel.program import Action, Condition, If, IfElse, Not, Program, Repeat, Sensor, Statement, While
-from tests.strategies import programs, random_program
+from karelsynth.karel.world import World
+from tests.strategies import programs, random_program, worlds
 
 MOVE, LEFT, RIGHT = Action.MOVE, Action.TURN_LEFT, Action.TURN_RIGHT
 FRONT = Sensor.FRONT_IS_CLEAR
@@ -339,6 +343,39 @@ def test_the_message_shows_the_place() -> None:
     assert hint == "Did you mean `turnLeft`?"
 
 
+# Places
+
+
+@given(programs(), worlds(), st.sampled_from(DIALECTS))
+@settings(max_examples=60, deadline=None)
+def test_places_are_those_of_the_statements(program: Program, world: World, dialect: str) -> None:
+    """Whatever the program: the word at a statement's place is the statement's."""
+    text = render(program, dialect)
+    parsed, places = parse_with_places(text)
+    assert parsed == program
+    assert set(places) == {at for at, _ in program.walk()}
+    lines = text.splitlines()
+    for at, statement in program.walk():
+        line, column, width = places[at]
+        head = lines[line - 1][column - 1 : column - 1 + width]
+        alone = render(Program((statement,)), dialect)
+        assert head.split("(")[0].split()[0] in alone
+        assert not head.endswith(":")
+        assert head == head.strip()
+    seen: list[int] = []
+    run(program, world, observe=lambda tick: seen.append(tick.where))
+    assert set(seen) <= set(places)
+
+
+def test_places_of_helpers_are_in_the_helpers() -> None:
+    text = "def main():\n    go()\n    while front_is_clear() :\n        go()\n"
+    text += "def go(): move(); turn_left ( )\ndef no(): move()"
+    program, places = parse_with_places(text)
+    assert program == Program((MOVE, LEFT, While(FRONT, (MOVE, LEFT))))
+    move, left = Place(5, 11, 6), Place(5, 19, 13)
+    assert list(places.values()) == [move, left, Place(3, 5, 22), move, left]
+
+
 # Depth, and texts that nobody would write
 
 
@@ -378,14 +415,25 @@ def test_parentheses_are_no_nesting() -> None:
 def test_helpers_may_not_explode() -> None:
     doubling = "".join(f"def f{n}():\n    f{n + 1}()\n    f{n + 1}()\n" for n in range(40))
     chain = "".join(f"def f{n}():\n    f{n + 1}()\n" for n in range(1000))
-    unused = "".join(f"def g{n}():\n" + "    f()\n" * 50 for n in range(40))  # no function is too long, all together are
+    unused = "".join(f"def g{n}():\n" + "    f()\n" * 50 for n in range(120))  # none is long; all are
     for text in (
         f"{doubling}def f40(): move()\ndef main(): f0()",
         f"{chain}def f1000(): move()\ndef main(): f0()",
         f"def f(): move()\n{unused}def main(): f()",
+        "def f():\n" + "    move()\n" * 200 + "def main():\n" + "    f()\n" * 60,  # few calls, each of a long one
     ):
         with pytest.raises(ProgramSyntaxError, match=r"too long|nested more than"):
             parse(text)
+
+
+def test_a_long_line_is_recognised_in_no_time() -> None:
+    """Its words, not its length squared: `import` over and over once took a minute."""
+    began = time.monotonic()
+    assert recognise("import " * 100_000) == "paper"
+    assert recognise("stanfordkarel " * 50_000) == "paper"
+    assert time.monotonic() - began < 5
+    assert recognise("from karel.stanfordkarel import *") == "stanford"
+    assert recognise("import os\nstanfordkarel") == "paper"
 
 
 def read_or_complain(text: str, dialect: str | None) -> Program | ProgramSyntaxError:

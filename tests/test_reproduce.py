@@ -29,7 +29,7 @@ from karelsynth.reproduce.masks import MaskTable, masks_along, masks_over
 from karelsynth.reproduce.pictures import aliasing_scene, masks_scene
 from karelsynth.reproduce.results import ResultError, essence, read_results
 from karelsynth.reproduce.rows import ROWS, SEEDS, TABLES, Job, jobs_of
-from karelsynth.reproduce.running import Places, Runner
+from karelsynth.reproduce.running import Outcome, Places, Runner
 from karelsynth.reproduce.validity import shares, without_syntax
 from karelsynth.search import Candidates
 from karelsynth.tasks.generator import generate
@@ -177,7 +177,7 @@ def test_results_say_where_they_come_from(measured: Places) -> None:
 def test_what_is_done_is_not_done_again(measured: Places) -> None:
     said: list[str] = []
     outcome = runner(measured, said).run(jobs("small_mle", "rl_beam"))
-    assert outcome == type(outcome)((), ())
+    assert outcome == Outcome((), (), ())
     assert not said
 
 
@@ -225,7 +225,9 @@ def test_results_from_before_a_model_setting_was_there_still_count() -> None:
 def test_a_changed_recipe_is_measured_anew_but_never_on_an_old_model(measured: Places, tmp_path: Path) -> None:
     changed = replace(measured, recipes=write_recipes(tmp_path / "recipes", learning_rate="1e-3"), keep=None)
     said: list[str] = []
-    with pytest.raises(KarelsynthError, match=r"small_mle-seed0: holds a model of another recipe than small_mle"):
+    with pytest.raises(
+        KarelsynthError, match=r"holds a model of another recipe than small_mle .*: optimizer\.learning_rate\)"
+    ):
         runner(changed, said).run(jobs("small_mle"))
     assert said == ["small_mle-seed0: its recipe has changed since it was measured"]
     known = page.load_recipes(changed.recipes)
@@ -239,8 +241,85 @@ def test_a_row_that_diverges_does_not_stop_the_others(places: Places) -> None:
     said: list[str] = []
     outcome = runner(places, said).run(jobs("small_mle", "small_mle_learned"))
     assert [job.name for job in outcome.done] == ["small_mle_learned-seed0"]
-    assert [job.name for job in outcome.left] == ["small_mle-seed0"]
+    assert [job.name for job in outcome.diverged] == ["small_mle-seed0"]
+    assert not outcome.left
     assert any("diverged" in line for line in said)
+
+
+def test_models_and_results_on_other_training_tasks_are_other_ones(places: Places, tasks: Path, tmp_path: Path) -> None:
+    assert runner(places).run(jobs("small_mle")).done
+    write_recipes(places.recipes, tasks="8")
+    on_file = replace(places, train_data=tasks, runs=tmp_path / "runs2")
+    said: list[str] = []
+    assert runner(on_file, said).run(jobs("small_mle")).done
+    assert said[0] == "small_mle-seed0: its recipe has changed since it was measured"
+    told = read_results(places.results)[jobs("small_mle")[0]]
+    assert told.told["recipe"]["data"]["source"] == str(tasks.resolve())
+    assert told.follows(page.load_recipes(places.recipes, tasks)["small_mle"])
+    assert not told.follows(page.load_recipes(places.recipes)["small_mle"])
+    with pytest.raises(KarelsynthError, match=r"runs2.small_mle-seed0: holds .* \(different: data\.source\)"):
+        runner(replace(on_file, train_data=None)).run(jobs("small_mle"))
+
+
+def test_training_tasks_are_the_same_however_their_path_is_written(
+    places: Places, tasks: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tasks.parent)
+    ways = (tasks, Path("eight"), Path("../") / tasks.parent.name / "eight")
+    recipes = {runner(replace(places, train_data=way)).recipe(jobs("small_mle")[0]) for way in ways}
+    assert [recipe.data.source for recipe in recipes] == [str(tasks.resolve())]
+
+
+def test_the_device_is_the_one_that_trained(places: Places, monkeypatch: pytest.MonkeyPatch) -> None:
+    def on(machine: str) -> None:
+        monkeypatch.setattr("karelsynth.reproduce.running.origin", lambda device: {"device": machine})
+
+    def trained_on() -> str:
+        assert runner(places).run(jobs("small_mle")).done
+        path = places.results / "small_mle-seed0.json"
+        told = json.loads(path.read_text())
+        path.unlink()
+        return str(told["training"]["device"])
+
+    on("one")
+    assert trained_on() == "one"
+    on("two")  # only measures it
+    assert trained_on() == "one"
+    shutil.rmtree(places.runs / "small_mle-seed0" / "final")  # as if stopped before its end
+    assert trained_on() == "one, then two"
+    (places.runs / "small_mle-seed0" / "machines.json").unlink()
+    assert trained_on() == "not recorded"
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        (
+            "runs/mle-seed0/final/recipe.json",
+            "{",
+            r"recipe\.json: not valid JSON .* remove .*mle-seed0, and",
+        ),
+        ("runs/mle-seed0/final/recipe.json", "[]", r"recipe\.json: is no JSON object"),
+        ("runs/mle-seed0/final/recipe.json", '{"model": {}}', r'recipe\.json: has no "objective"'),
+        ("runs/mle-seed0/metrics.jsonl", '{"step": 1}\n{"st', r"metrics\.jsonl: not the log of a training run"),
+        ("runs/mle-seed0/metrics.jsonl", '{"tasks_per_second": 0, "step": 4}', r"not the log of a training run"),
+        ("runs/mle-seed0/metrics.jsonl", '{"tasks_per_second": 3}', r"not the log of a training run"),
+        ("runs/mle-seed0/machines.json", '{"a": 1}', r"machines\.json: not a JSON list of names"),
+        ("kept/mle-seed0/trained.json", "{}", r'trained\.json: has no "recipe"'),
+        ("kept/mle-seed0/trained.json", '{"recipe": 3}', r'trained\.json: has no "recipe\.model"'),
+    ],
+)
+def test_altered_files_of_a_run_get_one_clear_message(
+    name: str, text: str, message: str, measured: Places, tmp_path: Path
+) -> None:
+    folder = tmp_path / "all"
+    shutil.copytree(measured.recipes.parent, folder)
+    (folder / name).write_text(text)
+    if name.startswith("kept"):
+        shutil.rmtree(folder / "runs" / "mle-seed0")
+    places = Places(folder / "recipes", folder / "runs", folder / "new", folder / "kept", measured.data)
+    with pytest.raises(KarelsynthError, match=message):
+        runner(places).run(jobs("mle"))
 
 
 # Results that are broken
@@ -250,11 +329,16 @@ def test_a_row_that_diverges_does_not_stop_the_others(places: Places) -> None:
     ("change", "message"),
     [
         (lambda text: text[:500], r"small_mle-seed0\.json: not valid JSON .*remove the file"),
-        (lambda text: "[]", r"is no result; remove the file"),
+        (lambda text: "[]", r"is no JSON object; remove the file"),
+        (lambda text: "[" * 100_000, r"not valid JSON .*remove the file"),
         (lambda text: text.replace('"row": "small_mle"', '"row": "smal"'), r"is no result: its \"row\""),
         (lambda text: text.replace('"seed": 0', '"seed": 1', 1), r"call it small_mle-seed1\.json"),
         (lambda text: text.replace('"confidence_95"', '"x"'), r'has no "report\.confidence_95"'),
         (lambda text: text.replace('"aliasing"', '"x"'), r'has no "aliasing"'),
+        (lambda text: text.replace('"logprob"', '"x"', 1), r'has no "logprob"'),
+        (lambda text: re.sub(r'"exact": \{', '"exact": {"x": 1}, "y": {', text), r'has no "report\.exact\.1"'),
+        (lambda text: re.sub(r'"run": \{[^}]*\}', '"run": 3', text), r'"recipe\.run" is no object'),
+        (lambda text: re.sub(r'"seconds": [\d.]+', '"seconds": "x"', text), r'"training\.seconds" is no number'),
     ],
 )
 def test_a_broken_result_gets_one_clear_message(change: Any, message: str, measured: Places, tmp_path: Path) -> None:
@@ -297,7 +381,7 @@ def test_tables_show_what_was_measured_beside_the_paper(measured: Places) -> Non
 def test_pages_and_pictures_are_rendered_from_results_alone(measured: Places, tmp_path: Path) -> None:
     readme = tmp_path / "README.md"
     readme.write_text(f"# Above\n{page.BEGIN}\nold\n{page.END}\nbelow\n")
-    written = page.render(measured.results, measured.recipes, tmp_path)
+    written = page.render(measured.results, page.load_recipes(measured.recipes), tmp_path)
     assert sorted(path.name for path in written) == [
         "README.md", "aliasing.svg", "masks.svg", "masks_test.svg", "results.md",
     ]  # fmt: skip
@@ -308,12 +392,12 @@ def test_pages_and_pictures_are_rendered_from_results_alone(measured: Places, tm
     assert "both are right" in text
     assert "masks_test.svg" in text
     before = {path: path.read_bytes() for path in written}
-    page.render(measured.results, measured.recipes, tmp_path)
+    page.render(measured.results, page.load_recipes(measured.recipes), tmp_path)
     assert before == {path: path.read_bytes() for path in written}
 
 
 def test_rendering_without_results_says_not_yet(tmp_path: Path) -> None:
-    files = page.rendered(tmp_path / "none", ROOT / "recipes", tmp_path)
+    files = page.rendered(tmp_path / "none", page.load_recipes(ROOT / "recipes"), tmp_path)
     assert set(files) == {page.PAGE, "docs/pictures/aliasing.svg"}
     assert files[page.PAGE].count(tables.NOT_YET) == 4 * 5 + 3 * 4 + 2 * 4 + 2 * 4 + 1 + 4 * 4
     assert "Nothing is measured yet" in files[page.PAGE]
@@ -321,7 +405,8 @@ def test_rendering_without_results_says_not_yet(tmp_path: Path) -> None:
 
 def test_the_pages_of_the_repository_agree_with_its_results() -> None:
     """If this fails: `karelsynth reproduce --render`."""
-    for name, text in page.rendered(ROOT / "results" / "reproduce", ROOT / "recipes", ROOT).items():
+    recipes = page.load_recipes(ROOT / "recipes")
+    for name, text in page.rendered(ROOT / "results" / "reproduce", recipes, ROOT).items():
         assert (ROOT / name).read_text(encoding="utf-8") == text, name
 
 
@@ -475,9 +560,27 @@ def test_the_command_measures_and_shows_a_table(
     assert (tmp_path / "runs" / "reproduce" / "small_mle-seed5" / "final").is_dir()  # trained, for it was missing
     again = call("objectives", "--only", "small_rl_beam", "--seeds", "5", "--minutes", "0", *where)
     assert "0 measured now, 1 before; left: nothing" in again.output
+    with pytest.raises(KarelsynthError, match=r"not the repository's folder .*; call this there"):
+        call("--render", "--results", "mine")
+    assert not (tmp_path / "docs").exists()
+    (tmp_path / "README.md").write_text(f"{page.BEGIN}\n{page.END}\n")
     rendered = call("--render", "--results", "mine")
     assert "docs/results.md" in rendered.output
-    assert "README.md has no place for the table" in rendered.output
+    assert "RL_beam" in (tmp_path / "README.md").read_text()
+
+
+def test_the_command_fails_where_a_row_diverged_but_not_where_time_was_up(
+    places: Places, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_recipes(places.recipes, learning_rate="1e30")
+    where = ("objectives", "--only", "small_mle", "--seeds", "0", "--data", places.data, "--results", "mine")
+    late = call(*where, "--minutes", "0", "--device", "cpu")
+    assert late.exit_code == 0
+    assert "left, as time was up: small_mle-seed0" in late.output
+    diverged = call(*where, "--device", "cpu")
+    assert diverged.exit_code == 1
+    assert "0 measured now, 0 before; diverged: small_mle-seed0; left: nothing" in diverged.output
 
 
 @pytest.mark.parametrize(

@@ -362,7 +362,7 @@ def test_threads_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
             assert list(single_threaded(threads).map(lambda _: torch.get_num_threads(), range(9))) == [1] * 9
             assert torch.get_num_threads() == threads
             for tasks_per_thread in (1, 100):
-                monkeypatch.setattr("karelsynth.search.beam._TASKS_PER_THREAD", tasks_per_thread)
+                monkeypatch.setattr("karelsynth.search.beam.TASKS_PER_THREAD", tasks_per_thread)
                 with torch.inference_mode(threads == 3):
                     found = beam_search(model, encoded, beam=6, dtype=FULL)
                 assert torch.equal(found.tokens, expected.tokens)

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
 
@@ -18,7 +22,7 @@ from karelsynth.karel.program import Program
 from karelsynth.karel.world import World
 from karelsynth.solve import Answer, Progress, Solution, Solver
 from karelsynth.solve.ambiguity import _changed, find_ambiguity
-from karelsynth.solve.solver import PER_TOKEN
+from karelsynth.solve.solver import PER_TOKEN, Round
 from karelsynth.tasks.gallery import gallery, gallery_task
 from karelsynth.tasks.generator import generate
 from karelsynth.tasks.msr_tasks import write_tasks
@@ -41,6 +45,12 @@ def by(program: str, *inputs: World) -> Task:
     runs = [Program.parse(program).run(world) for world in inputs]
     assert all(run.ok for run in runs)
     return Task(tuple(Example(world, run.world) for world, run in zip(inputs, runs, strict=True)))
+
+
+def impossible() -> Task:
+    """One example of a step, one of a step through a wall."""
+    walled = World.parse("> # .\n. # .")
+    return Task((Example(ROW, MOVED), Example(walled, walled.with_hero(1, 2, "east"))))
 
 
 def assert_honest(solution: Solution, task: Task) -> None:
@@ -73,7 +83,7 @@ def test_fresh_tasks_in_a_batch_and_one_by_one() -> None:
         for inputs, outputs in zip(batch.inputs, batch.outputs, strict=True)
     ]
     told: dict[int, Solution] = {}
-    quick = Solver(solver().model, beams=(16,))
+    quick = Solver(solver().model, rounds=[Round(16, 40)])
     solutions = quick.solve_many(tasks, budget=PATIENT, on_solution=told.__setitem__)
     assert told == dict(enumerate(solutions))
     for task, solution in zip(tasks, solutions, strict=True):
@@ -89,7 +99,7 @@ def test_any_number_of_examples(count: int) -> None:
     batch = generate(11, 40, 3, examples=max(count, 2))
     for inputs, outputs in zip(batch.inputs[:, :count], batch.outputs[:, :count], strict=True):
         task = Task(tuple(Example(*map(World.from_codes, pair)) for pair in zip(inputs, outputs, strict=True)))
-        solution = Solver(solver().model, beams=(16,)).solve(task, budget=PATIENT)
+        solution = Solver(solver().model, rounds=[Round(16, 40)]).solve(task, budget=PATIENT)
         assert len(solution.right) == count
         assert_honest(solution, task)
 
@@ -102,9 +112,8 @@ def test_tasks_with_unequal_numbers_of_examples_share_a_batch() -> None:
 
 
 def test_an_impossible_task_is_not_called_solved() -> None:
-    """The same input twice with different outputs: no program does both."""
-    task = Task((Example(ROW, MOVED), Example(ROW, ROW.with_hero(1, 0, "north"))))
-    solution = Solver(solver().model, beams=(16, 32)).solve(task, budget=PATIENT)
+    task = impossible()
+    solution = Solver(solver().model, rounds=[Round(16, 20), Round(32, 20)]).solve(task, budget=PATIENT)
     assert not solution.solved
     assert not solution
     assert_honest(solution, task)
@@ -123,8 +132,10 @@ def test_a_budget_of_nothing_still_answers() -> None:
 
 def test_progress_and_stopping() -> None:
     told: list[Progress] = []
-    task = Task((Example(ROW, MOVED), Example(ROW, ROW.with_hero(1, 0, "north"))))
-    solution = Solver(solver().model, beams=(8, 16, 32)).solve(task, budget=PATIENT, on_progress=told.append)
+    task = impossible()
+    solution = Solver(solver().model, rounds=[Round(8, 20), Round(16, 20), Round(32, 20)]).solve(
+        task, budget=PATIENT, on_progress=told.append
+    )
     assert [progress.beam for progress in told] == [8, 16, 32]
     assert told[0].best is None
     assert told[-1].best is not None
@@ -171,6 +182,10 @@ def test_changed_worlds_are_worlds() -> None:
         ([(ROW, MOVED)] * (MOST_EXAMPLES + 1), f"at most {MOST_EXAMPLES}"),
         ([(ROW, World.parse("> .\n. ."))], "example 1: the input has 2 rows and 4 columns, the output 2 and 2"),
         ([(ROW, MOVED), (ROW, World.parse("> . . #\n. . . ."))], "example 2: there is a wall at row 1, column 3 in"),
+        ([(ROW, MOVED), (ROW, ROW)], "examples 1 and 2 have the same input and different outputs"),
+        ([ROW, MOVED], "a pair of worlds"),
+        ([(ROW,)], "a pair of worlds"),
+        ([(ROW, 2)], "a pair of worlds"),
     ],
 )
 def test_bad_tasks_are_told(examples: list[tuple[World, World]], message: str) -> None:
@@ -181,6 +196,23 @@ def test_bad_tasks_are_told(examples: list[tuple[World, World]], message: str) -
 def test_missing_weights_are_told(tmp_path: Path) -> None:
     with pytest.raises(KarelsynthError, match=r"config\.json"):
         Solver.load(tmp_path)
+
+
+def test_threads_may_share_a_solver() -> None:
+    tasks = [gallery_task("first-marker"), gallery_task("walk-to-the-wall")] * 2
+    with ThreadPoolExecutor(4) as pool:
+        solutions = list(pool.map(lambda task: solver().solve(task, budget=PATIENT), tasks))
+    assert all(solutions)
+    assert [solution.program for solution in solutions[:2]] == [solution.program for solution in solutions[2:]]
+
+
+def test_compiling_is_not_searching(tmp_path: Path) -> None:
+    """With nothing compiled yet, the first search still has its whole budget."""
+    code = "from karelsynth.solve import solve\nfrom karelsynth.tasks.gallery import gallery_task\n"
+    code += "solution = solve(gallery_task('first-marker'), budget=20)\nprint(solution.solved, solution.seconds < 20)"
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True)
+    assert out.stdout.split() == ["True", "True"]
 
 
 # The command.
@@ -225,7 +257,7 @@ def test_a_pair_of_stanford_worlds(tmp_path: Path) -> None:
 
 
 def test_an_unsolved_task_is_marked_and_fails(tmp_path: Path) -> None:
-    task = Task((Example(ROW, MOVED), Example(ROW, ROW.with_hero(1, 0, "north"))))
+    task = impossible()
     path = tmp_path / "impossible.task"
     path.write_text(render_task(task), encoding="utf-8")
     status, out = invoke(str(path), "--budget", "0.5")
@@ -247,6 +279,48 @@ def test_many_tasks(tmp_path: Path) -> None:
             runs = run_batch(encode_programs([program]), inputs[:5], expected=outputs[:5])
             assert runs.correct is not None
             assert runs.correct.all()
+
+
+def test_lines_of_tasks_without_programs(tmp_path: Path) -> None:
+    """Whoever wants a program has none yet."""
+    write_tasks([generate(7, 0, 2)], tmp_path / "tasks.jsonl")
+    records = [json.loads(line) for line in (tmp_path / "tasks.jsonl").read_text().splitlines()]
+    bare = [{"examples": record["examples"]} for record in records]
+    ours = [by("def run(): move()", ROW).to_json(), by("def run(): turnLeft()", ROW).to_json()]
+    for name, objects in (("bare.jsonl", bare), ("ours.jsonl", ours), ("one.json", bare[:1])):
+        (tmp_path / name).write_text("\n".join(map(json.dumps, objects)))
+        status, out = invoke(str(tmp_path / name), "--budget", str(PATIENT), "--json")
+        assert status == 0
+        assert len(out.splitlines()) == len(objects)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["clean-the-rwo"], "did you mean `clean-the-row`"),
+        (["first-marker", "--device", "warp"], "there is no device `warp` here"),
+        (["first-marker", "--animate", "--json"], "--animate plays one task"),
+        (["x" * 300 + ".task"], "cannot be read|no such file"),
+    ],
+)
+def test_the_command_says_what_is_wrong(arguments: list[str], message: str) -> None:
+    with pytest.raises(KarelsynthError, match=message):
+        invoke(*arguments)
+
+
+def test_a_terminal_without_unicode() -> None:
+    """Marks that it can show, and no control characters of a task's name."""
+    text = "name: \x1b]0;gotcha\x07 step\n" + render_task(by("def run(): move()", ROW))
+    out = subprocess.run(
+        [sys.executable, "-m", "karelsynth", "solve", "-", "--budget", str(PATIENT)],
+        input=text,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONIOENCODING": "ascii"},
+    )
+    assert out.returncode == 0, out.stderr
+    assert "example 1 yes" in out.stdout
+    assert "\x1b]" not in out.stdout
 
 
 def test_animation_plays(tmp_path: Path) -> None:

@@ -56,7 +56,9 @@ def tasks() -> st.SearchStrategy[Task]:
     )
     words = st.lists(pieces, max_size=40).map(lambda found: " ".join(" ".join(found).split()))
     pairs = st.tuples(worlds(), worlds()).map(lambda pair: Example(pair[0], with_walls_of(*pair)))
-    return st.builds(Task, st.lists(pairs, min_size=1, max_size=3).map(tuple), words, words)
+    return st.builds(
+        Task, st.lists(pairs, min_size=1, max_size=3, unique_by=lambda pair: pair.input).map(tuple), words, words
+    )
 
 
 def with_walls_of(before: World, after: World) -> World:
@@ -286,7 +288,7 @@ BAD_FILES = [
     (b'{"name": 3, "examples": []}', "`name` and `about` must be strings"),
     (b'{"name": "A",}', "line 1, column 14: not valid JSON"),
     (b"[" * 100_000, "nested too deep"),
-    (b'{"name": "A"}\n{"examples"', "line 1: the program is missing"),
+    (b'{"name": "A"}\n{"examples"', "line 1: a task needs `examples`"),
     (b"\x1f\x8b broken", "the compressed file is cut off or damaged"),
     (gzip.compress(b'{"program_tokens": []}\n'), "line 1: "),
 ]

@@ -1,16 +1,18 @@
 """karelsynth: programs from examples.
 
-    from karelsynth import Program, World
+    from karelsynth import Program, Solver, World
 
     world = World.parse('''
         . . .
         > 1 #
     ''')
     program = Program.parse("def run():\\n  while(frontIsClear):\\n    move()\\n  pickMarker()")
-    print(program.run(world).world)
+    after = program.run(world).world
+    print(after)
+    print(Solver.load().solve([(world, after)]).program)
 
 Names are loaded when first used, so that importing the package stays fast: Numba comes with `run_batch`,
-torch with `Synthesizer`.
+torch with `Synthesizer` and `Solver`.
 """
 
 from __future__ import annotations
@@ -31,9 +33,12 @@ if TYPE_CHECKING:
     from karelsynth.karel.world import Hero, World
     from karelsynth.model.settings import ModelSettings
     from karelsynth.model.synthesizer import Synthesizer
+    from karelsynth.solve.solution import Solution
+    from karelsynth.solve.solver import Solver
     from karelsynth.tasks.batch import TaskBatch
     from karelsynth.tasks.generator import generate
     from karelsynth.tasks.sets import load_tasks
+    from karelsynth.tasks.task import Example, Task
 
 _HOME = {
     "errors": ("KarelsynthError", "ProgramSyntaxError", "TaskFileError", "WorldError"),
@@ -46,9 +51,12 @@ _HOME = {
     "karel.world": ("Hero", "World"),
     "model.settings": ("ModelSettings",),
     "model.synthesizer": ("Synthesizer",),
+    "solve.solution": ("Solution",),
+    "solve.solver": ("Solver",),
     "tasks.batch": ("TaskBatch",),
     "tasks.generator": ("generate",),
     "tasks.sets": ("load_tasks",),
+    "tasks.task": ("Example", "Task"),
 }
 _MODULE = {name: f"karelsynth.{module}" for module, names in _HOME.items() for name in names}
 
@@ -58,6 +66,7 @@ __all__ = [
     "TOKENS",
     "Action",
     "BatchRun",
+    "Example",
     "Grammar",
     "Hero",
     "If",
@@ -70,9 +79,12 @@ __all__ = [
     "Repeat",
     "Run",
     "Sensor",
+    "Solution",
+    "Solver",
     "Status",
     "SyntaxMachine",
     "Synthesizer",
+    "Task",
     "TaskBatch",
     "TaskFileError",
     "While",

@@ -44,6 +44,8 @@ def read_text(path: str | Path) -> str:
 
 def _read(path: str | Path) -> bytes:
     if path == STDIN:
+        if sys.stdin is None:  # started without one, as by `<&-`
+            raise OSError(errno.EBADF, "there is no standard input; give a file, or send the text through a pipe")
         return sys.stdin.buffer.read(_LARGEST + 1)
     with Path(path).open("rb") as file:
         return file.read(_LARGEST + 1)

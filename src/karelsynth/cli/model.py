@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from karelsynth.cli.progress import counter
-from karelsynth.cli.show import console, error_console, write_text
+from karelsynth.cli.show import chosen_device, console, error_console, write_text
 
 if TYPE_CHECKING:
     from karelsynth.train.loop import Progress
@@ -37,8 +37,6 @@ def train(
     A run that was stopped or killed goes on from its last checkpoint when the same command is given again, and ends
     with the same weights as if nothing had happened. Several GPUs: torchrun --nproc-per-node=8 -m karelsynth train …
     """
-    import torch
-
     from karelsynth.train.loop import train as follow
     from karelsynth.train.recipe import load_recipe
 
@@ -46,7 +44,7 @@ def train(
     folder = out or Path("runs") / chosen.name
     with _TrainingBar(chosen.run.steps) as show:
         try:
-            final = follow(chosen, folder, device=torch.device(device) if device else None, observe=show)
+            final = follow(chosen, folder, device=chosen_device(device) if device else None, observe=show)
         except KeyboardInterrupt:
             error_console().print(f"stopped; the same command goes on from the last checkpoint in {folder}")
             raise typer.Exit(130) from None
@@ -102,16 +100,13 @@ def evaluate(
     Both protocols are shown: the likeliest program as it is (the paper's), and the likeliest one that is right on the
     given examples (filtered).
     """
-    import torch
-
     from karelsynth.evaluate import evaluate as score
     from karelsynth.karel.syntax import syntax_machine
     from karelsynth.model.synthesizer import Synthesizer
     from karelsynth.tasks.generator import generate
     from karelsynth.tasks.sets import NAMED_SETS, load_tasks
 
-    where = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
-    synthesizer = Synthesizer.from_pretrained(model, where)
+    synthesizer = Synthesizer.from_pretrained(model, chosen_device(device))
     if tasks in NAMED_SETS and not Path(tasks).exists():
         named = NAMED_SETS[tasks]
         count = named.count if limit is None else min(limit, named.count)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from karelsynth.cli.show import console, error_console
+from karelsynth.cli.show import chosen_device, console, error_console
 from karelsynth.errors import KarelsynthError, listed
 from karelsynth.reproduce.rows import TABLES, jobs_of
 
@@ -64,6 +64,7 @@ def reproduce(
     """Make a table or figure of the paper: train and score every row that has no result yet, then show the table.
 
     Give the command again to go on where it stopped. With --render and no TABLE nothing is trained.
+    The exit status is 1 if the training of a row diverged, and 0 if rows are left because time was up.
     """
     if table is None and not render:
         raise KarelsynthError(f"say which table: {listed(TABLES)}; or --render")
@@ -71,17 +72,22 @@ def reproduce(
         raise KarelsynthError(
             f"{_RESULTS} is for our own tasks: with --data or --train, give another folder with --results"
         )
-    from karelsynth.reproduce.page import README, load_recipes, table_text
+    from karelsynth.reproduce.page import README, has_place, load_recipes, table_text
     from karelsynth.reproduce.page import render as write_pages
     from karelsynth.reproduce.results import read_results
 
+    root = Path()
+    if render and not has_place(root):
+        raise KarelsynthError(
+            f"{root.resolve()}: not the repository's folder (no {README} there has a place for the table), whose pages "
+            "--render writes; call this there"
+        )
+    diverged = False
     if table is not None:
-        import torch
-
         from karelsynth.reproduce.running import Places, Runner
 
         jobs = jobs_of(table, only=only or (), seeds=None if seeds is None else _numbers(seeds))
-        where = torch.device(device) if device else None
+        where = chosen_device(device)
         places = Places(recipes, runs, results, keep, data, train)
         runner = Runner(places, device=where, commit=commit, say=_say, observe=_Teller())
         try:
@@ -89,18 +95,24 @@ def reproduce(
         except KeyboardInterrupt:
             _say("stopped; the same command goes on from the last checkpoint")
             raise typer.Exit(130) from None
-        console().print(table_text(table, read_results(results), load_recipes(recipes)), markup=False, soft_wrap=True)
+        text = table_text(table, read_results(results), load_recipes(recipes, train))
+        console().print(text, markup=False, soft_wrap=True)
         _say(_summary(outcome, len(jobs)))
+        diverged = bool(outcome.diverged)
     if render:
-        written = write_pages(results, recipes, Path())
+        written = write_pages(results, load_recipes(recipes, train), root)
         console().print(f"wrote {', '.join(map(str, written))}", markup=False, soft_wrap=True)
-        if Path(README) not in written:
-            _say(f"{README} has no place for the table; see BEGIN in karelsynth/reproduce/page.py")
+    if diverged:
+        raise typer.Exit(1)
 
 
 def _summary(outcome: Outcome, jobs: int) -> str:
-    left = ", ".join(job.name for job in outcome.left) or "nothing"
-    return f"{len(outcome.done)} measured now, {jobs - len(outcome.done) - len(outcome.left)} before; left: {left}"
+    left = ", ".join(job.name for job in outcome.left)
+    diverged = ", ".join(job.name for job in outcome.diverged)
+    before = jobs - sum(map(len, (outcome.done, outcome.left, outcome.diverged)))
+    told = f"{len(outcome.done)} measured now, {before} before; "
+    told += f"diverged: {diverged}; " * bool(diverged)
+    return told + (f"left, as time was up: {left}" if left else "left: nothing")
 
 
 def _numbers(text: str) -> list[int]:

@@ -12,6 +12,7 @@ from karelsynth.files import STDIN, read_text, write_whole
 if TYPE_CHECKING:
     from pathlib import Path
 
+    import torch
     from rich.console import Console
 
     from karelsynth.karel.program import Program
@@ -43,6 +44,21 @@ def read_program(path: str, dialect: str | None = None) -> tuple[str, Program]:
     except ProgramSyntaxError as error:
         name = "standard input" if path == STDIN else path
         raise KarelsynthError(f"{name}, {error}") from None
+
+
+def chosen_device(name: str | None) -> torch.device:
+    """The device of that name, by default a GPU if there is one; raises KarelsynthError if it cannot be had."""
+    import torch
+
+    if name is None:
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError, NotImplementedError):
+        known = "cpu" if not torch.cuda.is_available() else "cpu or cuda"
+        raise KarelsynthError(f"there is no device `{name}` here; this machine has {known}") from None
+    return device
 
 
 def write_text(text: str, path: Path | None) -> None:

@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from karelsynth.cli.karel import Dialect
 from karelsynth.cli.progress import counter
-from karelsynth.cli.show import console, error_console, write_text
+from karelsynth.cli.show import chosen_device, console, error_console, write_text
+from karelsynth.errors import KarelsynthError
 
 if TYPE_CHECKING:
     from karelsynth.solve.solution import Ambiguity, Solution
     from karelsynth.solve.solver import Solver
     from karelsynth.tasks.task import Task
+
+
+_NAME: Final = re.compile(r"[a-z][a-z-]*")
+"""What a gallery task's name looks like."""
 
 
 def register(app: typer.Typer) -> None:
@@ -37,25 +44,33 @@ def solve(
         typer.Argument(metavar="[AFTER]", help="The world after, if TASK is a world: two .w files, say."),
     ] = None,
     budget: Annotated[float, typer.Option(min=0.01, help="Seconds to search for each task.")] = 1.0,
-    to: Annotated[Dialect, typer.Option("--to", help="The dialect to print programs in.")] = Dialect.paper,
-    others: Annotated[int, typer.Option(min=0, help="How many other programs that fit to show.")] = 0,
+    to: Annotated[
+        Dialect, typer.Option("--to", help="The dialect to print programs in; of many tasks tokens or lines of paper.")
+    ] = Dialect.paper,
+    others: Annotated[
+        int, typer.Option(min=0, help="How many other programs that fit to show, if there is one task.")
+    ] = 0,
     animate: Annotated[bool, typer.Option("--animate", help="Play the program on every example.")] = False,
     speed: Annotated[float | None, typer.Option(help="Ticks a second when animated.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON: one object a line, one line a task.")] = False,
     model: Annotated[
         Path | None, typer.Option(metavar="DIR", help="A folder with another model than the shipped one.")
     ] = None,
-    device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
+    device: Annotated[str, typer.Option(help="Where the model runs: cpu or cuda.")] = "cpu",
 ) -> None:
     """Find a program that does what the examples show.
 
     The exit status is 0 only if the program is right on all examples (of all tasks), which is checked by running it.
     """
     tasks = _read(task, after)
+    if animate and (as_json or len(tasks) > 1):
+        raise KarelsynthError("--animate plays one task, and not together with --json")
 
     from karelsynth.solve.solver import Solver
 
-    solver = Solver.load(model, device=device)
+    with error_console().status("loading the model; the first time on a machine, code is compiled for half a minute"):
+        solver = Solver.load(model, device=chosen_device(device))
+        solver.warm_up()
     if len(tasks) == 1:
         solution = _solve_one(solver, tasks[0], budget)
         if as_json:
@@ -70,14 +85,21 @@ def solve(
 
 
 def _read(task: str, after: str | None) -> list[Task]:
-    from karelsynth.tasks.gallery import gallery, gallery_task
+    from karelsynth.tasks.gallery import gallery_task
     from karelsynth.tasks.task_files import read_pair, read_tasks
 
     if after is not None:
         return [read_pair(task, after)]
-    if not Path(task).exists() and any(entry.slug == task for entry in gallery()):
+    if _NAME.fullmatch(task) and not os.path.exists(task):  # noqa: PTH110 - Path.exists fails for some names
         return [gallery_task(task)]
     return read_tasks(task)
+
+
+def _marks() -> tuple[str, str]:
+    """Right and wrong, in what the terminal can show."""
+    from karelsynth.karel.draw.terminal import speaks_unicode
+
+    return ("✓", "✗") if speaks_unicode(console().encoding) else ("yes", "NO")
 
 
 def _solve_one(solver: Solver, task: Task, budget: float) -> Solution:
@@ -95,6 +117,7 @@ def _solve_all(solver: Solver, tasks: list[Task], budget: float, as_json: bool, 
     """Solve many tasks and print each as soon as it is done; how many were solved."""
     solved = 0
     out = console()
+    yes, no = _marks()
     with counter("solving", unit="tasks", total=len(tasks)) as progress:
 
         def tell(number: int, solution: Solution) -> None:
@@ -104,8 +127,9 @@ def _solve_all(solver: Solver, tasks: list[Task], budget: float, as_json: bool, 
             if as_json:
                 write_text(json.dumps(_as_json(tasks[number], solution)), None)
             else:
-                mark = "[green]✓[/green]" if solution.solved else "[red]✗[/red]"
-                out.print(f"{mark} {number + 1}.", end=" ")
+                style, mark = ("green", yes) if solution.solved else ("red", no)
+                out.print(mark, style=style, end=" ")
+                out.print(f"{number + 1}.", end=" ")
                 out.print(f"{tasks[number].name}: {_one_line(solution, dialect)}", markup=False, soft_wrap=True)
 
         solver.solve_many(tasks, budget=budget, on_solution=tell)
@@ -147,30 +171,25 @@ def _show(task: Task, solution: Solution, dialect: str, others: int) -> None:
     lexer = "text" if dialect == "tokens" else "python"
     out.print(Syntax(solution.program.to(dialect), lexer, background_color="default", word_wrap=True))
     marks = Text()
+    yes, no = _marks()
     for number, right in enumerate(solution.right, 1):
         marks.append(f"example {number} ")
-        marks.append("✓  " if right else "✗  ", "green" if right else "red")
+        marks.append(f"{yes if right else no}  ", "green" if right else "red")
     out.print(marks)
     if solution.solved:
         fitting = len(solution.answers)
         more = f"; {fitting} programs that fit were found" if fitting > 1 else ""
         out.print(f"right on every example, found in {solution.seconds:.2f} s{more}", style="green")
     for number, answer in enumerate(solution.answers[1 : others + 1], 2):
-        out.print(f"\nnumber {number}, less likely by a factor of {_factor(solution, number - 1)}:")
+        out.print(f"\nnumber {number}: {answer.program.size} tokens, log-likelihood {answer.logprob:.1f}")
         out.print(Syntax(answer.program.to(dialect), lexer, background_color="default", word_wrap=True))
     if solution.ambiguity is not None:
         _ask(solution.ambiguity)
 
 
-def _factor(solution: Solution, number: int) -> str:
-    from math import exp
-
-    return f"{exp(solution.answers[0].logprob - solution.answers[number].logprob):,.1f}"
-
-
 def _ask(ambiguity: Ambiguity) -> None:
     """Show the world that tells the answers apart, and what they do there."""
-    from karelsynth.karel.draw.terminal import side_by_side
+    from karelsynth.karel.draw.terminal import side_by_side, speaks_unicode
     from karelsynth.karel.interpreter import Status
 
     out = console()
@@ -182,7 +201,8 @@ def _ask(ambiguity: Ambiguity) -> None:
     for number, outcome in enumerate(ambiguity.outcomes):
         who = "this program" if number == 0 else "number " + ", ".join(str(place + 1) for place in outcome.answers)
         worlds.append((who if outcome.status is Status.OK else f"{who} (fails)", outcome.world))
-    out.print(side_by_side(worlds, color=out.color_system is not None, width=out.width))
+    unicode = speaks_unicode(out.encoding)
+    out.print(side_by_side(worlds, color=out.color_system is not None, width=out.width, unicode=unicode))
 
 
 def _play(task: Task, solution: Solution, speed: float | None) -> None:

@@ -7,7 +7,7 @@ from typing import Annotated, Final
 
 import typer
 
-from karelsynth.cli.show import console
+from karelsynth.cli.show import chosen_device, console
 
 _CORES: Final = 4
 """That one search makes good use of."""
@@ -41,7 +41,6 @@ def serve(
 
     with listen(host, port) as listener:  # first: to load a model only to learn that the port is taken is no fun
         from karelsynth.solve.solver import Solver
-        from karelsynth.tasks.gallery import gallery
         from karelsynth.web.app import LOOPBACK, Settings, create_app
 
         at_once = workers or max(1, core_count() // _CORES)
@@ -53,9 +52,8 @@ def serve(
         )
         if at_once > 1:
             _share_cores(core_count() // at_once)
-        solver = Solver.load(model, device=device)
-        # What is compiled when it is first needed should be so before the first visitor comes.
-        solver.solve(gallery()[0].task, budget=10.0)
+        solver = Solver.load(model, device=chosen_device(device))
+        solver.warm_up()  # before the first visitor comes
         address = address_of(listener)
 
         def ready() -> None:

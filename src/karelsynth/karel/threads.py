@@ -31,8 +31,9 @@ def _pool() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(core_count(), thread_name_prefix="karel-machine")
 
 
-# A forked child inherits the pool but not its threads.
-os.register_at_fork(after_in_child=_pool.cache_clear)
+# A forked child inherits the pool but not its threads. (Windows does not fork.)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_pool.cache_clear)
 
 
 def core_count() -> int:

@@ -264,5 +264,5 @@ def shared_steps(threads: int) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-# A forked child inherits the pool but not its threads.
-os.register_at_fork(after_in_child=single_threaded.cache_clear)
+if hasattr(os, "register_at_fork"):  # a forked child inherits the pool but not its threads
+    os.register_at_fork(after_in_child=single_threaded.cache_clear)

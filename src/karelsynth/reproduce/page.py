@@ -1,6 +1,6 @@
 """docs/results.md, the README's table and the pictures, all made of results and recipes; no figure is typed.
 
-    render(results, recipes, root)        # what `karelsynth reproduce --render` does
+    render(results, load_recipes(folder), root)        # what `karelsynth reproduce --render` does
 
 `rendered` gives the same as text, so that a test can compare it with the files.
 """
@@ -16,9 +16,8 @@ from karelsynth.reproduce import tables
 from karelsynth.reproduce.aliasing import PROGRAM_A, PROGRAM_B, both_right
 from karelsynth.reproduce.masks import MaskTable
 from karelsynth.reproduce.pictures import aliasing_scene, masks_scene
-from karelsynth.reproduce.results import Results, read_results
+from karelsynth.reproduce.results import Results, read_results, row_recipe
 from karelsynth.reproduce.rows import ROWS, SEEDS, Job
-from karelsynth.train.recipe import load_recipe
 
 PAGE: Final = "docs/results.md"
 README: Final = "README.md"
@@ -31,12 +30,18 @@ _MASKS_OVER: Final = "docs/pictures/masks_test.svg"
 _ALIASING: Final = "docs/pictures/aliasing.svg"
 
 
-def load_recipes(folder: Path) -> tables.Recipes:
-    """Every row's recipe."""
-    return {name: load_recipe(folder / f"{name}.toml") for name in ROWS}
+def load_recipes(folder: Path, train_data: Path | None = None) -> tables.Recipes:
+    """Every row's recipe, on other training tasks if some are given."""
+    return {name: row_recipe(folder, name, train_data) for name in ROWS}
 
 
-def render(results: Path, recipes: Path, root: Path) -> list[Path]:
+def has_place(root: Path) -> bool:
+    """Whether a folder is the repository's: its README has a place for the table."""
+    readme = root / README
+    return readme.is_file() and BEGIN in (text := read_text(readme)) and END in text
+
+
+def render(results: Path, recipes: tables.Recipes, root: Path) -> list[Path]:
     """Write all files below a folder; returns which. A README without the two lines is left alone."""
     written = []
     for name, text in rendered(results, recipes, root).items():
@@ -47,15 +52,14 @@ def render(results: Path, recipes: Path, root: Path) -> list[Path]:
     return written
 
 
-def rendered(results: Path, recipes: Path, root: Path) -> dict[str, str]:
+def rendered(results: Path, recipes: tables.Recipes, root: Path) -> dict[str, str]:
     """The text of every file, by its name below the root."""
-    found, known = read_results(results), load_recipes(recipes)
-    files = {PAGE: page(found, known), _ALIASING: scene_svg(aliasing_scene()), **_mask_pictures(found)}
-    readme = root / README
-    if readme.exists() and BEGIN in (text := read_text(readme)) and END in text:
-        before, _, rest = text.partition(BEGIN)
+    found = read_results(results)
+    files = {PAGE: page(found, recipes), _ALIASING: scene_svg(aliasing_scene()), **_mask_pictures(found)}
+    if has_place(root):
+        before, _, rest = read_text(root / README).partition(BEGIN)
         _, _, after = rest.partition(END)
-        files[README] = f"{before}{BEGIN}\n\n{tables.objectives(found, known)}\n\n{END}{after}"
+        files[README] = f"{before}{BEGIN}\n\n{tables.objectives(found, recipes)}\n\n{END}{after}"
     return files
 
 
@@ -70,7 +74,7 @@ def page(results: Results, recipes: tables.Recipes) -> str:
     data = next((result.told["data"] for result in results.values()), None)
     stale = any(not result.follows(recipes[job.row.recipe]) for job, result in results.items())
     measured = f"Measured on {data}." if data else "Nothing is measured yet."
-    measured += f" {tables.STALE}: by a recipe that has changed since." * stale
+    measured += f" {tables.STALE}: by another recipe than today's." * stale
     right = "Both programs are run on all six examples whenever this page is rendered: both are right."
     return _TEMPLATE.read_text(encoding="utf-8").format(
         measured=measured,

@@ -3,31 +3,48 @@
     {"row": "mle", "seed": 0, "data": "test", "recipe": {…}, "training": {"seconds": …, "tasks": …, "device": …},
      "report": {…}, "aliasing": […], "validity": {…}, "masks": {…}}
 
-`report` is what `karelsynth evaluate` writes, provenance included; `validity` is there for models that learn the
-syntax, `masks` for the one that the figure shows.
+`device` is where it was trained; `report` is what `karelsynth evaluate` writes, provenance included; `validity` is
+there for models that learn the syntax, `masks` for the one that the figure shows.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
 from karelsynth.errors import KarelsynthError
 from karelsynth.files import read_text, write_whole
 from karelsynth.model.settings import ModelSettings
-from karelsynth.reproduce.rows import ROWS, Job
-from karelsynth.train.recipe import Recipe
+from karelsynth.reproduce.rows import ROWS, VALIDITY, Job
+from karelsynth.train.recipe import Recipe, load_recipe
 
 Results = Mapping[Job, "Result"]
-_NEEDED: Final = {
-    "recipe": ("model", "objective", "optimizer", "data", "run"),
-    "training": ("seconds", "tasks", "device"),
-    "report": ("tasks", "generalization", "exact", "filtered_generalization", "confidence_95", "novel", "provenance"),
+_AGAIN: Final = "remove the file, and `karelsynth reproduce` measures the row again"
+_RECIPE: Final = dict.fromkeys(("model", "objective", "optimizer", "data", "run"), "object")
+_TRAINING: Final = {"seconds": "number", "tasks": "number", "device": "text"}
+_SCORES: Final = ("filtered_generalization", "exact.1", "generalization.1", "generalization.5", "generalization.50")
+_REPORT: Final = {
+    "provenance": "object",
+    "novel.tasks": "number",
+    **dict.fromkeys(_SCORES, "number"),
+    **{f"confidence_95.{score}": "interval" for score in _SCORES},
 }
-"""What a file must have; the rest is up to the row."""
+_NOVEL: Final = {"generalization.1": "number", "confidence_95.generalization.1": "interval"}
+_VALIDITY: Final = {
+    f"{way}.{rank}.{name}": kind
+    for way in ("joint", "without")
+    for rank in VALIDITY
+    for name, kind in (("share", "number"), ("confidence_95", "interval"))
+}
+_MASKS: Final = {
+    "program": "object",
+    "tasks.table": "object",
+    **{f"tasks.{name}": "number" for name in ("positions", "valid_refused", "invalid_passed", "reference_refused")},
+}
+"""All that tables and pictures read, by its place: what the file must have there."""
 
 
 class ResultError(KarelsynthError, ValueError):
@@ -65,7 +82,7 @@ class Result:
 def essence(recipe: Mapping[str, Any]) -> dict[str, Any]:
     """What of a recipe decides how good its model becomes. A setting that it says nothing of was at its default."""
     run = {key: recipe["run"].get(key) for key in ("steps", "batch_size", "precision")}
-    data = {key: recipe["data"].get(key) for key in ("seed", "tasks")}
+    data = {key: recipe["data"].get(key) for key in ("source", "seed", "tasks")}
     model = {**asdict(ModelSettings()), **recipe["model"]}
     told = {
         "model": model,
@@ -76,6 +93,17 @@ def essence(recipe: Mapping[str, Any]) -> dict[str, Any]:
     }
     plain: dict[str, Any] = json.loads(json.dumps(told))
     return plain
+
+
+def row_recipe(folder: Path, name: str, train_data: Path | None, *, seed: int = 0) -> Recipe:
+    """A row's recipe with a seed, on other training tasks if some are given.
+
+    Their path is made absolute: however it was written, the same tasks go by the same name.
+    """
+    loaded = load_recipe(folder / f"{name}.toml", [f"run.seed={seed}"])
+    if train_data is None:
+        return loaded
+    return replace(loaded, data=replace(loaded.data, source=str(train_data.resolve())))
 
 
 def write_result(folder: Path, job: Job, told: Mapping[str, Any]) -> None:
@@ -100,8 +128,8 @@ def read_results(folder: Path) -> Results:
     return results
 
 
-def _read(path: Path) -> Result:
-    again = "remove the file, and `karelsynth reproduce` measures the row again"
+def read_json(path: Path, again: str) -> dict[str, Any]:
+    """A file with a JSON object; raises ResultError, which says what to do `again`."""
     try:
         told = json.loads(read_text(path))
     except (ValueError, RecursionError) as error:
@@ -109,18 +137,68 @@ def _read(path: Path) -> Result:
             raise
         raise ResultError(f"{path}: not valid JSON ({error}); {again}") from None
     if not isinstance(told, dict):
-        raise ResultError(f"{path}: is no result; {again}")
+        raise ResultError(f"{path}: is no JSON object; {again}")
+    return told
+
+
+def check_recipe(told: Mapping[str, Any], path: Path, again: str) -> None:
+    """Raise ResultError unless this is a recipe, as files hold it."""
+    _check(told, _RECIPE, path, again)
+
+
+def check_trained(told: Mapping[str, Any], path: Path, again: str) -> None:
+    """Raise ResultError unless this says by which recipe a model was made, and what that took."""
+    _check(told, {**_inside("recipe", _RECIPE), **_inside("training", _TRAINING)}, path, again)
+
+
+def _inside(section: str, needed: Mapping[str, str]) -> dict[str, str]:
+    return {f"{section}.{place}": kind for place, kind in needed.items()}
+
+
+def _check(told: Any, needed: Mapping[str, str], path: Path, again: str) -> None:
+    """Raise ResultError unless a file has what is needed, each of its kind."""
+    for place, kind in needed.items():
+        found, seen = told, []
+        for key in place.split("."):
+            seen.append(key)
+            if not isinstance(found, dict) or key not in found:
+                raise ResultError(f'{path}: has no "{".".join(seen)}"; {again}')
+            found = found[key]
+        if not _is(kind, found):
+            raise ResultError(f'{path}: "{place}" is no {kind}; {again}')
+
+
+def _is(kind: str, value: Any) -> bool:
+    match kind:
+        case "object":
+            return isinstance(value, dict)
+        case "text":
+            return isinstance(value, str)
+        case "interval":
+            return isinstance(value, list) and len(value) == 2 and all(_is("number", end) for end in value)
+        case _:
+            return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _read(path: Path) -> Result:
+    told = read_json(path, _AGAIN)
     row, seed = ROWS.get(str(told.get("row"))), told.get("seed")
     if row is None or type(seed) is not int or not isinstance(told.get("data"), str):
-        raise ResultError(f'{path}: is no result: its "row", "seed" or "data" is missing or unknown; {again}')
+        raise ResultError(f'{path}: is no result: its "row", "seed" or "data" is missing or unknown; {_AGAIN}')
     job = Job(row, seed)
     if path.stem != job.name:
         raise ResultError(f"{path}: holds the result of {job.name}; call it {job.name}.json, or remove it")
-    for section, keys in _NEEDED.items():
-        for key in keys:
-            if not isinstance(told.get(section), dict) or key not in told[section]:
-                raise ResultError(f'{path}: has no "{section}.{key}"; {again}')
-    for section in ("aliasing", *("masks", "validity") * row.draws_masks):
-        if section not in told:
-            raise ResultError(f'{path}: has no "{section}"; {again}')
+    check_trained(told, path, _AGAIN)
+    _check(told, _inside("report", _REPORT), path, _AGAIN)
+    if told["report"]["novel"]["tasks"]:
+        _check(told, _inside("report.novel", _NOVEL), path, _AGAIN)
+    if row.draws_masks:
+        _check(told, {**_inside("validity", _VALIDITY), **_inside("masks", _MASKS)}, path, _AGAIN)
+    opinions = told.get("aliasing")
+    if not isinstance(opinions, list) or len(opinions) != 2:
+        raise ResultError(f'{path}: has no "aliasing", a list of two; {_AGAIN}')
+    for opinion in opinions:
+        _check(opinion, {"logprob": "number"}, path, _AGAIN)
+        if opinion.get("rank") is not None:
+            _check(opinion, {"rank": "number"}, path, _AGAIN)
     return Result(job, told)

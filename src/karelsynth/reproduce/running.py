@@ -20,12 +20,21 @@ import torch
 
 from karelsynth.errors import KarelsynthError
 from karelsynth.evaluate import evaluate, origin
-from karelsynth.files import read_text, write_whole, writing_into
+from karelsynth.files import write_whole, writing_into
 from karelsynth.model.storage import save_model
 from karelsynth.model.synthesizer import Synthesizer
 from karelsynth.reproduce.aliasing import PROGRAM_A, opinions
 from karelsynth.reproduce.masks import masks_along, masks_over
-from karelsynth.reproduce.results import Results, essence, read_results, write_result
+from karelsynth.reproduce.results import (
+    Results,
+    check_recipe,
+    check_trained,
+    essence,
+    read_json,
+    read_results,
+    row_recipe,
+    write_result,
+)
 from karelsynth.reproduce.rows import ROWS, Job
 from karelsynth.reproduce.validity import validity
 from karelsynth.tasks.batch import TaskBatch
@@ -33,13 +42,15 @@ from karelsynth.tasks.generator import generate
 from karelsynth.tasks.sets import NAMED_SETS, load_tasks
 from karelsynth.train.loop import BEST, FINAL, Diverged, Progress, train
 from karelsynth.train.metrics import METRICS
-from karelsynth.train.recipe import Recipe, load_recipe
+from karelsynth.train.recipe import Recipe
 
 OWN_TEST: Final = "our own test set"
 """What results say of their tasks, if they are the named set `test`."""
 BEAM: Final = 64
 _TRAINED: Final = "trained.json"
 """Beside a kept model: its recipe, and what its training took."""
+_MACHINES: Final = "machines.json"
+"""In a run's folder: the machines that it was trained on, one after the other."""
 _PART_BYTES: Final = 15_000_000
 _STARTS: Final = frozenset(row.start for row in ROWS.values())
 
@@ -74,6 +85,8 @@ class Outcome:
 
     done: tuple[Job, ...]
     left: tuple[Job, ...]
+    """For which there was no time."""
+    diverged: tuple[Job, ...]
 
 
 class Runner:
@@ -110,15 +123,18 @@ class Runner:
         with writing_into(self._places.results):
             missing = self.missing(jobs, read_results(self._places.results))
             done: list[Job] = []
+            diverged: list[Job] = []
             for job in missing:
                 try:
                     if time.monotonic() >= self._deadline or not self._measure(job):
                         break
                 except Diverged as error:  # the other rows can do without this one
                     self._say(f"{job.name}: {error}")
+                    diverged.append(job)
                 else:
                     done.append(job)
-        return Outcome(tuple(done), tuple(job for job in missing if job not in done))
+        left = [job for job in missing if job not in done and job not in diverged]
+        return Outcome(tuple(done), tuple(left), tuple(diverged))
 
     def missing(self, jobs: Sequence[Job], results: Results) -> list[Job]:
         """The jobs without a result, or whose recipe has changed since."""
@@ -133,10 +149,7 @@ class Runner:
 
     def recipe(self, job: Job) -> Recipe:
         """The recipe of a job: its row's, with the job's seed and the chosen tasks."""
-        loaded = load_recipe(self._places.recipes / f"{job.row.recipe}.toml", [f"run.seed={job.seed}"])
-        if self._places.train_data is None:
-            return loaded
-        return replace(loaded, data=replace(loaded.data, source=str(self._places.train_data)))
+        return row_recipe(self._places.recipes, job.row.recipe, self._places.train_data, seed=job.seed)
 
     def _measure(self, job: Job) -> bool:
         """Bring one result about; False if time ran out before."""
@@ -176,11 +189,14 @@ class Runner:
         finished = folder / FINAL / "recipe.json"
         if not finished.is_file():
             if kept is not None and (kept / _TRAINED).is_file():
-                told = _read_json(kept / _TRAINED)
+                told = read_json(kept / _TRAINED, _anew(kept))
+                check_trained(told, kept / _TRAINED, _anew(kept))
                 return Trained(kept, _same(told["recipe"], wanted, kept), told["training"])
             if not self._train(job, wanted, folder):
                 return None
-        recipe = _same(_read_json(finished), wanted, folder)
+        told = read_json(finished, _anew(folder))
+        check_recipe(told, finished, _anew(folder))
+        recipe = _same(told, wanted, folder)
         trained = Trained(folder / BEST, recipe, self._training(wanted, folder))
         if kept is not None and job.row.recipe in _STARTS:
             _keep(trained, kept)
@@ -196,6 +212,9 @@ class Runner:
         if time.monotonic() >= self._deadline:
             return False
         self._say(f"{job.name}: training")
+        folder.mkdir(parents=True, exist_ok=True)
+        machines = dict.fromkeys([*_machines(folder), origin(self._device)["device"]])
+        write_whole(folder / _MACHINES, json.dumps(list(machines)).encode())
         final = train(recipe, folder, device=self._device, observe=self._observe, deadline=self._deadline)
         if not final.is_dir():
             self._say(f"{job.name}: time is up; it is saved in {folder} and goes on from there")
@@ -203,16 +222,21 @@ class Runner:
 
     def _training(self, recipe: Recipe, folder: Path) -> dict[str, Any]:
         """What training took, by the run's own log: it may have gone on in several sittings."""
-        entries = [json.loads(line) for line in (folder / METRICS).read_text().splitlines()]
         steps = seconds = 0.0
-        for entry in entries:
-            if "tasks_per_second" in entry:
-                seconds += (entry["step"] - steps) * recipe.run.batch_size / entry["tasks_per_second"]
-                steps = entry["step"]
+        try:
+            for line in (folder / METRICS).read_text(encoding="utf-8").splitlines():
+                entry = json.loads(line)
+                if "tasks_per_second" in entry:
+                    seconds += (entry["step"] - steps) * recipe.run.batch_size / entry["tasks_per_second"]
+                    steps = entry["step"]
+        except (OSError, ArithmeticError, LookupError, TypeError, ValueError) as error:
+            raise KarelsynthError(
+                f"{folder / METRICS}: not the log of a training run ({error}); {_anew(folder)}"
+            ) from None
         return {
             "seconds": round(seconds, 1),
             "tasks": recipe.run.steps * recipe.run.batch_size,
-            "device": origin(self._device)["device"],
+            "device": ", then ".join(_machines(folder)) or "not recorded",
         }
 
     def _test_tasks(self) -> TaskBatch:
@@ -230,19 +254,37 @@ class Runner:
 
 def _same(told: dict[str, Any], wanted: Recipe, folder: Path) -> dict[str, Any]:
     """The recipe that a model was made by, if it is the one wanted."""
-    if essence(told) != essence(wanted.to_json()):
+    old, new = essence(told), essence(wanted.to_json())
+    if old != new:
+        different = ", ".join(
+            f"{section}.{key}"
+            for section in new
+            for key in sorted(old[section].keys() | new[section].keys())
+            if old[section].get(key) != new[section].get(key)
+        )
         raise KarelsynthError(
-            f"{folder}: holds a model of another recipe than {wanted.name} is today; move it away, and it is made anew"
+            f"{folder}: holds a model of another recipe than {wanted.name} is today (different: {different}); "
+            "move it away, and it is made anew"
         )
     return told
 
 
-def _read_json(path: Path) -> dict[str, Any]:
+def _machines(folder: Path) -> list[str]:
+    """Where a run has been trained so far."""
+    path = folder / _MACHINES
+    if not path.is_file():
+        return []
     try:
-        told: dict[str, Any] = json.loads(read_text(path))
-    except json.JSONDecodeError as error:
-        raise KarelsynthError(f"{path}: not valid JSON ({error}); remove {path.parent}, and it is made anew") from None
-    return told
+        names = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        names = None
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise KarelsynthError(f'{path}: not a JSON list of names; remove it, and the run\'s machine is "not recorded"')
+    return names
+
+
+def _anew(folder: Path) -> str:
+    return f"remove {folder}, and it is made anew"
 
 
 def _keep(trained: Trained, folder: Path) -> None:

@@ -16,7 +16,7 @@ from karelsynth.train.recipe import Recipe
 
 NOT_YET: Final = "not yet"
 STALE: Final = "†"
-"""Marks what was measured by a recipe that has changed since."""
+"""Marks what was measured by another recipe than today's: it has changed since, or the training tasks differ."""
 
 Recipes = Mapping[str, Recipe]
 """Today's, by name."""

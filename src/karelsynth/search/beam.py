@@ -51,7 +51,7 @@ _TELLING: Final = torch.zeros(VOCABULARY_SIZE, dtype=torch.bool)
 _TELLING[[ID[name] for name in "move turnLeft turnRight pickMarker putMarker w) r) i) e)".split()]] = True
 _RANK: Final = 1000.0
 """What one more right example is worth among finished programs: more than any likelihood."""
-_TASKS_PER_THREAD: Final = 4
+TASKS_PER_THREAD: Final = 4
 """On a CPU, a thread searches for this many tasks or more on its own; if there are fewer, threads share each step."""
 
 
@@ -89,6 +89,7 @@ def beam_search(
     pruning: Pruning | None = None,
     slack: float = math.inf,
     stop: Callable[[], bool] | None = None,
+    threads: int | None = None,
 ) -> Candidates:
     """The likeliest programs for each task, best first: `beam` of them, or fewer where no more were found.
 
@@ -105,7 +106,8 @@ def beam_search(
         slack: with pruning, and once a task has a program that is right on all examples, only hypotheses go on that are
             less likely than it by no more than this, in nats. At 0 the first in the result is the likeliest that this
             beam can find, and the search ends as soon as that is certain.
-        stop: asked before every token; when it says so, the search ends with what it has.
+        stop: asked before every token, by every thread; when it says so, the search ends with what it has.
+        threads: how many to use on a CPU; by default as many as torch does.
     """
     machine = machine or model.machine
     limit = max_length or (machine.max_length if machine else model.settings.max_length)
@@ -129,8 +131,8 @@ def beam_search(
             stop=stop,
         )
         tasks = model.step_tasks(weights, encoded)
-        threads = torch.get_num_threads() if on_cpu else 1
-        if threads > 1 and len(tasks.gates) >= _TASKS_PER_THREAD * threads:
+        threads = (threads or torch.get_num_threads()) if on_cpu else 1
+        if threads > 1 and len(tasks.gates) >= TASKS_PER_THREAD * threads:
             return _run_on_threads(search, tasks, limit, threads)
         with shared_steps(threads):
             return search.run(tasks, limit)

@@ -9,7 +9,11 @@ determined (`run_batch` with `prefixes`). Two things follow:
   that makes one of them right makes the other right. Only the likeliest goes on. Inside an open loop that is not so:
   the body will run again, from other states, where the two may differ.
 
-And a program may only end where every example has reached its output, so all that a search finishes is an answer.
+And it is known of every prefix how many examples it has brought to their outputs, so programs that end are ranked by
+that first, and a search can stop at the first answer that nothing open can beat.
+
+The second rule holds for the whole language. A stricter grammar (`NORMAL_FORM`) forbids some texts after some actions,
+so there prefixes with the same effect may have different futures: search with `merging=False`.
 """
 
 from __future__ import annotations

@@ -28,9 +28,10 @@ def _open_branches(tokens: NDArray[np.uint8], row: int, length: int) -> int:  # 
     last = tokens[row, length - 1]
     if not (_MOVE <= last <= _PUT or last == _CLOSE_W or last == _CLOSE_R or last == _CLOSE_I or last == _CLOSE_E):
         return -1
-    blocks, depth, loops, kind = 0, 0, 0, 0
+    blocks, depth, loops, kind, before_else = 0, 0, 0, 0, 0
     for at in range(length):
         token = tokens[row, at]
+        before_else = 0
         if token == _IF:
             kind = 1
         elif token == _IFELSE:
@@ -45,6 +46,7 @@ def _open_branches(tokens: NDArray[np.uint8], row: int, length: int) -> int:  # 
         elif token == _CLOSE_I:
             if blocks & 3 == 2:
                 blocks += 1  # 3: past its first part
+                before_else = 1
             else:
                 blocks >>= 2
                 depth -= 1
@@ -53,8 +55,7 @@ def _open_branches(tokens: NDArray[np.uint8], row: int, length: int) -> int:  # 
             depth -= 1
         if depth > _DEEPEST:
             return -1
-    # Before `ELSE e(` and behind it there may be the same blocks open: the last token tells.
-    return -1 if loops else blocks << 1 | (last == _CLOSE_I and blocks & 3 == 3)
+    return -1 if loops else blocks << 1 | before_else
 
 
 @compiled(

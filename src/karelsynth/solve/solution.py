@@ -19,7 +19,7 @@ class Answer:
     right: tuple[bool, ...]
     """For each example whether the program does exactly that."""
     logprob: float
-    """log p(program | examples) by the model."""
+    """log p(program | examples) by the model, among programs of the length that the search allowed."""
 
     @property
     def solves(self) -> bool:
@@ -80,7 +80,7 @@ class Solution:
     beam: int
     """The widest search that was made."""
     checked: int
-    """Different programs that were run."""
+    """Programs that were finished and run, over all rounds."""
 
     def __bool__(self) -> bool:
         return self.solved
@@ -116,6 +116,6 @@ class Progress:
     beam: int
     """The round that is being searched."""
     checked: int
-    """Different programs that were run so far."""
+    """Programs that were finished and run so far."""
     best: Answer | None
     """The best answer so far, right or not."""

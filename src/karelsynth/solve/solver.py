@@ -7,31 +7,33 @@
         print(solution.program)
 
 The network proposes, the examples dispose: a beam search that runs every beginning of a program on the examples (see
-`search.pruning`), first narrow, then four times as wide each round. The first round that has an answer ends it. Of
-several programs that are right on all examples the likelier and shorter one is preferred: a short one that fits is
-less of a coincidence than the network, which knows only what programs look like, takes it for. Whatever is returned as
-right has been run.
+`search.pruning`), first narrow, then wider each round. The first round that has an answer ends it. Of several programs
+that are right on all examples the likelier and shorter one is preferred: a short one that fits is less of a coincidence
+than the network, which knows only what programs look like, takes it for. Whatever is returned as right has been run.
 """
 
 from __future__ import annotations
 
+import math
+import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 import torch
 
 from karelsynth.karel.machine import run_batch
 from karelsynth.karel.program import Program
+from karelsynth.karel.syntax import syntax_machine
 from karelsynth.karel.tokens import PAD
-from karelsynth.karel.world import World
+from karelsynth.karel.world import Hero, World
 from karelsynth.model.pretrained import SHIPPED
 from karelsynth.model.synthesizer import Encoded, Synthesizer
-from karelsynth.search.beam import beam_search, decoding_dtype
+from karelsynth.search.beam import TASKS_PER_THREAD, beam_search, decoding_dtype
 from karelsynth.search.pruning import Pruning
 from karelsynth.solve.ambiguity import find_ambiguity
 from karelsynth.solve.solution import Answer, Progress, Solution
@@ -44,8 +46,19 @@ if TYPE_CHECKING:
 
 DEFAULT_BUDGET: Final = 1.0
 """Seconds."""
-BEAMS: Final = (64, 256, 1024, 4096)
-"""The rounds of a search."""
+
+
+class Round(NamedTuple):
+    """One search."""
+
+    beam: int
+    longest: int
+    """Tokens of a program."""
+
+
+ROUNDS: Final = (Round(64, 48), Round(512, 36), Round(2048, 48), Round(4096, 72))
+"""Width pays more than length: few programs that are asked for have more than 36 tokens, and a task that is not solved
+goes on to the last of them."""
 SLACK: Final = 2.0
 """How much less likely than the best answer, in nats, another may be to be worth waiting for."""
 PER_TOKEN: Final = 2.0
@@ -79,15 +92,35 @@ class _Search:
 class Solver:
     """A model and how to search with it. It keeps no state between tasks, so threads may share it."""
 
-    def __init__(self, model: Synthesizer, *, beams: Sequence[int] = BEAMS, slack: float = SLACK) -> None:
+    def __init__(self, model: Synthesizer, *, rounds: Sequence[Round] = ROUNDS, slack: float = SLACK) -> None:
         self.model = model
-        self.beams = tuple(beams)
+        self.rounds = tuple(rounds)
         self.slack = slack
+        self._threads = torch.get_num_threads()  # now: in a thread that begins while another searches, torch has one
+        self._warm = False
+        self._warming = threading.Lock()
 
     @classmethod
     def load(cls, folder: str | Path | None = None, *, device: torch.device | str = "cpu") -> Solver:
         """With the weights in a folder, or those that come with the package."""
         return cls(Synthesizer.from_pretrained(SHIPPED if folder is None else folder, device))
+
+    def warm_up(self) -> None:
+        """Load compiled code, or compile it, which takes half a minute the first time on a machine.
+
+        The first search does it of itself, before its clock starts.
+        """
+        with self._warming:
+            if self._warm:
+                return
+            before = World(2, 2, Hero(0, 0, "east"))
+            inputs, outputs = Task((Example(before, before.with_hero(0, 1, "east")),)).codes()
+            programs = ("DEF run m( move m)", "DEF run m( move turnLeft m)")
+            find_ambiguity([Answer(Program.parse(text), (True,), 0.0) for text in programs], inputs)
+            for count in (1, 2 * self._threads * TASKS_PER_THREAD):
+                searches = [_Search(inputs, outputs) for _ in range(count)]
+                self._search(searches, Round(2, 8), budget=math.inf, stop=lambda: False)
+            self._warm = True
 
     def solve(
         self,
@@ -123,6 +156,7 @@ class Solver:
             on_solution: called with a task's number and its solution as soon as that is known.
         """
         codes = [as_task(task).codes() for task in tasks]
+        self.warm_up()
         searches = [_Search(*pair) for pair in codes]
         stop = should_stop or (lambda: False)
         solutions: list[Solution | None] = [None] * len(tasks)
@@ -132,16 +166,16 @@ class Solver:
             if on_solution is not None:
                 on_solution(number, solution)
 
-        for beam in self.beams:
+        for round_ in self.rounds:
             waiting = [number for number, solution in enumerate(solutions) if solution is None]
-            size = max(1, _PLACES // beam)
+            size = max(1, _PLACES // round_.beam)
             for at in range(0, len(waiting), size):
                 if stop():
                     break
                 part = waiting[at : at + size]
                 if on_progress is not None:
-                    on_progress(self._progress(searches, budget, beam))
-                self._round([searches[number] for number in part], beam, budget, stop)
+                    on_progress(self._progress(searches, budget, round_.beam))
+                self._search([searches[number] for number in part], round_, budget, stop)
                 for number in part:
                     search = searches[number]
                     if search.solved or search.seconds >= budget:
@@ -151,8 +185,8 @@ class Solver:
                 settle(number)
         return [solution for solution in solutions if solution is not None]
 
-    def _round(self, searches: list[_Search], beam: int, budget: float, stop: Callable[[], bool]) -> None:
-        """Search for some tasks with one beam."""
+    def _search(self, searches: list[_Search], round_: Round, budget: float, stop: Callable[[], bool]) -> None:
+        """Go through one round for some tasks."""
         start = time.perf_counter()
         deadline = start + sum(max(0.0, budget - search.seconds) for search in searches)
         most = max(len(search.inputs) for search in searches)
@@ -161,17 +195,21 @@ class Solver:
             np.stack([np.resize(getattr(search, name), (most, *search.inputs.shape[1:])) for search in searches])
             for name in ("inputs", "outputs")
         )
+        longest = min(round_.longest, self.model.settings.max_length)
         candidates = beam_search(
             self.model,
             self.encode(inputs, outputs),
-            beam=beam,
+            beam=round_.beam,
+            max_length=longest,
+            machine=syntax_machine(max_length=longest) if self.model.machine is not None else None,
             pruning=Pruning(inputs, outputs),
             slack=self.slack,
             stop=lambda: time.perf_counter() >= deadline or stop(),
+            threads=self._threads,
         ).cpu()
         for row, search in enumerate(searches):
             self._check(search, candidates, row)
-            search.beam = beam
+            search.beam = round_.beam
         spent = (time.perf_counter() - start) / len(searches)
         for search in searches:
             search.seconds += spent

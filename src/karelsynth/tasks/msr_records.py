@@ -107,8 +107,10 @@ class Record:
     problems: tuple[Problem, ...] = ()
 
 
-def read_records(path: str | Path, progress: ReadingProgress | None = None) -> Iterator[Record]:
-    """The records of a file, one for each line that is not blank.
+def read_records(
+    path: str | Path, progress: ReadingProgress | None = None, *, programs: bool = True
+) -> Iterator[Record]:
+    """The records of a file, one for each line that is not blank; `programs`: whether they need a program.
 
     Raises TaskFileError if the file cannot be read at all, or not to its end.
     """
@@ -124,7 +126,7 @@ def read_records(path: str | Path, progress: ReadingProgress | None = None) -> I
                 if line is None:
                     yield _bad(number, f"longer than {LONGEST_LINE:,} bytes: no task is")
                 elif line.strip():
-                    yield parse_record(line, number)
+                    yield parse_record(line, number, programs=programs)
     except FileNotFoundError:
         raise TaskFileError(f"{path}: there is no such file") from None
     except IsADirectoryError:
@@ -152,8 +154,8 @@ def _lines(raw: BinaryIO) -> Iterator[bytes | None]:
             yield None
 
 
-def parse_record(line: bytes, number: int) -> Record:
-    """Read line `number` of a file."""
+def parse_record(line: bytes, number: int, *, programs: bool = True) -> Record:
+    """Read line `number` of a file; without `programs`, nothing is asked of its program and it is not read."""
     try:
         record = json.loads(line.decode("utf-8-sig"))
     except UnicodeDecodeError as error:
@@ -168,7 +170,8 @@ def parse_record(line: bytes, number: int) -> Record:
     problems: list[Problem] = []
     tokens: tuple[int, ...] = ()
     try:
-        tokens = _usual_program(record) or tuple(_program(record).token_ids)
+        if programs:
+            tokens = _usual_program(record) or tuple(_program(record).token_ids)
     except KarelsynthError as error:
         problems.append(Problem(number, str(error)))
     items = record.get("examples")

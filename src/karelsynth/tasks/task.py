@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
@@ -38,7 +38,10 @@ class Task:
     """What is wanted, in words for people; nothing reads it."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "examples", tuple(Example(*pair) for pair in self.examples))
+        object.__setattr__(self, "examples", tuple(_pair(pair) for pair in self.examples))
+        for field in ("name", "about"):  # they are shown in terminals, where control characters would have their way
+            words = "".join(letter if letter.isprintable() else " " for letter in getattr(self, field)).split()
+            object.__setattr__(self, field, " ".join(words))
         if not self.examples:
             raise TaskFileError("a task needs at least one example: a world before and the same world after")
         if len(self.examples) > MOST_EXAMPLES:
@@ -47,6 +50,13 @@ class Task:
             problem = _impossible(*example)
             if problem:
                 raise TaskFileError(f"example {number}: {problem}")
+        outputs: dict[World, tuple[int, World]] = {}
+        for number, (before, after) in enumerate(self.examples, 1):
+            first, output = outputs.setdefault(before, (number, after))
+            if output != after:
+                raise TaskFileError(
+                    f"examples {first} and {number} have the same input and different outputs: no program does both"
+                )
 
     def codes(self) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
         """Inputs and outputs as cell codes, uint8 [K, 18, 18] each."""
@@ -61,7 +71,17 @@ class Task:
 
 def as_task(examples: Task | Sequence[Example | tuple[World, World]]) -> Task:
     """A task of pairs of worlds."""
-    return examples if isinstance(examples, Task) else Task(tuple(Example(*pair) for pair in examples))
+    return examples if isinstance(examples, Task) else Task(tuple(examples))  # type: ignore[arg-type]
+
+
+def _pair(pair: Any) -> Example:
+    """A pair of worlds, whatever kind of pair it is."""
+    if isinstance(pair, World) or not isinstance(pair, Iterable):
+        raise TaskFileError("an example is a pair of worlds, before and after: solve([(before, after), …])")
+    worlds = tuple(pair)
+    if len(worlds) != 2 or not all(isinstance(world, World) for world in worlds):
+        raise TaskFileError("an example is a pair of worlds, before and after: solve([(before, after), …])")
+    return Example(*worlds)
 
 
 def _impossible(before: World, after: World) -> str | None:

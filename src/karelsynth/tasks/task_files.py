@@ -7,6 +7,7 @@ too), JSON lines in the original data's format, `.gz` too, and a folder of all t
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -26,6 +27,8 @@ __all__ = ["parse_task", "read_pair", "read_tasks", "render_task", "task_from_js
 
 ENDINGS: Final = (".task", ".json", ".jsonl", ".jsonl.gz")
 """Of the files that are taken from a folder."""
+_FIRST: Final = 65_536
+"""Bytes that a file is recognised by."""
 MOST_TASKS: Final = 10_000
 """In one file or folder; larger sets are arrays on disk, for training and evaluation."""
 
@@ -36,10 +39,10 @@ def read_tasks(path: str | Path) -> list[Task]:
     A task without a name gets its file's. Raises KarelsynthError with the path in front.
     """
     where = "standard input" if path == STDIN else str(path)
-    if path != STDIN and Path(path).is_dir():
+    if path != STDIN and os.path.isdir(path):  # noqa: PTH112 - for some names Path.is_dir fails
         tasks = _folder(Path(path))
     elif path != STDIN and _is_packed(Path(path)):
-        tasks = _limited((_of_record(record, where) for record in read_records(path)), where)
+        tasks = _limited((_of_record(record, where) for record in read_records(path, programs=False)), where)
     else:
         text = read_text(path)
         tasks = _of_json(text, where) if text.lstrip()[:1] in ("{", "[") else [parse_task(text, where)]
@@ -103,7 +106,7 @@ def _of_json(text: str, where: str) -> list[Task]:
         ) from None
     except (ValueError, RecursionError):  # a number of thousands of digits; thousands of brackets
         raise TaskFileError(f"{where}: the JSON is no task's: a number is too long or it is nested too deep") from None
-    if isinstance(data, dict) and ("program_tokens" in data or "program_json" in data):
+    if _is_record(data):
         return _of_lines([text], where)
     if isinstance(data, dict):
         return [_of_object(data, where)]
@@ -118,8 +121,29 @@ def _of_object(data: Any, where: str) -> Task:
 
 
 def _of_lines(lines: Iterable[str], where: str) -> list[Task]:
-    records = (parse_record(line.encode(), at) for at, line in enumerate(lines, 1) if line.strip())
-    return _limited((_of_record(record, where) for record in records), where)
+    """Of JSON lines, each a record of the original data or a task of ours."""
+    return _limited((_of_line(line, at, where) for at, line in enumerate(lines, 1) if line.strip()), where)
+
+
+def _of_line(line: str, at: int, where: str) -> Task:
+    try:
+        data = json.loads(line)
+    except (ValueError, RecursionError):  # told in full below
+        data = None
+    if isinstance(data, dict) and not _is_record(data):
+        return _of_object(data, f"{where}: line {at}")
+    return _of_record(parse_record(line.encode(), at, programs=False), where)
+
+
+def _is_record(data: Any) -> bool:
+    """Whether JSON is in the original data's format rather than ours."""
+    if not isinstance(data, dict):
+        return False
+    pairs = data.get("examples")
+    first = pairs[0] if isinstance(pairs, list) and pairs else None
+    return bool({"program_tokens", "program_json"} & data.keys()) or (
+        isinstance(first, dict) and any(str(key).startswith(("inpgrid", "outgrid")) for key in first)
+    )
 
 
 def _of_record(record: Record, where: str) -> Task:
@@ -155,16 +179,18 @@ def _limited(tasks: Iterable[Task], where: str) -> list[Task]:
 
 
 def _is_packed(path: Path) -> bool:
-    """Whether a file is JSON lines, by its name, or compressed, by its content."""
-    if path.name.lower().endswith(".jsonl"):
-        return True
-    if not path.is_file():  # a pipe, say, whose first bytes would be lost
+    """Whether a file is one of the original data, which may be too large to read at once: compressed, by its content,
+    or JSON lines whose first line is a record."""
+    if not os.path.isfile(path):  # noqa: PTH113 - a pipe, say, whose first bytes would be lost
         return False
     try:
         with path.open("rb") as file:
-            return file.read(2) == b"\x1f\x8b"
+            start = file.read(_FIRST)
     except OSError:  # reading it says what is wrong
         return False
+    if start[:2] == b"\x1f\x8b":
+        return True
+    return path.name.lower().endswith(".jsonl") and b"inpgrid" in start
 
 
 def _numbered(stem: str, at: int, count: int) -> str:

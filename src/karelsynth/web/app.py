@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from fastapi import FastAPI, Request, Response
-from starlette.staticfiles import StaticFiles
+from fastapi.staticfiles import StaticFiles
 
 from karelsynth._version import __version__
 from karelsynth.web import problems, solving, toolkit

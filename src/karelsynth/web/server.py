@@ -28,7 +28,7 @@ class AddressError(KarelsynthError):
 
 def is_loopback(host: str) -> bool:
     """Whether only this machine can reach the address."""
-    if host == "localhost":
+    if host.lower() == "localhost":
         return True
     try:
         return ipaddress.ip_address(host).is_loopback
@@ -94,9 +94,11 @@ class _Server(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
-        if self.started:
+        if self.started and not self.should_exit:
             self._on_ready()
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         super().handle_exit(sig, frame)
-        asyncio.get_running_loop().call_soon_threadsafe(self.config.app.state.queue.close, 0.0)  # type: ignore[union-attr]
+        queue = getattr(self.config.app.state, "queue", None)  # type: ignore[union-attr]
+        if queue is not None:  # the signal may come before there is one
+            asyncio.get_running_loop().call_soon_threadsafe(queue.close, 0.0)

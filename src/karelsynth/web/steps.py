@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from karelsynth.karel.dialects.places import parse_with_places
 from karelsynth.karel.interpreter import Tick, run
 from karelsynth.karel.program import Action
 from karelsynth.karel.world import World
 from karelsynth.web.messages import Ran, Step
-from karelsynth.web.places import parse_with_places
 
 _CHANGES_MARKERS = (Action.PICK_MARKER, Action.PUT_MARKER)
 

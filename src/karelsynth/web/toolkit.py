@@ -34,7 +34,6 @@ from karelsynth.web.messages import (
     Version,
     WorldTold,
 )
-from karelsynth.web.places import parse_with_places
 from karelsynth.web.problems import Misplaced
 from karelsynth.web.random_world import random_world
 from karelsynth.web.solving import read_examples
@@ -67,7 +66,7 @@ def check(body: ProgramMessage) -> Checked:
     """Check a program's syntax; what is wrong with it is part of the answer, not an error."""
     dialect = recognise(body.program) if body.program.strip() else None
     try:
-        parse_with_places(body.program)
+        Program.parse(body.program)
     except ProgramSyntaxError as error:
         problem = SyntaxProblem(
             message=error.reason,
@@ -83,13 +82,13 @@ def check(body: ProgramMessage) -> Checked:
 @router.post("/api/convert", responses=FAILURES)
 def convert(body: ConvertRequest) -> ProgramTold:
     """Write a program in another dialect."""
-    return ProgramTold(program=_program(body.program).to(body.to))
+    return ProgramTold(program=Program.parse(body.program).to(body.to))
 
 
 @router.post("/api/stanford", responses=FAILURES)
 def stanford(body: ProgramOnWorld) -> StanfordFiles:
     """The pair of files with which the classroom's package runs the same program in the same world."""
-    return StanfordFiles(py=_program(body.program).to("stanford"), w=_world(body.world).to_stanford())
+    return StanfordFiles(py=Program.parse(body.program).to("stanford"), w=_world(body.world).to_stanford())
 
 
 @router.post("/api/random-world", responses=FAILURES)
@@ -114,11 +113,6 @@ def read_task(body: TaskText) -> TaskTold:
 def write_task(body: TaskMessage) -> TaskFile:
     """Write the text of a task file."""
     return TaskFile(text=render_task(read_examples(body.examples, body.name, body.about)))
-
-
-def _program(text: str) -> Program:
-    program, _ = parse_with_places(text)
-    return program
 
 
 def _world(drawing: str) -> World:

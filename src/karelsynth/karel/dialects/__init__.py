@@ -50,7 +50,7 @@ def recognise(text: str) -> str:
     The heads decide. Where there is none, the words do; where they are of no help, it is the paper's.
     """
     code = re.sub(r"#.*", "", text)
-    if re.search(r"\bdef\s+main\b|\bimport\b.*\bstanfordkarel\b|\bstanfordkarel\b.*\bimport\b", code):
+    if re.search(r"\bdef\s+main\b", code) or any(map(_imports_stanfordkarel, code.splitlines())):
         return "stanford"
     if re.search(r"\bdef\s+run\s*[(:]", code):
         return "paper"
@@ -60,6 +60,11 @@ def recognise(text: str) -> str:
     names = set(re.findall(r"\w+", code))
     only_paper, only_stanford = (names & words for words in _telling_words())
     return "stanford" if len(only_stanford) > len(only_paper) else "paper"
+
+
+def _imports_stanfordkarel(line: str) -> bool:
+    # By the word, not by one expression for the line: that would take time in the square of a long line's length.
+    return "stanfordkarel" in line and {"import", "stanfordkarel"} <= set(re.findall(r"\w+", line))
 
 
 def _telling_words() -> tuple[set[str], set[str]]:

@@ -30,7 +30,10 @@ from karelsynth.karel.program import (
 from karelsynth.karel.tokens import LARGEST_COUNT
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
+
+    OnStatement = Callable[[Word, Word], None]
+    """Told of every statement of the program, in the order of `Program.walk`: the first and last word of its head."""
 
 _COUNTS: Final = {str(n): n for n in range(LARGEST_COUNT + 1)}
 _LACKING: Final = {
@@ -114,9 +117,10 @@ class Parser(ABC):
     text defines by itself and may call.
     """
 
-    def __init__(self, text: str, spelling: Spelling) -> None:
+    def __init__(self, text: str, spelling: Spelling, on_statement: OnStatement | None = None) -> None:
         self.words, self.lines = lex(text)
         self.spelling = spelling
+        self.on_statement = on_statement
         self.at = 0
         self.depth = 0
         self.functions: dict[str, int] = {}
@@ -178,9 +182,13 @@ class Parser(ABC):
         self.deeper(head)
         statement: Statement
         if head.text == "while":
-            statement = While(self.condition(), self.block(head))
+            condition = self.condition()
+            self.note(head)
+            statement = While(condition, self.block(head))
         elif head.text in ("if", "ifelse"):
-            condition, then = self.condition(), self.block(head)
+            condition = self.condition()
+            self.note(head)
+            then = self.block(head)
             if begins_line and self.next.text == "else":
                 statement = IfElse(condition, then, self.block(self.take()))
             elif head.text == "ifelse":
@@ -188,7 +196,9 @@ class Parser(ABC):
             else:
                 statement = If(condition, then)
         else:
-            statement = Repeat(self.count(), self.block(head))
+            times = self.count()
+            self.note(head)
+            statement = Repeat(times, self.block(head))
         self.depth -= 1
         return statement
 
@@ -198,7 +208,13 @@ class Parser(ABC):
             self.no_statement()
         word = self.take()
         self.parentheses(word)
+        self.note(word)
         return (self.spelling.actions[word.text],)
+
+    def note(self, first: Word) -> None:
+        """Tell of a statement whose head, from its first word on, has just been read."""
+        if self.on_statement is not None:
+            self.on_statement(first, self.words[self.at - 1])
 
     def no_statement(self) -> NoReturn:
         word, spelling = self.next, self.spelling

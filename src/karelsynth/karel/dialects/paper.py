@@ -12,11 +12,14 @@ on a line with `;` between them, a body on the line of its head, and comments.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from karelsynth.karel.dialects import stanford
 from karelsynth.karel.dialects.indented import Parser, Spelling, block_lines
 from karelsynth.karel.program import Action, Condition, Not, Program, Sensor
+
+if TYPE_CHECKING:
+    from karelsynth.karel.dialects.indented import OnStatement
 
 
 def _written(condition: Condition) -> str:
@@ -37,9 +40,9 @@ SPELLING: Final = Spelling(
 )
 
 
-def parse(text: str) -> Program:
+def parse(text: str, on_statement: OnStatement | None = None) -> Program:
     """Read the paper's text."""
-    return _Parser(text, SPELLING).program()
+    return _Parser(text, SPELLING, on_statement).program()
 
 
 def render(program: Program) -> str:

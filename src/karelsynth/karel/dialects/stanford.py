@@ -19,6 +19,7 @@ from karelsynth.karel.program import Action, Block, Condition, Not, Program, Rep
 from karelsynth.karel.world import HEADINGS
 
 if TYPE_CHECKING:
+    from karelsynth.karel.dialects.indented import OnStatement
     from karelsynth.karel.dialects.lexer import Word
 
 _ACTIONS: Final[dict[str, Action]] = {
@@ -67,13 +68,14 @@ _MODULES: Final = (["stanfordkarel"], ["karel", ".", "stanfordkarel"])
 _RUN: Final = "run_karel_program"
 _THREE_LEFT: Final[Block] = (Action.TURN_LEFT,) * 3
 _TURN_RIGHT: Final = (_THREE_LEFT, (Repeat(3, (Action.TURN_LEFT,)),))
-_MOST_CALLS: Final = 1000
-"""Helpers that call helpers can make a short text a program without end; this many calls are written out in all."""
+_MOST_WRITTEN_OUT: Final = 10_000
+"""Helpers that call helpers can make a short text a program without end; so many calls and statements inside them are
+written out, in all functions of a text."""
 
 
-def parse(text: str) -> Program:
-    """Read a Stanford Karel file."""
-    return _Parser(text).program()
+def parse(text: str, on_statement: OnStatement | None = None) -> Program:
+    """Read a Stanford Karel file. Of a helper's statements, `on_statement` is told at each call."""
+    return _Parser(text, SPELLING, on_statement).program()
 
 
 def render(program: Program) -> str:
@@ -89,10 +91,10 @@ def render(program: Program) -> str:
 
 
 class _Parser(Parser):
-    def __init__(self, text: str) -> None:
-        super().__init__(text, SPELLING)
+    def __init__(self, text: str, spelling: Spelling, on_statement: OnStatement | None) -> None:
+        super().__init__(text, spelling, on_statement)
         self.calling: list[str] = []
-        self.calls = 0
+        self.written_out = 0
         level = 0
         for index, word in enumerate(self.words):
             level += (word.kind == "indent") - (word.kind == "dedent")
@@ -211,15 +213,26 @@ class _Parser(Parser):
         self.parentheses(word)
         if word.text in self.calling:
             self.fail(word, f"`{word.text}` calls itself; expected a loop instead: there is no recursion")
-        self.calls += 1
-        if self.calls > _MOST_CALLS:
-            self.fail(word, f"written out, the helper functions make the program too long: over {_MOST_CALLS} calls")
+        self.write_out(word)
         self.deeper(word, 2)  # reading a function takes more of Python's stack than reading a loop does
         back, self.at = self.at, self.functions[word.text]
         body = self.function()
         self.at = back
         self.depth -= 2
         return body
+
+    def note(self, first: Word) -> None:
+        """The program consists of `main` and what that calls; other functions are read only to find mistakes."""
+        if len(self.calling) > 1:
+            self.write_out(first)
+        if self.calling[0] == "main":
+            super().note(first)
+
+    def write_out(self, word: Word) -> None:
+        self.written_out += 1
+        if self.written_out > _MOST_WRITTEN_OUT:
+            most = f"over {_MOST_WRITTEN_OUT:,} statements"
+            self.fail(word, f"written out, the helper functions make the program too long: {most}")
 
     # Loops
 

@@ -10,7 +10,7 @@ import { fragmentOf, taskOf } from "./link.js";
 import { Player } from "./player.js";
 import { ProgramPanel } from "./program.js";
 import { Solving } from "./solving.js";
-import { empty, example, fromJson, pairs, slug, starter, task, toJson, withAdded } from "./task.js";
+import { empty, example, fromJson, pairs, slug, starter, task, toJson } from "./task.js";
 import { switchTheme } from "./theme.js";
 import { Tools } from "./tools.js";
 import { Verdicts } from "./verdicts.js";
@@ -47,8 +47,8 @@ function programChanged(text) {
 
 function addExample(input, output, again) {
   const added = example(input, output);
+  if (!examples.insert(added)) return;
   byId("ambiguity").hidden = true;
-  history.change(withAdded(history.value, added));
   if (again) solving.solve();
   else examples.reveal(added.id);
 }

@@ -4,17 +4,7 @@ import { post } from "./api.js";
 import { announce, button, el, guarded, icon, iconButton } from "./dom.js";
 import { Grid } from "./grid.js";
 import { sizeInputs } from "./size.js";
-import {
-  MOST_EXAMPLES,
-  example,
-  withAdded,
-  withInput,
-  withMoved,
-  withOutputReset,
-  withSide,
-  withSize,
-  without,
-} from "./task.js";
+import { example, isFull, withInput, withMoved, withOutputReset, withSide, withSize, without } from "./task.js";
 import { equal, parse } from "./world.js";
 
 const PAD = {
@@ -115,7 +105,7 @@ export class Card {
     this.earlier.disabled = index === 0;
     this.later.disabled = index === total - 1;
     this.remove.disabled = total === 1;
-    this.copy.disabled = total >= MOST_EXAMPLES;
+    this.copy.disabled = isFull(this.#task);
   }
 
   judge(verdict) {
@@ -148,8 +138,7 @@ export class Card {
   #copy() {
     const { input, output } = this.#task.examples[this.#index];
     const copied = example(input, output);
-    this.#change(withAdded(this.#task, copied, this.#index + 1));
-    this.#list.reveal(copied.id);
+    if (this.#list.insert(copied, this.#index + 1)) this.#list.reveal(copied.id);
   }
 
   #move(by) {

@@ -1,8 +1,8 @@
 // The examples, side by side: one card each.
 
 import { Card } from "./card.js";
-import { announce, byId } from "./dom.js";
-import { MOST_EXAMPLES, example, withAdded } from "./task.js";
+import { announce, byId, notice } from "./dom.js";
+import { MOST_EXAMPLES, example, isFull, withAdded } from "./task.js";
 import { blank } from "./world.js";
 
 export class Examples {
@@ -38,16 +38,26 @@ export class Examples {
       if (this.node.children[index] !== card.node) this.node.insertBefore(card.node, this.node.children[index] ?? null);
       card.update(one, index, examples.length);
     });
-    byId("add-example").hidden = examples.length >= MOST_EXAMPLES;
+    byId("add-example").hidden = isFull(this.#task);
   }
 
   /** A new example as large as the last one, for the next drawing. */
   add() {
     const last = this.#task.examples.at(-1);
     const added = example(last ? blank(last.input.rows, last.input.cols) : blank(4, 6));
-    this.#history.change(withAdded(this.#task, added));
+    if (!this.insert(added)) return;
     this.reveal(added.id);
     announce(`Example ${this.#task.examples.length} added.`);
+  }
+
+  /** Every example that is added comes through here; says whether there was room for it. */
+  insert(added, index = this.#task.examples.length) {
+    if (isFull(this.#task)) {
+      notice(`A task has at most ${MOST_EXAMPLES} examples: remove one first.`, "problem");
+      return false;
+    }
+    this.#history.change(withAdded(this.#task, added, index));
+    return true;
   }
 
   reveal(id) {

@@ -6,9 +6,11 @@ import { showQuestion } from "./question.js";
 import { pairs } from "./task.js";
 
 const LONGEST_BUDGET = 10;
+const OUTDATED = "The examples have changed since: solve again.";
 
 export class Solving {
-  #control = null;
+  #control = null; // of the search that is going on
+  #asked = []; // the examples that it is about
   #answers = [];
   #chosen = 0;
 
@@ -26,17 +28,17 @@ export class Solving {
     if (this.#control) return;
     const control = new AbortController();
     const budget = Number(byId("budget").value);
-    this.#control = control;
     this.clear();
+    this.#control = control;
+    this.#asked = this.task().examples;
     this.#busy(true);
     this.#progress({ seconds: 0, budget, checked: 0, best: null });
     let best = null;
     let solution = null;
-    let asked = "";
     try {
-      const body = { examples: pairs(this.task().examples), budget };
-      asked = JSON.stringify(body.examples);
+      const body = { examples: pairs(this.#asked), budget };
       for await (const [event, data] of stream("/api/solve/stream", body, control.signal)) {
+        if (this.#control !== control) return;
         if (event === "queued" && data.position > 0) this.#queued(data.position);
         if (event === "progress") {
           best = data.best;
@@ -45,31 +47,50 @@ export class Solving {
         if (event === "solution") solution = data;
         if (event === "error") throw new Error(data.message);
       }
+      if (this.#control !== control) return;
       if (!solution) throw new Error("The server ended the search without an answer.");
       this.#solution(solution, budget);
-      if (JSON.stringify(pairs(this.task().examples)) !== asked) {
-        this.#note("The examples have changed since: solve again.");
-      }
     } catch (error) {
+      if (this.#control !== control) return;
       if (control.signal.aborted) this.#stopped(best);
       else this.#say("problem", "Something went wrong.", error.message);
     } finally {
-      this.#control = null;
-      this.#busy(false);
+      if (this.#control === control) this.#end();
     }
   }
 
-  /** Takes back what was said of the examples: they have changed. */
+  /** Takes back what was said of the examples: they have changed. A search goes on unless none of its own are left. */
   retract() {
     byId("result").hidden = true;
     byId("ambiguity").hidden = true;
+    const left = new Set(this.task().examples.map(({ id }) => id));
+    if (this.#control && !this.#asked.some(({ id }) => left.has(id))) this.#drop();
   }
 
-  /** Forgets what was found: the task is another one now. */
+  /** Forgets what was found and what is being searched for: the task is another one now. */
   clear() {
+    this.#drop();
     this.#answers = [];
     this.#updateChoice();
     this.retract();
+  }
+
+  /** Gives up the search, if there is one; nothing will be heard of it. */
+  #drop() {
+    if (!this.#control) return;
+    const control = this.#control;
+    this.#end();
+    control.abort();
+  }
+
+  #end() {
+    this.#control = null;
+    this.#busy(false);
+  }
+
+  /** Whether the examples have been edited since the search began. */
+  get #outdated() {
+    return JSON.stringify(pairs(this.task().examples)) !== JSON.stringify(pairs(this.#asked));
   }
 
   #busy(busy) {
@@ -106,7 +127,8 @@ export class Solving {
       this.#unsolved(answers[0] ?? null, "Not solved.", spent, budget);
     }
     if (answers.length) this.#choose(0);
-    if (ambiguity) this.#ask(ambiguity);
+    if (this.#outdated) this.#note(OUTDATED);
+    else if (ambiguity) this.#ask(ambiguity);
   }
 
   #stopped(best) {
@@ -117,6 +139,7 @@ export class Solving {
       this.#unsolved(best, "Stopped.", "", LONGEST_BUDGET);
     }
     if (best) this.#choose(0);
+    if (this.#outdated) this.#note(OUTDATED);
   }
 
   #unsolved(best, headline, spent, budget) {

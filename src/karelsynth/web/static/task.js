@@ -96,7 +96,12 @@ export function withInput(old, id, world) {
   return withExample(old, id, (one) => ({ ...one, input: world, output: world, touched: false }));
 }
 
-export function withAdded(old, added, index = old.examples.length) {
+/** Whether there is room for no other example. */
+export function isFull({ examples }) {
+  return examples.length >= MOST_EXAMPLES;
+}
+
+export function withAdded(old, added, index) {
   return withExamples(old, old.examples.toSpliced(index, 0, added));
 }
 
