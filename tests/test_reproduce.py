@@ -27,7 +27,7 @@ from karelsynth.reproduce import page, tables
 from karelsynth.reproduce.aliasing import ELSEWHERE, PROGRAM_A, PROGRAM_B, aliasing_examples, both_right, opinions
 from karelsynth.reproduce.masks import MaskTable, masks_along, masks_over
 from karelsynth.reproduce.pictures import aliasing_scene, masks_scene
-from karelsynth.reproduce.results import ResultError, read_results
+from karelsynth.reproduce.results import ResultError, essence, read_results
 from karelsynth.reproduce.rows import ROWS, SEEDS, TABLES, Job, jobs_of
 from karelsynth.reproduce.running import Outcome, Places, Runner
 from karelsynth.reproduce.validity import shares, without_syntax
@@ -213,6 +213,13 @@ def test_rows_start_from_a_kept_model_where_the_run_is_gone(measured: Places, tm
     told = read_results(elsewhere.results)[jobs("rl_beam")[0]].told
     assert told["recipe"]["start_from"] == str(measured.keep / "mle-seed0")
     assert [line.split(":")[0] for line in said] == ["rl_beam-seed0", "rl_beam-seed0"]  # training it, and its score
+
+
+def test_results_from_before_a_model_setting_was_there_still_count() -> None:
+    recipe = load_recipe(ROOT / "recipes" / "small_mle.toml").to_json()
+    older = {**recipe, "model": {name: value for name, value in recipe["model"].items() if name != "execution"}}
+    assert essence(older) == essence(recipe)
+    assert essence({**recipe, "model": {**recipe["model"], "execution": True}}) != essence(recipe)
 
 
 def test_a_changed_recipe_is_measured_anew_but_never_on_an_old_model(measured: Places, tmp_path: Path) -> None:

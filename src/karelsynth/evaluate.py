@@ -104,7 +104,10 @@ def evaluate(
             progress(len(part))
     seconds = time.perf_counter() - start
     judged = Judged(*(np.concatenate([getattr(part, name) for part in parts]) for name in Judged.__dataclass_fields__))
-    return Report(judged, np.asarray(tasks.novel), beam, seconds, {**origin(model.device), **(provenance or {})})
+    # A decoder that sees where programs lead is no longer "unfiltered" in the paper's sense: say so beside its scores.
+    how = {"decoding": "execution-guided" if model.settings.execution else "unfiltered"}
+    told = {**origin(model.device), **how, **(provenance or {})}
+    return Report(judged, np.asarray(tasks.novel), beam, seconds, told)
 
 
 def decode(

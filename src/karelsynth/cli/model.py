@@ -157,7 +157,8 @@ def _show(report: dict[str, Any]) -> None:
     console().print(table)
     low, high = report["confidence_95"]["generalization"]["1"]
     console().print(
-        f"unfiltered top-1 generalization {report['generalization']['1']:.2f} % (95 %: {low:.2f} to {high:.2f}), "
+        f"{report['provenance']['decoding']} top-1 generalization {report['generalization']['1']:.2f} % "
+        f"(95 %: {low:.2f} to {high:.2f}), "
         f"filtered {report['filtered_generalization']:.2f} %, "
         f"some consistent program for {report['any_consistent']:.2f} %, "
         f"{report['seconds_per_task']:.4f} s a task"

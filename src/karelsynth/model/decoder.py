@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from karelsynth.karel.tokens import VOCABULARY_SIZE
+from karelsynth.model.execution import StepExecution, distinct
 from karelsynth.model.recurrent import (
     LSTMState,
     PrefixLSTM,
@@ -52,14 +53,25 @@ class Output(NamedTuple):
 
 
 class Decoder(nn.Module):
-    """An LSTM over [token; code of a pair], the same for every example; their maximum; one linear layer."""
+    """An LSTM over [token; code of a pair], the same for every example; their maximum; one linear layer.
+
+    With `execution` the LSTM's input goes on with what that shows of the example.
+    """
 
     def __init__(self, settings: ModelSettings) -> None:
         super().__init__()
-        self.recurrent = PrefixLSTM(settings.embedding_size + settings.code_size, settings.hidden_size, settings.layers)
+        inputs = settings.embedding_size + settings.code_size + settings.execution * settings.execution_size
+        self.recurrent = PrefixLSTM(inputs, settings.hidden_size, settings.layers)
         self.output = token_scores(settings.hidden_size)
 
-    def forward(self, embedded: Tensor, codes: Tensor, present: Tensor | None, step_sizes: Tensor) -> Tensor:
+    def forward(
+        self,
+        embedded: Tensor,
+        codes: Tensor,
+        present: Tensor | None,
+        step_sizes: Tensor,
+        executed: Tensor | None = None,
+    ) -> Tensor:
         """Scores float32 [P, 52].
 
         Args:
@@ -67,10 +79,12 @@ class Decoder(nn.Module):
             codes: [P, K, code_size], the codes of their tasks' examples.
             present: bool [P, K], which examples there are; None for all.
             step_sizes: int64 [T] on the host.
+            executed: [P, K, execution_size], what execution shows.
         """
         count, examples, _ = codes.shape
         dtype = autocast_dtype(codes.device, codes.dtype)
-        inputs = torch.cat([embedded.to(dtype)[:, None].expand(-1, examples, -1), codes.to(dtype)], dim=2)
+        parts = [embedded[:, None].expand(-1, examples, -1), codes, *([] if executed is None else [executed])]
+        inputs = torch.cat([part.to(dtype) for part in parts], dim=2)
         hidden = self.recurrent(inputs.flatten(0, 1), step_sizes * examples)
         scores: Tensor = self.output(pooled(hidden.view(count, examples, -1), present))
         return scores.float()
@@ -98,6 +112,7 @@ class StepModel(NamedTuple):
     syntax: StepWeights | None
     """Of the learned syntax."""
     syntax_output: Output | None
+    execution: StepExecution | None
 
 
 class StepTasks(NamedTuple):
@@ -122,7 +137,13 @@ def start_state(model: StepModel, tasks: StepTasks) -> LSTMState:
 
 
 def decode_step(
-    model: StepModel, tasks: StepTasks, state: LSTMState, parents: Tensor, task: Tensor, tokens: Tensor
+    model: StepModel,
+    tasks: StepTasks,
+    state: LSTMState,
+    parents: Tensor,
+    task: Tensor,
+    tokens: Tensor,
+    features: Tensor | None = None,
 ) -> tuple[Tensor, LSTMState]:
     """One token for N hypotheses: what `Synthesizer.score` computes for whole programs.
 
@@ -131,13 +152,16 @@ def decode_step(
         parents: int64 [N], which of those each hypothesis goes on from.
         task: int64 [N], the task of each hypothesis.
         tokens: int64 [N], the token that each has just got.
+        features: uint8 [N, K, 104], where that has led the examples, for models with `execution`.
 
     Returns scores of the next tokens float32 [N, 52], without handwritten syntax, and the state.
     """
     if state[0].is_cpu and state[0].dtype in _COMPILED_FOR and not torch.compiler.is_compiling():
-        return _decode_in_pieces(model, tasks, state, parents, task, tokens)
+        return _decode_in_pieces(model, tasks, state, parents, task, tokens, features)
     own, rest = state[: 2 * len(model.decoder.layers)], state[2 * len(model.decoder.layers) :]
     gates = tasks.gates.index_select(0, task).add_(model.decoder.token_gates.index_select(0, tokens)[:, None])
+    if model.execution is not None and features is not None:
+        gates = model.execution.added_to(gates, features)
     hidden, new = lstm_step(model.decoder, gates, own, parents)
     present = None if tasks.present is None else tasks.present.index_select(0, task)
     scores = model.output.scores(pooled(hidden, present))
@@ -149,7 +173,13 @@ def decode_step(
 
 
 def _decode_in_pieces(
-    model: StepModel, tasks: StepTasks, state: LSTMState, parents: Tensor, task: Tensor, tokens: Tensor
+    model: StepModel,
+    tasks: StepTasks,
+    state: LSTMState,
+    parents: Tensor,
+    task: Tensor,
+    tokens: Tensor,
+    features: Tensor | None,
 ) -> tuple[Tensor, LSTMState]:
     """`decode_step` on a CPU: every thread takes pieces of the hypotheses through all layers.
 
@@ -161,7 +191,8 @@ def _decode_in_pieces(
     pieces = max(1, min(count, work // _SMALLEST_PIECE, max(threads, round(work / _PIECE))))
     new = tuple(part.new_empty(count, *part.shape[1:]) for part in state)
     split = [tensor.tensor_split(pieces) for tensor in (parents, task, tokens, *new)]
-    each = [(model, tasks, state, *own[:3], own[3:]) for own in zip(*split, strict=True)]
+    seen = [None] * pieces if features is None else features.tensor_split(pieces)
+    each = [(model, tasks, state, *own[:4], own[4:]) for own in zip(*split[:3], seen, *split[3:], strict=True)]
     if pieces == 1 or threads == 1:
         scores = [_decode_piece(*piece) for piece in each]
     else:
@@ -177,11 +208,17 @@ def _decode_piece(
     parents: Tensor,
     task: Tensor,
     tokens: Tensor,
+    features: Tensor | None,
     new: LSTMState,
 ) -> Tensor:
     """The scores of `decode_step`; the state is written to `new`."""
     depth = 2 * len(model.decoder.layers)
-    lstm_step_compiled(model.decoder, tasks.gates, task, tokens, state[:depth], parents, new[:depth])
+    gates, rows = tasks.gates, task
+    if model.execution is not None and features is not None:
+        # Many hypotheses have led their examples to the same states: what that adds is found once for all of them.
+        some, rows = distinct(task, features)
+        gates = model.execution.added_to(gates.index_select(0, task[some]), features[some])
+    lstm_step_compiled(model.decoder, gates, rows, tokens, state[:depth], parents, new[:depth])
     present = None if tasks.present is None else tasks.present.index_select(0, task)
     scores = model.output.scores(pooled(new[depth - 2], present))
     if model.syntax is not None and model.syntax_output is not None:

@@ -8,7 +8,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from karelsynth.karel.formats.codes import CODE_PLANES, PLANES, SIDE
+from karelsynth.karel.formats.codes import CODE_PLANES, HERO, PLANES, SIDE
+from karelsynth.karel.world import HEADINGS
 from karelsynth.model.recurrent import autocast_dtype
 
 if TYPE_CHECKING:
@@ -31,17 +32,25 @@ class GridEncoder(nn.Module):
         self.output_grid = nn.Conv2d(PLANES, settings.channels, 3, padding=1)
         joined = 2 * settings.channels
         self.blocks = nn.Sequential(*(ResidualBlock(joined) for _ in range(settings.blocks)))
-        self.linear = nn.Linear(joined * SIDE * SIDE, settings.code_size)
+        stride = settings.code_stride
+        self.smaller = nn.Conv2d(joined, joined, 3, padding=1, stride=stride) if stride > 1 else None
+        self.linear = nn.Linear(joined * ((SIDE - 1) // stride + 1) ** 2, settings.code_size)
         self.norm = nn.LayerNorm(settings.code_size) if settings.normalise_code else nn.Identity()
+        self.frame = HeroFrame() if settings.hero_frame else None
         self.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
 
     def forward(self, inputs: Tensor, outputs: Tensor) -> Tensor:
         """Cell codes uint8 [N, 18, 18] of inputs and outputs to codes of pairs [N, code_size]."""
         cells = torch.stack([inputs, outputs], dim=-1).int()
+        if self.frame is not None:
+            cells = self.frame(cells)
         dtype = autocast_dtype(inputs.device, self.linear.weight.dtype)  # made so, planes need no conversion
         planes = functional.embedding(cells, self.planes.to(dtype))
         grids = functional.relu(self._both_grids(planes.flatten(-2).permute(0, 3, 1, 2)))
-        code: Tensor = self.norm(self.linear(self.blocks(grids).permute(0, 2, 3, 1).flatten(1)))
+        grids = self.blocks(grids)
+        if self.smaller is not None:
+            grids = functional.relu(self.smaller(grids))
+        code: Tensor = self.norm(self.linear(grids.permute(0, 2, 3, 1).flatten(1)))
         return code
 
     def _both_grids(self, planes: Tensor) -> Tensor:
@@ -63,6 +72,38 @@ class GridEncoder(nn.Module):
 def _bias(convolution: nn.Conv2d) -> Tensor:
     assert convolution.bias is not None
     return convolution.bias
+
+
+class HeroFrame(nn.Module):
+    """Moves and turns pairs of grids so that the input's hero is in the same cell and looks north.
+
+    Karel knows neither place nor north, so this only makes equal what is equal to a program. Nothing is lost: what
+    leaves the 18 × 18 cells on one side comes in again on the other, and the frame shows where the grid ends.
+    """
+
+    source: Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        # int64 [4 · 324, 324]: for each heading and place of the hero, the cell that each cell is taken from.
+        rows, cols = torch.arange(SIDE).view(-1, 1) - SIDE // 2, torch.arange(SIDE).view(1, -1) - SIDE // 2
+        sources = []
+        for up, over in ((rows, cols), (-cols, rows), (-rows, -cols), (cols, -rows)):  # north, east, south, west
+            places = torch.arange(SIDE).view(-1, 1, 1)
+            row = (places + up).remainder(SIDE)[:, None]  # [18, 1, 18, 18]
+            col = (places + over).remainder(SIDE)[None]
+            sources.append((row * SIDE + col).flatten(2).flatten(0, 1))
+        self.register_buffer("source", torch.cat(sources), persistent=False)
+
+    def forward(self, cells: Tensor) -> Tensor:
+        """Cell codes int32 [N, 18, 18, 2] of inputs and outputs to the same."""
+        flat = cells.flatten(1, 2)
+        looking, place = (flat[:, :, 0] // HERO).max(1)  # 1 + the heading; the others are 0
+        source = self.source.index_select(0, (looking - 1) * SIDE * SIDE + place)
+        moved = flat.gather(1, source[:, :, None].expand(-1, -1, 2))
+        hero = moved // HERO
+        turned = (hero - looking[:, None, None]) % len(HEADINGS) + 1
+        return (moved % HERO + HERO * torch.where(hero > 0, turned, 0)).view_as(cells)
 
 
 class ResidualBlock(nn.Module):

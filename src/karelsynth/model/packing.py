@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from karelsynth.karel.syntax import SyntaxMachine
+    from karelsynth.model.execution import Shown
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,8 @@ class PackedPrograms:
     """int64 [T] on the host: how many programs have a token at each step."""
     admitted: Tensor | None
     """bool [P, 52]: tokens that the handwritten syntax admits there; None without it."""
+    features: Tensor | None = None
+    """uint8 [P, K, 104]: where the tokens before have led the examples; None for models without `execution`."""
 
     def sum_by_program(self, values: Tensor) -> Tensor:
         """Sums of values [P] over each program's tokens, [N]."""
@@ -58,8 +61,19 @@ def pack_programs(
     *,
     machine: SyntaxMachine | None = None,
     device: torch.device | str = "cpu",
+    shown: Shown | None = None,
+    which: NDArray[np.integer] | None = None,
+    threads: int | None = None,
 ) -> PackedPrograms:
-    """Pack programs [N, L] of 1 … L tokens [N]; with `machine`, the tokens that it admits are found too."""
+    """Pack programs [N, L] of 1 … L tokens [N].
+
+    Args:
+        machine: a syntax; the tokens that it admits are found too.
+        device: where to.
+        shown: examples to run the programs on, for models with `execution`.
+        which: [N, K], the examples that each program is shown, as numbers among all of them.
+        threads: how many threads run them; by default one for each core.
+    """
     count, steps = len(tokens), int(lengths.max(initial=0))
     if not count or lengths.min() < 1 or steps > tokens.shape[1]:
         raise ValueError(f"programs have 1 to {tokens.shape[1]} tokens, and there must be one at least")
@@ -68,6 +82,9 @@ def pack_programs(
     step_sizes = count - np.searchsorted(sizes[::-1], np.arange(steps), side="right")
     laid_out = lay_out(ordered, sizes, order, step_sizes)
     masks = None if machine is None else _masks(ordered, sizes, step_sizes, machine)
+    features = None
+    if shown is not None and which is not None:
+        features = shown.features_along(ordered, sizes, step_sizes, which[order], threads)
 
     def moved(array: NDArray[Any]) -> Tensor:
         tensor = torch.from_numpy(np.ascontiguousarray(array))
@@ -83,6 +100,7 @@ def pack_programs(
         numbers[2],
         torch.from_numpy(step_sizes),
         None if masks is None else moved(masks),
+        None if features is None else moved(features),
     )
 
 

@@ -39,13 +39,15 @@ class StepWeights(NamedTuple):
     token_gates: Tensor
     """[52, 4 · hidden_size]: what each token adds to the first layer's gates, the bias included."""
     constant_matrix: Tensor
-    """[input_size − embedding_size, 4 · hidden_size]."""
+    """[constant inputs, 4 · hidden_size]."""
+    changing_matrix: Tensor
+    """[changing inputs, 4 · hidden_size]: of inputs other than tokens that every step brings anew."""
     layers: tuple[LayerWeights, ...]
     initial: LSTMState
     """Each [hidden_size]."""
 
     def constant(self, inputs: Tensor) -> Tensor:
-        """What inputs [..., input_size − embedding_size] that stay the same add to the gates, [..., 4 · hidden]."""
+        """What inputs [..., constant inputs] that stay the same add to the gates, [..., 4 · hidden_size]."""
         return inputs.to(self.constant_matrix.dtype) @ self.constant_matrix
 
 
@@ -83,8 +85,11 @@ class PrefixLSTM(nn.Module):
         converted = dict(zip(order, parts, strict=True))
         return [converted[number].view_as(weight) for number, weight in enumerate(weights)]
 
-    def step_weights(self, embedding: Tensor, dtype: torch.dtype) -> StepWeights:
-        """The weights for decoding, given the tokens' embeddings [52, embedding_size]."""
+    def step_weights(self, embedding: Tensor, dtype: torch.dtype, changing: int = 0) -> StepWeights:
+        """The weights for decoding, given the tokens' embeddings [52, embedding_size].
+
+        Inputs are tokens, then what is constant, then so many that are `changing`.
+        """
         size = self.lstm.hidden_size
         # From PyTorch's order of gates (enter, forget, fresh, leave) to one where the three sigmoids lie together.
         enter, forget, fresh, leave = torch.arange(4 * size, device=self.initial.device).view(4, size)
@@ -98,7 +103,7 @@ class PrefixLSTM(nn.Module):
             return gates("bias_ih", layer) + gates("bias_hh", layer)
 
         first = gates("weight_ih", 0)
-        of_tokens, of_constant = first.tensor_split([embedding.shape[1]], dim=1)
+        of_tokens, of_constant, of_changing = first.tensor_split([embedding.shape[1], first.shape[1] - changing], dim=1)
         layers = [LayerWeights(gates("weight_hh", 0).t().to(dtype).contiguous(), None)]
         for layer in range(1, self.lstm.num_layers):
             both = torch.cat([gates("weight_ih", layer), gates("weight_hh", layer)], dim=1)
@@ -107,6 +112,7 @@ class PrefixLSTM(nn.Module):
         return StepWeights(
             token_gates=(embedding.detach().float() @ of_tokens.t() + bias(0)).to(dtype),
             constant_matrix=of_constant.t().to(dtype).contiguous(),
+            changing_matrix=of_changing.t().to(dtype).contiguous(),
             layers=tuple(layers),
             initial=tuple(part for pair in zip(h, c, strict=True) for part in pair),
         )

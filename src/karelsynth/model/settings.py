@@ -28,8 +28,16 @@ class ModelSettings:
     """Residual blocks."""
     code_size: int = 512
     """The code of an input-output pair."""
+    code_stride: int = 1
+    """Above 1, one more convolution takes the grid down by so much before the linear layer, by far the largest."""
     normalise_code: bool = False
     """Whether the code is normalised (LayerNorm). The paper's is not, and wants a low learning rate for it."""
+    hero_frame: bool = False
+    """Whether the encoder sees both grids from where the input's hero stands and looks: see `encoder.HeroFrame`."""
+    execution: bool = False
+    """Whether the decoder sees where the program so far has led each example: see `karelsynth.model.execution`."""
+    execution_size: int = 256
+    """What it sees of each, as numbers."""
     embedding_size: int = 256
     """A token's embedding."""
     hidden_size: int = 256
@@ -46,9 +54,9 @@ class ModelSettings:
             raise KarelsynthError(f"model setting `syntax` is {listed(SYNTAX_MODES)}, not {self.syntax!r}")
         for field in fields(self):
             value, least = getattr(self, field.name), _SMALLEST.get(field.name, 1)
-            if field.name == "normalise_code":
+            if type(field.default) is bool:
                 if type(value) is not bool:
-                    raise KarelsynthError(f"model setting `normalise_code` is true or false, not {value!r}")
+                    raise KarelsynthError(f"model setting `{field.name}` is true or false, not {value!r}")
             elif field.name != "syntax" and (type(value) is not int or value < least):
                 raise KarelsynthError(f"model setting `{field.name}` is a whole number from {least}, not {value!r}")
 
@@ -77,7 +85,8 @@ class ModelSettings:
 
     def decoder_parameters(self) -> int:
         """Parameters of the decoder LSTM, its initial state and its output layer."""
-        return self._lstm_parameters(self.embedding_size + self.code_size, self.hidden_size)
+        inputs = self.embedding_size + self.code_size + self.execution * self.execution_size
+        return self._lstm_parameters(inputs, self.hidden_size)
 
     def syntax_parameters(self) -> int:
         """Parameters of the learned syntax, if there is one."""

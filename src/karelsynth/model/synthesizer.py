@@ -2,7 +2,7 @@
 
     model = Synthesizer(ModelSettings())
     encoded = model.encode(inputs, outputs)                 # uint8 [B, K, 18, 18] cell codes, any K
-    packed = model.pack(tokens, lengths)                    # numpy [B, L], [B]
+    packed = model.pack(tokens, lengths, encoded=encoded)   # numpy [B, L], [B]
     model.score(encoded, packed).logits                     # [P, 52]: teacher forcing
     model.program_logprobs(encoded, packed)                 # [B]
 
@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
@@ -21,6 +22,7 @@ from karelsynth.karel.syntax import SyntaxMachine, syntax_machine
 from karelsynth.karel.tokens import VOCABULARY_SIZE
 from karelsynth.model.decoder import Decoder, Output, StepModel, StepTasks
 from karelsynth.model.encoder import GridEncoder
+from karelsynth.model.execution import ExecutionEncoder, Shown
 from karelsynth.model.packing import PackedPrograms, pack_programs
 from karelsynth.model.recurrent import autocast_dtype
 from karelsynth.model.storage import load_model, save_model
@@ -29,7 +31,6 @@ from karelsynth.model.syntax import LearnedSyntax
 if TYPE_CHECKING:
     from pathlib import Path
 
-    import numpy as np
     from numpy.typing import NDArray
 
     from karelsynth.model.settings import ModelSettings
@@ -42,10 +43,16 @@ class Encoded(NamedTuple):
     """[B, K, code_size]."""
     present: Tensor | None
     """bool [B, K]: which examples there are, where tasks have fewer than K; None if all."""
+    worlds: tuple[Tensor, Tensor] | None = None
+    """Inputs and outputs, uint8 [B, K, 18, 18], if the model has `execution`: to run programs on."""
 
     def detach(self) -> Encoded:
         """The same without gradient."""
-        return Encoded(self.codes.detach(), self.present)
+        return self._replace(codes=self.codes.detach())
+
+    def shown(self) -> Shown | None:
+        """The examples on the host, if the model has `execution`. Waits for the device."""
+        return None if self.worlds is None else Shown(*(part.cpu().numpy() for part in self.worlds))
 
 
 class TeacherForced(NamedTuple):
@@ -72,6 +79,7 @@ class Synthesizer(nn.Module):
         nn.init.uniform_(self.embedding.weight, -0.1, 0.1)
         self.decoder = Decoder(settings)
         self.syntax = LearnedSyntax(settings) if settings.syntax == "learned" else None
+        self.execution = ExecutionEncoder(settings.execution_size) if settings.execution else None
 
     @property
     def machine(self) -> SyntaxMachine | None:
@@ -84,16 +92,40 @@ class Synthesizer(nn.Module):
         return self.embedding.weight.device
 
     def encode(self, inputs: Tensor, outputs: Tensor, present: Tensor | None = None) -> Encoded:
-        """Encode cell codes uint8 [B, K, 18, 18]; `present`, bool [B, K], for tasks with fewer examples than K."""
+        """Encode cell codes uint8 [B, K, 18, 18]; `present`, bool [B, K], for tasks with fewer examples than K.
+
+        An example that is not there must be a world all the same: programs may be run on it.
+        """
         count, examples = inputs.shape[:2]
         codes = self.encoder(inputs.flatten(0, 1), outputs.flatten(0, 1))
-        return Encoded(codes.to(self.embedding.weight.dtype).view(count, examples, -1), present)
+        worlds = None if self.execution is None else (inputs, outputs)
+        return Encoded(codes.to(self.embedding.weight.dtype).view(count, examples, -1), present, worlds)
 
     def pack(
-        self, tokens: NDArray[np.integer], lengths: NDArray[np.integer], machine: SyntaxMachine | None = None
+        self,
+        tokens: NDArray[np.integer],
+        lengths: NDArray[np.integer],
+        machine: SyntaxMachine | None = None,
+        *,
+        encoded: Encoded | None = None,
+        tasks: NDArray[np.integer] | None = None,
     ) -> PackedPrograms:
-        """Pack programs [N, L] for `score`. `machine` is a syntax to hold on to besides the model's own."""
-        return pack_programs(tokens, lengths, machine=machine or self.machine, device=self.device)
+        """Pack programs [N, L] for `score`.
+
+        Args:
+            machine: a syntax to hold on to besides the model's own.
+            encoded: the examples, which models with `execution` run the programs on.
+            tasks: [N], each program's task, by default its own.
+        """
+        shown = None if encoded is None else encoded.shown()
+        which = None
+        if shown is not None:
+            count, examples = shown.inputs.shape[:2]
+            which = np.arange(count * examples).reshape(count, examples)
+            which = which if tasks is None else which[tasks]
+        return pack_programs(
+            tokens, lengths, machine=machine or self.machine, device=self.device, shown=shown, which=which
+        )
 
     def forward(
         self,
@@ -118,7 +150,12 @@ class Synthesizer(nn.Module):
         if present is not None:
             present = present if tasks is None else present.index_select(0, tasks)
             present = present.index_select(0, packed.programs)
-        logits: Tensor = self.decoder(embedded, codes, present, packed.step_sizes)
+        executed: Tensor | None = None
+        if self.execution is not None:
+            if packed.features is None:
+                raise ValueError("a model with `execution` scores programs that were packed with their examples")
+            executed = self.execution(packed.features)
+        logits: Tensor = self.decoder(embedded, codes, present, packed.step_sizes, executed)
         penalties: Tensor | None = None
         if self.syntax is not None:
             penalties = self.syntax(embedded, packed.step_sizes)
@@ -138,15 +175,20 @@ class Synthesizer(nn.Module):
         def output(layer: nn.Linear) -> Output:
             return Output(layer.weight.detach().t().to(dtype).contiguous(), layer.bias.detach().to(dtype))
 
+        changing = 0 if self.execution is None else self.settings.execution_size
+        decoder = self.decoder.recurrent.step_weights(embedding, dtype, changing)
         return StepModel(
-            self.decoder.recurrent.step_weights(embedding, dtype),
+            decoder,
             output(self.decoder.output),
             None if self.syntax is None else self.syntax.recurrent.step_weights(embedding, dtype),
             None if self.syntax is None else output(self.syntax.output),
+            None if self.execution is None else self.execution.step_weights(decoder.changing_matrix, dtype),
         )
 
     def step_tasks(self, model: StepModel, encoded: Encoded) -> StepTasks:
         """Encoded tasks as `decode_step` wants them."""
+        if self.execution is not None and encoded.worlds is None:
+            raise ValueError("a model with `execution` needs the examples themselves: encode them with this model")
         return StepTasks(model.decoder.constant(encoded.codes.detach()), encoded.present)
 
     def save_pretrained(self, folder: str | Path, dtype: torch.dtype | None = None) -> None:

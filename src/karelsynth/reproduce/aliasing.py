@@ -68,7 +68,8 @@ def opinions(model: Synthesizer, *, beam: int) -> list[dict[str, Any]]:
     with torch.no_grad():
         encoded = model.encode(inputs, outputs)
         both = torch.zeros(2, dtype=torch.int64, device=model.device)
-        logprobs = model.program_logprobs(encoded, model.pack(tokens, lengths), both)
+        packed = model.pack(tokens, lengths, encoded=encoded, tasks=np.zeros(2, np.int64))
+        logprobs = model.program_logprobs(encoded, packed, both)
         found = beam_search(model, encoded, beam=beam).cpu()
     written = [row[:length].tolist() for row, length in zip(found.tokens[0], found.lengths[0].tolist(), strict=True)]
     return [

@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
 from karelsynth.errors import KarelsynthError
 from karelsynth.files import read_text, write_whole
+from karelsynth.model.settings import ModelSettings
 from karelsynth.reproduce.rows import ROWS, VALIDITY, Job
 from karelsynth.train.recipe import Recipe, load_recipe
 
@@ -79,10 +80,17 @@ class Result:
 
 
 def essence(recipe: Mapping[str, Any]) -> dict[str, Any]:
-    """What of a recipe decides how good its model becomes."""
+    """What of a recipe decides how good its model becomes. A setting that it says nothing of was at its default."""
     run = {key: recipe["run"].get(key) for key in ("steps", "batch_size", "precision")}
     data = {key: recipe["data"].get(key) for key in ("source", "seed", "tasks")}
-    told = {key: recipe[key] for key in ("model", "objective", "optimizer")} | {"run": run, "data": data}
+    model = {**asdict(ModelSettings()), **recipe["model"]}
+    told = {
+        "model": model,
+        "objective": recipe["objective"],
+        "optimizer": recipe["optimizer"],
+        "run": run,
+        "data": data,
+    }
     plain: dict[str, Any] = json.loads(json.dumps(told))
     return plain
 

@@ -34,6 +34,7 @@ from karelsynth.search.candidates import Candidates
 
 if TYPE_CHECKING:
     from karelsynth.karel.syntax import SyntaxMachine
+    from karelsynth.model.execution import Shown
     from karelsynth.model.recurrent import LSTMState
     from karelsynth.model.synthesizer import Encoded, Synthesizer
     from karelsynth.search.pruning import Pruning
@@ -58,7 +59,14 @@ class Step(Protocol):
     """`decode_step`, or a compiled version of it."""
 
     def __call__(
-        self, model: StepModel, tasks: StepTasks, state: LSTMState, parents: Tensor, task: Tensor, tokens: Tensor
+        self,
+        model: StepModel,
+        tasks: StepTasks,
+        state: LSTMState,
+        parents: Tensor,
+        task: Tensor,
+        tokens: Tensor,
+        features: Tensor | None,
     ) -> tuple[Tensor, LSTMState]: ...
 
 
@@ -117,6 +125,7 @@ def beam_search(
             beam,
             every=1 if on_cpu else CHECK_EVERY,
             dense=not on_cpu,
+            shown=encoded.shown(),
             pruning=pruning,
             slack=slack,
             stop=stop,
@@ -172,6 +181,8 @@ class _Search:
     """Steps between two looks at which tasks are done."""
     dense: bool
     """Run the network for empty places too, rather than wait to hear which they are."""
+    shown: Shown | None
+    """The examples, for models that see where hypotheses lead them."""
     pruning: Pruning | None
     slack: float
     stop: Callable[[], bool] | None
@@ -220,7 +231,7 @@ class _Search:
 
     def _expand(self, beams: _Beams, at: int) -> None:
         """Choose token number `at` of every hypothesis."""
-        totals, rows = self._totals(beams)
+        totals, rows = self._totals(beams, at)
         _collect(beams, totals[:, :, END], at)
         totals[:, :, END] = -torch.inf
         places = self.beam if self.pruning is None else _TRIED * self.beam
@@ -266,7 +277,7 @@ class _Search:
         beams.right = counts.view(chosen.shape).gather(1, best)
         return scores, chosen.gather(1, best)
 
-    def _totals(self, beams: _Beams) -> tuple[Tensor, Tensor]:
+    def _totals(self, beams: _Beams, at: int) -> tuple[Tensor, Tensor]:
         """Scores of all continuations, float32 [B, S, 52], and the rows of the new state, int64 [B, S]."""
         count, width = beams.scores.shape
         open_now = beams.scores > -torch.inf
@@ -279,7 +290,11 @@ class _Search:
             rows, order = rows.sort()
             places = places.index_select(0, order)
         tokens = beams.last.flatten().index_select(0, places)
-        logits, beams.state = self.step(self.weights, beams.tasks, beams.state, rows, places // width, tokens)
+        task, features = places // width, None
+        if self.shown is not None:
+            prefixes = beams.tokens[:, :, :at].flatten(0, 1).index_select(0, places)
+            features = executed(self.shown, prefixes, beams.number.index_select(0, task))
+        logits, beams.state = self.step(self.weights, beams.tasks, beams.state, rows, task, tokens, features)
         if self.syntax is not None and beams.syntax is not None:
             admitted = self.syntax.mask(beams.syntax.flatten(0, 1).index_select(0, places))
             logits = logits.masked_fill(~admitted, -torch.inf)
@@ -297,11 +312,18 @@ def _run_on_threads(search: _Search, tasks: StepTasks, limit: int, threads: int)
 
     def run(some: Tensor) -> Candidates:
         pruning = None if search.pruning is None else search.pruning.select(some.numpy())
-        return replace(search, pruning=pruning).run(tasks.select(some), limit)
+        shown = None if search.shown is None else search.shown.select(some.numpy())
+        return replace(search, pruning=pruning, shown=shown).run(tasks.select(some), limit)
 
     found = list(single_threaded(threads).map(run, torch.arange(len(tasks.gates)).tensor_split(threads)))
     names = ("tokens", "lengths", "logprobs")
     return Candidates(*(torch.cat([getattr(part, name) for part in found]) for name in names))
+
+
+def executed(shown: Shown, prefixes: Tensor, tasks: Tensor) -> Tensor:
+    """Where prefixes uint8 [N, L] of tasks int64 [N] have led the examples: uint8 [N, K, 104] on their device."""
+    found = shown.features(np.ascontiguousarray(prefixes.cpu()), tasks.cpu().numpy())
+    return torch.from_numpy(found).to(prefixes.device, non_blocking=True)
 
 
 def _going(beams: _Beams) -> tuple[Tensor, int]:

@@ -47,7 +47,7 @@ def rescore(
     parts = [filled] if chunk is None else [filled[at : at + chunk] for at in range(0, len(filled), chunk)]
     values = []
     for part in parts:
-        packed = model.pack(tokens[part], lengths.ravel()[part], machine)
+        packed = model.pack(tokens[part], lengths.ravel()[part], machine, encoded=encoded, tasks=part // slots)
         tasks = _moved(part // slots, encoded.codes.device)
         if chunk is None or not torch.is_grad_enabled():
             values.append(model.program_logprobs(encoded, packed, tasks))

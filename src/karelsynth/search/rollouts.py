@@ -9,10 +9,11 @@ import torch
 from karelsynth.karel.tokens import END, START
 from karelsynth.model.decoder import StepModel, StepTasks, decode_step, start_state
 from karelsynth.model.syntax import HandwrittenSyntax, handwritten_syntax
-from karelsynth.search.beam import CHECK_EVERY, Step, decoding_dtype
+from karelsynth.search.beam import CHECK_EVERY, Step, decoding_dtype, executed
 from karelsynth.search.candidates import Candidates
 
 if TYPE_CHECKING:
+    from karelsynth.model.execution import Shown
     from karelsynth.model.synthesizer import Encoded, Synthesizer
 
 
@@ -37,12 +38,13 @@ def sample_rollouts(
     with torch.autocast(device.type, enabled=False):  # the precision is chosen here
         weights = model.step_model(dtype or decoding_dtype(device))
         tasks = model.step_tasks(weights, encoded)
-        return _draw(weights, tasks, syntax, rollouts, model.settings.max_length, generator, step)
+        return _draw(weights, tasks, encoded.shown(), syntax, rollouts, model.settings.max_length, generator, step)
 
 
 def _draw(
     weights: StepModel,
     tasks: StepTasks,
+    shown: Shown | None,
     syntax: HandwrittenSyntax | None,
     rollouts: int,
     limit: int,
@@ -58,7 +60,8 @@ def _draw(
     last, going = torch.full_like(task, START), torch.ones_like(task, dtype=torch.bool)
     state, parents = start_state(weights, tasks), task
     for at in range(limit):
-        logits, state = step(weights, tasks, state, parents, task, last)
+        features = None if shown is None else executed(shown, tokens[:, :at], task)
+        logits, state = step(weights, tasks, state, parents, task, last, features)
         parents = torch.arange(len(task), device=device)
         if syntax is not None and syntax_states is not None:
             # A program that has ended admits nothing more. What is drawn after it is not used, but must be drawable.

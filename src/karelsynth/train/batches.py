@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from karelsynth.karel.threads import core_count
+from karelsynth.model.execution import Shown
 from karelsynth.model.packing import PackedPrograms, pack_programs
 from karelsynth.model.synthesizer import Synthesizer
 from karelsynth.tasks.batch import TaskBatch
@@ -128,6 +129,7 @@ class Feed:
             )
         self._source, self._batch_size, self._seed = source, batch_size, seed
         self._device, self._machine, self._pack = model.device, model.machine, pack
+        self._execution = model.settings.execution
         self._part = batch_size // ranks
         self._offset = rank * self._part
 
@@ -152,11 +154,20 @@ class Feed:
         tasks = self._source.tasks(start + self._offset, self._part)
         examples = tasks.inputs.shape[1]
         order = np.random.default_rng((self._seed, step)).random((self._batch_size, examples))[mine].argsort(axis=1)
+        given = np.arange(0, self._part * examples, examples)[:, None] + order[:, :-1]
         packed = None
         if self._pack:
-            packed = pack_programs(tasks.tokens, tasks.lengths, machine=self._machine, device=self._device)
+            shown = Shown(tasks.inputs, tasks.outputs) if self._execution else None
+            packed = pack_programs(
+                tasks.tokens,
+                tasks.lengths,
+                machine=self._machine,
+                device=self._device,
+                shown=shown,
+                which=given,
+                threads=1,
+            )
         # Which examples are given is picked on the device: there it costs nothing, here it would hold up all threads.
-        given = np.arange(0, self._part * examples, examples)[:, None] + order[:, :-1]
         picked = self._moved(given.ravel())
         inputs, outputs = (
             self._moved(worlds).flatten(0, 1).index_select(0, picked).view(self._part, examples - 1, *worlds.shape[2:])

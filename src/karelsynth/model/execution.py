@@ -1,0 +1,180 @@
+"""What execution shows the decoder: before every token, where the program so far has led each example.
+
+    shown = Shown(inputs, outputs)                     # uint8 [B, K, 18, 18] cell codes, on the host
+    shown.features(prefixes, tasks)                    # uint8 [N, K, 104], for decoding
+    shown.features_along(…)                            # uint8 [P, K, 104], before every token of packed programs
+
+Prefixes are run as far as they are determined (`run_batch` with `prefixes`), always from their beginning: that takes a
+few hundredths of the network's time. What the codes mean is told in `execution_kernel`. `ExecutionEncoder` is the
+network's part: one-hot rows, two layers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from karelsynth.errors import WorldError
+from karelsynth.karel.grammar import KAREL
+from karelsynth.karel.machine_kernel import CELLS, find_heroes
+from karelsynth.karel.syntax_compiler import compile_grammar
+from karelsynth.karel.threads import share_out
+from karelsynth.model.execution_kernel import FEATURES, VALUES, features_along_range, features_range
+from karelsynth.model.recurrent import autocast_dtype
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class Shown:
+    """The examples of B tasks, K each, as cell codes on the host."""
+
+    inputs: NDArray[np.uint8]
+    """[B, K, 18, 18]."""
+    outputs: NDArray[np.uint8]
+
+    def select(self, rows: NDArray[np.integer]) -> Shown:
+        """Those of some of the tasks."""
+        return Shown(self.inputs[rows], self.outputs[rows])
+
+    def features(self, tokens: NDArray[np.uint8], tasks: NDArray[np.int64]) -> NDArray[np.uint8]:
+        """The codes of prefixes [N, L] of the tasks [N], uint8 [N, K, 104]. All prefixes have L tokens."""
+        count, examples = len(tokens), self.inputs.shape[1]
+        inputs, outputs = (np.ascontiguousarray(part) for part in (self.inputs, self.outputs))
+        heroes = np.empty(inputs.shape[:2], np.int16)
+        bad = find_heroes(0, len(inputs), inputs, heroes)
+        if bad >= 0:
+            raise _no_world(bad)
+        out = np.empty((count, examples, FEATURES), np.uint8)
+        befores, targets = (part.reshape(-1, examples, CELLS) for part in (inputs, outputs))
+        grammar, flat = compile_grammar(KAREL), out.reshape(-1, FEATURES)
+
+        def work(first: int, last: int) -> None:
+            features_range(
+                first, last, tokens, tasks, befores, heroes, targets, grammar.tables.transition, grammar.symbols,
+                grammar.start, flat,
+            )  # fmt: skip
+
+        share_out(work, count, examples, None)
+        return out
+
+    def features_along(
+        self,
+        tokens: NDArray[np.uint8],
+        lengths: NDArray[np.int64],
+        step_sizes: NDArray[np.int64],
+        which: NDArray[np.integer],
+        threads: int | None = None,
+    ) -> NDArray[np.uint8]:
+        """The codes before every token of N programs, uint8 [P, K', 104], laid out as `PackedPrograms` are.
+
+        Args:
+            tokens: [N, L], the longest program first.
+            lengths: [N].
+            step_sizes: [T], how many programs have a token at each step.
+            which: [N, K'], the examples that each program is shown, as numbers among all B · K.
+            threads: how many threads; by default one for each core.
+        """
+        total = int(step_sizes.sum())
+        offsets = np.cumsum(step_sizes) - step_sizes
+        out = np.empty((total, which.shape[1], FEATURES), np.uint8)
+        befores, targets = (np.ascontiguousarray(part).reshape(-1, CELLS) for part in (self.inputs, self.outputs))
+        grammar, flat, rows = compile_grammar(KAREL), out.reshape(-1, FEATURES), np.ascontiguousarray(which, np.int64)
+
+        def work(first: int, last: int) -> int:
+            found: int = features_along_range(
+                first, last, tokens, lengths, offsets, rows, befores, targets, grammar.tables.transition,
+                grammar.symbols, grammar.start, flat,
+            )  # fmt: skip
+            return found
+
+        for bad in share_out(work, len(tokens), which.shape[1] * int(lengths.max(initial=1)), threads):
+            if bad >= 0:
+                raise _no_world(bad)
+        return out
+
+
+def _no_world(number: int) -> WorldError:
+    return WorldError(
+        f"example {number} is no world: it needs exactly one hero, on a free cell inside the frame, "
+        "and a border that cannot be walked on (World.from_codes says more)"
+    )
+
+
+class ExecutionEncoder(nn.Module):
+    """Codes [..., 104] to [..., execution_size]: a linear layer over one-hot rows, ReLU, a linear layer, ReLU."""
+
+    values: Tensor
+
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        self.register_buffer("values", torch.arange(VALUES, dtype=torch.uint8), persistent=False)
+        self.first = nn.Linear(FEATURES * VALUES, size)
+        # Of each 16 inputs one is set: as if there were 104.
+        nn.init.uniform_(self.first.weight, -(FEATURES**-0.5), FEATURES**-0.5)
+        self.second = nn.Linear(size, size)
+
+    def forward(self, features: Tensor) -> Tensor:
+        """Codes uint8 [..., 104]. As a product with one-hot rows, since its gradient is a product too."""
+        dtype = autocast_dtype(features.device, self.first.weight.dtype)
+        return functional.relu(self.second(functional.relu(self.first(one_hot(features, self.values, dtype)))))
+
+    def step_weights(self, gates: Tensor, dtype: torch.dtype) -> StepExecution:
+        """The weights for decoding; `gates` [execution_size, 4 · hidden_size] is the LSTM's share."""
+        on_cpu = gates.device.type == "cpu"
+        table = self.first.weight.detach().t().to(torch.float32 if on_cpu else dtype).contiguous()
+        return StepExecution(
+            self.values,
+            table,
+            self.first.bias.detach().to(table.dtype),
+            self.second.weight.detach().t().to(dtype).contiguous(),
+            self.second.bias.detach().to(dtype),
+            gates,
+        )
+
+
+def one_hot(features: Tensor, values: Tensor, dtype: torch.dtype) -> Tensor:
+    """[..., 104 · 16] of codes [..., 104]."""
+    return (features[..., None] == values).to(dtype).flatten(-2)
+
+
+def distinct(task: Tensor, features: Tensor) -> tuple[Tensor, Tensor]:
+    """Of hypotheses with tasks [N] and codes [N, K, 104] one of each kind, int64 [M], and which kind each is, [N]."""
+    rows = np.concatenate([task.numpy()[:, None].view(np.uint8), features.flatten(1).numpy()], axis=1)
+    whole = rows.view(np.dtype((np.void, rows.shape[1])))[:, 0]  # one item a row, compared as bytes
+    _, some, kind = np.unique(whole, return_index=True, return_inverse=True)
+    return torch.from_numpy(some), torch.from_numpy(kind)
+
+
+class StepExecution(NamedTuple):
+    """What an ExecutionEncoder adds to the decoder's gates, for steps."""
+
+    values: Tensor
+    """uint8 [16]: 0, 1, …"""
+    table: Tensor
+    """[104 · 16, size]; on a CPU in float32, since there rows are looked up and added."""
+    table_bias: Tensor
+    """[size]."""
+    matrix: Tensor
+    """[size, size]."""
+    bias: Tensor
+    """[size]."""
+    gates: Tensor
+    """[size, 4 · hidden_size]."""
+
+    def added_to(self, gates: Tensor, features: Tensor) -> Tensor:
+        """Gates [N, K, 4 · hidden_size], which are overwritten, plus what codes uint8 [N, K, 104] bring."""
+        codes = features.flatten(0, 1)
+        if codes.is_cpu:
+            rows = codes.int() + torch.arange(0, len(self.table), VALUES, dtype=torch.int32)
+            hidden = functional.embedding_bag(rows, self.table, mode="sum").add_(self.table_bias).relu_()
+        else:
+            hidden = torch.addmm(self.table_bias, one_hot(codes, self.values, self.table.dtype), self.table).relu_()
+        hidden = torch.addmm(self.bias, hidden.to(self.matrix.dtype), self.matrix).relu_()
+        return gates.flatten(0, 1).addmm_(hidden, self.gates).view_as(gates)

@@ -1,0 +1,358 @@
+"""Where a beginning of a program has led an example, in 104 small codes; compiled.
+
+Each code is a number from 0 to 15, so that a state against its target is 104 bytes and the network's first layer a
+product with one-hot rows. All is told as the hero sees it, which makes equal what is equal to a program: the first 81
+codes are a window of 9 × 9 cells around the hero, turned to its heading (ahead is up; row by row, from the upper left),
+the others say what the window does not. `tests/test_execution.py` has the same in plain Python.
+
+| code | |
+|---|---|
+| 0 … 80 | a cell of the window: `CELL_CODE` of what is there and what the target has there |
+| 81 | the target's heading, in quarter turns to the right |
+| 82, 83 | the target's place to the right and ahead, cut off at ±7, plus 7 |
+| 84, 85 | markers under the hero, and in the target at that place |
+| 86 | 0 the target is reached; 1 all markers are right; else 1 + the bucket of how many cells are not |
+| 87, 88 | the buckets of how many cells have too many markers, and too few |
+| 89 | 0 the run has come to the end of the text; else how many open blocks it waits for the end of |
+| 90 | the run's status |
+| 91 | ticks used: 0, 1, 2 … 3, 4 … 7, …, 128 and more |
+| 92 … 95 | free cells ahead, to the right, behind and to the left, at most 15 |
+| 96 … 99 | if the innermost open block were closed here: 1 + the status, or 7 if the run waits then; and 86, 82, 83 |
+| 100 … 103 | the same if all open blocks were closed, up to one that cannot be yet: an IFELSE without its second part |
+
+The last eight say what a loop would do before the token that ends it must be chosen. They are 15 (`NOTHING`) where
+there is nothing to close: no open block, or none with anything in it.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+from numba import types
+from numpy.typing import NDArray
+
+from karelsynth.karel.compiled import compiled, given
+from karelsynth.karel.formats.codes import HERO, SIDE, WALL
+from karelsynth.karel.interpreter import MAX_TICKS
+from karelsynth.karel.machine_kernel import CELLS, IF, IFELSE, find_heroes, run_range
+from karelsynth.karel.tokens import ACTIONS, ID
+
+VALUES: Final = 16
+"""Every code is less than this."""
+REACH: Final = 4
+"""How far the window goes to each side of the hero."""
+WINDOW: Final = (2 * REACH + 1) ** 2
+FEATURES: Final = WINDOW + 15 + 2 * 4
+FARTHEST: Final = 7
+NOTHING: Final = VALUES - 1
+WAITING: Final = 7
+BLOCKED: Final = 1
+"""The code of a cell that cannot be walked on, be it a wall, the frame or beyond."""
+
+
+def cell_code(now: int, target: int) -> int:
+    """The code of a cell with `now` markers where there should be `target`."""
+    if now == target:
+        return (0, 2, 3)[min(now, 2)]
+    if now < target:
+        return (4 if now == 0 else 7) + min(target - now, 3) - 1
+    return 10 + min(now - target, 3) - 1 if target == 0 else 13 + min(now - target, 2) - 1
+
+
+def _cell_codes() -> NDArray[np.uint8]:
+    codes = np.full((HERO, HERO), BLOCKED, np.uint8)
+    for now in range(WALL):
+        for target in range(HERO):
+            codes[now, target] = cell_code(now, target if target < WALL else 0)
+    return codes.ravel()
+
+
+def _changing() -> NDArray[np.bool_]:
+    changing = np.zeros(256, np.bool_)
+    changing[[ID[name] for name in (*ACTIONS, "w(", "i(", "r(", "w)", "i)", "r)", "e)")]] = True
+    return changing
+
+
+CELL_CODE: Final = _cell_codes()
+"""uint8 [256]: by 16 · content + target's content."""
+BUCKETS: Final = np.array([0, 1, 2, 3, 4, 5, 6, 8, 11, 16, 24, 40])
+"""Where each bucket of a number of cells begins."""
+_BUCKET_OF: Final = (np.searchsorted(BUCKETS, np.arange(CELLS + 1), side="right") - 1).astype(np.uint8)
+CHANGING: Final = _changing()
+"""bool [256], by byte: tokens that may lead an example to another state; after all others it is where it was."""
+_UP: Final = np.array([1, 0, -1, 0])  # north, east, south, west
+_RIGHT: Final = np.array([0, 1, 0, -1])
+_CLOSED: Final = WINDOW + 15
+"""Where the codes of closed blocks begin."""
+_OPEN_W, _OPEN_R, _OPEN_I, _OPEN_E = ID["w("], ID["r("], ID["i("], ID["e("]
+_CLOSE_W, _CLOSE_R, _CLOSE_I, _CLOSE_E = ID["w)"], ID["r)"], ID["i)"], ID["e)"]
+
+
+@compiled()
+def open_blocks(tokens: NDArray[np.uint8], closing: NDArray[np.uint8]) -> int:  # pragma: no cover - compiled
+    """How many blocks are open at the end of tokens [L]; an IFELSE's two are one, open from `i(` to `e)`.
+
+    `closing` [L + 1] gets the token that closes each, or 0 for an IFELSE whose second part has not begun.
+    """
+    depth, kind = 0, 0
+    for token in tokens:
+        if token == IF or token == IFELSE:
+            kind = token
+        elif token == _OPEN_W or token == _OPEN_R or token == _OPEN_I:
+            if token == _OPEN_I:
+                closing[depth] = 0 if kind == IFELSE else _CLOSE_I
+            else:
+                closing[depth] = _CLOSE_W if token == _OPEN_W else _CLOSE_R
+            depth += 1
+        elif token == _OPEN_E and depth > 0:
+            closing[depth - 1] = _CLOSE_E
+        elif token == _CLOSE_I and depth > 0 and closing[depth - 1] == 0:
+            continue  # an IFELSE goes on
+        elif token == _CLOSE_W or token == _CLOSE_R or token == _CLOSE_I or token == _CLOSE_E:
+            depth = max(0, depth - 1)
+    return depth
+
+
+@compiled()
+def _compared(
+    worlds: NDArray[np.uint8], targets: NDArray[np.uint8], number: int
+) -> tuple[Any, ...]:  # pragma: no cover - compiled
+    """World against target `number` of [K, 324].
+
+    The hero's cell and heading; codes 81, 82, 83 and 86; how many cells have too many markers and too few.
+    """
+    # Sums without branches, which the compiler turns into vector instructions.
+    place, aim, more, fewer = np.int32(0), np.int32(0), np.int32(0), np.int32(0)
+    for cell in range(CELLS):
+        now, then = worlds[number, cell], targets[number, cell]
+        place += np.int32(now >= HERO) * np.int32(cell)
+        aim += np.int32(then >= HERO) * np.int32(cell)
+        now, then = now & np.uint8(15), then & np.uint8(15)
+        both = np.int32(now < WALL) & np.int32(then < WALL)
+        more += both & np.int32(now > then)
+        fewer += both & np.int32(now < then)
+    heading = np.int64(worlds[number, place] // HERO) - 1
+    turns = (np.int64(targets[number, aim] // HERO) - 1 - heading) & 3
+    up, over = np.int64(aim // SIDE - place // SIDE), np.int64(aim % SIDE - place % SIDE)
+    aside = up * _UP[(heading + 1) & 3] + over * _RIGHT[(heading + 1) & 3]
+    ahead = up * _UP[heading] + over * _RIGHT[heading]
+    aside, ahead = (min(max(aside, -FARTHEST), FARTHEST), min(max(ahead, -FARTHEST), FARTHEST))
+    missing = 1 + np.int64(_BUCKET_OF[more + fewer])
+    if more + fewer == 0:
+        missing = np.int64(0 if place == aim and turns == 0 else 1)
+    return place, heading, turns, aside + FARTHEST, ahead + FARTHEST, missing, more, fewer
+
+
+@compiled()
+def _describe(
+    worlds: NDArray[np.uint8],
+    targets: NDArray[np.uint8],
+    number: int,
+    status: int,
+    waits: int,
+    ticks: int,
+    out: NDArray[np.uint8],
+    row: int,
+) -> None:  # pragma: no cover - compiled
+    """The codes of world and target `number` of [K, 324], but for those of closed blocks, to out[row]."""
+    place, heading, turns, aside, ahead, missing, more, fewer = _compared(worlds, targets, number)
+    ahead_row, ahead_col = _UP[heading], _RIGHT[heading]
+    right_row, right_col = _UP[(heading + 1) & 3], _RIGHT[(heading + 1) & 3]
+    at_row, at_col = np.int64(place // SIDE), np.int64(place % SIDE)
+    at = 0
+    for up in range(REACH, -REACH - 1, -1):
+        for over in range(-REACH, REACH + 1):
+            r = at_row + up * ahead_row + over * right_row
+            c = at_col + up * ahead_col + over * right_col
+            if 0 <= r < SIDE and 0 <= c < SIDE:
+                cell = r * SIDE + c
+                out[row, at] = CELL_CODE[(worlds[number, cell] & 15) << 4 | (targets[number, cell] & 15)]
+            else:
+                out[row, at] = BLOCKED
+            at += 1
+    out[row, at] = turns
+    out[row, at + 1] = aside
+    out[row, at + 2] = ahead
+    out[row, at + 3] = worlds[number, place] & 15
+    wanted = targets[number, place] & 15
+    out[row, at + 4] = wanted if wanted < WALL else 0
+    out[row, at + 5] = missing
+    out[row, at + 6] = _BUCKET_OF[more]
+    out[row, at + 7] = _BUCKET_OF[fewer]
+    out[row, at + 8] = min(waits, VALUES - 1)
+    out[row, at + 9] = status
+    used = 0
+    while ticks > 0 and used < 8:
+        ticks >>= 1
+        used += 1
+    out[row, at + 10] = used
+    for side in range(4):
+        step = _UP[(heading + side) & 3] * SIDE + _RIGHT[(heading + side) & 3]
+        beside, free = place + step, 0
+        while free < VALUES - 1 and (worlds[number, beside] & 15) < WALL:
+            beside += step
+            free += 1
+        out[row, at + 11 + side] = free
+
+
+@compiled()
+def _run_and_describe(
+    prefix: NDArray[np.uint8],
+    inputs: NDArray[np.uint8],
+    heroes: NDArray[np.int16],
+    targets: NDArray[np.uint8],
+    transition: NDArray[np.int32],
+    symbols: int,
+    start: int,
+    worlds: NDArray[np.uint8],
+    out: NDArray[np.uint8],
+    first_row: int,
+) -> None:  # pragma: no cover - compiled
+    """Run tokens [L] on inputs [K, 324] with heroes [1, K], and write codes to K rows of `out` [·, 104].
+
+    They are run up to the last one that may change something, so that a wrong token in a head, which only models
+    without handwritten syntax write, shows when the next such token comes: in training and decoding alike.
+    `worlds` [K, 324] is scratch space, for the worlds that the examples are led to.
+    """
+    count, length = inputs.shape[0], prefix.shape[0]
+    while length > 0 and not CHANGING[prefix[length - 1]]:
+        length -= 1
+    text, closing = np.empty(2 * length + 1, np.uint8), np.empty(length + 1, np.uint8)
+    text[:length] = prefix[:length]
+    status, waits = np.empty((1, count), np.uint8), np.empty((1, count), np.int16)
+    ticks, where = np.empty((1, count), np.int16), np.empty((1, count), np.int16)
+    correct, nothing = np.empty((0, 0), np.bool_), np.empty((0, 0), np.uint8)
+    lengths, seen = np.empty((0, 0), np.int16), np.empty((0, 0, 0), np.uint8)
+    blocks = open_blocks(text[:length], closing)
+    first, inner, outer = length, length, length  # lengths of the text: as it is, with a block closed, with all
+    if length > 0 and text[length - 1] != _OPEN_W and text[length - 1] != _OPEN_R and text[length - 1] != _OPEN_I:
+        for depth in range(blocks - 1, -1, -1):
+            if closing[depth] == 0:
+                break
+            text[outer] = closing[depth]
+            outer += 1
+        inner = min(outer, first + 1)
+    for turn in range(3):
+        length = first if turn == 0 else inner if turn == 1 else outer
+        at = _CLOSED + 4 * (turn - 1)
+        if turn > 0 and length == first:
+            for number in range(count):
+                out[first_row + number, at : at + 4] = NOTHING
+            continue
+        if turn == 2 and outer == inner:
+            for number in range(count):
+                out[first_row + number, at : at + 4] = out[first_row + number, at - 4 : at]
+            continue
+        run_range(
+            0, 1, text[:length].copy().reshape(1, length), np.zeros(1, np.int64), inputs, heroes, nothing, transition,
+            symbols, start, MAX_TICKS, status, ticks, where, worlds, correct, nothing, lengths, seen, waits,
+            True, False, False, False, True,
+        )  # fmt: skip
+        for number in range(count):
+            row = first_row + number
+            if turn == 0:
+                waiting = 0 if waits[0, number] < 0 else blocks - waits[0, number]
+                _describe(worlds, targets, number, status[0, number], waiting, ticks[0, number], out, row)
+            else:
+                _, _, _, aside, ahead, missing, _, _ = _compared(worlds, targets, number)
+                out[row, at] = WAITING if waits[0, number] >= 0 else 1 + status[0, number]
+                out[row, at + 1] = missing
+                out[row, at + 2] = aside
+                out[row, at + 3] = ahead
+
+
+@compiled(
+    types.void(
+        types.int64, types.int64, given(types.uint8, 2), given(types.int64, 1), given(types.uint8, 3),
+        given(types.int16, 2), given(types.uint8, 3), given(types.int32, 2), types.int64, types.int64,
+        types.uint8[:, ::1],
+    )
+)  # fmt: skip
+def features_range(
+    first: int,
+    last: int,
+    tokens: NDArray[np.uint8],
+    tasks: NDArray[np.int64],
+    inputs: NDArray[np.uint8],
+    heroes: NDArray[np.int16],
+    targets: NDArray[np.uint8],
+    transition: NDArray[np.int32],
+    symbols: int,
+    start: int,
+    out: NDArray[np.uint8],
+) -> None:  # pragma: no cover - compiled
+    """For prefixes first … last − 1 of tokens [N, L], codes to out [N · K, 104].
+
+    Args:
+        tasks: [N], the row of `inputs` that each prefix runs on.
+        inputs, targets: [B, K, 324].
+        heroes: [B, K], where they stand in the inputs.
+    """
+    count = inputs.shape[1]
+    worlds = np.empty((count, CELLS), np.uint8)
+    for number in range(first, last):
+        task = tasks[number]
+        _run_and_describe(
+            tokens[number], inputs[task], heroes[task].reshape(1, count), targets[task], transition,
+            symbols, start, worlds, out, number * count,
+        )  # fmt: skip
+
+
+@compiled(
+    types.int64(
+        types.int64, types.int64, given(types.uint8, 2), given(types.int64, 1), given(types.int64, 1),
+        given(types.int64, 2), given(types.uint8, 2), given(types.uint8, 2), given(types.int32, 2), types.int64,
+        types.int64, types.uint8[:, ::1],
+    )
+)  # fmt: skip
+def features_along_range(
+    first: int,
+    last: int,
+    tokens: NDArray[np.uint8],
+    lengths: NDArray[np.int64],
+    offsets: NDArray[np.int64],
+    shown: NDArray[np.int64],
+    inputs: NDArray[np.uint8],
+    outputs: NDArray[np.uint8],
+    transition: NDArray[np.int32],
+    symbols: int,
+    start: int,
+    out: NDArray[np.uint8],
+) -> int:  # pragma: no cover - compiled
+    """Codes before every token of programs first … last − 1, laid out as packed programs are, to out [P · K, 104].
+
+    Args:
+        tokens: [N, L], the longest program first.
+        lengths: [N].
+        offsets: [T], where each step begins among the P tokens.
+        shown: [N, K], which of the examples each program is shown.
+        inputs, outputs: [·, 324].
+
+    Returns the number of the first example that is no world, or -1.
+    """
+    count = shown.shape[1]
+    heroes = np.empty((1, count), np.int16)
+    befores, targets = np.empty((count, CELLS), np.uint8), np.empty((count, CELLS), np.uint8)
+    worlds = np.empty((count, CELLS), np.uint8)
+    for program in range(first, last):
+        for number in range(count):
+            for cell in range(CELLS):
+                befores[number, cell] = inputs[shown[program, number], cell]
+                targets[number, cell] = outputs[shown[program, number], cell]
+        bad = find_heroes(0, 1, befores.reshape(1, count, SIDE, SIDE), heroes)
+        if bad >= 0:
+            return int(shown[program, bad])
+        for at in range(lengths[program]):
+            row = (offsets[at] + program) * count
+            if at == 0 or CHANGING[tokens[program, at - 1]]:
+                _run_and_describe(
+                    tokens[program, :at], befores, heroes, targets, transition, symbols, start,
+                    worlds, out, row,
+                )  # fmt: skip
+            else:
+                before = (offsets[at - 1] + program) * count
+                for number in range(count):
+                    for code in range(FEATURES):
+                        out[row + number, code] = out[before + number, code]
+    return -1

@@ -1,0 +1,388 @@
+"""The decoder that sees where programs have led: its codes against plain Python, and the network around them."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from torch import Tensor
+
+from karelsynth.evaluate import evaluate
+from karelsynth.karel.formats.codes import worlds_to_codes
+from karelsynth.karel.interpreter import Status, run
+from karelsynth.karel.machine import encode_programs, run_batch
+from karelsynth.karel.program import Program
+from karelsynth.karel.tokens import ID, START, TOKENS
+from karelsynth.karel.world import HEADINGS, STEP, World
+from karelsynth.model import Encoded, Synthesizer
+from karelsynth.model.decoder import decode_step, start_state
+from karelsynth.model.encoder import HeroFrame
+from karelsynth.model.execution import Shown, distinct
+from karelsynth.model.execution_kernel import CHANGING, FEATURES, VALUES, open_blocks
+from karelsynth.search import beam_search, check, rescore, sample_rollouts
+from karelsynth.search.pruning import Pruning
+from karelsynth.tasks.generator import generate
+from karelsynth.train.batches import Feed, Stream
+from karelsynth.train.loop import train
+from karelsynth.train.recipe import load_recipe, recipe_from
+from tests.models import random_grids, random_programs, tiny_model
+from tests.strategies import programs, random_program, random_world, worlds
+from tests.test_prefixes import OPENERS
+from tests.test_prefixes import open_blocks as plain_open_blocks
+
+BUCKETS = (0, 1, 2, 3, 4, 5, 6, 8, 11, 16, 24, 40)
+
+
+def bucket(number: int) -> int:
+    return sum(number >= start for start in BUCKETS) - 1
+
+
+def is_free(world: World, cell: tuple[int, int]) -> bool:
+    return 0 <= cell[0] < world.rows and 0 <= cell[1] < world.cols and cell not in world.walls
+
+
+def code_of_cell(now: int, target: int) -> int:
+    """The table of cells, spelled out."""
+    match now, target:
+        case (0, 0):
+            return 0
+        case _ if now == target:
+            return 2 if now == 1 else 3
+        case (0, _):
+            return {1: 4, 2: 5}.get(target, 6)
+        case _ if now < target:
+            return {1: 7, 2: 8}.get(target - now, 9)
+        case (_, 0):
+            return {1: 10, 2: 11}.get(now, 12)
+    return 13 if now - target == 1 else 14
+
+
+def plain_features(world: World, target: World, status: int, waiting: int, ticks: int) -> list[int]:
+    """What `execution_kernel` says of a state, from worlds rather than arrays."""
+    row, col, heading = world.hero
+    sides = [STEP[HEADINGS[(HEADINGS.index(heading) + turn) % 4]] for turn in range(4)]
+    (up, over), (right_up, right_over) = sides[:2]
+
+    def markers(there: World, cell: tuple[int, int]) -> int:
+        return there.markers.get(cell, 0)
+
+    codes = []
+    for ahead in range(4, -5, -1):
+        for aside in range(-4, 5):
+            cell = (row + ahead * up + aside * right_up, col + ahead * over + aside * right_over)
+            codes.append(code_of_cell(markers(world, cell), markers(target, cell)) if is_free(world, cell) else 1)
+    turns = (HEADINGS.index(target.hero.heading) - HEADINGS.index(heading)) % 4
+    rows, cols = target.hero.row - row, target.hero.col - col
+    aside, ahead = rows * right_up + cols * right_over, rows * up + cols * over
+    codes += [turns, max(-7, min(7, aside)) + 7, max(-7, min(7, ahead)) + 7]
+    codes += [markers(world, (row, col)), markers(target, (row, col))]
+    common = [
+        (markers(world, cell), markers(target, cell))
+        for cell in {*world.markers, *target.markers}
+        if is_free(world, cell) and is_free(target, cell)
+    ]
+    more, fewer = sum(now > then for now, then in common), sum(now < then for now, then in common)
+    if more + fewer:
+        codes.append(1 + bucket(more + fewer))
+    else:
+        codes.append(0 if world.hero == target.hero else 1)
+    codes += [bucket(more), bucket(fewer), min(waiting, 15), status, min(ticks.bit_length(), 8)]
+    for step_up, step_over in sides:
+        free = 0
+        while free < 15 and is_free(world, (row + step_up * (free + 1), col + step_over * (free + 1))):
+            free += 1
+        codes.append(free)
+    return codes
+
+
+def closed(prefix: tuple[str, ...], most: int) -> tuple[str, ...] | None:
+    """The prefix with up to `most` open blocks closed; None if nothing can be closed."""
+    while prefix and not CHANGING[ID[prefix[-1]]]:
+        prefix = prefix[:-1]
+    if not prefix or prefix[-1] in OPENERS:
+        return None
+    end = list(prefix)
+    for block in plain_open_blocks(prefix)[::-1][:most]:
+        if block in ("I(", "ELSE"):
+            break
+        end.append(OPENERS[block])
+    return tuple(end) if len(end) > len(prefix) else None
+
+
+def features_when_closed(prefix: tuple[str, ...] | None, world: World, target: World) -> list[int]:
+    if prefix is None:
+        return [15] * 4
+    runs = run_batch(np.array([[ID[token] for token in prefix]], np.uint8), [world], prefixes=True)
+    assert runs.worlds is not None
+    assert runs.waits is not None
+    codes = plain_features(World.from_codes(runs.worlds[0, 0]), target, 0, 0, 0)
+    return [7 if runs.waits[0, 0] >= 0 else 1 + int(runs.status[0, 0]), codes[86], codes[82], codes[83]]
+
+
+def expected_features(prefix: tuple[str, ...], some_worlds: list[World], targets: list[World]) -> list[list[int]]:
+    tokens = np.array([[ID[token] for token in prefix]], np.uint8).reshape(1, -1)
+    runs = run_batch(tokens, worlds_to_codes(some_worlds)[None], prefixes=True)
+    assert runs.worlds is not None
+    assert runs.waits is not None
+    blocks = len(plain_open_blocks(prefix))
+    found = []
+    for number, target in enumerate(targets):
+        waits = int(runs.waits[0, number])
+        found.append(
+            plain_features(
+                World.from_codes(runs.worlds[0, number]),
+                target,
+                int(runs.status[0, number]),
+                0 if waits < 0 else blocks - waits,
+                int(runs.ticks[0, number]),
+            )
+            + features_when_closed(closed(prefix, 1), some_worlds[number], target)
+            + features_when_closed(closed(prefix, 99), some_worlds[number], target)
+        )
+    return found
+
+
+def some_target(rng: random.Random, program: Program, world: World) -> World:
+    """Where a program leads, where it crashes, or just any world of that size or another: all must be told."""
+    return run(program, world).world if rng.random() < 0.8 else random_world(rng)
+
+
+def pairs(rng: random.Random, program: Program, count: int) -> tuple[list[World], list[World]]:
+    befores = [random_world(rng) for _ in range(count)]
+    return befores, [some_target(rng, program, world) for world in befores]
+
+
+@given(programs(), st.integers(0, 2**32 - 1), st.data())
+def test_codes_of_prefixes_are_those_in_plain_python(program: Program, seed: int, data: st.DataObject) -> None:
+    prefix = program.tokens[: data.draw(st.integers(0, len(program.tokens)))]
+    befores, targets = pairs(random.Random(seed), program, 2)
+    shown = Shown(worlds_to_codes(befores)[None], worlds_to_codes(targets)[None])
+    tokens = np.array([ID[token] for token in prefix], np.uint8).reshape(1, -1)
+    found = shown.features(tokens, np.zeros(1, np.int64))
+    assert found.shape == (1, 2, FEATURES)
+    assert found[0].tolist() == expected_features(prefix, befores, targets)
+    assert found.max() < VALUES
+
+
+@given(programs(), st.data())
+def test_open_blocks(program: Program, data: st.DataObject) -> None:
+    prefix = program.tokens[: data.draw(st.integers(0, len(program.tokens)))]
+    tokens = np.array([ID[token] for token in prefix], np.uint8)
+    assert open_blocks(tokens, np.empty(len(tokens) + 1, np.uint8)) == len(plain_open_blocks(prefix))
+
+
+def test_along_a_program_is_prefix_by_prefix() -> None:
+    """Programs of several lengths, shown some of the examples in any order; heads and conditions change nothing."""
+    rng = random.Random(1)
+    several = sorted((random_program(rng, depth=rng.randint(1, 3)) for _ in range(40)), key=lambda p: -p.size)
+    examples = [pairs(rng, program, 3) for program in several]
+    inputs, outputs = (np.stack([worlds_to_codes(pair[side]) for pair in examples]) for side in (0, 1))
+    shown = Shown(inputs, outputs)
+    tokens, lengths = encode_programs(several), np.array([program.size for program in several])
+    chosen = np.array([rng.sample(range(3), 2) for _ in several])
+    step_sizes = np.array([(lengths > step).sum() for step in range(lengths.max())])
+    found = shown.features_along(tokens, lengths, step_sizes, np.arange(0, 120, 3)[:, None] + chosen)
+    offsets = np.cumsum(step_sizes) - step_sizes
+    waited, dead, changed = 0, 0, 0
+    for number in range(len(several)):
+        own = Shown(inputs[number : number + 1, chosen[number]], outputs[number : number + 1, chosen[number]])
+        for at in range(lengths[number]):
+            expected = own.features(tokens[number : number + 1, :at], np.zeros(1, np.int64))[0]
+            assert np.array_equal(found[offsets[at] + number], expected), (several[number], at)
+            waited += int((expected[:, 89] > 0).sum())
+            dead += int((expected[:, 90] != Status.OK).sum())
+            if at and not np.array_equal(expected, found[offsets[at - 1] + number]):
+                assert CHANGING[tokens[number, at - 1]], TOKENS[tokens[number, at - 1]]
+                changed += 1
+    assert min(waited, dead, changed) > 100
+
+
+# The network
+
+
+def execution_model(seed: int = 0, scale: float = 3, **settings: Any) -> Synthesizer:
+    return tiny_model(seed, scale, **({"execution": True, "execution_size": 9} | settings))
+
+
+def stepwise(model: Synthesizer, encoded: Encoded, tokens: NDArray[np.uint8]) -> Tensor:
+    """Logits float32 [N, L, 52] for programs of N tasks, one token at a time; without syntax."""
+    weights, shown = model.step_model(torch.float32), encoded.shown()
+    assert shown is not None
+    tasks, rows = model.step_tasks(weights, encoded), torch.arange(len(tokens))
+    state, last, logits = start_state(weights, tasks), torch.full_like(rows, START), []
+    for at in range(tokens.shape[1]):
+        features = torch.from_numpy(shown.features(np.ascontiguousarray(tokens[:, :at]), rows.numpy()))
+        scores, state = decode_step(weights, tasks, state, rows, rows, last, features)
+        logits.append(scores)
+        last = torch.from_numpy(tokens[:, at].astype(np.int64))
+    return torch.stack(logits, dim=1)
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+def test_steps_equal_teacher_forcing(compiled: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not compiled:
+        monkeypatch.setattr("karelsynth.model.decoder._COMPILED_FOR", ())
+    model = execution_model()
+    tokens, lengths = random_programs(4, 6, 40)
+    present = torch.tensor([[True, k % 2 == 0, k > 2] for k in range(6)])
+    with torch.no_grad():
+        encoded = model.encode(*random_grids(3, 6, 3), present)
+        packed = model.pack(tokens, lengths, encoded=encoded)
+        forced = model.score(encoded, packed).logits
+        by_step = stepwise(model, encoded, tokens)
+    offsets = np.cumsum(packed.step_sizes.numpy()) - packed.step_sizes.numpy()
+    order = np.argsort(-lengths, kind="stable")
+    for place, number in enumerate(order):
+        rows = [int(offsets[at]) + place for at in range(lengths[number])]
+        torch.testing.assert_close(forced[rows], by_step[number, : lengths[number]], atol=1e-4, rtol=1e-4)
+
+
+def test_distinct_states_are_told_apart() -> None:
+    rng = np.random.default_rng(0)
+    kinds = rng.integers(0, VALUES, (50, 3, FEATURES)).astype(np.uint8)
+    kinds[1:] = np.where(rng.random(kinds[1:].shape) < 0.003, kinds[1:], kinds[:1])  # most differ in a code or two
+    which, tasks = rng.integers(0, 50, 400), rng.integers(0, 3, 400)
+    features = kinds[which]
+    some, kind = distinct(torch.from_numpy(tasks), torch.from_numpy(features))
+    keys = [(task, row.tobytes()) for task, row in zip(tasks.tolist(), features, strict=True)]
+    assert len(some) == len(set(keys)) > 50
+    assert [keys[number] for number in some[kind].tolist()] == keys
+
+
+def test_the_decoder_looks_at_where_programs_lead() -> None:
+    model = execution_model()
+    encoded = model.encode(*random_grids(5, 4, 3))
+    packed = model.pack(*random_programs(6, 4, 40), encoded=encoded)
+    assert packed.features is not None
+    other = replace(packed, features=packed.features.flip(1).roll(1, 0))
+    assert not torch.allclose(model.score(encoded, packed).logits, model.score(encoded, other).logits, atol=1e-3)
+    with pytest.raises(ValueError, match="packed with their examples"):
+        model.score(encoded, replace(packed, features=None))
+    with pytest.raises(ValueError, match="needs the examples themselves"):
+        beam_search(model, Encoded(encoded.codes, None))
+
+
+def test_bfloat16_is_near_and_every_parameter_gets_a_gradient() -> None:
+    model = execution_model(code_stride=2, hero_frame=True, normalise_code=True, scale=1)
+    grids = random_grids(7, 4, 3)
+    packed = model.pack(*random_programs(8, 4, 40), encoded=model.encode(*grids))
+    exact = model.program_logprobs(model.encode(*grids), packed)
+    named = dict(model.named_parameters())
+    expected = torch.autograd.grad(exact.sum(), list(named.values()))
+    with torch.autocast("cpu", torch.bfloat16):
+        near = model.program_logprobs(model.encode(*grids), packed)
+    torch.testing.assert_close(near, exact, rtol=0.05, atol=0.05)
+    for name, one, other in zip(named, torch.autograd.grad(near.sum(), list(named.values())), expected, strict=True):
+        assert torch.cosine_similarity(one.flatten(), other.flatten(), dim=0) > 0.9, name
+
+
+@pytest.mark.parametrize("syntax", ["none", "handwritten"])
+@pytest.mark.parametrize("threads", [1, 2])
+def test_search_finds_what_teacher_forcing_scores(syntax: str, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beams and samples, with tokens that no program has too; on threads of their own, and pieces of a step."""
+    monkeypatch.setattr("karelsynth.model.decoder._SMALLEST_PIECE", 1)
+    model = execution_model(syntax=syntax, max_length=12)
+    encoded = model.encode(*random_grids(9, 9, 2)).detach()
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(threads)
+        beams = beam_search(model, encoded, beam=10, dtype=torch.float32)
+        alone = beam_search(model, Encoded(*(encoded.codes[3:4], None), worlds=worlds_of(encoded, 3)), beam=10)
+    finally:
+        torch.set_num_threads(before)
+    drawn = sample_rollouts(model, encoded, rollouts=10, dtype=torch.float32)
+    for candidates in (beams, drawn):
+        torch.testing.assert_close(rescore(model, encoded, candidates), candidates.logprobs, atol=1e-3, rtol=1e-3)
+    assert alone.tokens[0, 0].tolist() == beams.tokens[3, 0].tolist()
+
+
+def worlds_of(encoded: Encoded, task: int) -> tuple[Tensor, Tensor]:
+    assert encoded.worlds is not None
+    inputs, outputs = encoded.worlds
+    return inputs[task : task + 1], outputs[task : task + 1]
+
+
+def test_pruning_goes_with_it() -> None:
+    """With a beam that holds everything, pruned search ranks what fits, by the same log-probabilities."""
+    model = execution_model(syntax="handwritten", max_length=7)
+    tasks = generate(3, 0, 200)
+    tasks = tasks[tasks.lengths <= 7][:4]
+    assert len(tasks) == 4
+    given_inputs, given_outputs = (np.ascontiguousarray(part[:, :2]) for part in (tasks.inputs, tasks.outputs))
+    encoded = model.encode(torch.from_numpy(given_inputs), torch.from_numpy(given_outputs)).detach()
+    found = beam_search(
+        model, encoded, beam=300, dtype=torch.float32, pruning=Pruning(given_inputs, given_outputs, merging=False)
+    )
+    plain = beam_search(model, encoded, beam=300, dtype=torch.float32)
+    consistent = check(plain, given_inputs, given_outputs, given=2).consistent
+    for task in range(4):
+        rights = np.flatnonzero(consistent[task])
+        assert len(rights)
+        expected = plain.tokens[task, rights]
+        assert torch.equal(found.tokens[task, : len(rights)], expected)
+        torch.testing.assert_close(found.logprobs[task, : len(rights)], plain.logprobs[task, rights])
+
+
+@given(worlds(), worlds(), st.integers(0, 3))
+def test_the_heros_frame_forgets_place_and_heading_only(before: World, after: World, turns: int) -> None:
+    """Turning both grids changes nothing; and it can be undone, so no more is lost."""
+    frame = HeroFrame()
+    cells = torch.from_numpy(worlds_to_codes([before, after]).astype(np.int32)).permute(1, 2, 0)[None]
+    framed = frame(cells)
+    assert framed.shape == cells.shape
+    assert int(framed[0, 9, 9, 0]) // 16 == 1
+    assert sorted((framed % 16).flatten(0, 2).tolist()) == sorted((cells % 16).flatten(0, 2).tolist())
+    turned = torch.rot90(cells, -turns, (2, 1))  # rows go up, so this is to the right
+    hero = turned // 16
+    turned = turned % 16 + 16 * torch.where(hero > 0, (hero - 1 + turns) % 4 + 1, 0)
+    assert torch.equal(frame(turned), framed)
+
+
+# Training
+
+
+def test_batches_show_the_given_examples() -> None:
+    model = execution_model(max_length=72)
+    feed = Feed(Stream(4), model, batch_size=6, seed=1, pack=True)
+    (batch,) = feed.batches(0, 1)
+    expected = model.pack(batch.tasks.tokens, batch.tasks.lengths, encoded=model.encode(batch.inputs, batch.outputs))
+    assert batch.packed is not None
+    assert batch.packed.features is not None
+    assert expected.features is not None
+    assert torch.equal(batch.packed.features, expected.features)
+
+
+@pytest.mark.parametrize("objective", ["mle", "rl", "rl_beam", "rl_beam_div"])
+def test_it_trains_with_every_objective(objective: str, tmp_path: Path) -> None:
+    wider = {"hidden_size": 32, "execution_size": 32, "normalise_code": True}
+    recipe = recipe_from(
+        {
+            "name": "tiny",
+            "model": asdict(execution_model(syntax="handwritten", max_length=72, **wider).settings),
+            "data": {"seed": 5, "tasks": 16},
+            "objective": {"name": objective, "beam": 4, "rollouts": 4, "bag": 2},
+            "optimizer": {"learning_rate": 1e-2},
+            "run": {"steps": 80 if objective == "mle" else 2, "batch_size": 16, "log_every": 1, "validation_tasks": 4},
+        }
+    )
+    losses: list[float] = []
+    final = train(recipe, tmp_path, observe=lambda progress: losses.append(progress.metrics["loss"]))
+    if objective == "mle":
+        assert losses[-1] < 0.7 * losses[0]
+    model = Synthesizer.from_pretrained(final)
+    assert model.settings.execution
+    assert evaluate(model, generate(1, 0, 2), beam=2).to_json()["provenance"]["decoding"] == "execution-guided"
+
+
+def test_the_recipe_fits_the_limit_of_size() -> None:
+    recipe = load_recipe(Path(__file__).parent.parent / "recipes" / "execution_stream.toml")
+    assert recipe.model.execution
+    assert 2 * sum(parameter.numel() for parameter in Synthesizer(recipe.model).parameters()) <= 25 * 2**20
