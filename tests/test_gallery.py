@@ -127,6 +127,9 @@ class Halfway:
     def load(cls) -> Halfway:
         return cls()
 
+    def warm_up(self) -> None:
+        """There is nothing to compile."""
+
     def solve(self, task: Task, budget: float) -> Solution:
         knows = task == gallery_task("hurdles")
         answers = (Answer(reference("hurdles"), (knows,) * len(task.examples), -1.0),)

@@ -1,7 +1,7 @@
 """Render the gallery: a picture of each task's examples, and docs/gallery.md.
 
     python tools/render_gallery.py                      # pictures and page from the task files and results
-    python tools/render_gallery.py --solve --budget 1   # first let the shipped model solve them: results/gallery.json
+    python tools/render_gallery.py --solve              # first let the shipped model solve them: results/gallery.json
 
 The results are a list of {"slug", "solved", "seconds", "program"}; `program` is the paper's text, or null.
 """
@@ -39,7 +39,7 @@ Results = Mapping[str, Mapping[str, Any]]
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--solve", action="store_true", help="solve the tasks with the shipped model first")
-    parser.add_argument("--budget", type=float, default=1.0, help="seconds a task when solving")
+    parser.add_argument("--budget", type=float, default=2.0, help="seconds a task when solving")
     arguments = parser.parse_args()
     if arguments.solve:
         RESULTS.parent.mkdir(exist_ok=True)
@@ -58,7 +58,7 @@ def solve(budget: float) -> list[dict[str, Any]]:
     from karelsynth.solve.solver import Solver
 
     solver = Solver.load()
-    solver.solve(gallery()[0].task, budget=budget)  # what is compiled at first use is not the first task's fault
+    solver.warm_up()
     rows = []
     for entry in gallery():
         solution = solver.solve(entry.task, budget=budget)
@@ -84,8 +84,8 @@ def page(results: Results) -> str:
     ]
     if results:
         intro.append(
-            f"The shipped model solves **{solved} of {len(gallery())}**. The programs below are its own, each run\n"
-            "on every example; `python tools/render_gallery.py --solve` lets it try again."
+            f"The shipped model solves **{solved} of {len(gallery())}** within two seconds each. The programs below are\n"
+            "its own, each run on every example; `python tools/render_gallery.py --solve` lets it try again."
         )
     sections = [_section(number, entry, results.get(entry.slug)) for number, entry in enumerate(gallery(), 1)]
     return "\n\n".join([*intro, *sections]) + "\n"
