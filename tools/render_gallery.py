@@ -84,7 +84,7 @@ def page(results: Results) -> str:
     ]
     if results:
         intro.append(
-            f"The shipped model solves **{solved} of {len(gallery())}** within two seconds each. The programs below are\n"
+            f"The shipped model solves **{solved} of {len(gallery())}** within two seconds each. The programs are\n"
             "its own, each run on every example; `python tools/render_gallery.py --solve` lets it try again."
         )
     sections = [_section(number, entry, results.get(entry.slug)) for number, entry in enumerate(gallery(), 1)]
