@@ -646,15 +646,19 @@ def wait_until_solving(address: str, number: int) -> None:
 
 
 @pytest.mark.skipif(os.name == "nt", reason="signals")
-@pytest.mark.parametrize(("sent", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 0)])
-def test_a_real_server_notices_leaving_clients_and_ends_cleanly(sent: signal.Signals, status: int) -> None:
+@pytest.mark.parametrize(
+    ("sent", "times", "status"), [(signal.SIGINT, 1, 130), (signal.SIGINT, 2, 130), (signal.SIGTERM, 1, 0)]
+)
+def test_a_real_server_notices_leaving_clients_and_ends_cleanly(sent: signal.Signals, times: int, status: int) -> None:
     with server(seconds=60) as (process, address):
         with post(address):
             wait_until_solving(address, 1)
         wait_until_solving(address, 0)
         with post(address) as connection:
             wait_until_solving(address, 1)
-            process.send_signal(sent)
+            for _ in range(times):
+                process.send_signal(sent)
+                time.sleep(0.05)
             received = b""
             while piece := connection.recv(65536):
                 received += piece

@@ -98,6 +98,8 @@ class _Server(uvicorn.Server):
             self._on_ready()
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        if self.should_exit:  # pressed twice: it is ending, and takes seconds at most
+            return
         super().handle_exit(sig, frame)
         queue = getattr(self.config.app.state, "queue", None)  # type: ignore[union-attr]
         if queue is not None:  # the signal may come before there is one
