@@ -21,8 +21,7 @@ from karelsynth.evaluate import evaluate
 from karelsynth.karel.threads import core_count
 from karelsynth.model.synthesizer import Synthesizer
 from karelsynth.tasks.batch import TaskBatch
-from karelsynth.tasks.generator import generate
-from karelsynth.tasks.sets import NAMED_SETS
+from karelsynth.tasks.sets import named_tasks
 
 
 def main() -> None:
@@ -36,8 +35,7 @@ def main() -> None:
     arguments = parser.parse_args()
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     model = Synthesizer.from_pretrained(arguments.model, device)
-    val = NAMED_SETS["val"]
-    tasks = generate(val.seed, 0, arguments.tasks, reserved=val.reserved)
+    tasks = named_tasks("val", arguments.tasks)
     evaluate(model, tasks[: 2 * max(arguments.batch)], beam=max(arguments.beam), batch_size=max(arguments.batch))
     name = torch.cuda.get_device_name() if device.type == "cuda" else f"CPU, {core_count()} cores"
     print(f"{name}, {len(tasks):,} tasks of val\n")

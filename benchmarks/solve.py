@@ -34,8 +34,7 @@ from karelsynth.search.candidates import check
 from karelsynth.search.pruning import Pruning
 from karelsynth.solve.solver import Solver
 from karelsynth.tasks.batch import GIVEN_EXAMPLES, TaskBatch
-from karelsynth.tasks.generator import generate
-from karelsynth.tasks.sets import NAMED_SETS, load_tasks
+from karelsynth.tasks.sets import NAMED_SETS, load_tasks, named_tasks
 
 BUDGETS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
 STEPS: dict[str, dict[str, bool] | None] = {
@@ -48,8 +47,7 @@ STEPS: dict[str, dict[str, bool] | None] = {
 
 def read(data: str, count: int) -> TaskBatch:
     if data in NAMED_SETS:
-        named = NAMED_SETS[data]
-        return generate(named.seed, 0, min(count, named.count), reserved=named.reserved)
+        return named_tasks(data, count)
     return load_tasks(data, limit=count, on_problem=lambda problem: print(f"left out: {problem}"))
 
 

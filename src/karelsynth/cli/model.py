@@ -103,14 +103,11 @@ def evaluate(
     from karelsynth.evaluate import evaluate as score
     from karelsynth.karel.syntax import syntax_machine
     from karelsynth.model.synthesizer import Synthesizer
-    from karelsynth.tasks.generator import generate
-    from karelsynth.tasks.sets import NAMED_SETS, load_tasks
+    from karelsynth.tasks.sets import NAMED_SETS, load_tasks, named_tasks
 
     synthesizer = Synthesizer.from_pretrained(model, chosen_device(device))
     if tasks in NAMED_SETS and not Path(tasks).exists():
-        named = NAMED_SETS[tasks]
-        count = named.count if limit is None else min(limit, named.count)
-        batch = generate(named.seed, 0, count, reserved=named.reserved)
+        batch = named_tasks(tasks, limit)
     else:
         problems: list[str] = []
         batch = load_tasks(tasks, limit=limit, on_problem=lambda problem: problems.append(str(problem)))

@@ -38,8 +38,7 @@ from karelsynth.reproduce.results import (
 from karelsynth.reproduce.rows import ROWS, Job
 from karelsynth.reproduce.validity import validity
 from karelsynth.tasks.batch import TaskBatch
-from karelsynth.tasks.generator import generate
-from karelsynth.tasks.sets import NAMED_SETS, load_tasks
+from karelsynth.tasks.sets import load_tasks, named_tasks
 from karelsynth.train.loop import BEST, FINAL, Diverged, Progress, train
 from karelsynth.train.metrics import METRICS
 from karelsynth.train.recipe import Recipe
@@ -242,8 +241,7 @@ class Runner:
     def _test_tasks(self) -> TaskBatch:
         if self._tasks is None:
             if self._places.data is None:
-                made = NAMED_SETS["test"]
-                self._tasks = generate(made.seed, 0, made.count, reserved=made.reserved)
+                self._tasks = named_tasks("test")
             else:
                 self._tasks = load_tasks(self._places.data, on_problem=self._left_out)
         return self._tasks

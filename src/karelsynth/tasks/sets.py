@@ -17,6 +17,7 @@ from karelsynth.errors import KarelsynthError, TaskFileError, listed, nearest
 from karelsynth.files import writing_into
 from karelsynth.karel.world import quoted
 from karelsynth.tasks.batch import TaskBatch, concatenate
+from karelsynth.tasks.generator import generate
 from karelsynth.tasks.manifest import FILE_NAME, Imported, Manifest, read_manifest
 from karelsynth.tasks.msr_tasks import read_tasks, write_tasks
 from karelsynth.tasks.shards import SHARD_SIZE, Progress, SetWriter, TaskSet, open_set, write_set
@@ -53,6 +54,12 @@ def recipe(name: str) -> Recipe:
         hint = f"did you mean `{close}`?" if close else f"there are {listed(NAMED_SETS, 'and')}"
         raise KarelsynthError(f"there is no set called {quoted(name)}; {hint}")
     return NAMED_SETS[name]
+
+
+def named_tasks(name: str, limit: int | None = None) -> TaskBatch:
+    """The tasks of a named set, or the first `limit`, made here and now; raises KarelsynthError for another name."""
+    made = recipe(name)
+    return generate(made.seed, 0, made.count if limit is None else min(limit, made.count), reserved=made.reserved)
 
 
 def write_named_set(

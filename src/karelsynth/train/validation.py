@@ -10,8 +10,7 @@ from karelsynth.evaluate import decode, evaluate
 from karelsynth.karel.program import Program
 from karelsynth.karel.tokens import TOKENS
 from karelsynth.model.synthesizer import Synthesizer
-from karelsynth.tasks.generator import generate
-from karelsynth.tasks.sets import NAMED_SETS
+from karelsynth.tasks.sets import named_tasks
 from karelsynth.train.distributed import Group
 from karelsynth.train.recipe import Recipe
 
@@ -33,9 +32,7 @@ class Validator:
 
     def __init__(self, recipe: Recipe, group: Group) -> None:
         self._beam, self._group = recipe.run.validation_beam, group
-        chosen = NAMED_SETS["val"]
-        count = min(recipe.run.validation_tasks, chosen.count)
-        self._tasks = generate(chosen.seed, 0, count, reserved=chosen.reserved)
+        self._tasks = named_tasks("val", recipe.run.validation_tasks)
 
     def score(self, model: Synthesizer) -> Found:
         """Decode and judge; only the leading process does."""
