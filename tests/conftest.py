@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+import pytest
 from hypothesis import settings
 
 # The tests run side by side: threads that wait by spinning would only be in each other's way.
@@ -12,3 +13,14 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 # No deadlines: the first example of a test may compile or load something. Derandomized, so that CI is repeatable.
 settings.register_profile("karelsynth", deadline=None, derandomize=True)
 settings.load_profile("karelsynth")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Leave tests that need a GPU out where there is none."""
+    marked = [item for item in items if item.get_closest_marker("gpu")]
+    if marked:
+        import torch
+
+        if not torch.cuda.is_available():
+            for item in marked:
+                item.add_marker(pytest.mark.skip(reason="no CUDA device"))

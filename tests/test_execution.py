@@ -17,15 +17,17 @@ from torch import Tensor
 
 from karelsynth.evaluate import evaluate
 from karelsynth.karel.formats.codes import worlds_to_codes
+from karelsynth.karel.grammar import KAREL
 from karelsynth.karel.interpreter import Status, run
 from karelsynth.karel.machine import encode_programs, run_batch
 from karelsynth.karel.program import Program
+from karelsynth.karel.syntax_compiler import compile_grammar
 from karelsynth.karel.tokens import ID, START, TOKENS
 from karelsynth.karel.world import HEADINGS, STEP, World
-from karelsynth.model import Encoded, Synthesizer
+from karelsynth.model import Encoded, Synthesizer, execution_gpu, execution_gpu_kernel
 from karelsynth.model.decoder import decode_step, start_state
 from karelsynth.model.encoder import HeroFrame
-from karelsynth.model.execution import Shown, distinct
+from karelsynth.model.execution import Shown, distinct, show
 from karelsynth.model.execution_kernel import CHANGING, FEATURES, VALUES, open_blocks
 from karelsynth.search import beam_search, check, rescore, sample_rollouts
 from karelsynth.search.pruning import Pruning
@@ -166,7 +168,7 @@ def test_codes_of_prefixes_are_those_in_plain_python(program: Program, seed: int
     befores, targets = pairs(random.Random(seed), program, 2)
     shown = Shown(worlds_to_codes(befores)[None], worlds_to_codes(targets)[None])
     tokens = np.array([ID[token] for token in prefix], np.uint8).reshape(1, -1)
-    found = shown.features(tokens, np.zeros(1, np.int64))
+    found = shown.features(torch.from_numpy(tokens), torch.zeros(1, dtype=torch.int64))
     assert found.shape == (1, 2, FEATURES)
     assert found[0].tolist() == expected_features(prefix, befores, targets)
     assert found.max() < VALUES
@@ -189,13 +191,14 @@ def test_along_a_program_is_prefix_by_prefix() -> None:
     tokens, lengths = encode_programs(several), np.array([program.size for program in several])
     chosen = np.array([rng.sample(range(3), 2) for _ in several])
     step_sizes = np.array([(lengths > step).sum() for step in range(lengths.max())])
-    found = shown.features_along(tokens, lengths, step_sizes, np.arange(0, 120, 3)[:, None] + chosen)
+    found = shown.features_along(tokens, lengths, step_sizes, np.arange(0, 120, 3)[:, None] + chosen).numpy()
     offsets = np.cumsum(step_sizes) - step_sizes
     waited, dead, changed = 0, 0, 0
     for number in range(len(several)):
         own = Shown(inputs[number : number + 1, chosen[number]], outputs[number : number + 1, chosen[number]])
         for at in range(lengths[number]):
-            expected = own.features(tokens[number : number + 1, :at], np.zeros(1, np.int64))[0]
+            prefix = torch.from_numpy(tokens[number : number + 1, :at])
+            expected = own.features(prefix, torch.zeros(1, dtype=torch.int64))[0].numpy()
             assert np.array_equal(found[offsets[at] + number], expected), (several[number], at)
             waited += int((expected[:, 89] > 0).sum())
             dead += int((expected[:, 90] != Status.OK).sum())
@@ -203,6 +206,79 @@ def test_along_a_program_is_prefix_by_prefix() -> None:
                 assert CHANGING[tokens[number, at - 1]], TOKENS[tokens[number, at - 1]]
                 changed += 1
     assert min(waited, dead, changed) > 100
+
+
+def any_prefixes(seed: int, tasks: int, count: int) -> tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.int64]]:
+    """Tokens [N, L] of programs and of nonsense, lengths of prefixes of them, and a task for each."""
+    rng = random.Random(seed)
+    tokens = random_programs(seed, count, 40)[0]
+    for row in rng.sample(range(count), count // 4):
+        tokens[row, rng.randrange(tokens.shape[1])] = rng.randrange(52)
+    lengths = np.array([rng.randint(0, tokens.shape[1]) for _ in range(count)])
+    return tokens, lengths, np.array([rng.randrange(tasks) for _ in range(count)])
+
+
+class FakeCuda:
+    """What a kernel asks of Numba's CUDA module, for one thread on the host."""
+
+    def __init__(self, index: int) -> None:
+        self.index, self.local = index, self
+
+    def grid(self, dimensions: int) -> int:
+        return self.index if dimensions == 1 else -1
+
+    def array(self, shape: Any, dtype: Any) -> NDArray[Any]:
+        return np.full(shape, 7, dtype)  # a GPU's local memory holds anything
+
+
+def test_the_kernel_of_gpus_finds_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Thread by thread on the host; that it compiles and runs there is for the GPU's tests."""
+    inputs, outputs = (grids.numpy() for grids in random_grids(20, 4, 3))
+    tokens, lengths, tasks = any_prefixes(21, 4, 60)
+    shown, grammar = Shown(inputs, outputs), compile_grammar(KAREL)
+    befores, targets = inputs.reshape(-1, 324), outputs.reshape(-1, 324)
+    heroes = (befores >= 16).argmax(1).astype(np.int16)
+    which, rows = tasks[:, None] * 3 + np.array([2, 0, 1]), np.arange(60)[::-1].copy()
+    found = np.full((60 * 3, FEATURES), 99, np.uint8)
+    for index in (*range(60 * 3), 60 * 3, 191):  # some threads of the last block have nothing to do
+        monkeypatch.setattr(execution_gpu_kernel, "cuda", FakeCuda(index))
+        execution_gpu_kernel.features_of_prefixes.py_func(
+            tokens, rows, lengths, which, befores, heroes, targets, grammar.tables.transition, grammar.symbols,
+            grammar.start, found,
+        )  # fmt: skip
+    for number, row in enumerate(rows):
+        prefix = torch.from_numpy(tokens[row : row + 1, : lengths[number]])
+        expected = shown.features(prefix, torch.tensor([tasks[number]]))[0, [2, 0, 1]]
+        assert np.array_equal(found[3 * number : 3 * number + 3], expected), number
+
+
+@pytest.mark.gpu
+def test_a_gpu_finds_the_same() -> None:
+    """Prefixes one by one, along programs, in the batches that are trained on, and in beams."""
+    assert execution_gpu.available(), "Numba cannot use this GPU: is numba-cuda installed?"
+    inputs, outputs = random_grids(20, 40, 5)
+    host, device = show(inputs, outputs), show(inputs.cuda(), outputs.cuda())
+    assert isinstance(device, execution_gpu.ShownOnGPU)
+    tokens, _, tasks = any_prefixes(21, 40, 3000)
+    for length in range(0, tokens.shape[1] + 1, 3):
+        prefixes, of = torch.from_numpy(tokens[:, :length]), torch.from_numpy(tasks)
+        assert torch.equal(device.features(prefixes.cuda(), of.cuda()).cpu(), host.features(prefixes, of)), length
+    model = execution_model(syntax="handwritten", max_length=72)
+    on_gpu = execution_model(syntax="handwritten", max_length=72).cuda()
+    (batch,), (other,) = (
+        Feed(Stream(4), one, batch_size=64, seed=1, pack=True).batches(0, 1) for one in (model, on_gpu)
+    )
+    assert batch.packed is not None
+    assert other.packed is not None
+    assert batch.packed.features is not None
+    assert other.packed.features is not None
+    assert torch.equal(other.packed.features.cpu(), batch.packed.features)
+    beams, others = (
+        beam_search(one, one.encode(part.inputs, part.outputs).detach(), beam=8, dtype=torch.float32).cpu()
+        for one, part in ((model, batch), (on_gpu, other))
+    )
+    torch.testing.assert_close(beams.logprobs[:, 0], others.logprobs[:, 0], atol=1e-3, rtol=1e-3)
+    assert (beams.tokens[:, 0] == others.tokens[:, 0]).all(1).float().mean() > 0.95  # but for what is about equal
 
 
 # The network
@@ -219,18 +295,22 @@ def stepwise(model: Synthesizer, encoded: Encoded, tokens: NDArray[np.uint8]) ->
     tasks, rows = model.step_tasks(weights, encoded), torch.arange(len(tokens))
     state, last, logits = start_state(weights, tasks), torch.full_like(rows, START), []
     for at in range(tokens.shape[1]):
-        features = torch.from_numpy(shown.features(np.ascontiguousarray(tokens[:, :at]), rows.numpy()))
+        features = shown.features(torch.from_numpy(tokens[:, :at]), rows)
         scores, state = decode_step(weights, tasks, state, rows, rows, last, features)
         logits.append(scores)
         last = torch.from_numpy(tokens[:, at].astype(np.int64))
     return torch.stack(logits, dim=1)
 
 
+MIXING = {"mixing": True, "head_size": 11}
+
+
+@pytest.mark.parametrize("settings", [{}, MIXING, MIXING | {"layers": 3}])
 @pytest.mark.parametrize("compiled", [True, False])
-def test_steps_equal_teacher_forcing(compiled: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_steps_equal_teacher_forcing(compiled: bool, settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     if not compiled:
         monkeypatch.setattr("karelsynth.model.decoder._COMPILED_FOR", ())
-    model = execution_model()
+    model = execution_model(**settings)
     tokens, lengths = random_programs(4, 6, 40)
     present = torch.tensor([[True, k % 2 == 0, k > 2] for k in range(6)])
     with torch.no_grad():
@@ -270,8 +350,9 @@ def test_the_decoder_looks_at_where_programs_lead() -> None:
         beam_search(model, Encoded(encoded.codes, None))
 
 
-def test_bfloat16_is_near_and_every_parameter_gets_a_gradient() -> None:
-    model = execution_model(code_stride=2, hero_frame=True, normalise_code=True, scale=1)
+@pytest.mark.parametrize("settings", [{}, MIXING])
+def test_bfloat16_is_near_and_every_parameter_gets_a_gradient(settings: dict[str, Any]) -> None:
+    model = execution_model(code_stride=2, hero_frame=True, normalise_code=True, scale=1, **settings)
     grids = random_grids(7, 4, 3)
     packed = model.pack(*random_programs(8, 4, 40), encoded=model.encode(*grids))
     exact = model.program_logprobs(model.encode(*grids), packed)
@@ -289,7 +370,7 @@ def test_bfloat16_is_near_and_every_parameter_gets_a_gradient() -> None:
 def test_search_finds_what_teacher_forcing_scores(syntax: str, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Beams and samples, with tokens that no program has too; on threads of their own, and pieces of a step."""
     monkeypatch.setattr("karelsynth.model.decoder._SMALLEST_PIECE", 1)
-    model = execution_model(syntax=syntax, max_length=12)
+    model = execution_model(syntax=syntax, max_length=12, **(MIXING if syntax == "none" else {}))
     encoded = model.encode(*random_grids(9, 9, 2)).detach()
     before = torch.get_num_threads()
     try:

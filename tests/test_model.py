@@ -19,6 +19,7 @@ from karelsynth.karel.formats.codes import codes_to_tensor
 from karelsynth.karel.tokens import ID, PAD, START, VOCABULARY_SIZE
 from karelsynth.model import ModelSettings, Synthesizer, pack_programs
 from karelsynth.model.decoder import decode_step, start_state
+from karelsynth.model.recurrent import PrefixLSTM
 from karelsynth.model.settings import SYNTAX_MODES
 from karelsynth.model.syntax import handwritten_syntax
 from tests.models import TINY, random_grids, random_programs, tiny_model
@@ -36,6 +37,7 @@ def test_sizes_are_the_papers() -> None:
     assert parameters(model.decoder) == lstm + 2 * 2 * 256 + 52 * 256 + 52
     assert parameters(model.embedding) == 52 * 256
     assert model.embedding.weight.abs().max() <= 0.1
+    assert isinstance(model.decoder.recurrent, PrefixLSTM)
     assert model.decoder.recurrent.initial.abs().max() <= 0.1
     assert not model.decoder.output.bias.any()
 
@@ -49,9 +51,9 @@ def test_large_has_as_many_parameters_as_learned() -> None:
     assert parameters(Synthesizer(narrower)) < of_learned < of_large
 
 
-@pytest.mark.parametrize("syntax", SYNTAX_MODES)
-def test_counts_by_settings_are_the_models(syntax: str) -> None:
-    model = tiny_model(syntax=syntax)
+@pytest.mark.parametrize("settings", [*({"syntax": mode} for mode in SYNTAX_MODES), {"mixing": True, "head_size": 9}])
+def test_counts_by_settings_are_the_models(settings: dict[str, Any]) -> None:
+    model = tiny_model(**settings)
     assert parameters(model.decoder) == model.settings.decoder_parameters()
     assert (parameters(model.syntax) if model.syntax else 0) == model.settings.syntax_parameters()
 

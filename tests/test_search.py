@@ -338,7 +338,7 @@ def test_the_compiled_cell_is_the_plain_one(
             with pytest.MonkeyPatch.context() as patch:
                 patch.setattr("karelsynth.model.decoder._COMPILED_FOR", ())
                 plain = decode_step(weights, tasks, state, *chosen)
-            largest = max(1.0, *(float(part.abs().max()) for part in (weights.output.matrix, *plain[1])))
+            largest = max(1.0, *(float(part.abs().max()) for part in (weights.output.layers[0][0], *plain[1])))
             for one, other in zip(compiled[1], plain[1], strict=True):
                 assert one.dtype == other.dtype == dtype
                 torch.testing.assert_close(one, other, atol=tolerance * largest, rtol=tolerance)

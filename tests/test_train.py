@@ -357,13 +357,18 @@ def test_a_model_of_other_settings_is_not_a_start(tmp_path: Path) -> None:
 
 
 @pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
 @pytest.mark.parametrize("execution", [False, True])
 @pytest.mark.parametrize(("name", "syntax"), [("mle", "handwritten"), ("rl", "none"), ("rl_beam_div", "learned")])
 def test_every_objective_trains_on_the_gpu(name: str, syntax: str, execution: bool, tmp_path: Path) -> None:
     """The same code on CUDA, in bfloat16, stopped and taken up again."""
     recipe = tiny(name, syntax, steps=6, validate_every=3, checkpoint_every=2, precision="bfloat16")
-    recipe = replace(recipe, model=replace(recipe.model, execution=execution, hero_frame=execution))
+    beyond: dict[str, Any] = {
+        "execution": execution,
+        "hero_frame": execution,
+        "mixing": execution,
+        "head_size": 8 * execution,
+    }
+    recipe = replace(recipe, model=replace(recipe.model, **beyond))
     train(recipe, tmp_path, stop_after=3)
     train(recipe, tmp_path)
     losses = [json.loads(line).get("loss") for line in (tmp_path / METRICS).read_text().splitlines()]
@@ -371,11 +376,10 @@ def test_every_objective_trains_on_the_gpu(name: str, syntax: str, execution: bo
 
 
 @pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
 @pytest.mark.parametrize("execution", [False, True])
 def test_gpu_and_cpu_find_the_same_programs(execution: bool) -> None:
     torch.manual_seed(0)
-    settings = TINY | {"syntax": "handwritten", "execution": execution, "hero_frame": execution}
+    settings = TINY | {"syntax": "handwritten", "execution": execution, "hero_frame": execution, "mixing": execution}
     model = Synthesizer(ModelSettings(**settings)).eval()  # type: ignore[arg-type]
     tasks = generate(3, 0, 16, reserved=True)
     inputs, outputs = (torch.from_numpy(worlds[:, :5].copy()) for worlds in (tasks.inputs, tasks.outputs))

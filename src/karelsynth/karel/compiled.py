@@ -26,8 +26,11 @@ _SOURCES: Final = ("karel/*.py", "karel/formats/codes.py", "tasks/batch.py", "*/
 _lock = threading.Lock()
 
 
-def compiled(*signature: Any) -> Callable[[Callable[..., Any]], Any]:
-    """Decorate a function: compile it for a signature, or when it is first called, and keep the result on disk."""
+def compiled(*signature: Any, **options: Any) -> Callable[[Callable[..., Any]], Any]:
+    """Decorate a function: compile it for a signature, or when it is first called, and keep the result on disk.
+
+    Options are Numba's.
+    """
 
     def decorate(function: Callable[..., Any]) -> Any:
         with _lock:
@@ -36,7 +39,7 @@ def compiled(*signature: Any) -> Callable[[Callable[..., Any]], Any]:
             before = config.CACHE_DIR
             config.CACHE_DIR = str(cache_folder())
             try:
-                return njit(*signature, nogil=True, cache=True)(function)
+                return njit(*signature, nogil=True, cache=True, **options)(function)
             finally:
                 config.CACHE_DIR = before
 

@@ -190,6 +190,109 @@ def compile_program(
     return int(length)
 
 
+@compiled(forceinline=True)
+def run_code(
+    code: NDArray[np.int64],
+    counters: NDArray[np.int32],
+    cells: NDArray[np.uint8],
+    here: int,
+    at: int,
+    heading: int,
+    max_ticks: int,
+    traces: NDArray[np.uint8],
+    result: int,
+    keep_traces: bool,
+    seen: NDArray[np.uint8],
+    program: int,
+    number: int,
+    keep_seen: bool,
+) -> tuple[int, int, int, int, int, int]:  # pragma: no cover - compiled
+    """Run compiled code in the world cells[here], hero taken out, from cell `at` with a heading.
+
+    `counters` is scratch space. Returns the status, the ticks used, the instruction it ended at, the length of the
+    trace, and the hero's place and heading. Nothing is allocated, so that a GPU can run it too.
+    """
+    delta = (SIDE, 1, -SIDE, -1)  # north, east, south, west
+    used, done, pc = 0, 0, 0
+    outcome = _OK
+    while outcome == _OK:
+        instruction = code[pc]
+        operation = instruction & 0xFF
+        if operation >= _MOVE:
+            if used == max_ticks:
+                outcome = _OUT_OF_TICKS
+                break
+            used += 1
+            if operation == _MOVE:
+                ahead = at + delta[heading]
+                if cells[here, ahead] >= WALL:
+                    outcome = _HIT_WALL
+                    break
+                at = ahead
+            elif operation == _LEFT:
+                heading = (heading + 3) & 3
+            elif operation == _RIGHT:
+                heading = (heading + 1) & 3
+            elif operation == _PICK:
+                if cells[here, at] == 0:
+                    outcome = _NO_MARKER
+                    break
+                cells[here, at] -= 1
+            else:
+                if cells[here, at] == MOST_MARKERS:
+                    outcome = _TOO_MANY
+                    break
+                cells[here, at] += 1
+            if keep_traces:
+                traces[result, done] = operation
+                done += 1
+            pc += 1
+        elif operation == BRANCH or operation == AGAIN:
+            if used == max_ticks:
+                outcome = _OUT_OF_TICKS
+                break
+            used += 1
+            operand = (instruction >> 8) & 0xFF
+            if operand & ON_MARKERS:
+                holds = cells[here, at] > 0
+            else:
+                holds = cells[here, at + delta[(heading + operand) & 3]] < WALL
+            holds ^= (operand & NEGATED) != 0
+            if keep_seen:
+                seen[program, number, instruction >> 32] |= 2 if holds else 1
+            if holds == (operation == AGAIN):
+                pc = (instruction >> 16) & 0xFFFF
+            else:
+                pc += 1
+        elif operation == LOOP:
+            slot = instruction >> 32
+            counters[slot] -= 1
+            if counters[slot] == 0:
+                pc += 1
+            else:
+                if used == max_ticks:
+                    outcome = _OUT_OF_TICKS
+                    break
+                used += 1
+                pc = (instruction >> 16) & 0xFFFF
+        elif operation == SET:
+            times = (instruction >> 8) & 0xFF
+            if times == 0:
+                pc = (instruction >> 16) & 0xFFFF
+            else:
+                if used == max_ticks:
+                    outcome = _OUT_OF_TICKS
+                    break
+                used += 1
+                counters[instruction >> 32] = times
+                pc += 1
+        elif operation == JUMP:
+            pc = (instruction >> 16) & 0xFFFF
+        else:
+            break
+    return outcome, used, pc, done, at, heading
+
+
 @compiled(
     types.void(
         types.int64, types.int64, given(types.uint8, 2), given(types.int64, 1), given(types.uint8, 2),
@@ -240,7 +343,6 @@ def run_range(
     counters = np.empty(length + 1, np.int32)
     cells = final if keep_worlds else np.empty((1, CELLS), np.uint8)
     per_program = heroes.shape[1]
-    delta = np.array([SIDE, 1, -SIDE, -1])  # north, east, south, west
     for program in range(first, last):
         wrong = compile_program(tokens[program], transition, symbols, start, code, origin, stack, opened)
         open_end = prefixes and wrong == length
@@ -256,83 +358,12 @@ def run_range(
             at = np.int64(heroes[row, number])
             heading = np.int64(worlds[source, at] // HERO) - 1
             cells[here, at] = worlds[source, at] % HERO
-            used, done, pc = 0, 0, 0
-            outcome = _OK if wrong < 0 else _INVALID
-            while outcome == _OK:
-                instruction = code[pc]
-                operation = instruction & 0xFF
-                if operation >= _MOVE:
-                    if used == max_ticks:
-                        outcome = _OUT_OF_TICKS
-                        break
-                    used += 1
-                    if operation == _MOVE:
-                        ahead = at + delta[heading]
-                        if cells[here, ahead] >= WALL:
-                            outcome = _HIT_WALL
-                            break
-                        at = ahead
-                    elif operation == _LEFT:
-                        heading = (heading + 3) & 3
-                    elif operation == _RIGHT:
-                        heading = (heading + 1) & 3
-                    elif operation == _PICK:
-                        if cells[here, at] == 0:
-                            outcome = _NO_MARKER
-                            break
-                        cells[here, at] -= 1
-                    else:
-                        if cells[here, at] == MOST_MARKERS:
-                            outcome = _TOO_MANY
-                            break
-                        cells[here, at] += 1
-                    if keep_traces:
-                        traces[result, done] = operation
-                        done += 1
-                    pc += 1
-                elif operation == BRANCH or operation == AGAIN:
-                    if used == max_ticks:
-                        outcome = _OUT_OF_TICKS
-                        break
-                    used += 1
-                    operand = (instruction >> 8) & 0xFF
-                    if operand & ON_MARKERS:
-                        holds = cells[here, at] > 0
-                    else:
-                        holds = cells[here, at + delta[(heading + operand) & 3]] < WALL
-                    holds ^= (operand & NEGATED) != 0
-                    if keep_seen:
-                        seen[program, number, instruction >> 32] |= 2 if holds else 1
-                    if holds == (operation == AGAIN):
-                        pc = (instruction >> 16) & 0xFFFF
-                    else:
-                        pc += 1
-                elif operation == LOOP:
-                    slot = instruction >> 32
-                    counters[slot] -= 1
-                    if counters[slot] == 0:
-                        pc += 1
-                    else:
-                        if used == max_ticks:
-                            outcome = _OUT_OF_TICKS
-                            break
-                        used += 1
-                        pc = (instruction >> 16) & 0xFFFF
-                elif operation == SET:
-                    times = (instruction >> 8) & 0xFF
-                    if times == 0:
-                        pc = (instruction >> 16) & 0xFFFF
-                    else:
-                        if used == max_ticks:
-                            outcome = _OUT_OF_TICKS
-                            break
-                        used += 1
-                        counters[instruction >> 32] = times
-                        pc += 1
-                elif operation == JUMP:
-                    pc = (instruction >> 16) & 0xFFFF
-                else:
-                    break
+            used, done, pc, outcome = 0, 0, 0, _INVALID
+            if wrong < 0:
+                outcome, used, pc, done, at, heading = run_code(
+                    code, counters, cells, here, at, heading, max_ticks, traces, result, keep_traces, seen, program,
+                    number, keep_seen,
+                )  # fmt: skip
             cells[here, at] += HERO * (heading + 1)
             status[program, number] = outcome
             ticks[program, number] = used

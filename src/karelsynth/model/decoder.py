@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache
 from threading import Barrier, local
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -16,12 +16,14 @@ from karelsynth.karel.tokens import VOCABULARY_SIZE
 from karelsynth.model.execution import StepExecution, distinct
 from karelsynth.model.recurrent import (
     LSTMState,
+    MixingLSTM,
     PrefixLSTM,
     StepWeights,
     autocast_dtype,
     initial_state,
     lstm_step,
     lstm_step_compiled,
+    pooled,
 )
 
 if TYPE_CHECKING:
@@ -40,29 +42,41 @@ _sharing = local()
 
 
 class Output(NamedTuple):
-    """A linear layer from an LSTM's output to scores of tokens, for steps."""
+    """From an LSTM's output to scores of tokens, for steps: linear layers with ReLU between them."""
 
-    matrix: Tensor
-    """[hidden_size, 52]."""
-    bias: Tensor
-    """[52]."""
+    layers: tuple[tuple[Tensor, Tensor], ...]
+    """Of each layer the matrix [inputs, outputs] and the bias [outputs]."""
+
+    @staticmethod
+    def of(module: nn.Module, dtype: torch.dtype) -> Output:
+        """Those of a linear layer or of several, in some precision and without gradient."""
+        linear = [part for part in module.modules() if isinstance(part, nn.Linear)]
+        return Output(
+            tuple((one.weight.detach().t().to(dtype).contiguous(), one.bias.detach().to(dtype)) for one in linear)
+        )
 
     def scores(self, hidden: Tensor) -> Tensor:
         """float32 [rows, 52] of [rows, hidden_size]."""
-        return torch.addmm(self.bias, hidden, self.matrix).float()
+        for number, (matrix, bias) in enumerate(self.layers):
+            hidden = torch.addmm(bias, hidden if number == 0 else hidden.relu_(), matrix)
+        return hidden.float()
 
 
 class Decoder(nn.Module):
     """An LSTM over [token; code of a pair], the same for every example; their maximum; one linear layer.
 
-    With `execution` the LSTM's input goes on with what that shows of the example.
+    With `execution` the LSTM's input goes on with what that shows of the example; with `mixing` examples see each other
+    on the way; with `head_size` there is one more layer.
     """
 
     def __init__(self, settings: ModelSettings) -> None:
         super().__init__()
         inputs = settings.embedding_size + settings.code_size + settings.execution * settings.execution_size
-        self.recurrent = PrefixLSTM(inputs, settings.hidden_size, settings.layers)
-        self.output = token_scores(settings.hidden_size)
+        recurrent = MixingLSTM if settings.mixing else PrefixLSTM
+        self.recurrent = recurrent(inputs, settings.hidden_size, settings.layers)
+        self.output: Any = token_scores(settings.head_size or settings.hidden_size)
+        if settings.head_size:
+            self.output = nn.Sequential(nn.Linear(settings.hidden_size, settings.head_size), nn.ReLU(), self.output)
 
     def forward(
         self,
@@ -85,8 +99,11 @@ class Decoder(nn.Module):
         dtype = autocast_dtype(codes.device, codes.dtype)
         parts = [embedded[:, None].expand(-1, examples, -1), codes, *([] if executed is None else [executed])]
         inputs = torch.cat([part.to(dtype) for part in parts], dim=2)
-        hidden = self.recurrent(inputs.flatten(0, 1), step_sizes * examples)
-        scores: Tensor = self.output(pooled(hidden.view(count, examples, -1), present))
+        if isinstance(self.recurrent, MixingLSTM):
+            hidden = self.recurrent(inputs, step_sizes, present)
+        else:
+            hidden = self.recurrent(inputs.flatten(0, 1), step_sizes * examples).view(count, examples, -1)
+        scores: Tensor = self.output(pooled(hidden, present))
         return scores.float()
 
 
@@ -95,13 +112,6 @@ def token_scores(inputs: int) -> nn.Linear:
     layer = nn.Linear(inputs, VOCABULARY_SIZE)
     nn.init.zeros_(layer.bias)
     return layer
-
-
-def pooled(hidden: Tensor, present: Tensor | None) -> Tensor:
-    """The maximum over examples: [rows, hidden_size] of [rows, K, hidden_size]."""
-    if present is not None:
-        hidden = hidden.masked_fill(~present[:, :, None], -torch.inf)
-    return hidden.amax(1)
 
 
 class StepModel(NamedTuple):
@@ -162,8 +172,8 @@ def decode_step(
     gates = tasks.gates.index_select(0, task).add_(model.decoder.token_gates.index_select(0, tokens)[:, None])
     if model.execution is not None and features is not None:
         gates = model.execution.added_to(gates, features)
-    hidden, new = lstm_step(model.decoder, gates, own, parents)
     present = None if tasks.present is None else tasks.present.index_select(0, task)
+    hidden, new = lstm_step(model.decoder, gates, own, parents, present)
     scores = model.output.scores(pooled(hidden, present))
     if model.syntax is not None and model.syntax_output is not None:
         gates = model.syntax.token_gates.index_select(0, tokens)
@@ -218,8 +228,8 @@ def _decode_piece(
         # Many hypotheses have led their examples to the same states: what that adds is found once for all of them.
         some, rows = distinct(task, features)
         gates = model.execution.added_to(gates.index_select(0, task[some]), features[some])
-    lstm_step_compiled(model.decoder, gates, rows, tokens, state[:depth], parents, new[:depth])
     present = None if tasks.present is None else tasks.present.index_select(0, task)
+    lstm_step_compiled(model.decoder, gates, rows, tokens, state[:depth], parents, new[:depth], present)
     scores = model.output.scores(pooled(new[depth - 2], present))
     if model.syntax is not None and model.syntax_output is not None:
         nothing = model.syntax.token_gates.new_zeros(1, 1, model.syntax.token_gates.shape[1])

@@ -1,12 +1,12 @@
 """What execution shows the decoder: before every token, where the program so far has led each example.
 
-    shown = Shown(inputs, outputs)                     # uint8 [B, K, 18, 18] cell codes, on the host
+    shown = show(inputs, outputs)                      # uint8 [B, K, 18, 18] cell codes
     shown.features(prefixes, tasks)                    # uint8 [N, K, 104], for decoding
     shown.features_along(…)                            # uint8 [P, K, 104], before every token of packed programs
 
 Prefixes are run as far as they are determined (`run_batch` with `prefixes`), always from their beginning: that takes a
-few hundredths of the network's time. What the codes mean is told in `execution_kernel`. `ExecutionEncoder` is the
-network's part: one-hot rows, two layers.
+few hundredths of the network's time. What the codes mean is told in `execution_kernel`; examples on a GPU are run
+there (`execution_gpu`). `ExecutionEncoder` is the network's part: one-hot rows, two layers.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from karelsynth.karel.grammar import KAREL
 from karelsynth.karel.machine_kernel import CELLS, find_heroes
 from karelsynth.karel.syntax_compiler import compile_grammar
 from karelsynth.karel.threads import share_out
+from karelsynth.model.execution_gpu import ShownOnGPU, available
 from karelsynth.model.execution_kernel import FEATURES, VALUES, features_along_range, features_range
 from karelsynth.model.recurrent import autocast_dtype
 
@@ -39,12 +40,19 @@ class Shown:
     """[B, K, 18, 18]."""
     outputs: NDArray[np.uint8]
 
-    def select(self, rows: NDArray[np.integer]) -> Shown:
+    def select(self, rows: Tensor) -> Shown:
         """Those of some of the tasks."""
-        return Shown(self.inputs[rows], self.outputs[rows])
+        return Shown(self.inputs[rows.numpy()], self.outputs[rows.numpy()])
 
-    def features(self, tokens: NDArray[np.uint8], tasks: NDArray[np.int64]) -> NDArray[np.uint8]:
-        """The codes of prefixes [N, L] of the tasks [N], uint8 [N, K, 104]. All prefixes have L tokens."""
+    def features(self, tokens: Tensor, tasks: Tensor) -> Tensor:
+        """The codes of prefixes uint8 [N, L] of tasks int64 [N], uint8 [N, K, 104], where the prefixes are.
+
+        All prefixes have L tokens.
+        """
+        found = self._features(np.ascontiguousarray(tokens.cpu()), tasks.cpu().numpy())
+        return torch.from_numpy(found).to(tokens.device, non_blocking=True)
+
+    def _features(self, tokens: NDArray[np.uint8], tasks: NDArray[np.int64]) -> NDArray[np.uint8]:
         count, examples = len(tokens), self.inputs.shape[1]
         inputs, outputs = (np.ascontiguousarray(part) for part in (self.inputs, self.outputs))
         heroes = np.empty(inputs.shape[:2], np.int16)
@@ -71,7 +79,7 @@ class Shown:
         step_sizes: NDArray[np.int64],
         which: NDArray[np.integer],
         threads: int | None = None,
-    ) -> NDArray[np.uint8]:
+    ) -> Tensor:
         """The codes before every token of N programs, uint8 [P, K', 104], laid out as `PackedPrograms` are.
 
         Args:
@@ -97,7 +105,14 @@ class Shown:
         for bad in share_out(work, len(tokens), which.shape[1] * int(lengths.max(initial=1)), threads):
             if bad >= 0:
                 raise _no_world(bad)
-        return out
+        return torch.from_numpy(out)
+
+
+def show(inputs: Tensor, outputs: Tensor) -> Shown | ShownOnGPU:
+    """Examples uint8 [B, K, 18, 18], to be run where they are if that is possible, or else on the host."""
+    if inputs.is_cuda and available():
+        return ShownOnGPU(inputs, outputs)
+    return Shown(inputs.cpu().numpy(), outputs.cpu().numpy())
 
 
 def _no_world(number: int) -> WorldError:

@@ -34,8 +34,8 @@ from numpy.typing import NDArray
 
 from karelsynth.karel.compiled import compiled, given
 from karelsynth.karel.formats.codes import HERO, SIDE, WALL
-from karelsynth.karel.interpreter import MAX_TICKS
-from karelsynth.karel.machine_kernel import CELLS, IF, IFELSE, find_heroes, run_range
+from karelsynth.karel.interpreter import MAX_TICKS, Status
+from karelsynth.karel.machine_kernel import CELLS, IF, IFELSE, compile_program, find_heroes, run_code
 from karelsynth.karel.tokens import ACTIONS, ID
 
 VALUES: Final = 16
@@ -83,6 +83,7 @@ CHANGING: Final = _changing()
 """bool [256], by byte: tokens that may lead an example to another state; after all others it is where it was."""
 _UP: Final = np.array([1, 0, -1, 0])  # north, east, south, west
 _RIGHT: Final = np.array([0, 1, 0, -1])
+_OK, _INVALID = int(Status.OK), int(Status.INVALID_PROGRAM)
 _CLOSED: Final = WINDOW + 15
 """Where the codes of closed blocks begin."""
 _OPEN_W, _OPEN_R, _OPEN_I, _OPEN_E = ID["w("], ID["r("], ID["i("], ID["e("]
@@ -197,7 +198,7 @@ def _describe(
 
 
 @compiled()
-def _run_and_describe(
+def run_and_describe(
     prefix: NDArray[np.uint8],
     inputs: NDArray[np.uint8],
     heroes: NDArray[np.int16],
@@ -205,28 +206,36 @@ def _run_and_describe(
     transition: NDArray[np.int32],
     symbols: int,
     start: int,
+    text: NDArray[np.uint8],
+    closing: NDArray[np.uint8],
+    code: NDArray[np.int64],
+    origin: NDArray[np.int16],
+    stack: NDArray[np.int32],
+    opened: NDArray[np.int32],
+    counters: NDArray[np.int32],
     worlds: NDArray[np.uint8],
+    nothing: NDArray[np.uint8],
+    unseen: NDArray[np.uint8],
     out: NDArray[np.uint8],
     first_row: int,
 ) -> None:  # pragma: no cover - compiled
-    """Run tokens [L] on inputs [K, 324] with heroes [1, K], and write codes to K rows of `out` [·, 104].
+    """Run tokens [L] on inputs [K, 324] with heroes [K], and write codes to K rows of `out` [·, 104].
 
     They are run up to the last one that may change something, so that a wrong token in a head, which only models
     without handwritten syntax write, shows when the next such token comes: in training and decoding alike.
-    `worlds` [K, 324] is scratch space, for the worlds that the examples are led to.
+
+    The arrays from `text` to `unseen` are scratch space, for prefixes of up to M tokens: [2 · M], [M + 1],
+    [4 · M + 2] twice, [2 · M + 2], [2 · M + 2, 3], [2 · M + 1], the worlds [K, 324] that the examples are led to, and
+    two that are never looked into, [0, 0] and [0, 0, 0]. Nothing is allocated, so that a GPU can run it too.
     """
-    count, length = inputs.shape[0], prefix.shape[0]
-    while length > 0 and not CHANGING[prefix[length - 1]]:
-        length -= 1
-    text, closing = np.empty(2 * length + 1, np.uint8), np.empty(length + 1, np.uint8)
-    text[:length] = prefix[:length]
-    status, waits = np.empty((1, count), np.uint8), np.empty((1, count), np.int16)
-    ticks, where = np.empty((1, count), np.int16), np.empty((1, count), np.int16)
-    correct, nothing = np.empty((0, 0), np.bool_), np.empty((0, 0), np.uint8)
-    lengths, seen = np.empty((0, 0), np.int16), np.empty((0, 0, 0), np.uint8)
-    blocks = open_blocks(text[:length], closing)
-    first, inner, outer = length, length, length  # lengths of the text: as it is, with a block closed, with all
-    if length > 0 and text[length - 1] != _OPEN_W and text[length - 1] != _OPEN_R and text[length - 1] != _OPEN_I:
+    count, first = inputs.shape[0], prefix.shape[0]
+    while first > 0 and not CHANGING[prefix[first - 1]]:
+        first -= 1
+    for at in range(first):
+        text[at] = prefix[at]
+    blocks = open_blocks(text[:first], closing)
+    inner, outer = first, first  # lengths of the text with a block closed, and with all; `first` is as it is
+    if first > 0 and text[first - 1] != _OPEN_W and text[first - 1] != _OPEN_R and text[first - 1] != _OPEN_I:
         for depth in range(blocks - 1, -1, -1):
             if closing[depth] == 0:
                 break
@@ -235,31 +244,41 @@ def _run_and_describe(
         inner = min(outer, first + 1)
     for turn in range(3):
         length = first if turn == 0 else inner if turn == 1 else outer
-        at = _CLOSED + 4 * (turn - 1)
+        place = _CLOSED + 4 * (turn - 1)
         if turn > 0 and length == first:
-            for number in range(count):
-                out[first_row + number, at : at + 4] = NOTHING
+            for row in range(first_row, first_row + count):
+                for at in range(place, place + 4):
+                    out[row, at] = NOTHING
             continue
         if turn == 2 and outer == inner:
-            for number in range(count):
-                out[first_row + number, at : at + 4] = out[first_row + number, at - 4 : at]
+            for row in range(first_row, first_row + count):
+                for at in range(place, place + 4):
+                    out[row, at] = out[row, at - 4]
             continue
-        run_range(
-            0, 1, text[:length].copy().reshape(1, length), np.zeros(1, np.int64), inputs, heroes, nothing, transition,
-            symbols, start, MAX_TICKS, status, ticks, where, worlds, correct, nothing, lengths, seen, waits,
-            True, False, False, False, True,
-        )  # fmt: skip
+        wrong = compile_program(text[:length], transition, symbols, start, code, origin, stack, opened)
         for number in range(count):
             row = first_row + number
+            for cell in range(CELLS):
+                worlds[number, cell] = inputs[number, cell]
+            at = np.int64(heroes[number])  # type: ignore[assignment]
+            heading: Any = np.int64(inputs[number, at] // HERO) - 1
+            worlds[number, at] = inputs[number, at] % HERO
+            status, ticks, waits = _INVALID, 0, -1
+            if wrong < 0 or wrong == length:
+                status, ticks, pc, _, at, heading = run_code(
+                    code, counters, worlds, number, at, heading, MAX_TICKS, nothing, 0, False, unseen, 0, 0, False
+                )
+                if wrong == length and status == _OK:
+                    waits = int(origin[pc])
+            worlds[number, at] += np.uint8(HERO * (heading + 1))
             if turn == 0:
-                waiting = 0 if waits[0, number] < 0 else blocks - waits[0, number]
-                _describe(worlds, targets, number, status[0, number], waiting, ticks[0, number], out, row)
+                _describe(worlds, targets, number, status, 0 if waits < 0 else blocks - waits, ticks, out, row)
             else:
                 _, _, _, aside, ahead, missing, _, _ = _compared(worlds, targets, number)
-                out[row, at] = WAITING if waits[0, number] >= 0 else 1 + status[0, number]
-                out[row, at + 1] = missing
-                out[row, at + 2] = aside
-                out[row, at + 3] = ahead
+                out[row, place] = WAITING if waits >= 0 else 1 + status
+                out[row, place + 1] = missing
+                out[row, place + 2] = aside
+                out[row, place + 3] = ahead
 
 
 @compiled(
@@ -289,13 +308,17 @@ def features_range(
         inputs, targets: [B, K, 324].
         heroes: [B, K], where they stand in the inputs.
     """
-    count = inputs.shape[1]
-    worlds = np.empty((count, CELLS), np.uint8)
+    count, most = inputs.shape[1], tokens.shape[1]
+    text, closing = np.empty(2 * most, np.uint8), np.empty(most + 1, np.uint8)
+    code, origin = np.empty(4 * most + 2, np.int64), np.empty(4 * most + 2, np.int16)
+    stack, opened = np.empty(2 * most + 2, np.int32), np.empty((2 * most + 2, 3), np.int32)
+    counters, worlds = np.empty(2 * most + 1, np.int32), np.empty((count, CELLS), np.uint8)
+    nothing, unseen = np.empty((0, 0), np.uint8), np.empty((0, 0, 0), np.uint8)
     for number in range(first, last):
         task = tasks[number]
-        _run_and_describe(
-            tokens[number], inputs[task], heroes[task].reshape(1, count), targets[task], transition,
-            symbols, start, worlds, out, number * count,
+        run_and_describe(
+            tokens[number], inputs[task], heroes[task], targets[task], transition, symbols, start, text, closing, code,
+            origin, stack, opened, counters, worlds, nothing, unseen, out, number * count,
         )  # fmt: skip
 
 
@@ -331,10 +354,14 @@ def features_along_range(
 
     Returns the number of the first example that is no world, or -1.
     """
-    count = shown.shape[1]
+    count, most = shown.shape[1], tokens.shape[1]
     heroes = np.empty((1, count), np.int16)
     befores, targets = np.empty((count, CELLS), np.uint8), np.empty((count, CELLS), np.uint8)
-    worlds = np.empty((count, CELLS), np.uint8)
+    text, closing = np.empty(2 * most, np.uint8), np.empty(most + 1, np.uint8)
+    code, origin = np.empty(4 * most + 2, np.int64), np.empty(4 * most + 2, np.int16)
+    stack, opened = np.empty(2 * most + 2, np.int32), np.empty((2 * most + 2, 3), np.int32)
+    counters, worlds = np.empty(2 * most + 1, np.int32), np.empty((count, CELLS), np.uint8)
+    nothing, unseen = np.empty((0, 0), np.uint8), np.empty((0, 0, 0), np.uint8)
     for program in range(first, last):
         for number in range(count):
             for cell in range(CELLS):
@@ -346,13 +373,13 @@ def features_along_range(
         for at in range(lengths[program]):
             row = (offsets[at] + program) * count
             if at == 0 or CHANGING[tokens[program, at - 1]]:
-                _run_and_describe(
-                    tokens[program, :at], befores, heroes, targets, transition, symbols, start,
-                    worlds, out, row,
+                run_and_describe(
+                    tokens[program, :at], befores, heroes[0], targets, transition, symbols, start, text, closing, code,
+                    origin, stack, opened, counters, worlds, nothing, unseen, out, row,
                 )  # fmt: skip
             else:
                 before = (offsets[at - 1] + program) * count
                 for number in range(count):
-                    for code in range(FEATURES):
-                        out[row + number, code] = out[before + number, code]
+                    for feature in range(FEATURES):
+                        out[row + number, feature] = out[before + number, feature]
     return -1

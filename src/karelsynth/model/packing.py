@@ -13,7 +13,7 @@ PyTorch wants the sizes of the steps on the host and asking the GPU for them wou
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -23,12 +23,14 @@ from karelsynth.errors import KarelsynthError
 from karelsynth.karel.syntax_kernel import masks_along
 from karelsynth.karel.tokens import TOKENS
 from karelsynth.model.packing_kernel import lay_out
+from karelsynth.model.transfer import moved
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from karelsynth.karel.syntax import SyntaxMachine
     from karelsynth.model.execution import Shown
+    from karelsynth.model.execution_gpu import ShownOnGPU
 
 
 @dataclass(frozen=True)
@@ -61,7 +63,7 @@ def pack_programs(
     *,
     machine: SyntaxMachine | None = None,
     device: torch.device | str = "cpu",
-    shown: Shown | None = None,
+    shown: Shown | ShownOnGPU | None = None,
     which: NDArray[np.integer] | None = None,
     threads: int | None = None,
 ) -> PackedPrograms:
@@ -85,22 +87,18 @@ def pack_programs(
     features = None
     if shown is not None and which is not None:
         features = shown.features_along(ordered, sizes, step_sizes, which[order], threads)
+        if features.device.type != torch.device(device).type:
+            features = moved(features.numpy(), device)
 
-    def moved(array: NDArray[Any]) -> Tensor:
-        tensor = torch.from_numpy(np.ascontiguousarray(array))
-        if torch.device(device).type == "cuda":
-            tensor = tensor.pin_memory()  # or the copy would wait for the GPU
-        return tensor.to(device, non_blocking=True)
-
-    numbers = moved(laid_out).long()
+    numbers = moved(laid_out, device).long()
     return PackedPrograms(
         count,
         numbers[0],
         numbers[1],
         numbers[2],
         torch.from_numpy(step_sizes),
-        None if masks is None else moved(masks),
-        None if features is None else moved(features),
+        None if masks is None else moved(masks, device),
+        features,
     )
 
 

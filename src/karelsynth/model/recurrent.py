@@ -31,6 +31,8 @@ class LayerWeights(NamedTuple):
     """[below + hidden_size, 4 · hidden_size]; of the first layer the rows of h only."""
     bias: Tensor | None
     """[4 · hidden_size]; None in the first layer, whose bias is part of the tokens' gates."""
+    mixed: Tensor | None = None
+    """[hidden_size, 4 · hidden_size]: the share of the maximum over examples of the layer below, with `mixing`."""
 
 
 class StepWeights(NamedTuple):
@@ -90,41 +92,98 @@ class PrefixLSTM(nn.Module):
 
         Inputs are tokens, then what is constant, then so many that are `changing`.
         """
-        size = self.lstm.hidden_size
-        # From PyTorch's order of gates (enter, forget, fresh, leave) to one where the three sigmoids lie together.
-        enter, forget, fresh, leave = torch.arange(4 * size, device=self.initial.device).view(4, size)
-        order = torch.cat([enter, forget, leave, fresh])
-
-        def gates(name: str, layer: int) -> Tensor:
-            weight: Tensor = getattr(self.lstm, f"{name}_l{layer}")
-            return weight.detach().float().index_select(0, order)
-
-        def bias(layer: int) -> Tensor:
-            return gates("bias_ih", layer) + gates("bias_hh", layer)
-
-        first = gates("weight_ih", 0)
-        of_tokens, of_constant, of_changing = first.tensor_split([embedding.shape[1], first.shape[1] - changing], dim=1)
-        layers = [LayerWeights(gates("weight_hh", 0).t().to(dtype).contiguous(), None)]
-        for layer in range(1, self.lstm.num_layers):
-            both = torch.cat([gates("weight_ih", layer), gates("weight_hh", layer)], dim=1)
-            layers.append(LayerWeights(both.t().to(dtype).contiguous(), bias(layer).to(dtype)))
-        h, c = self.initial.detach().to(dtype)
-        return StepWeights(
-            token_gates=(embedding.detach().float() @ of_tokens.t() + bias(0)).to(dtype),
-            constant_matrix=of_constant.t().to(dtype).contiguous(),
-            changing_matrix=of_changing.t().to(dtype).contiguous(),
-            layers=tuple(layers),
-            initial=tuple(part for pair in zip(h, c, strict=True) for part in pair),
-        )
+        layers = [_gates(self.lstm, layer) for layer in range(self.lstm.num_layers)]
+        return _step_weights(layers, self.initial, embedding, dtype, changing)
 
 
-def lstm_step(weights: StepWeights, gates: Tensor, state: LSTMState, parents: Tensor) -> tuple[Tensor, LSTMState]:
+class MixingLSTM(nn.Module):
+    """The same for the examples of a program, whose layers above the first also see the maximum over all examples.
+
+    So what an example calls for can depend on the others: whether a condition tells those that need a branch from
+    those that do not, say.
+    """
+
+    def __init__(self, input_size: int, hidden_size: int, layers: int) -> None:
+        super().__init__()
+        sizes = [input_size] + [2 * hidden_size] * (layers - 1)
+        self.layers = nn.ModuleList(PrefixLSTM(size, hidden_size, 1) for size in sizes)
+
+    def forward(self, inputs: Tensor, step_sizes: Tensor, present: Tensor | None) -> Tensor:
+        """The top layer's outputs [P, K, hidden_size] for packed inputs [P, K, input_size]; `present`: bool [P, K]."""
+        count, examples, _ = inputs.shape
+        hidden = inputs
+        for number, layer in enumerate(self.layers):
+            if number:
+                hidden = torch.cat([hidden, pooled(hidden, present)[:, None].expand(-1, examples, -1)], dim=2)
+            hidden = layer(hidden.flatten(0, 1), step_sizes * examples).view(count, examples, -1)
+        return hidden
+
+    def step_weights(self, embedding: Tensor, dtype: torch.dtype, changing: int = 0) -> StepWeights:
+        """The weights for decoding: see `PrefixLSTM.step_weights`."""
+        parts = [layer for layer in self.layers if isinstance(layer, PrefixLSTM)]
+        initial = torch.cat([part.initial for part in parts], dim=1)
+        return _step_weights([_gates(part.lstm, 0) for part in parts], initial, embedding, dtype, changing)
+
+
+class _Gates(NamedTuple):
+    """A layer's weights in float32, with the three sigmoids' gates side by side: enter, forget, leave, fresh."""
+
+    inputs: Tensor
+    """[4 · hidden_size, inputs]."""
+    states: Tensor
+    """[4 · hidden_size, hidden_size]."""
+    bias: Tensor
+    """[4 · hidden_size]."""
+
+
+def _gates(lstm: nn.LSTM, layer: int) -> _Gates:
+    def ordered(name: str) -> Tensor:
+        weight: Tensor = getattr(lstm, f"{name}_l{layer}")
+        enter, forget, fresh, leave = weight.detach().float().chunk(4)  # PyTorch's order
+        return torch.cat([enter, forget, leave, fresh])
+
+    return _Gates(ordered("weight_ih"), ordered("weight_hh"), ordered("bias_ih") + ordered("bias_hh"))
+
+
+def _step_weights(
+    gates: list[_Gates], initial: Tensor, embedding: Tensor, dtype: torch.dtype, changing: int
+) -> StepWeights:
+    """See `PrefixLSTM.step_weights`; `initial` is [2, layers, hidden_size]."""
+    first, size = gates[0].inputs, initial.shape[2]
+    of_tokens, of_constant, of_changing = first.tensor_split([embedding.shape[1], first.shape[1] - changing], dim=1)
+    layers = [LayerWeights(gates[0].states.t().to(dtype).contiguous(), None)]
+    for layer in gates[1:]:
+        below, mixed = layer.inputs.tensor_split([size], dim=1)
+        both = torch.cat([below, layer.states], dim=1)
+        of_mixed = mixed.t().to(dtype).contiguous() if mixed.shape[1] else None
+        layers.append(LayerWeights(both.t().to(dtype).contiguous(), layer.bias.to(dtype), of_mixed))
+    h, c = initial.detach().to(dtype)
+    return StepWeights(
+        token_gates=(embedding.detach().float() @ of_tokens.t() + gates[0].bias).to(dtype),
+        constant_matrix=of_constant.t().to(dtype).contiguous(),
+        changing_matrix=of_changing.t().to(dtype).contiguous(),
+        layers=tuple(layers),
+        initial=tuple(part for pair in zip(h, c, strict=True) for part in pair),
+    )
+
+
+def pooled(hidden: Tensor, present: Tensor | None) -> Tensor:
+    """The maximum over examples: [rows, hidden_size] of [rows, K, hidden_size]; `present` is bool [rows, K]."""
+    if present is not None:
+        hidden = hidden.masked_fill(~present[:, :, None], -torch.inf)
+    return hidden.amax(1)
+
+
+def lstm_step(
+    weights: StepWeights, gates: Tensor, state: LSTMState, parents: Tensor, present: Tensor | None = None
+) -> tuple[Tensor, LSTMState]:
     """One step of all layers.
 
     Args:
         gates: [rows, …, 4 · hidden_size], what tokens and constants add to the first layer; overwritten.
         state: tensors [old rows, …, hidden_size].
         parents: int64 [rows], the old row that each row goes on from.
+        present: bool [rows, K], which examples there are; None for all.
 
     Returns the top layer's output [rows, …, hidden_size] and the new state.
     """
@@ -141,6 +200,8 @@ def lstm_step(weights: StepWeights, gates: Tensor, state: LSTMState, parents: Te
             h = h.index_select(0, parents)
             inputs = h if below is None else torch.cat([below, h], dim=-1)
             gates = _product(gates if below is None else layer.bias, inputs, layer.matrix)
+        if layer.mixed is not None and below is not None:
+            gates = gates.add_((pooled(below, present) @ layer.mixed)[:, None])
         below, c = _cell(gates, c.index_select(0, parents))
         new += [below, c]
     assert below is not None
@@ -179,6 +240,7 @@ def lstm_step_compiled(
     state: LSTMState,
     parents: Tensor,
     new: LSTMState,
+    present: Tensor | None = None,
 ) -> None:
     """The same step on a CPU with a compiled cell, on the calling thread; float32 or bfloat16.
 
@@ -189,6 +251,7 @@ def lstm_step_compiled(
         state: tensors [old rows, K, hidden_size].
         parents: int64 [N], the old row that each goes on from; those of the same should stand side by side.
         new: the new state, contiguous tensors [N, K, hidden_size] to be filled.
+        present: bool [N, K], which examples there are; None for all.
     """
     from karelsynth.model.cell_kernel import cells
 
@@ -199,8 +262,12 @@ def lstm_step_compiled(
         (h, c), after = state[2 * number : 2 * number + 2], new[2 * number : 2 * number + 2]
         size = h.shape[-1]
         if layer.bias is not None:
-            constant, rows = _product(None, new[2 * number - 2], layer.matrix[:-size]), torch.arange(len(parents))
-            of_tokens, tokens = layer.bias[None], torch.zeros_like(parents)
+            below, rows = new[2 * number - 2], torch.arange(len(parents))
+            constant = _product(None, below, layer.matrix[:-size])
+            if layer.mixed is None:
+                of_tokens, tokens = layer.bias[None], torch.zeros_like(parents)
+            else:
+                of_tokens, tokens = torch.addmm(layer.bias, pooled(below, present), layer.mixed), rows
         of_states = _product(None, h.index_select(0, used), layer.matrix[-size:])
         taken = (of_states, states, constant, rows, of_tokens, tokens, c, parents, *after)
         cells(*(_array(tensor) for tensor in taken))

@@ -10,8 +10,8 @@ from karelsynth.karel.tokens import VOCABULARY_SIZE
 from karelsynth.tasks.batch import MAX_TOKENS
 
 SYNTAX_MODES: Final = ("none", "handwritten", "learned")
-_SMALLEST: Final = {"max_length": 5}
-"""Where a setting may not be 1: the shortest program has five tokens."""
+_SMALLEST: Final = {"max_length": 5, "head_size": 0}
+"""Where the least is not 1: the shortest program has five tokens."""
 _ALIGNED: Final = 8
 """Widths of matrices on a GPU should be a multiple of this."""
 
@@ -46,6 +46,10 @@ class ModelSettings:
     """The syntax LSTM's layers."""
     layers: int = 2
     """Of each LSTM."""
+    mixing: bool = False
+    """Whether the decoder's layers above the first also see the maximum over the examples of the layer below."""
+    head_size: int = 0
+    """Above 0, there is a layer of this width between the maximum over the examples and the tokens' scores."""
     max_length: int = MAX_TOKENS
     """Tokens of the longest program that decoding writes and the handwritten syntax admits."""
 
@@ -86,7 +90,9 @@ class ModelSettings:
     def decoder_parameters(self) -> int:
         """Parameters of the decoder LSTM, its initial state and its output layer."""
         inputs = self.embedding_size + self.code_size + self.execution * self.execution_size
-        return self._lstm_parameters(inputs, self.hidden_size)
+        mixing = self.mixing * (self.layers - 1) * 4 * self.hidden_size**2
+        head = self.head_size * (self.hidden_size + 1 + VOCABULARY_SIZE) - VOCABULARY_SIZE * self.hidden_size
+        return self._lstm_parameters(inputs, self.hidden_size) + mixing + (head if self.head_size else 0)
 
     def syntax_parameters(self) -> int:
         """Parameters of the learned syntax, if there is one."""

@@ -22,7 +22,8 @@ from karelsynth.karel.syntax import SyntaxMachine, syntax_machine
 from karelsynth.karel.tokens import VOCABULARY_SIZE
 from karelsynth.model.decoder import Decoder, Output, StepModel, StepTasks
 from karelsynth.model.encoder import GridEncoder
-from karelsynth.model.execution import ExecutionEncoder, Shown
+from karelsynth.model.execution import ExecutionEncoder, Shown, show
+from karelsynth.model.execution_gpu import ShownOnGPU
 from karelsynth.model.packing import PackedPrograms, pack_programs
 from karelsynth.model.recurrent import autocast_dtype
 from karelsynth.model.storage import load_model, save_model
@@ -50,9 +51,9 @@ class Encoded(NamedTuple):
         """The same without gradient."""
         return self._replace(codes=self.codes.detach())
 
-    def shown(self) -> Shown | None:
-        """The examples on the host, if the model has `execution`. Waits for the device."""
-        return None if self.worlds is None else Shown(*(part.cpu().numpy() for part in self.worlds))
+    def shown(self) -> Shown | ShownOnGPU | None:
+        """The examples to run programs on, if the model has `execution`."""
+        return None if self.worlds is None else show(*self.worlds)
 
 
 class TeacherForced(NamedTuple):
@@ -172,16 +173,13 @@ class Synthesizer(nn.Module):
         """The decoder as `decode_step` wants it, without gradient."""
         embedding = self.embedding.weight
 
-        def output(layer: nn.Linear) -> Output:
-            return Output(layer.weight.detach().t().to(dtype).contiguous(), layer.bias.detach().to(dtype))
-
         changing = 0 if self.execution is None else self.settings.execution_size
         decoder = self.decoder.recurrent.step_weights(embedding, dtype, changing)
         return StepModel(
             decoder,
-            output(self.decoder.output),
+            Output.of(self.decoder.output, dtype),
             None if self.syntax is None else self.syntax.recurrent.step_weights(embedding, dtype),
-            None if self.syntax is None else output(self.syntax.output),
+            None if self.syntax is None else Output.of(self.syntax.output, dtype),
             None if self.execution is None else self.execution.step_weights(decoder.changing_matrix, dtype),
         )
 

@@ -29,12 +29,13 @@ from torch import Tensor
 
 from karelsynth.karel.tokens import END, ID, START, VOCABULARY_SIZE
 from karelsynth.model.decoder import StepModel, StepTasks, decode_step, shared_steps, single_threaded, start_state
+from karelsynth.model.execution import Shown
 from karelsynth.model.syntax import HandwrittenSyntax, handwritten_syntax
 from karelsynth.search.candidates import Candidates
 
 if TYPE_CHECKING:
     from karelsynth.karel.syntax import SyntaxMachine
-    from karelsynth.model.execution import Shown
+    from karelsynth.model.execution_gpu import ShownOnGPU
     from karelsynth.model.recurrent import LSTMState
     from karelsynth.model.synthesizer import Encoded, Synthesizer
     from karelsynth.search.pruning import Pruning
@@ -181,7 +182,7 @@ class _Search:
     """Steps between two looks at which tasks are done."""
     dense: bool
     """Run the network for empty places too, rather than wait to hear which they are."""
-    shown: Shown | None
+    shown: Shown | ShownOnGPU | None
     """The examples, for models that see where hypotheses lead them."""
     pruning: Pruning | None
     slack: float
@@ -293,7 +294,7 @@ class _Search:
         task, features = places // width, None
         if self.shown is not None:
             prefixes = beams.tokens[:, :, :at].flatten(0, 1).index_select(0, places)
-            features = executed(self.shown, prefixes, beams.number.index_select(0, task))
+            features = self.shown.features(prefixes, beams.number.index_select(0, task))
         logits, beams.state = self.step(self.weights, beams.tasks, beams.state, rows, task, tokens, features)
         if self.syntax is not None and beams.syntax is not None:
             admitted = self.syntax.mask(beams.syntax.flatten(0, 1).index_select(0, places))
@@ -312,18 +313,12 @@ def _run_on_threads(search: _Search, tasks: StepTasks, limit: int, threads: int)
 
     def run(some: Tensor) -> Candidates:
         pruning = None if search.pruning is None else search.pruning.select(some.numpy())
-        shown = None if search.shown is None else search.shown.select(some.numpy())
+        shown = search.shown.select(some) if isinstance(search.shown, Shown) else None  # this is on a CPU
         return replace(search, pruning=pruning, shown=shown).run(tasks.select(some), limit)
 
     found = list(single_threaded(threads).map(run, torch.arange(len(tasks.gates)).tensor_split(threads)))
     names = ("tokens", "lengths", "logprobs")
     return Candidates(*(torch.cat([getattr(part, name) for part in found]) for name in names))
-
-
-def executed(shown: Shown, prefixes: Tensor, tasks: Tensor) -> Tensor:
-    """Where prefixes uint8 [N, L] of tasks int64 [N] have led the examples: uint8 [N, K, 104] on their device."""
-    found = shown.features(np.ascontiguousarray(prefixes.cpu()), tasks.cpu().numpy())
-    return torch.from_numpy(found).to(prefixes.device, non_blocking=True)
 
 
 def _going(beams: _Beams) -> tuple[Tensor, int]:

@@ -9,11 +9,12 @@ import torch
 from karelsynth.karel.tokens import END, START
 from karelsynth.model.decoder import StepModel, StepTasks, decode_step, start_state
 from karelsynth.model.syntax import HandwrittenSyntax, handwritten_syntax
-from karelsynth.search.beam import CHECK_EVERY, Step, decoding_dtype, executed
+from karelsynth.search.beam import CHECK_EVERY, Step, decoding_dtype
 from karelsynth.search.candidates import Candidates
 
 if TYPE_CHECKING:
     from karelsynth.model.execution import Shown
+    from karelsynth.model.execution_gpu import ShownOnGPU
     from karelsynth.model.synthesizer import Encoded, Synthesizer
 
 
@@ -44,7 +45,7 @@ def sample_rollouts(
 def _draw(
     weights: StepModel,
     tasks: StepTasks,
-    shown: Shown | None,
+    shown: Shown | ShownOnGPU | None,
     syntax: HandwrittenSyntax | None,
     rollouts: int,
     limit: int,
@@ -60,7 +61,7 @@ def _draw(
     last, going = torch.full_like(task, START), torch.ones_like(task, dtype=torch.bool)
     state, parents = start_state(weights, tasks), task
     for at in range(limit):
-        features = None if shown is None else executed(shown, tokens[:, :at], task)
+        features = None if shown is None else shown.features(tokens[:, :at], task)
         logits, state = step(weights, tasks, state, parents, task, last, features)
         parents = torch.arange(len(task), device=device)
         if syntax is not None and syntax_states is not None:

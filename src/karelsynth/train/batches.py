@@ -10,17 +10,17 @@ from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
 from karelsynth.karel.threads import core_count
-from karelsynth.model.execution import Shown
+from karelsynth.model.execution import show
 from karelsynth.model.packing import PackedPrograms, pack_programs
 from karelsynth.model.synthesizer import Synthesizer
+from karelsynth.model.transfer import moved
 from karelsynth.tasks.batch import TaskBatch
 from karelsynth.tasks.generator import generate
 from karelsynth.train.recipe import DataRecipe, RecipeError
@@ -155,28 +155,22 @@ class Feed:
         examples = tasks.inputs.shape[1]
         order = np.random.default_rng((self._seed, step)).random((self._batch_size, examples))[mine].argsort(axis=1)
         given = np.arange(0, self._part * examples, examples)[:, None] + order[:, :-1]
+        worlds = [moved(part, self._device) for part in (tasks.inputs, tasks.outputs)]
         packed = None
         if self._pack:
-            shown = Shown(tasks.inputs, tasks.outputs) if self._execution else None
             packed = pack_programs(
                 tasks.tokens,
                 tasks.lengths,
                 machine=self._machine,
                 device=self._device,
-                shown=shown,
+                shown=show(*worlds) if self._execution else None,
                 which=given,
                 threads=1,
             )
         # Which examples are given is picked on the device: there it costs nothing, here it would hold up all threads.
-        picked = self._moved(given.ravel())
+        picked = moved(given.ravel(), self._device)
         inputs, outputs = (
-            self._moved(worlds).flatten(0, 1).index_select(0, picked).view(self._part, examples - 1, *worlds.shape[2:])
-            for worlds in (tasks.inputs, tasks.outputs)
+            part.flatten(0, 1).index_select(0, picked).view(self._part, examples - 1, *part.shape[2:])
+            for part in worlds
         )
         return Batch(tasks, order, inputs, outputs, packed)
-
-    def _moved(self, array: NDArray[Any]) -> Tensor:
-        tensor = torch.from_numpy(array)
-        if self._device.type == "cuda":
-            tensor = tensor.pin_memory()  # or the copy would wait for the GPU
-        return tensor.to(self._device, non_blocking=True)

@@ -1,0 +1,104 @@
+"""The codes of `execution_kernel`, found on a GPU: a thread for each prefix and example.
+
+Every thread calls the same functions as the host does; Numba compiles them for the GPU too (`numba-cuda`, which comes
+with `pip install karelsynth[cuda]`). A thread's scratch space is its own. `available` says whether that works here; if
+not, the host finds the codes for the GPU, which takes several times as long as the network itself.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from karelsynth.karel.formats.codes import HERO
+from karelsynth.karel.grammar import KAREL
+from karelsynth.karel.machine_kernel import CELLS
+from karelsynth.karel.syntax_compiler import compile_grammar
+from karelsynth.model.execution_kernel import FEATURES
+from karelsynth.model.transfer import moved
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+LONGEST: Final = 80
+"""Tokens of the longest prefix that a thread of the kernel has room for."""
+_THREADS: Final = 64
+"""In a block."""
+_launching = threading.Lock()
+"""Batches are made by several threads; Numba's launches are theirs one at a time."""
+
+
+@cache
+def available() -> bool:
+    """Whether Numba can use the GPU here."""
+    try:
+        from karelsynth.model.execution_gpu_kernel import cuda
+
+        return bool(cuda.is_available())
+    except Exception:  # whatever a half-installed driver or package comes up with
+        return False
+
+
+@cache
+def _transition(device: torch.device) -> Tensor:
+    return torch.from_numpy(compile_grammar(KAREL).tables.transition.copy()).to(device)
+
+
+@dataclass(frozen=True)
+class ShownOnGPU:
+    """`Shown` for examples on a GPU: the same, in tensors there. That they are worlds is for the caller to know."""
+
+    inputs: Tensor
+    """uint8 [B, K, 18, 18]."""
+    outputs: Tensor
+
+    def features(self, tokens: Tensor, tasks: Tensor) -> Tensor:
+        """The codes of prefixes uint8 [N, L] of tasks int64 [N], uint8 [N, K, 104]. All prefixes have L tokens."""
+        examples = self.inputs.shape[1]
+        number = torch.arange(examples, device=tokens.device)
+        rows = torch.arange(len(tokens), device=tokens.device)
+        lengths = torch.full_like(rows, tokens.shape[1])
+        return self._run(tokens, rows, lengths, tasks[:, None] * examples + number)
+
+    def features_along(
+        self,
+        tokens: NDArray[np.uint8],
+        lengths: NDArray[np.int64],
+        step_sizes: NDArray[np.int64],
+        which: NDArray[np.integer],
+        threads: int | None = None,
+    ) -> Tensor:
+        """The codes before every token of N programs, uint8 [P, K', 104]: see `Shown.features_along`."""
+        steps = np.repeat(np.arange(len(step_sizes)), step_sizes)
+        programs = np.arange(len(steps)) - np.repeat(np.cumsum(step_sizes) - step_sizes, step_sizes)
+        device = self.inputs.device
+        rows = moved(programs, device)
+        chosen = moved(which.astype(np.int64, copy=False), device).index_select(0, rows)
+        return self._run(moved(tokens, device), rows, moved(steps, device), chosen)
+
+    def _run(self, tokens: Tensor, rows: Tensor, lengths: Tensor, which: Tensor) -> Tensor:
+        """The codes of tokens[rows, :lengths] on the examples which [M, K] of all B · K, uint8 [M, K, 104]."""
+        if tokens.shape[1] > LONGEST:
+            raise ValueError(f"programs of more than {LONGEST} tokens cannot be run on a GPU")
+        from karelsynth.model.execution_gpu_kernel import cuda, features_of_prefixes
+
+        device, grammar = self.inputs.device, compile_grammar(KAREL)
+        inputs, outputs = (part.reshape(-1, CELLS).contiguous() for part in (self.inputs, self.outputs))
+        heroes = (inputs >= HERO).to(torch.uint8).argmax(1).to(torch.int16)
+        out = torch.empty(which.numel(), FEATURES, dtype=torch.uint8, device=device)
+        if len(out):
+            tokens = tokens.contiguous() if tokens.shape[1] else tokens.new_zeros(len(tokens), 1)
+            arrays = (tokens, rows, lengths, which.contiguous(), inputs, heroes, outputs, _transition(device))
+            with _launching, torch.cuda.device(device):
+                number = torch.cuda.current_stream(device).cuda_stream
+                stream = cuda.external_stream(number) if number else 0
+                blocks = -(-len(out) // _THREADS)
+                views = [cuda.as_cuda_array(array, sync=False) for array in (*arrays, out)]
+                features_of_prefixes[blocks, _THREADS, stream](*views[:-1], grammar.symbols, grammar.start, views[-1])
+        return out.view(*which.shape, FEATURES)
