@@ -162,7 +162,7 @@ def decode_step(
         parents: int64 [N], which of those each hypothesis goes on from.
         task: int64 [N], the task of each hypothesis.
         tokens: int64 [N], the token that each has just got.
-        features: uint8 [N, K, 104], where that has led the examples, for models with `execution`.
+        features: uint8 [N, K, 114], where that has led the examples, for models with `execution`.
 
     Returns scores of the next tokens float32 [N, 52], without handwritten syntax, and the state.
     """

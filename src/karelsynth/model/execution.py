@@ -1,8 +1,8 @@
 """What execution shows the decoder: before every token, where the program so far has led each example.
 
     shown = show(inputs, outputs)                      # uint8 [B, K, 18, 18] cell codes
-    shown.features(prefixes, tasks)                    # uint8 [N, K, 104], for decoding
-    shown.features_along(…)                            # uint8 [P, K, 104], before every token of packed programs
+    shown.features(prefixes, tasks)                    # uint8 [N, K, 114], for decoding
+    shown.features_along(…)                            # uint8 [P, K, 114], before every token of packed programs
 
 Prefixes are run as far as they are determined (`run_batch` with `prefixes`), always from their beginning: that takes a
 few hundredths of the network's time. What the codes mean is told in `execution_kernel`; examples on a GPU are run
@@ -45,7 +45,7 @@ class Shown:
         return Shown(self.inputs[rows.numpy()], self.outputs[rows.numpy()])
 
     def features(self, tokens: Tensor, tasks: Tensor) -> Tensor:
-        """The codes of prefixes uint8 [N, L] of tasks int64 [N], uint8 [N, K, 104], where the prefixes are.
+        """The codes of prefixes uint8 [N, L] of tasks int64 [N], uint8 [N, K, 114], where the prefixes are.
 
         All prefixes have L tokens.
         """
@@ -80,7 +80,7 @@ class Shown:
         which: NDArray[np.integer],
         threads: int | None = None,
     ) -> Tensor:
-        """The codes before every token of N programs, uint8 [P, K', 104], laid out as `PackedPrograms` are.
+        """The codes before every token of N programs, uint8 [P, K', 114], laid out as `PackedPrograms` are.
 
         Args:
             tokens: [N, L], the longest program first.
@@ -123,7 +123,7 @@ def _no_world(number: int) -> WorldError:
 
 
 class ExecutionEncoder(nn.Module):
-    """Codes [..., 104] to [..., execution_size]: a linear layer over one-hot rows, ReLU, a linear layer, ReLU."""
+    """Codes [..., 114] to [..., execution_size]: a linear layer over one-hot rows, ReLU, a linear layer, ReLU."""
 
     values: Tensor
 
@@ -131,12 +131,12 @@ class ExecutionEncoder(nn.Module):
         super().__init__()
         self.register_buffer("values", torch.arange(VALUES, dtype=torch.uint8), persistent=False)
         self.first = nn.Linear(FEATURES * VALUES, size)
-        # Of each 16 inputs one is set: as if there were 104.
+        # Of each 16 inputs one is set: as if there were 114.
         nn.init.uniform_(self.first.weight, -(FEATURES**-0.5), FEATURES**-0.5)
         self.second = nn.Linear(size, size)
 
     def forward(self, features: Tensor) -> Tensor:
-        """Codes uint8 [..., 104]. As a product with one-hot rows, since its gradient is a product too."""
+        """Codes uint8 [..., 114]. As a product with one-hot rows, since its gradient is a product too."""
         dtype = autocast_dtype(features.device, self.first.weight.dtype)
         return functional.relu(self.second(functional.relu(self.first(one_hot(features, self.values, dtype)))))
 
@@ -155,12 +155,12 @@ class ExecutionEncoder(nn.Module):
 
 
 def one_hot(features: Tensor, values: Tensor, dtype: torch.dtype) -> Tensor:
-    """[..., 104 · 16] of codes [..., 104]."""
+    """[..., 114 · 16] of codes [..., 114]."""
     return (features[..., None] == values).to(dtype).flatten(-2)
 
 
 def distinct(task: Tensor, features: Tensor) -> tuple[Tensor, Tensor]:
-    """Of hypotheses with tasks [N] and codes [N, K, 104] one of each kind, int64 [M], and which kind each is, [N]."""
+    """Of hypotheses with tasks [N] and codes [N, K, 114] one of each kind, int64 [M], and which kind each is, [N]."""
     rows = np.concatenate([task.numpy()[:, None].view(np.uint8), features.flatten(1).numpy()], axis=1)
     whole = rows.view(np.dtype((np.void, rows.shape[1])))[:, 0]  # one item a row, compared as bytes
     _, some, kind = np.unique(whole, return_index=True, return_inverse=True)
@@ -173,7 +173,7 @@ class StepExecution(NamedTuple):
     values: Tensor
     """uint8 [16]: 0, 1, …"""
     table: Tensor
-    """[104 · 16, size]; on a CPU in float32, since there rows are looked up and added."""
+    """[114 · 16, size]; on a CPU in float32, since there rows are looked up and added."""
     table_bias: Tensor
     """[size]."""
     matrix: Tensor
@@ -184,7 +184,7 @@ class StepExecution(NamedTuple):
     """[size, 4 · hidden_size]."""
 
     def added_to(self, gates: Tensor, features: Tensor) -> Tensor:
-        """Gates [N, K, 4 · hidden_size], which are overwritten, plus what codes uint8 [N, K, 104] bring."""
+        """Gates [N, K, 4 · hidden_size], which are overwritten, plus what codes uint8 [N, K, 114] bring."""
         codes = features.flatten(0, 1)
         if codes.is_cpu:
             rows = codes.int() + torch.arange(0, len(self.table), VALUES, dtype=torch.int32)

@@ -59,7 +59,7 @@ class ShownOnGPU:
     outputs: Tensor
 
     def features(self, tokens: Tensor, tasks: Tensor) -> Tensor:
-        """The codes of prefixes uint8 [N, L] of tasks int64 [N], uint8 [N, K, 104]. All prefixes have L tokens."""
+        """The codes of prefixes uint8 [N, L] of tasks int64 [N], uint8 [N, K, 114]. All prefixes have L tokens."""
         examples = self.inputs.shape[1]
         number = torch.arange(examples, device=tokens.device)
         rows = torch.arange(len(tokens), device=tokens.device)
@@ -74,7 +74,7 @@ class ShownOnGPU:
         which: NDArray[np.integer],
         threads: int | None = None,
     ) -> Tensor:
-        """The codes before every token of N programs, uint8 [P, K', 104]: see `Shown.features_along`."""
+        """The codes before every token of N programs, uint8 [P, K', 114]: see `Shown.features_along`."""
         steps = np.repeat(np.arange(len(step_sizes)), step_sizes)
         programs = np.arange(len(steps)) - np.repeat(np.cumsum(step_sizes) - step_sizes, step_sizes)
         device = self.inputs.device
@@ -83,7 +83,7 @@ class ShownOnGPU:
         return self._run(moved(tokens, device), rows, moved(steps, device), chosen)
 
     def _run(self, tokens: Tensor, rows: Tensor, lengths: Tensor, which: Tensor) -> Tensor:
-        """The codes of tokens[rows, :lengths] on the examples which [M, K] of all B · K, uint8 [M, K, 104]."""
+        """The codes of tokens[rows, :lengths] on the examples which [M, K] of all B · K, uint8 [M, K, 114]."""
         if tokens.shape[1] > LONGEST:
             raise ValueError(f"programs of more than {LONGEST} tokens cannot be run on a GPU")
         from karelsynth.model.execution_gpu_kernel import cuda, features_of_prefixes

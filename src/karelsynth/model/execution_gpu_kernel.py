@@ -29,7 +29,7 @@ def features_of_prefixes(
     start: int,
     out: Any,
 ) -> None:  # pragma: no cover - compiled
-    """Codes of prefixes on examples to out [M · K, 104], a thread for each row.
+    """Codes of prefixes on examples to out [M · K, 114], a thread for each row.
 
     Args:
         tokens: uint8 [N, L].

@@ -1,6 +1,6 @@
-"""Where a beginning of a program has led an example, in 104 small codes; compiled.
+"""Where a beginning of a program has led an example, in 114 small codes; compiled.
 
-Each code is a number from 0 to 15, so that a state against its target is 104 bytes and the network's first layer a
+Each code is a number from 0 to 15, so that a state against its target is 114 bytes and the network's first layer a
 product with one-hot rows. All is told as the hero sees it, which makes equal what is equal to a program: the first 81
 codes are a window of 9 × 9 cells around the hero, turned to its heading (ahead is up; row by row, from the upper left),
 the others say what the window does not. `tests/test_execution.py` has the same in plain Python.
@@ -17,8 +17,11 @@ the others say what the window does not. `tests/test_execution.py` has the same 
 | 90 | the run's status |
 | 91 | ticks used: 0, 1, 2 … 3, 4 … 7, …, 128 and more |
 | 92 … 95 | free cells ahead, to the right, behind and to the left, at most 15 |
-| 96 … 99 | if the innermost open block were closed here: 1 + the status, or 7 if the run waits then; and 86, 82, 83 |
-| 100 … 103 | the same if all open blocks were closed, up to one that cannot be yet: an IFELSE without its second part |
+| 96 … 99 | on those cells, how far away the first one with markers is; 0 if there is none |
+| 100 … 103 | and the first one that has not as many as the target |
+| 104, 105 | the nearest cell of all that has not: its place, as 82 and 83; 15 if there is none |
+| 106 … 109 | if the innermost open block were closed here: 1 + the status, or 7 if the run waits then; and 86, 82, 83 |
+| 110 … 113 | the same if all open blocks were closed, up to one that cannot be yet: an IFELSE without its second part |
 
 The last eight say what a loop would do before the token that ends it must be chosen. They are 15 (`NOTHING`) where
 there is nothing to close: no open block, or none with anything in it.
@@ -43,7 +46,9 @@ VALUES: Final = 16
 REACH: Final = 4
 """How far the window goes to each side of the hero."""
 WINDOW: Final = (2 * REACH + 1) ** 2
-FEATURES: Final = WINDOW + 15 + 2 * 4
+_TOLD: Final = 15 + 2 * 4 + 2
+"""Codes of a state besides the window."""
+FEATURES: Final = WINDOW + _TOLD + 2 * 4
 FARTHEST: Final = 7
 NOTHING: Final = VALUES - 1
 WAITING: Final = 7
@@ -84,7 +89,7 @@ CHANGING: Final = _changing()
 _UP: Final = np.array([1, 0, -1, 0])  # north, east, south, west
 _RIGHT: Final = np.array([0, 1, 0, -1])
 _OK, _INVALID = int(Status.OK), int(Status.INVALID_PROGRAM)
-_CLOSED: Final = WINDOW + 15
+_CLOSED: Final = WINDOW + _TOLD
 """Where the codes of closed blocks begin."""
 _OPEN_W, _OPEN_R, _OPEN_I, _OPEN_E = ID["w("], ID["r("], ID["i("], ID["e("]
 _CLOSE_W, _CLOSE_R, _CLOSE_I, _CLOSE_E = ID["w)"], ID["r)"], ID["i)"], ID["e)"]
@@ -190,11 +195,33 @@ def _describe(
     out[row, at + 10] = used
     for side in range(4):
         step = _UP[(heading + side) & 3] * SIDE + _RIGHT[(heading + side) & 3]
-        beside, free = place + step, 0
+        beside, free, marked, wrong = place + step, 0, 0, 0
         while free < VALUES - 1 and (worlds[number, beside] & 15) < WALL:
-            beside += step
             free += 1
+            now, then = worlds[number, beside] & 15, targets[number, beside] & 15
+            if now > 0 and marked == 0:
+                marked = free
+            if now != then and then < WALL and wrong == 0:
+                wrong = free
+            beside += step
         out[row, at + 11 + side] = free
+        out[row, at + 15 + side] = marked
+        out[row, at + 19 + side] = wrong
+    near_aside, near_ahead = NOTHING, NOTHING
+    if more + fewer > 0:
+        nearest = 2 * SIDE
+        for cell in range(CELLS):
+            now, then = worlds[number, cell] & 15, targets[number, cell] & 15
+            if now != then and now < WALL and then < WALL:
+                rows, cols = np.int64(cell // SIDE) - at_row, np.int64(cell % SIDE) - at_col
+                distance = abs(rows) + abs(cols)
+                if distance < nearest:
+                    nearest = distance
+                    over, up = rows * right_row + cols * right_col, rows * ahead_row + cols * ahead_col
+                    near_aside = min(max(over, -FARTHEST), FARTHEST) + FARTHEST
+                    near_ahead = min(max(up, -FARTHEST), FARTHEST) + FARTHEST
+    out[row, at + 23] = near_aside
+    out[row, at + 24] = near_ahead
 
 
 @compiled()
@@ -219,7 +246,7 @@ def run_and_describe(
     out: NDArray[np.uint8],
     first_row: int,
 ) -> None:  # pragma: no cover - compiled
-    """Run tokens [L] on inputs [K, 324] with heroes [K], and write codes to K rows of `out` [·, 104].
+    """Run tokens [L] on inputs [K, 324] with heroes [K], and write codes to K rows of `out` [·, 114].
 
     They are run up to the last one that may change something, so that a wrong token in a head, which only models
     without handwritten syntax write, shows when the next such token comes: in training and decoding alike.
@@ -301,7 +328,7 @@ def features_range(
     start: int,
     out: NDArray[np.uint8],
 ) -> None:  # pragma: no cover - compiled
-    """For prefixes first … last − 1 of tokens [N, L], codes to out [N · K, 104].
+    """For prefixes first … last − 1 of tokens [N, L], codes to out [N · K, 114].
 
     Args:
         tasks: [N], the row of `inputs` that each prefix runs on.
@@ -343,7 +370,7 @@ def features_along_range(
     start: int,
     out: NDArray[np.uint8],
 ) -> int:  # pragma: no cover - compiled
-    """Codes before every token of programs first … last − 1, laid out as packed programs are, to out [P · K, 104].
+    """Codes before every token of programs first … last − 1, laid out as packed programs are, to out [P · K, 114].
 
     Args:
         tokens: [N, L], the longest program first.

@@ -50,7 +50,7 @@ class PackedPrograms:
     admitted: Tensor | None
     """bool [P, 52]: tokens that the handwritten syntax admits there; None without it."""
     features: Tensor | None = None
-    """uint8 [P, K, 104]: where the tokens before have led the examples; None for models without `execution`."""
+    """uint8 [P, K, 114]: where the tokens before have led the examples; None for models without `execution`."""
 
     def sum_by_program(self, values: Tensor) -> Tensor:
         """Sums of values [P] over each program's tokens, [N]."""
