@@ -26,7 +26,7 @@ from karelsynth.model.synthesizer import Synthesizer
 from karelsynth.search import beam_search
 from karelsynth.tasks.batch import TaskBatch
 from karelsynth.tasks.generator import generate
-from karelsynth.train.batches import Feed, Repeated, Stream
+from karelsynth.train.batches import Batch, Feed, Repeated, Stream
 from karelsynth.train.checkpoint import CheckpointError
 from karelsynth.train.loop import Diverged, Progress, train
 from karelsynth.train.metrics import METRICS
@@ -100,6 +100,7 @@ def test_changes_on_the_command_line() -> None:
         ("[run]\nsteps = 1.5", "`run.steps` is a whole number, not 1.5"),
         ("[run]\nsteps = true", "`run.steps` is a whole number, not true"),
         ("[run]\nsteps = 0", "`run.steps` must be above 0, not 0"),
+        ("[data]\nfewer = 1.5", "`data.fewer` is a share from 0 to 1, not 1.5"),
         ("[run]\ncompile = 'yes'", '`run.compile` is true or false, not "yes"'),
         ("[objective]\nname = 'rl_baem'", "not `rl_baem`; did you mean `rl_beam`?"),
         ("[model]\nsyntax = 'hand'", "model setting `syntax`"),
@@ -164,6 +165,22 @@ def test_batches_depend_on_the_step_alone_and_parts_make_up_the_whole() -> None:
     assert torch.equal(whole[0].inputs, torch.from_numpy(inputs[:, :-1]))
     with pytest.raises(RecipeError, match="must be a multiple"):
         Feed(Stream(9), model, batch_size=9, seed=1, pack=False, ranks=2)
+
+
+def test_a_share_of_the_tasks_is_shown_with_fewer_examples() -> None:
+    model = Synthesizer(ModelSettings(**TINY))  # type: ignore[arg-type]
+
+    def batch(fewer: float) -> Batch:
+        return next(iter(Feed(Stream(9), model, batch_size=400, seed=1, pack=False, fewer=fewer).batches(0, 1)))
+
+    some, plain = batch(0.3), batch(0.0)
+    assert plain.present is None
+    assert np.array_equal(some.order, plain.order)  # the rest is as it would be
+    assert some.present is not None
+    numbers = some.present.sum(1)
+    assert torch.equal(some.present, torch.arange(5) < numbers[:, None])
+    assert 80 < int((numbers < 5).sum()) < 160
+    assert set(numbers.tolist()) == {1, 2, 3, 4, 5}
 
 
 # The loop

@@ -209,7 +209,7 @@ def _describe(
         out[row, at + 19 + side] = wrong
     near_aside, near_ahead = NOTHING, NOTHING
     if more + fewer > 0:
-        nearest = 2 * SIDE
+        nearest: Any = 2 * SIDE
         for cell in range(CELLS):
             now, then = worlds[number, cell] & 15, targets[number, cell] & 15
             if now != then and now < WALL and then < WALL:

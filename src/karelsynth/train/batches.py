@@ -96,6 +96,8 @@ class Batch:
     """uint8 [B, E − 1, 18, 18], on the device: the given examples."""
     outputs: Tensor
     """uint8 [B, E − 1, 18, 18]."""
+    present: Tensor | None
+    """bool [B, E − 1], on the device: which of those the model is shown; None for all."""
     packed: PackedPrograms | None
     """The reference programs for teacher forcing, if asked for."""
 
@@ -108,8 +110,8 @@ class Batch:
 class Feed:
     """The batches of a run from some step on, in order, each made ahead of its use.
 
-    Every time a task is used, one of its examples, at random, is held out. With several processes, each takes its
-    equal part of every batch.
+    Every time a task is used, one of its examples, at random, is held out, and of a share of the tasks (`fewer`) some
+    of the others too. With several processes, each takes its equal part of every batch.
     """
 
     def __init__(
@@ -120,6 +122,7 @@ class Feed:
         batch_size: int,
         seed: int,
         pack: bool,
+        fewer: float = 0.0,
         rank: int = 0,
         ranks: int = 1,
     ) -> None:
@@ -129,7 +132,7 @@ class Feed:
             )
         self._source, self._batch_size, self._seed = source, batch_size, seed
         self._device, self._machine, self._pack = model.device, model.machine, pack
-        self._execution = model.settings.execution
+        self._execution, self._fewer = model.settings.execution, fewer
         self._part = batch_size // ranks
         self._offset = rank * self._part
 
@@ -153,7 +156,13 @@ class Feed:
         mine = slice(self._offset, self._offset + self._part)
         tasks = self._source.tasks(start + self._offset, self._part)
         examples = tasks.inputs.shape[1]
-        order = np.random.default_rng((self._seed, step)).random((self._batch_size, examples))[mine].argsort(axis=1)
+        rng = np.random.default_rng((self._seed, step))
+        order = rng.random((self._batch_size, examples))[mine].argsort(axis=1)
+        present = None
+        if self._fewer:
+            chance, number = rng.random((2, self._batch_size))[:, mine]
+            shown = np.where(chance < self._fewer, 1 + np.floor(number * (examples - 2)), examples - 1)
+            present = moved(np.arange(examples - 1) < shown[:, None], self._device)
         given = np.arange(0, self._part * examples, examples)[:, None] + order[:, :-1]
         worlds = [moved(part, self._device) for part in (tasks.inputs, tasks.outputs)]
         packed = None
@@ -173,4 +182,4 @@ class Feed:
             part.flatten(0, 1).index_select(0, picked).view(self._part, examples - 1, *part.shape[2:])
             for part in worlds
         )
-        return Batch(tasks, order, inputs, outputs, packed)
+        return Batch(tasks, order, inputs, outputs, present, packed)

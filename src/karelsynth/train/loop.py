@@ -124,6 +124,7 @@ class _Run:
             batch_size=recipe.run.batch_size,
             seed=recipe.run.seed,
             pack=recipe.objective.name == "mle",
+            fewer=recipe.data.fewer,
             rank=group.rank,
             ranks=group.size,
         )

@@ -39,6 +39,9 @@ class DataRecipe:
     """Which stream."""
     tasks: int | None = None
     """Use only the first so many tasks, over and over, in a new order each time; by default the stream has no end."""
+    fewer: float = 0.0
+    """The share of tasks that are shown with fewer examples than they have to give, one at least; the paper has none.
+    """
 
 
 @dataclass(frozen=True)
@@ -152,6 +155,8 @@ def _check(recipe: Recipe) -> Recipe:
     for key, value in positive.items():
         if value is not None and not value > 0:
             raise RecipeError(f"`{key}` must be above 0, not {value}")
+    if not 0 <= recipe.data.fewer <= 1:
+        raise RecipeError(f"`data.fewer` is a share from 0 to 1, not {recipe.data.fewer}")
     if recipe.optimizer.warmup >= recipe.run.steps:
         raise RecipeError(f"`optimizer.warmup` ({recipe.optimizer.warmup}) must be less than `run.steps`")
     return recipe

@@ -27,7 +27,7 @@ class Loss(nn.Module):
 
     def _mle(self, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
         assert batch.packed is not None
-        forced = self.model(batch.inputs, batch.outputs, batch.packed)
+        forced = self.model(batch.inputs, batch.outputs, batch.packed, present=batch.present)
         logits, penalties, size = forced.logits, forced.penalties, self.group.size
         if size == 1:
             return mle(logits, batch.packed.targets, penalties, syntax_weight=self.recipe.syntax_weight)
@@ -41,7 +41,7 @@ class Loss(nn.Module):
 
     def _rl(self, batch: Batch, generator: torch.Generator) -> tuple[Tensor, dict[str, Tensor]]:
         recipe, model = self.recipe, self.model
-        encoded = model.encode(batch.inputs, batch.outputs)
+        encoded = model.encode(batch.inputs, batch.outputs, batch.present)
         if recipe.name == "rl":
             found = sample_rollouts(model, encoded.detach(), rollouts=recipe.rollouts, generator=generator).cpu()
         else:
