@@ -21,7 +21,9 @@ check: $(READY)
 
 setup: $(READY)
 
-# torch first and alone: an exact version, so that pip does not go for the newest one with all of CUDA.
+# torch first and alone, in an exact version: which build that is, pip's sources decide. PyPI's for Linux brings all of
+# CUDA 13; a wheel 2.13.0+cpu, where pip is offered one, counts as newer and is taken. A build that is already there, such
+# as 2.13.0+cu130, fulfils this line and stays. For models that run Karel on the GPU, add the extra by hand: ".[cuda]".
 $(READY): pyproject.toml Makefile
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet "torch==2.13.0"

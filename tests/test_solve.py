@@ -1,4 +1,4 @@
-"""Solving with the shipped weights, from the library and the command line."""
+"""Solving with the shipped weights."""
 
 from __future__ import annotations
 
@@ -12,12 +12,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
-from karelsynth.cli import app
 from karelsynth.errors import KarelsynthError, TaskFileError
 from karelsynth.karel.interpreter import Status
-from karelsynth.karel.machine import encode_programs, run_batch
 from karelsynth.karel.program import Program
 from karelsynth.karel.world import World
 from karelsynth.solve import Answer, Progress, Solution, Solver
@@ -25,32 +22,13 @@ from karelsynth.solve.ambiguity import _changed, find_ambiguity
 from karelsynth.solve.solver import PER_TOKEN, Round
 from karelsynth.tasks.gallery import gallery, gallery_task
 from karelsynth.tasks.generator import generate
-from karelsynth.tasks.msr_tasks import write_tasks
 from karelsynth.tasks.task import MOST_EXAMPLES, Example, Task
-from karelsynth.tasks.task_files import render_task
-
-PATIENT = 60.0
-"""Seconds: so long that no test depends on how fast the machine is."""
-ROW = World.parse("> . . .\n. . . .")
-MOVED = World.parse(". > . .\n. . . .")
+from tests.posed import MOVED, PATIENT, ROW, by, impossible
 
 
 @cache
 def solver() -> Solver:
     return Solver.load()
-
-
-def by(program: str, *inputs: World) -> Task:
-    """The task that a program poses."""
-    runs = [Program.parse(program).run(world) for world in inputs]
-    assert all(run.ok for run in runs)
-    return Task(tuple(Example(world, run.world) for world, run in zip(inputs, runs, strict=True)))
-
-
-def impossible() -> Task:
-    """One example of a step, one of a step through a wall."""
-    walled = World.parse("> # .\n. # .")
-    return Task((Example(ROW, MOVED), Example(walled, walled.with_hero(1, 2, "east"))))
 
 
 def assert_honest(solution: Solution, task: Task) -> None:
@@ -213,119 +191,3 @@ def test_compiling_is_not_searching(tmp_path: Path) -> None:
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True)
     assert out.stdout.split() == ["True", "True"]
-
-
-# The command.
-
-
-def invoke(*arguments: str, given: str | None = None) -> tuple[int, str]:
-    result = CliRunner().invoke(app, ["solve", *arguments], input=given)
-    if result.exception is not None and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    return result.exit_code, result.stdout
-
-
-def test_solve_a_task_file(tmp_path: Path) -> None:
-    path = tmp_path / "step.task"
-    path.write_text(render_task(gallery_task("clean-the-row")), encoding="utf-8")
-    status, out = invoke(str(path), "--budget", str(PATIENT))
-    assert status == 0
-    assert "def run():" in out
-    assert out.count("✓") == len(gallery_task("clean-the-row").examples)
-    assert "right on every example" in out
-
-
-def test_solve_in_a_dialect_as_json_from_standard_input() -> None:
-    text = render_task(gallery_task("walk-to-the-wall"))
-    status, out = invoke("-", "--budget", str(PATIENT), "--json", given=text)
-    assert status == 0
-    report = json.loads(out)
-    assert report["solved"] is True
-    assert Program.parse(report["answers"][0]["program"]) == Program.parse(report["answers"][0]["tokens"])
-    status, out = invoke("walk-to-the-wall", "--budget", str(PATIENT), "--to", "stanford")
-    assert status == 0
-    assert "def main():" in out
-
-
-def test_a_pair_of_stanford_worlds(tmp_path: Path) -> None:
-    before, after = tmp_path / "before.w", tmp_path / "after.w"
-    before.write_text(ROW.to_stanford())
-    after.write_text(MOVED.to_stanford())
-    status, out = invoke(str(before), str(after), "--budget", str(PATIENT), "--to", "tokens")
-    assert status == 0
-    assert "DEF run m(" in out
-
-
-def test_an_unsolved_task_is_marked_and_fails(tmp_path: Path) -> None:
-    task = impossible()
-    path = tmp_path / "impossible.task"
-    path.write_text(render_task(task), encoding="utf-8")
-    status, out = invoke(str(path), "--budget", "0.5")
-    assert status == 1
-    text = " ".join(out.split())
-    assert "NOT right on every example" in text or "nothing found" in text
-
-
-def test_many_tasks(tmp_path: Path) -> None:
-    batch = generate(7, 0, 6)
-    write_tasks([batch], tmp_path / "tasks.jsonl")
-    status, out = invoke(str(tmp_path / "tasks.jsonl"), "--budget", str(PATIENT), "--json")
-    reports = [json.loads(line) for line in out.splitlines()]
-    assert len(reports) == 6
-    assert status == (0 if all(report["solved"] for report in reports) else 1)
-    for report, inputs, outputs in zip(reports, batch.inputs, batch.outputs, strict=True):
-        if report["solved"]:
-            program = Program.parse(report["answers"][0]["tokens"])
-            runs = run_batch(encode_programs([program]), inputs[:5], expected=outputs[:5])
-            assert runs.correct is not None
-            assert runs.correct.all()
-
-
-def test_lines_of_tasks_without_programs(tmp_path: Path) -> None:
-    """Whoever wants a program has none yet."""
-    write_tasks([generate(7, 0, 2)], tmp_path / "tasks.jsonl")
-    records = [json.loads(line) for line in (tmp_path / "tasks.jsonl").read_text().splitlines()]
-    bare = [{"examples": record["examples"]} for record in records]
-    ours = [by("def run(): move()", ROW).to_json(), by("def run(): turnLeft()", ROW).to_json()]
-    for name, objects in (("bare.jsonl", bare), ("ours.jsonl", ours), ("one.json", bare[:1])):
-        (tmp_path / name).write_text("\n".join(map(json.dumps, objects)))
-        status, out = invoke(str(tmp_path / name), "--budget", str(PATIENT), "--json")
-        assert status == 0
-        assert len(out.splitlines()) == len(objects)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["clean-the-rwo"], "did you mean `clean-the-row`"),
-        (["first-marker", "--device", "warp"], "there is no device `warp` here"),
-        (["first-marker", "--animate", "--json"], "--animate plays one task"),
-        (["x" * 300 + ".task"], "cannot be read|no such file"),
-    ],
-)
-def test_the_command_says_what_is_wrong(arguments: list[str], message: str) -> None:
-    with pytest.raises(KarelsynthError, match=message):
-        invoke(*arguments)
-
-
-def test_a_terminal_without_unicode() -> None:
-    """Marks that it can show, and no control characters of a task's name."""
-    text = "name: \x1b]0;gotcha\x07 step\n" + render_task(by("def run(): move()", ROW))
-    out = subprocess.run(
-        [sys.executable, "-m", "karelsynth", "solve", "-", "--budget", str(PATIENT)],
-        input=text,
-        capture_output=True,
-        text=True,
-        env={**os.environ, "PYTHONIOENCODING": "ascii"},
-    )
-    assert out.returncode == 0, out.stderr
-    assert "example 1 yes" in out.stdout
-    assert "\x1b]" not in out.stdout
-
-
-def test_animation_plays(tmp_path: Path) -> None:
-    path = tmp_path / "step.task"
-    path.write_text(render_task(by("def run(): move()", ROW)), encoding="utf-8")
-    status, out = invoke(str(path), "--animate", "--speed", "50", "--budget", str(PATIENT))
-    assert status == 0
-    assert "example 1" in out

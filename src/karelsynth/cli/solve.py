@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -14,8 +15,10 @@ from karelsynth.cli.karel import Dialect
 from karelsynth.cli.progress import counter
 from karelsynth.cli.show import chosen_device, console, error_console, write_text
 from karelsynth.errors import KarelsynthError
+from karelsynth.files import writing_into
 
 if TYPE_CHECKING:
+    from karelsynth.karel.program import Program
     from karelsynth.solve.solution import Ambiguity, Solution
     from karelsynth.solve.solver import Solver
     from karelsynth.tasks.task import Task
@@ -23,6 +26,9 @@ if TYPE_CHECKING:
 
 _NAME: Final = re.compile(r"[a-z][a-z-]*")
 """What a gallery task's name looks like."""
+_ENDINGS: Final = {Dialect.paper: "karel", Dialect.stanford: "py", Dialect.tokens: "tokens"}
+_LONGEST_NAME: Final = 40
+"""Characters of a task's name that its file is called by."""
 
 
 def register(app: typer.Typer) -> None:
@@ -45,8 +51,21 @@ def solve(
     ] = None,
     budget: Annotated[float, typer.Option(min=0.01, help="Seconds to search for each task.")] = 1.0,
     to: Annotated[
-        Dialect, typer.Option("--to", help="The dialect to print programs in; of many tasks tokens or lines of paper.")
-    ] = Dialect.paper,
+        Dialect | None,
+        typer.Option(
+            "--to",
+            help="The dialect to write programs in; if not given the paper's, a line each if there are many.",
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out",
+            "-o",
+            metavar="DIR",
+            help="A folder to save programs in, a file for each task that is solved, called by the task's name.",
+        ),
+    ] = None,
     others: Annotated[
         int, typer.Option(min=0, help="How many other programs that fit to show, if there is one task.")
     ] = 0,
@@ -65,23 +84,35 @@ def solve(
     tasks = _read(task, after)
     if animate and (as_json or len(tasks) > 1):
         raise KarelsynthError("--animate plays one task, and not together with --json")
+    files = [None] * len(tasks) if out is None else _files(out, tasks, to or Dialect.paper)
 
     from karelsynth.solve.solver import Solver
 
     with error_console().status("loading the model; the first time on a machine, code is compiled for half a minute"):
         solver = Solver.load(model, device=chosen_device(device))
         solver.warm_up()
-    if len(tasks) == 1:
-        solution = _solve_one(solver, tasks[0], budget)
+
+    def tell(number: int, solution: Solution) -> None:
+        saved = _save(solution, files[number], to or Dialect.paper)
         if as_json:
-            write_text(json.dumps(_as_json(tasks[0], solution)), None)
+            write_text(json.dumps({"name": tasks[number].name, **solution.to_json()}), None)
+        elif len(tasks) > 1:
+            _list(number + 1, tasks[number], solution, to if out is None else None, saved)
         else:
-            _show(tasks[0], solution, to.value, others)
-            if animate and solution.program is not None:
-                _play(tasks[0], solution, speed)
-        raise typer.Exit(0 if solution.solved else 1)
-    solved = _solve_all(solver, tasks, budget, as_json, to.value)
-    raise typer.Exit(0 if solved == len(tasks) else 1)
+            _show(tasks[number], solution, to or Dialect.paper, others)
+            if saved is not None:
+                error_console().print(f"saved {saved}", markup=False, soft_wrap=True)
+
+    if len(tasks) > 1:
+        solved = _solve_all(solver, tasks, budget, tell)
+        if not as_json:
+            console().print(f"{solved} of {len(tasks)} tasks solved")
+        raise typer.Exit(0 if solved == len(tasks) else 1)
+    solution = _solve_one(solver, tasks[0], budget)
+    tell(0, solution)
+    if animate and solution.program is not None:
+        _play(tasks[0], solution.program, speed)
+    raise typer.Exit(0 if solution.solved else 1)
 
 
 def _read(task: str, after: str | None) -> list[Task]:
@@ -113,48 +144,75 @@ def _solve_one(solver: Solver, task: Task, budget: float) -> Solution:
         return solver.solve(task, budget=budget, on_progress=tell)
 
 
-def _solve_all(solver: Solver, tasks: list[Task], budget: float, as_json: bool, dialect: str) -> int:
-    """Solve many tasks and print each as soon as it is done; how many were solved."""
-    solved = 0
-    out = console()
-    yes, no = _marks()
+def _solve_all(solver: Solver, tasks: list[Task], budget: float, tell: Callable[[int, Solution], None]) -> int:
+    """Solve many tasks and tell of each as soon as it is done; how many were solved."""
     with counter("solving", unit="tasks", total=len(tasks)) as progress:
 
-        def tell(number: int, solution: Solution) -> None:
-            nonlocal solved
-            solved += solution.solved
+        def count(number: int, solution: Solution) -> None:
             progress(1)
-            if as_json:
-                write_text(json.dumps(_as_json(tasks[number], solution)), None)
-            else:
-                style, mark = ("green", yes) if solution.solved else ("red", no)
-                out.print(mark, style=style, end=" ")
-                out.print(f"{number + 1}.", end=" ")
-                out.print(f"{tasks[number].name}: {_one_line(solution, dialect)}", markup=False, soft_wrap=True)
+            tell(number, solution)
 
-        solver.solve_many(tasks, budget=budget, on_solution=tell)
-    if not as_json:
-        out.print(f"{solved} of {len(tasks)} tasks solved")
-    return solved
+        return sum(map(bool, solver.solve_many(tasks, budget=budget, on_solution=count)))
 
 
-def _one_line(solution: Solution, dialect: str) -> str:
-    if solution.program is None:
-        return "nothing found in time"
-    text = solution.program.to("tokens" if dialect == "tokens" else "paper")
-    line = " ".join(text.split()) if dialect == "tokens" else "; ".join(part.strip() for part in text.splitlines()[1:])
-    partly = (
-        "" if solution.solved else f"only a partial answer, right on {sum(solution.right)} of {len(solution.right)}: "
-    )
-    return partly + line
+def _files(folder: Path, tasks: list[Task], dialect: Dialect) -> list[Path]:
+    """Where each task's program will be saved; the folder is made. A name that is taken gets the task's number too."""
+    with writing_into(folder):  # said before the search rather than after it, if it cannot be
+        pass
+    names: dict[str, None] = {}
+    for number, task in enumerate(tasks, 1):
+        name = "_".join(re.findall(r"\w+", task.name.lower()))[:_LONGEST_NAME] or "task"
+        while name in names:
+            name += f"_{number}"
+        names[name] = None
+    return [folder / f"{name}.{_ENDINGS[dialect]}" for name in names]
 
 
-def _as_json(task: Task, solution: Solution) -> dict[str, Any]:
-    return {"name": task.name, **solution.to_json()}
+def _save(solution: Solution, path: Path | None, dialect: Dialect) -> Path | None:
+    """Write the program to a file, if one is wanted; no partial answer, which would pass for a right one there."""
+    if path is None or solution.program is None or not solution.solved:
+        return None
+    write_text(solution.program.to(dialect), path)
+    return path
 
 
-def _show(task: Task, solution: Solution, dialect: str, others: int) -> None:
+def _list(number: int, task: Task, solution: Solution, dialect: Dialect | None, saved: Path | None) -> None:
+    """Show one of many tasks: a line, and below it the program where a dialect is wanted that takes several."""
+    out = console()
+    yes, no = _marks()
+    style, mark = ("green", yes) if solution.solved else ("red", no)
+    program = solution.program
+    below = None if dialect is Dialect.tokens else dialect
+    if program is None:
+        said = "nothing found in time"
+    elif saved is not None:
+        said = str(saved)
+    else:
+        said = "" if below is not None else _one_line(program, dialect)
+        if not solution.solved:
+            said = f"only a partial answer, right on {sum(solution.right)} of {len(solution.right)}: {said}"
+    out.print(mark, style=style, end=" ")
+    out.print(f"{number}.", end=" ")
+    out.print(f"{task.name}: {said}".rstrip(), markup=False, soft_wrap=True)
+    if program is not None and below is not None:
+        _print_program(program, below)
+        out.print()
+
+
+def _one_line(program: Program, dialect: Dialect | None) -> str:
+    if dialect is Dialect.tokens:
+        return program.to(dialect)
+    return "; ".join(part.strip() for part in program.to("paper").splitlines()[1:])
+
+
+def _print_program(program: Program, dialect: Dialect) -> None:
     from rich.syntax import Syntax
+
+    lexer = "text" if dialect is Dialect.tokens else "python"
+    console().print(Syntax(program.to(dialect).rstrip(), lexer, background_color="default", word_wrap=True))
+
+
+def _show(task: Task, solution: Solution, dialect: Dialect, others: int) -> None:
     from rich.text import Text
 
     out = console()
@@ -168,8 +226,7 @@ def _show(task: Task, solution: Solution, dialect: str, others: int) -> None:
             f"not solved in {solution.seconds:.2f} s. The best partial answer, which is NOT right on every example:",
             style="red",
         )
-    lexer = "text" if dialect == "tokens" else "python"
-    out.print(Syntax(solution.program.to(dialect), lexer, background_color="default", word_wrap=True))
+    _print_program(solution.program, dialect)
     marks = Text()
     yes, no = _marks()
     for number, right in enumerate(solution.right, 1):
@@ -182,7 +239,7 @@ def _show(task: Task, solution: Solution, dialect: str, others: int) -> None:
         out.print(f"right on every example, found in {solution.seconds:.2f} s{more}", style="green")
     for number, answer in enumerate(solution.answers[1 : others + 1], 2):
         out.print(f"\nnumber {number}: {answer.program.size} tokens, log-likelihood {answer.logprob:.1f}")
-        out.print(Syntax(answer.program.to(dialect), lexer, background_color="default", word_wrap=True))
+        _print_program(answer.program, dialect)
     if solution.ambiguity is not None:
         _ask(solution.ambiguity)
 
@@ -205,10 +262,9 @@ def _ask(ambiguity: Ambiguity) -> None:
     out.print(side_by_side(worlds, color=out.color_system is not None, width=out.width, unicode=unicode))
 
 
-def _play(task: Task, solution: Solution, speed: float | None) -> None:
+def _play(task: Task, program: Program, speed: float | None) -> None:
     from karelsynth.karel.draw.terminal import play
 
-    assert solution.program is not None
     for number, example in enumerate(task.examples, 1):
         console().print(f"example {number}")
-        play(solution.program, example.input, console=console(), speed=speed)
+        play(program, example.input, console=console(), speed=speed)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
 from numba import cuda as numba_cuda
+from numba.core.errors import NumbaPerformanceWarning
 
 from karelsynth.karel.machine_kernel import CELLS
 from karelsynth.model.execution_gpu import LONGEST
 from karelsynth.model.execution_kernel import run_and_describe
 
+warnings.filterwarnings("ignore", "Grid size", NumbaPerformanceWarning)  # the last tasks of a search are few
 cuda: Any = numba_cuda  # its names are made at run time
 _TEXT, _CLOSING, _CODE, _STACK = 2 * LONGEST, LONGEST + 1, 4 * LONGEST + 2, 2 * LONGEST + 2
 

@@ -1,9 +1,14 @@
-"""What `solve` answers with."""
+"""What `solve` answers with, and its one form as JSON: the command's `--json` prints it, the HTTP service sends it.
+
+There worlds are text drawings, which every reader of tasks takes, and a program comes in every dialect.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from karelsynth.karel.dialects import DIALECTS
 
 if TYPE_CHECKING:
     from karelsynth.karel.interpreter import Status
@@ -27,10 +32,9 @@ class Answer:
         return all(self.right)
 
     def to_json(self) -> dict[str, Any]:
-        """As plain data; the program as the paper's text and as tokens."""
+        """As plain data, the program in every dialect."""
         return {
-            "program": self.program.to("paper"),
-            "tokens": self.program.to("tokens"),
+            "programs": {dialect: self.program.to(dialect) for dialect in DIALECTS},
             "right": list(self.right),
             "logprob": self.logprob,
         }
@@ -48,7 +52,12 @@ class Outcome:
 
     def to_json(self) -> dict[str, Any]:
         """As plain data."""
-        return {"answers": list(self.answers), "status": self.status.name.lower(), "world": self.world.to_json()}
+        return {
+            "answers": list(self.answers),
+            "status": self.status.name.lower(),
+            "explanation": self.status.reason,
+            "world": self.world.to_text(),
+        }
 
 
 @dataclass(frozen=True)
@@ -61,7 +70,7 @@ class Ambiguity:
 
     def to_json(self) -> dict[str, Any]:
         """As plain data."""
-        return {"world": self.world.to_json(), "outcomes": [outcome.to_json() for outcome in self.outcomes]}
+        return {"world": self.world.to_text(), "outcomes": [outcome.to_json() for outcome in self.outcomes]}
 
 
 @dataclass(frozen=True)
@@ -119,3 +128,13 @@ class Progress:
     """Programs that were finished and run so far."""
     best: Answer | None
     """The best answer so far, right or not."""
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain data."""
+        return {
+            "seconds": self.seconds,
+            "budget": self.budget,
+            "beam": self.beam,
+            "checked": self.checked,
+            "best": None if self.best is None else self.best.to_json(),
+        }

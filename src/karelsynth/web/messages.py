@@ -1,6 +1,7 @@
 """What goes over the wire, as pydantic models: the OpenAPI description is made from them.
 
-Worlds are text drawings, programs are texts in any dialect. What a request may hold is checked here as far as its
+Worlds are text drawings, programs are texts in any dialect. A solution has the form that `Solution.to_json` gives it on
+the command line too; the models here check and describe it. What a request may hold is checked here as far as its
 shape goes; that a drawing is a world and a text a program is for their own readers to say.
 """
 
@@ -14,7 +15,7 @@ from karelsynth.karel.world import LARGEST_SIDE, SMALLEST_SIDE
 from karelsynth.tasks.task import MOST_EXAMPLES
 
 if TYPE_CHECKING:
-    from karelsynth.solve import solution
+    from karelsynth.solve.solution import Progress, Solution
     from karelsynth.tasks.task import Task
 
 LONGEST_DRAWING: Final = 4_000
@@ -56,9 +57,9 @@ class Asked(BaseModel):
 
 
 class Told(BaseModel):
-    """A part of an answer."""
+    """A part of an answer: all that is declared and nothing else, so that no field is lost on the way unseen."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 # Problems
@@ -159,15 +160,6 @@ class AnswerTold(Told):
     right: list[bool] = Field(description="For each example whether the program does exactly that.")
     logprob: float = Field(description="log p(program | examples) by the model.")
 
-    @classmethod
-    def of(cls, answer: solution.Answer) -> AnswerTold:
-        dialects = ("paper", "stanford", "tokens")
-        return cls(
-            programs=Programs(**{dialect: answer.program.to(dialect) for dialect in dialects}),
-            right=list(answer.right),
-            logprob=answer.logprob,
-        )
-
 
 class OutcomeTold(Told):
     """What some of the answers do on the world that tells them apart."""
@@ -192,32 +184,12 @@ class SolutionTold(Told):
     answers: list[AnswerTold]
     ambiguity: AmbiguityTold | None
     seconds: float
-    beam: int
-    checked: int = Field(description="Different programs that were run.")
+    beam: int = Field(description="The widest search that was made.")
+    checked: int = Field(description="Programs that were finished and run.")
 
     @classmethod
-    def of(cls, found: solution.Solution) -> SolutionTold:
-        return cls(
-            solved=found.solved,
-            answers=[AnswerTold.of(answer) for answer in found.answers],
-            ambiguity=None if found.ambiguity is None else _ambiguity(found.ambiguity),
-            seconds=found.seconds,
-            beam=found.beam,
-            checked=found.checked,
-        )
-
-
-def _ambiguity(ambiguity: solution.Ambiguity) -> AmbiguityTold:
-    outcomes = [
-        OutcomeTold(
-            answers=list(outcome.answers),
-            status=outcome.status.name.lower(),
-            explanation=outcome.status.reason,
-            world=outcome.world.to_text(),
-        )
-        for outcome in ambiguity.outcomes
-    ]
-    return AmbiguityTold(world=ambiguity.world.to_text(), outcomes=outcomes)
+    def of(cls, found: Solution) -> SolutionTold:
+        return cls.model_validate(found.to_json())
 
 
 class ProgressTold(Told):
@@ -230,14 +202,8 @@ class ProgressTold(Told):
     best: AnswerTold | None
 
     @classmethod
-    def of(cls, progress: solution.Progress) -> ProgressTold:
-        return cls(
-            seconds=progress.seconds,
-            budget=progress.budget,
-            beam=progress.beam,
-            checked=progress.checked,
-            best=None if progress.best is None else AnswerTold.of(progress.best),
-        )
+    def of(cls, progress: Progress) -> ProgressTold:
+        return cls.model_validate(progress.to_json())
 
 
 # Programs and worlds

@@ -1,72 +1,33 @@
-"""The HTTP service: what it answers, what it refuses, and that nobody waits or searches in vain."""
+"""The HTTP service: what it answers and what it refuses."""
 
 from __future__ import annotations
 
-import asyncio
 import json
 import logging
-import os
-import random
-import signal
-import socket
-import subprocess
-import sys
-import threading
 import time
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Iterator
 from typing import Any
-from urllib.request import Request, urlopen
 
 import pytest
 import schemathesis
-from fastapi import FastAPI
 from fastapi.testclient import TestClient
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from typer.testing import CliRunner
 
 from karelsynth import Program, World
-from karelsynth.errors import KarelsynthError
 from karelsynth.karel.dialects import DIALECTS
 from karelsynth.tasks.task import Example, Task
 from karelsynth.web.app import Settings, create_app
 from karelsynth.web.guard import LARGEST_BODY
-from karelsynth.web.queue import Closed, Event, Failure, QueueFull, SolveQueue, Waiting
 from karelsynth.web.random_world import random_world
-from karelsynth.web.server import AddressError, address_of, is_loopback, listen, serve
 from tests.fake_solver import FakeSolver
-
-BEFORE, AFTER = ". . .\n> . .", ". . .\n. > ."
-EXAMPLE = {"input": BEFORE, "output": AFTER}
-FAR = {"input": BEFORE, "output": ". . .\n. . >"}
-ANOTHER = {"input": "^ .\n. .", "output": "> .\n. ."}
-BODY = {"examples": [EXAMPLE]}
-TASK = Task((Example(World.parse(BEFORE), World.parse(AFTER)),))
-PATIENCE = 10.0
-"""Seconds after which something that should have happened at once will not."""
-
-
-def client_of(app: FastAPI, **options: Any) -> TestClient:
-    return TestClient(app, base_url="http://127.0.0.1:8000", **options)
+from tests.web_client import AFTER, ANOTHER, BEFORE, BODY, EXAMPLE, PATIENCE, client_of, refusal
 
 
 @pytest.fixture(scope="module")
 def client() -> Iterator[TestClient]:
     with client_of(create_app(FakeSolver())) as client:
         yield client
-
-
-def refusal(response: Any, status: int) -> dict[str, Any]:
-    """The one form of all errors, and what it says."""
-    assert response.status_code == status, response.text
-    body = response.json()
-    assert set(body) == {"error"}
-    error: dict[str, Any] = body["error"]
-    assert set(error) == {"message", "where", "line", "column"}
-    assert error["message"]
-    assert "Traceback" not in response.text
-    return error
 
 
 # Solving
@@ -82,6 +43,15 @@ def test_solve_answers_with_programs_in_every_dialect(client: TestClient) -> Non
         Program.parse("def run(): move()")
     }
     assert set(answer["programs"]) == set(DIALECTS)
+
+
+def test_an_answer_is_what_the_command_prints_as_json(client: TestClient) -> None:
+    near = {"input": ". .\n> .", "output": ". .\n. >"}  # one move, or all the way
+    task = Task((Example(*(World.parse(near[side]) for side in ("input", "output"))),))
+    body = client.post("/api/solve", json={"examples": [near]}).json()
+    expected = FakeSolver().solve(task).to_json()
+    assert expected["ambiguity"] is not None
+    assert {**body, "seconds": 0} == {**expected, "seconds": 0}
 
 
 def test_an_unsolved_task_has_its_best_partial_answer(client: TestClient) -> None:
@@ -136,122 +106,6 @@ def test_an_unforeseen_error_is_told_without_a_traceback_and_logged(caplog: pyte
     assert events_of(streamed)[-1][0] == "error"
     assert "secret" not in response.text + streamed
     assert sum("secret" in str(record.exc_info) for record in caplog.records) == 2
-
-
-# The line before the solver
-
-
-@contextmanager
-def queue_of(solver: FakeSolver, workers: int = 1, length: int = 2) -> Iterator[SolveQueue]:
-    queue = SolveQueue(solver, workers=workers, length=length)
-    try:
-        yield queue
-    finally:
-        queue.close()
-
-
-def test_the_line_is_bounded_and_moves_up() -> None:
-    solver = FakeSolver(seconds=60)
-    told: dict[int, list[Event]] = {number: [] for number in range(3)}
-    with queue_of(solver) as queue:
-        tickets = [queue.enter(TASK, 1.0, told[0].append)]
-        assert solver.started.acquire(timeout=PATIENCE)
-        tickets += [queue.enter(TASK, 1.0, told[number].append) for number in (1, 2)]
-        assert (queue.solving, queue.waiting) == (1, 2)
-        with pytest.raises(QueueFull, match="try again in 2 seconds") as caught:
-            queue.enter(TASK, 1.0, print)
-        assert caught.value.retry_after == 2  # two wait, one second each until measured
-        assert (told[1], told[2]) == ([Waiting(1)], [Waiting(2)])
-
-        queue.leave(tickets[1])  # out of the middle of the line
-        assert told[2] == [Waiting(2), Waiting(1)]
-        queue.leave(tickets[0])  # out of a search
-        assert solver.stopped.acquire(timeout=PATIENCE)
-        assert solver.started.acquire(timeout=PATIENCE)
-        assert told[2][:3] == [Waiting(2), Waiting(1), Waiting(0)]
-        assert (queue.solving, queue.waiting) == (1, 0)
-        queue.leave(tickets[0])  # twice is fine
-
-
-def test_closing_stops_searches_and_sends_everybody_away() -> None:
-    solver = FakeSolver(seconds=60)
-    told: list[Event] = []
-    with queue_of(solver) as queue:
-        for _ in range(2):
-            queue.enter(TASK, 1.0, lambda event: told.append(event) if isinstance(event, Failure) else None)
-        assert solver.started.acquire(timeout=PATIENCE)
-        queue.close()
-        assert [type(event.error) for event in told if isinstance(event, Failure)] == [Closed, Closed]
-        with pytest.raises(Closed):
-            queue.enter(TASK, 1.0, print)
-
-
-def test_waiting_time_follows_what_was_measured() -> None:
-    finished = threading.Semaphore(0)
-    with queue_of(FakeSolver(seconds=0.0), length=1000) as queue:
-        before = queue._usual
-        for _ in range(60):
-            queue.enter(TASK, 1.0, lambda event: None if isinstance(event, Waiting) else finished.release())
-        for _ in range(60):
-            assert finished.acquire(timeout=PATIENCE)
-        assert queue._usual < 0.1 * before
-
-
-def test_a_full_line_is_an_honest_503() -> None:
-    solver = FakeSolver(seconds=60)
-    app = create_app(solver, Settings(workers=1, queue=0))
-    with client_of(app) as client:
-        app.state.queue.enter(TASK, 1.0, lambda event: None)
-        for path in ("/api/solve", "/api/solve/stream"):
-            response = client.post(path, json=BODY)
-            assert "try again" in refusal(response, 503)["message"]
-            assert int(response.headers["Retry-After"]) >= 1
-        assert client.get("/api/health").json() == {"status": "ok", "solving": 1, "waiting": 0}
-        app.state.queue.close()
-        assert "stopping" in refusal(client.post("/api/solve", json=BODY), 503)["message"]
-
-
-async def ask_and_leave(app: FastAPI, path: str, begun: threading.Semaphore) -> None:
-    """Ask over ASGI, as a server would pass it on, and go away as soon as a search has begun."""
-    body = json.dumps(BODY).encode()
-    headers = [(b"host", b"localhost"), (b"content-type", b"application/json")]
-    scope = {
-        "type": "http", "asgi": {"version": "3.0", "spec_version": "2.3"}, "http_version": "1.1", "method": "POST",
-        "scheme": "http", "path": path, "raw_path": path.encode(), "query_string": b"", "headers": headers,
-    }  # fmt: skip
-    messages = [{"type": "http.request", "body": body[:10], "more_body": True},
-                {"type": "http.request", "body": body[10:], "more_body": False}]  # fmt: skip
-
-    async def receive() -> dict[str, Any]:
-        if messages:
-            return messages.pop(0)
-        assert await asyncio.to_thread(begun.acquire, timeout=PATIENCE)
-        begun.release()
-        return {"type": "http.disconnect"}
-
-    async def send(message: Any) -> None:
-        pass
-
-    await app(scope, receive, send)
-
-
-@pytest.mark.parametrize("path", ["/api/solve", "/api/solve/stream"])
-def test_a_client_that_leaves_stops_its_search(path: str) -> None:
-    solver = FakeSolver(seconds=60)
-    app = create_app(solver, Settings(workers=1))
-    with client_of(app):
-        asyncio.run(asyncio.wait_for(ask_and_leave(app, path, solver.started), PATIENCE))
-        assert solver.stopped.acquire(timeout=PATIENCE)
-
-
-@pytest.mark.parametrize("path", ["/api/solve", "/api/solve/stream"])
-def test_a_client_that_leaves_the_line_frees_its_place(path: str) -> None:
-    solver = FakeSolver(seconds=60)
-    app = create_app(solver, Settings(workers=1, queue=1))
-    with client_of(app):
-        app.state.queue.enter(TASK, 1.0, lambda event: None)
-        asyncio.run(asyncio.wait_for(ask_and_leave(app, path, solver.started), PATIENCE))
-        assert (app.state.queue.solving, app.state.queue.waiting) == (1, 0)
 
 
 # Running
@@ -578,126 +432,3 @@ def test_the_service_is_as_it_describes_itself(
         assert statuses <= {413, 415, 422}
     elif path != "/api/task/parse":  # no task comes about by chance
         assert 200 in statuses
-
-
-# The server
-
-
-def test_addresses() -> None:
-    assert is_loopback("127.0.0.1")
-    assert is_loopback("::1")
-    assert is_loopback("localhost")
-    assert is_loopback("LOCALHOST")
-    assert not is_loopback("0.0.0.0")
-    assert not is_loopback("example.org")
-    with listen("127.0.0.1", 0) as taken:
-        port = taken.getsockname()[1]
-        assert address_of(taken) == f"http://127.0.0.1:{port}/"
-        with pytest.raises(AddressError, match=f"port {port} is in use: .* --port"):
-            listen("127.0.0.1", port)
-    with pytest.raises(AddressError, match="no address of this machine"):
-        listen("192.0.2.1", 0)
-
-
-def test_a_port_in_use_is_one_message() -> None:
-    from karelsynth.cli import app
-
-    with listen("127.0.0.1", 0) as taken:
-        result = CliRunner().invoke(app, ["serve", "--port", str(taken.getsockname()[1])])
-    assert isinstance(result.exception, KarelsynthError)
-    assert "is in use" in str(result.exception)
-
-
-@contextmanager
-def server(seconds: float) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """A real server in a process of its own, and its address."""
-    command = [sys.executable, "-m", "tests.fake_solver", str(seconds), "serve", "--port", "0", "--workers", "1"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    try:
-        assert process.stdout is not None
-        ready = process.stdout.readline()
-        assert ready.startswith("karelsynth is ready at http://127.0.0.1:")
-        yield process, ready.split()[4]
-    finally:
-        process.kill()
-        process.communicate()
-
-
-def post(address: str) -> socket.socket:
-    """Ask for a streamed solution and leave the answer unread."""
-    host, port = address.removeprefix("http://").rstrip("/").split(":")
-    body = json.dumps(BODY)
-    connection = socket.create_connection((host, int(port)), timeout=PATIENCE)
-    head = f"POST /api/solve/stream HTTP/1.1\r\nHost: {host}:{port}\r\nContent-Type: application/json\r\n"
-    connection.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n{body}".encode())
-    return connection
-
-
-def solving(address: str) -> int:
-    with urlopen(Request(f"{address}api/health"), timeout=PATIENCE) as response:
-        return int(json.load(response)["solving"])
-
-
-def wait_until_solving(address: str, number: int) -> None:
-    until = time.monotonic() + PATIENCE
-    while solving(address) != number:
-        assert time.monotonic() < until
-        time.sleep(0.02)
-
-
-@pytest.mark.skipif(os.name == "nt", reason="signals")
-@pytest.mark.parametrize(
-    ("sent", "times", "status"), [(signal.SIGINT, 1, 130), (signal.SIGINT, 2, 130), (signal.SIGTERM, 1, 0)]
-)
-def test_a_real_server_notices_leaving_clients_and_ends_cleanly(sent: signal.Signals, times: int, status: int) -> None:
-    with server(seconds=60) as (process, address):
-        with post(address):
-            wait_until_solving(address, 1)
-        wait_until_solving(address, 0)
-        with post(address) as connection:
-            wait_until_solving(address, 1)
-            for _ in range(times):
-                process.send_signal(sent)
-                time.sleep(0.05)
-            received = b""
-            while piece := connection.recv(65536):
-                received += piece
-        assert b"event: error" in received
-        assert b"the server is stopping" in received
-        _, said = process.communicate(timeout=PATIENCE)
-        assert "Traceback" not in said
-        assert process.returncode == status
-
-
-def test_a_signal_that_comes_before_the_server_is_up_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(logging.getLogger("karelsynth.web"), "handlers", [])
-    ready: list[bool] = []
-
-    @asynccontextmanager
-    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        signal.raise_signal(signal.SIGTERM)
-        yield
-
-    with listen("127.0.0.1", 0) as listener, pytest.raises(SystemExit) as ended:
-        serve(FastAPI(lifespan=lifespan), listener, lambda: ready.append(True))
-    assert ended.value.code == 0
-    assert not ready
-
-
-def test_many_clients_at_once_get_answers_or_503() -> None:
-    rng = random.Random(0)
-    with client_of(create_app(FakeSolver(seconds=0.02), Settings(workers=2, queue=4))) as client:
-        statuses: list[int] = []
-
-        def ask() -> None:
-            time.sleep(rng.random() * 0.1)
-            statuses.append(client.post("/api/solve", json=BODY).status_code)
-
-        threads = [threading.Thread(target=ask) for _ in range(24)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(PATIENCE)
-        assert len(statuses) == 24
-        assert set(statuses) <= {200, 503}
-        assert statuses.count(200) >= 6

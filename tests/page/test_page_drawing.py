@@ -1,0 +1,169 @@
+"""Drawing a task on the page: cells, walls, Karel, examples, and taking things back."""
+
+from __future__ import annotations
+
+import random
+
+from playwright.sync_api import Page, expect
+
+from karelsynth.karel.interpreter import run
+from karelsynth.karel.program import Action, Program
+from karelsynth.tasks.gallery import gallery
+from tests.page.driver import TWO_AND_PUT, cell, content, expect_verdicts, grid, resize, solve, tool
+from tests.strategies import random_world
+
+
+def test_a_task_is_drawn_from_nothing_and_solved(page: Page) -> None:
+    page.click("#new-task")
+    expect(page.locator("#examples .hint")).to_contain_text("After is still the same as Before")
+    resize(page, 4, 5)
+    tool(page, "Karel")
+    cell(page, "Example 1, before", 1, 1).click()  # places it
+    cell(page, "Example 1, before", 1, 1).click()  # turns it
+    assert content(page, "Example 1, before", 1, 1) == "Karel facing south"
+    for _ in range(3):
+        cell(page, "Example 1, before", 1, 1).click()
+    tool(page, "Wall")
+    cell(page, "Example 1, before", 3, 0).hover()
+    page.mouse.down()
+    cell(page, "Example 1, before", 3, 2).hover()  # a stroke may skip cells; its ends are painted
+    page.mouse.up()
+    tool(page, "Marker")
+    for _ in range(2):
+        cell(page, "Example 1, before", 1, 3).click()
+    assert content(page, "Example 1, after", 1, 3) == "2 markers"  # After follows, as nobody has touched it
+    tool(page, "Karel")
+    cell(page, "Example 1, after", 1, 3).click()
+    tool(page, "Marker")
+    cell(page, "Example 1, after", 1, 3).click()
+    assert content(page, "Example 1, before", 1, 1) == "Karel facing east"
+    assert content(page, "Example 1, before", 1, 3) == "2 markers"
+    assert content(page, "Example 1, after", 1, 3) == "Karel facing east, 3 markers"
+    assert content(page, "Example 1, after", 3, 2) == "wall"
+
+    solve(page)
+    expect(page.locator("#program-text")).to_have_value(TWO_AND_PUT)
+    expect_verdicts(page, "Right")
+    cell(page, "Example 1, after", 0, 0).click()  # a marker where the program puts none
+    expect_verdicts(page, "Wrong")
+    expect(page.locator("#result")).to_be_hidden()
+
+
+def test_karel_is_driven_to_make_an_example(page: Page) -> None:
+    page.get_by_role("button", name="Start over").click()
+    page.get_by_role("button", name="Drive", exact=True).click()
+    for key in ("ArrowUp", "ArrowUp", "Backspace", "ArrowLeft", "ArrowUp", "Space", "Space", "ArrowRight", "ArrowDown"):
+        page.keyboard.press(key)
+    assert content(page, "Example 1, after", 1, 2) == "Karel facing west, 2 markers"
+    assert content(page, "Example 1, after", 0, 2) == "empty"
+    assert content(page, "Example 1, before", 0, 2) == "1 marker"
+    for _ in range(3):
+        page.keyboard.press("ArrowUp")  # the third would leave the grid
+    assert content(page, "Example 1, after", 1, 0) == "Karel facing west"
+    expect(page.locator("#live")).to_have_text("Karel cannot do that: there is a wall in the way.")
+    page.get_by_role("group", name="Drive Karel").get_by_role("button", name="Put a marker").click()
+    assert content(page, "Example 1, after", 1, 0) == "Karel facing west, 1 marker"
+    page.keyboard.press("Control+z")
+    assert content(page, "Example 1, after", 1, 0) == "Karel facing west"
+
+
+def test_walls_and_size_are_shared_and_never_bury_karel(page: Page) -> None:
+    tool(page, "Wall")
+    cell(page, "Example 1, after", 2, 3).click()
+    assert content(page, "Example 1, before", 2, 3) == "wall"
+    cell(page, "Example 1, before", 0, 5).click()  # where Karel stands afterwards
+    assert content(page, "Example 1, before", 0, 5) == "empty"
+    cell(page, "Example 1, before", 0, 2).click()
+    assert [content(page, f"Example 1, {side}", 0, 2) for side in ("before", "after")] == ["wall", "wall"]
+    resize(page, 2, 3)
+    assert content(page, "Example 1, after", 0, 2) == "Karel facing east"  # came along, and the wall gave way
+    assert content(page, "Example 1, before", 0, 2) == "empty"
+    expect(grid(page, "Example 1, before").get_by_role("gridcell")).to_have_count(6)
+
+
+def test_undo_takes_back_whole_strokes_and_other_tasks(page: Page) -> None:
+    tool(page, "Marker")
+    cell(page, "Example 1, before", 2, 0).hover()
+    page.mouse.down()
+    for col in (1, 2, 3):
+        cell(page, "Example 1, before", 2, col).hover()
+    page.mouse.up()
+    row = [content(page, "Example 1, before", 2, col) for col in range(5)]
+    assert row == ["1 marker", "1 marker", "1 marker", "1 marker", "empty"]
+    page.locator("#gallery-strip .chip").first.click()
+    expect(page.locator("#task-name")).to_have_value(gallery()[0].task.name)
+    page.click("#undo")
+    assert content(page, "Example 1, before", 2, 3) == "1 marker"
+    page.click("#undo")
+    assert [content(page, "Example 1, before", 2, col) for col in range(4)] == ["empty"] * 4
+    page.click("#redo")
+    assert content(page, "Example 1, before", 2, 0) == "1 marker"
+
+
+def test_the_keyboard_is_enough(page: Page) -> None:
+    def tab_to(selector: str) -> None:
+        for _ in range(60):
+            page.keyboard.press("Tab")
+            if page.evaluate("selector => document.activeElement.matches(selector)", selector):
+                return
+        raise AssertionError(f"Tab does not lead to {selector}")
+
+    tab_to("#examples [role=gridcell]")  # Before: the one cell in the tab order is Karel's
+    for key in ("ArrowRight", "ArrowRight", "0", "ArrowRight", "ArrowRight", "Delete", "ArrowUp", "w"):
+        page.keyboard.press(key)
+    expect(page.locator("#live")).to_have_text("row 1, column 4: wall")
+    for key in ("ArrowLeft", "3", "+", "-"):
+        page.keyboard.press(key)
+    expect(page.locator("#live")).to_have_text("row 1, column 3: 3 markers")
+    page.keyboard.press("Delete")
+    tab_to("[aria-label^='Start over']")
+    page.keyboard.press("Enter")
+    tab_to("#examples [role=gridcell]")
+    for key in ("d", "ArrowUp", "ArrowUp", "Space", "Escape"):
+        page.keyboard.press(key)
+    assert content(page, "Example 1, after", 0, 2) == "Karel facing east, 1 marker"
+    assert content(page, "Example 1, after", 1, 4) == "wall"
+    page.keyboard.press("Control+Enter")
+    expect(page.locator("#live")).to_contain_text("Solved. Right on the example")
+    expect(page.locator("#program-text")).to_have_value(TWO_AND_PUT)
+    page.keyboard.press("?")
+    expect(page.get_by_role("dialog", name="How it works")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    tab_to("#player-forth")
+    page.keyboard.press("Enter")
+    expect(page.locator("#player-caption")).to_have_text("Step 1 of 3: move")
+
+
+def test_examples_are_copied_moved_and_removed(page: Page) -> None:
+    card = page.locator("#examples > li")
+    card.first.get_by_role("button", name="Copy this example").click()
+    cell(page, "Example 2, before", 2, 2).press("5")
+    page.get_by_role("button", name="Move this example earlier").nth(1).click()
+    assert content(page, "Example 1, before", 2, 2) == "5 markers"
+    assert content(page, "Example 2, before", 2, 2) == "empty"
+    card.first.get_by_role("button", name="A random world").click()
+    expect(card.first.locator(".hint")).to_contain_text("After is still the same as Before")
+    card.first.get_by_role("button", name="Remove this example").click()
+    expect(card).to_have_count(1)
+    expect(card.first.get_by_role("button", name="Remove this example")).to_be_disabled()
+
+
+def test_the_pages_worlds_are_the_interpreters(page: Page) -> None:
+    """Drawings read and written, and every action, on random worlds: the same as in Python."""
+    rng = random.Random(1)
+    worlds = [random_world(rng) for _ in range(150)]
+    asked = [[world.to_text(), rng.choice([action.value for action in Action])] for world in worlds]
+    told = page.evaluate(
+        """async (asked) => {
+          const { act, parse, render } = await import("/static/world.js");
+          return asked.map(([text, action]) => {
+            const { world, problem } = act(parse(text), action);
+            return [render(parse(text)), render(world), problem !== null];
+          });
+        }""",
+        asked,
+    )
+    for world, (text, action), (same, after, problem) in zip(worlds, asked, told, strict=True):
+        expected = run(Program((Action(action),)), world)
+        assert (same, after, problem) == (text, expected.world.to_text(), not expected.ok)

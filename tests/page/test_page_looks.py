@@ -1,0 +1,85 @@
+"""How the page looks: on a phone, in the dark, and with nothing from elsewhere."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import expect
+
+from karelsynth.tasks.gallery import gallery
+from tests.page.driver import ROW, NewPage, cell, content, resize, solve, tool
+
+STATIC = Path(__file__).parents[2] / "src" / "karelsynth" / "web" / "static"
+
+
+def test_a_phone_needs_no_scrolling_sideways(new_page: NewPage) -> None:
+    page = new_page(ROW, viewport={"width": 360, "height": 740}, has_touch=True, is_mobile=True)
+
+    def fits() -> bool:
+        return bool(page.evaluate("document.documentElement.scrollWidth <= innerWidth && innerWidth === 360"))
+
+    assert fits()
+    tool(page, "Marker")
+    cell(page, "Example 1, before", 2, 1).tap()
+    cell(page, "Example 1, before", 2, 1).tap()
+    assert content(page, "Example 1, before", 2, 1) == "2 markers"
+    page.click("#undo")
+    page.click("#undo")
+    resize(page, 16, 16)
+    assert fits()
+    page.click("#undo")
+    page.get_by_role("button", name="Drive", exact=True).tap()
+    page.get_by_role("group", name="Drive Karel").get_by_role("button", name="Turn left").tap()
+    assert content(page, "Example 1, after", 0, 5) == "Karel facing north"
+    assert fits()
+    page.click("#undo")
+    solve(page)
+    expect(page.locator("#ambiguity")).to_be_visible()
+    page.select_option("#player-source", label="A world of your own")
+    assert fits()
+    expect(page.locator("#solve")).to_be_in_viewport()
+    page.get_by_role("button", name=f"All {len(gallery())}").tap()
+    assert fits()
+
+
+def test_the_system_decides_on_dark_until_somebody_does(new_page: NewPage) -> None:
+    page = new_page(color_scheme="dark")
+    expect(page.locator("html")).to_have_attribute("data-theme", "dark")
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_colours_have_contrast(theme: str) -> None:
+    """4.5 to 1 for all text on what it stands on (WCAG AA)."""
+    css = (STATIC / "base.css").read_text(encoding="utf-8")
+    blocks = re.findall(r":root[^{]*\{([^}]*)\}", css)
+    colours = dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6});", blocks[theme == "dark"]))
+    code = [(f"code-{kind}", "sunken") for kind in ("keyword", "action", "sensor", "number", "quiet")]
+    code += [(f"code-{kind}", "running") for kind in ("keyword", "action", "sensor", "number")]
+    soft = [(kind, f"{kind}-soft") for kind in ("good", "warn", "bad", "brand")]
+    plain = [(ink, back) for ink in ("ink", "muted") for back in ("canvas", "surface", "sunken", "brand-soft")]
+    plain += [("ink", f"{kind}-soft") for kind in ("good", "warn", "bad")]
+    plain += [("muted", f"{kind}-soft") for kind in ("good", "warn")] + [("brand", "surface"), ("brand", "canvas")]
+    buttons = [("on-brand", "brand"), ("on-brand", "brand-strong"), ("marker-text", "marker")]
+    weak = {pair: ratio for pair in code + soft + plain + buttons if (ratio := contrast(colours, *pair)) < 4.5}
+    assert weak == {}
+
+
+def contrast(colours: dict[str, str], one: str, other: str) -> float:
+    def luminance(colour: str) -> float:
+        parts = [int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5)]
+        linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+    dark, light = sorted((luminance(colours[one]), luminance(colours[other])))
+    return round((light + 0.05) / (dark + 0.05), 2)
+
+
+def test_the_page_asks_for_nothing_from_elsewhere() -> None:
+    """No address of another host in any file, and nothing that the policy against inline code would refuse."""
+    for file in STATIC.iterdir():
+        text = file.read_text(encoding="utf-8").replace("http://www.w3.org/2000/svg", "")
+        assert not re.search(r"https?:|//[a-z]+\.[a-z]|\beval\(|innerHTML|\balert\(", text), file.name
+    html = (STATIC / "index.html").read_text(encoding="utf-8")
+    assert not re.search(r"<style|style=|\son\w+=|<script(?![^>]*\ssrc=)", html)

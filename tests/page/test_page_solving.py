@@ -1,0 +1,150 @@
+"""Solving on the page: progress, answers, partial ones, and the question which outcome is meant."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from tests.page.driver import TAKE_ALL, TAKE_ONE, NewPage, cell, expect_verdicts, link, solve
+from tests.page_server import PoolSolver
+
+
+def test_a_newcomer_can_press_solve_at_once(new_page: NewPage) -> None:
+    page = new_page()
+    expect(page.locator("#tagline")).to_contain_text("Draw a world before and after")
+    solve(page)
+    expect(page.locator("#program-text")).to_have_value(TAKE_ALL)
+    expect_verdicts(page, "Right", "Right")
+
+
+def test_it_asks_which_outcome_is_meant(page: Page) -> None:
+    solve(page)
+    question = page.locator("#ambiguity")
+    expect(question).to_be_visible()
+    expect(page.locator("#answer-number")).to_have_text("1 of 2")
+    page.get_by_role("button", name="Next program").click()
+    expect(page.locator("#program-text")).to_have_value(TAKE_ONE)
+    question.get_by_role("button", name="Outcome 2 is meant").click()
+    expect(page.locator("#examples > li")).to_have_count(2)
+    expect(page.locator("#result")).to_contain_text("Right on both examples")
+    expect(page.locator("#program-text")).to_have_value(TAKE_ONE)
+    expect(question).to_be_hidden()
+    expect_verdicts(page, "Right", "Right")
+
+
+def test_an_unsolved_task_says_so_and_shows_the_best_partial_answer(page: Page) -> None:
+    page.get_by_role("button", name="Add an example").click()  # nothing changes in it, which no program here does
+    solve(page, "unsolved")
+    expect(page.locator("#result")).to_contain_text("right on 1 of 2: a partial answer")
+    expect(page.locator("#partial")).to_be_visible()
+    expect_verdicts(page, "Right", "Wrong")
+    page.get_by_role("button", name="Search for 10 s").click()
+    expect(page.locator("#budget")).to_have_value("10")
+    expect(page.locator("#result")).to_contain_text("partial answer")
+
+
+def test_a_search_shows_progress_and_can_be_cancelled(page: Page, solver: PoolSolver) -> None:
+    solver.seconds = 20
+    try:
+        page.click("#solve")
+        expect(page.locator("#progress-text")).to_contain_text("tried · best so far: right on 1 of 1")
+        page.get_by_role("button", name="Cancel").click()
+        expect(page.locator("#result")).to_contain_text("Stopped early.")
+        expect(page.locator("#program-text")).to_have_value(TAKE_ALL)
+        expect(page.locator("#solve")).to_be_enabled()
+    finally:
+        solver.seconds = 0
+
+
+@pytest.fixture
+def slow(solver: PoolSolver) -> Iterator[PoolSolver]:
+    """A solver that searches until it is told to stop, or for as long as a test says."""
+    solver.seconds = 20
+    yield solver
+    solver.seconds = 0
+
+
+def await_idle(page: Page) -> None:
+    """Until the server has noticed that nobody waits for the search any more."""
+    for _ in range(200):
+        if page.evaluate("fetch('/api/health').then((answer) => answer.json())")["solving"] == 0:
+            return
+        page.wait_for_timeout(50)
+    raise AssertionError("the search goes on")
+
+
+def leave_by_gallery(page: Page) -> None:
+    page.locator("#gallery-strip .chip").first.click()
+
+
+def leave_by_undo(page: Page) -> None:
+    page.click("#undo")
+
+
+@pytest.mark.parametrize("leave", [leave_by_gallery, leave_by_undo])
+def test_a_search_ends_with_its_task(page: Page, slow: PoolSolver, leave: Callable[[Page], None]) -> None:
+    page.locator("#gallery-strip .chip").nth(2).click()
+    page.click("#solve")
+    expect(page.locator("#progress-text")).to_contain_text("tried")
+    leave(page)
+    expect(page.locator("#progress")).to_be_hidden()
+    expect(page.locator("#solve")).to_be_enabled()
+    await_idle(page)
+    expect(page.locator("#result")).to_be_hidden()
+    expect(page.locator("#ambiguity")).to_be_hidden()
+    expect(page.locator("#program-text")).to_have_value("")
+    slow.seconds = 0
+    page.click("#solve")  # nothing is left of the first search that would be in the way
+    expect(page.locator("#result")).to_be_visible()
+
+
+def test_a_result_that_comes_after_an_edit_asks_nothing(page: Page, slow: PoolSolver) -> None:
+    page.click("#solve")
+    expect(page.locator("#progress-text")).to_contain_text("tried")
+    cell(page, "Example 1, before", 2, 4).press("7")
+    slow.seconds = 0
+    expect(page.locator("#result")).to_contain_text("The examples have changed since: solve again.")
+    expect(page.locator("#ambiguity")).to_be_hidden()
+    expect(page.get_by_role("button", name="Which do you mean?")).to_have_count(0)
+
+
+def test_a_task_never_has_more_examples_than_it_may(new_page: NewPage) -> None:
+    def row(markers: int) -> tuple[str, str]:
+        return (f". . .\n. . .\n> {markers} .", ". . .\n. . .\n. . >")
+
+    page = new_page(link([row(1)] * 19))
+    card = page.locator("#examples > li")
+    solve(page)
+    question = page.locator("#ambiguity")
+    expect(question).to_be_visible()
+    card.first.get_by_role("button", name="Copy this example").click()
+    expect(card).to_have_count(20)
+    expect(card.first.get_by_role("button", name="Copy this example")).to_be_disabled()
+    expect(page.get_by_role("button", name="Add an example")).to_be_hidden()
+    solve(page)
+    for name in ("Outcome 1 is meant", "None of these"):
+        expect(question).to_be_visible()
+        question.get_by_role("button", name=name).click()
+        expect(page.locator("#notice")).to_contain_text("A task has at most 20 examples: remove one first.")
+        page.click("#notice-close")
+        expect(card).to_have_count(20)
+    page.click("#share-task")
+    page.wait_for_url("**/#task=*")
+    expect(new_page(f"#{page.url.partition('#')[2]}").locator("#examples > li")).to_have_count(20)
+    page.goto(page.url.partition("#")[0])
+    page.wait_for_selector("html[data-ready]")
+    expect(card).to_have_count(20)  # the draft
+
+
+def test_the_page_says_when_the_server_has_gone(browser: Browser, address: str) -> None:
+    page = browser.new_page()
+    page.goto(address)
+    page.wait_for_selector("html[data-ready]")
+    page.route("**/api/**", lambda route: route.abort())
+    page.click("#solve")
+    expect(page.locator("#result")).to_contain_text("The server does not answer.")
+    page.fill("#program-text", TAKE_ALL)
+    expect(page.locator("#notice")).to_contain_text("Is karelsynth serve still running?")
+    page.context.close()

@@ -1,0 +1,25 @@
+"""Tasks for tests of the solver, whose answers are known."""
+
+from __future__ import annotations
+
+from karelsynth.karel.program import Program
+from karelsynth.karel.world import World
+from karelsynth.tasks.task import Example, Task
+
+PATIENT = 60.0
+"""Seconds: so long that no test depends on how fast the machine is."""
+ROW = World.parse("> . . .\n. . . .")
+MOVED = World.parse(". > . .\n. . . .")
+
+
+def by(program: str, *inputs: World) -> Task:
+    """The task that a program poses."""
+    runs = [Program.parse(program).run(world) for world in inputs]
+    assert all(run.ok for run in runs)
+    return Task(tuple(Example(world, run.world) for world, run in zip(inputs, runs, strict=True)))
+
+
+def impossible() -> Task:
+    """One example of a step, one of a step through a wall."""
+    walled = World.parse("> # .\n. # .")
+    return Task((Example(ROW, MOVED), Example(walled, walled.with_hero(1, 2, "east"))))

@@ -1,0 +1,63 @@
+"""The paper's rows in small: recipes that a CPU follows in a blink, and who runs them."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import torch
+
+from karelsynth.reproduce.rows import ROWS, Job
+from karelsynth.reproduce.running import Places, Runner
+
+ROOT = Path(__file__).parents[2]
+TINY = """
+[model]
+syntax = "{syntax}"
+channels = 2
+blocks = 1
+code_size = 12
+embedding_size = 8
+hidden_size = {hidden}
+syntax_size = 8
+[data]
+tasks = 16
+[objective]
+name = "{objective}"
+beam = 4
+rollouts = 4
+bag = 2
+[optimizer]
+learning_rate = 3e-3
+[run]
+steps = 4
+batch_size = 4
+log_every = 1
+validate_every = 4
+validation_tasks = 4
+checkpoint_every = 4
+"""
+
+
+def write_recipes(folder: Path, **changes: str) -> Path:
+    """A recipe for every row that a CPU follows in a blink."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, row in ROWS.items():
+        told = {
+            "syntax": next((way for way in ("learned", "handwritten") if name.endswith(way)), "none"),
+            "hidden": "16" if name.endswith("large") else "12",
+            "objective": row.label.lower().removesuffix("_opt") if row.start else "mle",
+        }
+        text = TINY.format(**told)
+        for old, new in changes.items():
+            text = re.sub(rf"^{old} = .*$", f"{old} = {new}", text, flags=re.MULTILINE)
+        (folder / f"{name}.toml").write_text(text)
+    return folder
+
+
+def runner(places: Places, said: list[str] | None = None) -> Runner:
+    return Runner(places, device=torch.device("cpu"), commit="abc", say=(said if said is not None else []).append)
+
+
+def jobs(*names: str, seeds: tuple[int, ...] = (0,)) -> list[Job]:
+    return [Job(ROWS[name], seed) for name in names for seed in seeds]

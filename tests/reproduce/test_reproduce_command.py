@@ -1,0 +1,81 @@
+"""`karelsynth reproduce`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from karelsynth.cli import reproduce as command
+from karelsynth.errors import KarelsynthError
+from karelsynth.reproduce import page
+from karelsynth.reproduce.running import Places
+from tests.reproduce.small import write_recipes
+
+app = typer.Typer()
+command.register(app)
+
+
+def call(*arguments: object) -> Any:
+    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
+    if isinstance(result.exception, KarelsynthError):
+        raise result.exception
+    return result
+
+
+def test_the_command_measures_and_shows_a_table(
+    places: Places, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    where = ("--data", places.data, "--results", "mine", "--device", "cpu")
+    result = call("objectives", "--only", "small_rl_beam", "--seeds", "5", *where)
+    assert result.exit_code == 0, result.output
+    assert "1 measured now, 0 before; left: nothing" in result.output
+    assert "| **RL_beam** | not yet | 75.72 |" in result.output
+    assert "step 1 of 4" in result.output
+    assert (tmp_path / "runs" / "reproduce" / "small_mle-seed5" / "final").is_dir()  # trained, for it was missing
+    again = call("objectives", "--only", "small_rl_beam", "--seeds", "5", "--minutes", "0", *where)
+    assert "0 measured now, 1 before; left: nothing" in again.output
+    with pytest.raises(KarelsynthError, match=r"not the repository's folder .*; call this there"):
+        call("--render", "--results", "mine")
+    assert not (tmp_path / "docs").exists()
+    (tmp_path / "README.md").write_text(f"{page.BEGIN}\n{page.END}\n")
+    rendered = call("--render", "--results", "mine")
+    assert "docs/results.md" in rendered.output
+    assert "RL_beam" in (tmp_path / "README.md").read_text()
+
+
+def test_the_command_fails_where_a_row_diverged_but_not_where_time_was_up(
+    places: Places, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_recipes(places.recipes, learning_rate="1e30")
+    where = ("objectives", "--only", "small_mle", "--seeds", "0", "--data", places.data, "--results", "mine")
+    late = call(*where, "--minutes", "0", "--device", "cpu")
+    assert late.exit_code == 0
+    assert "left, as time was up: small_mle-seed0" in late.output
+    diverged = call(*where, "--device", "cpu")
+    assert diverged.exit_code == 1
+    assert "0 measured now, 0 before; diverged: small_mle-seed0; left: nothing" in diverged.output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((), r"say which table: `objectives`, .* or `all`; or --render"),
+        (("objectives", "--data", "x"), r"give another folder with --results"),
+        (("objectives", "--seeds", "0,x"), r"--seeds 0,x: write whole numbers"),
+        (("objectives", "--seeds", "1,1"), r"--seeds 1,1: write whole numbers"),
+        (("objectives",), r"recipes: there is no such folder of recipes"),
+        (("tabel",), r"there is no table called `tabel`"),
+    ],
+)
+def test_the_command_says_what_is_wrong(
+    arguments: tuple[str, ...], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(KarelsynthError, match=message):
+        call(*arguments)

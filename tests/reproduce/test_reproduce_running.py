@@ -1,0 +1,236 @@
+"""Running the rows of the paper's tables: what there is to do, and that nothing is done twice, lost or mixed up."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from karelsynth.errors import KarelsynthError
+from karelsynth.reproduce import page, tables
+from karelsynth.reproduce.results import essence, read_results
+from karelsynth.reproduce.rows import ROWS, SEEDS, TABLES, jobs_of
+from karelsynth.reproduce.running import Outcome, Places, Runner
+from karelsynth.tasks.generator import generate
+from karelsynth.tasks.sets import NAMED_SETS
+from karelsynth.train.loop import train
+from karelsynth.train.recipe import load_recipe
+from tests.reproduce.small import ROOT, jobs, runner, write_recipes
+
+# What there is to do
+
+
+def test_every_row_has_a_recipe_of_the_paper() -> None:
+    """Rows that are compared differ in what they are named for, and have equal budgets."""
+    recipes = page.load_recipes(ROOT / "recipes")
+    for name, row in ROWS.items():
+        recipe = recipes[name]
+        assert recipe.data.tasks == {"full": 1_116_854, "small": 10_000}[row.tasks]
+        assert (recipe.objective.beam, recipe.objective.bag, recipe.objective.rollouts) == (64, 5, 100)
+        assert (recipe.objective.name != "mle") == (row.start is not None)
+        peers = [
+            recipes[other.recipe] for other in ROWS.values() if (other.tasks, other.start) == (row.tasks, row.start)
+        ]
+        for peer in peers:
+            assert replace(recipe.run, seed=0) == replace(peer.run, seed=0)
+            assert recipe.optimizer == peer.optimizer
+        if row.start is not None:
+            assert recipe.start_from == f"runs/{row.start}/best"
+            assert recipe.model == recipes[row.start].model
+
+
+def test_tables_list_rows_in_an_order_that_can_be_done() -> None:
+    assert {name for rows in TABLES.values() for name in rows} == set(ROWS)
+    for table in TABLES:
+        found = jobs_of(table)
+        assert len(set(found)) == len(found)
+        for place, job in enumerate(found):
+            assert job.seed in SEEDS[job.row.tasks]
+            assert job.start is None or job.start not in found[place:]
+    assert [job.name for job in jobs_of("ranks", only=["rl_beam"], seeds=[4, 7])] == ["rl_beam-seed4", "rl_beam-seed7"]
+    with pytest.raises(KarelsynthError, match=r"no table called `objectivs`; did you mean `objectives`"):
+        jobs_of("objectivs")
+    with pytest.raises(KarelsynthError, match=r"no row of `ranks` called `mle_learned`"):
+        jobs_of("ranks", only=["mle_learned"])
+
+
+# Running
+
+
+def test_results_say_where_they_come_from(measured: Places) -> None:
+    results = read_results(measured.results)
+    assert len(results) == 6
+    told = results[jobs("small_rl_beam")[0]].told
+    assert told["report"]["tasks"] == 8
+    assert told["report"]["provenance"]["commit"] == "abc"
+    assert told["training"]["tasks"] == 16
+    assert told["training"]["seconds"] > 0
+    assert told["recipe"]["start_from"] == str(measured.runs / "small_mle-seed0" / "best")
+    assert told["data"] == "eight"
+    seeds = [results[job].told["recipe"]["run"]["seed"] for job in jobs("small_mle", seeds=(0, 1, 2))]
+    assert seeds == [0, 1, 2]
+    learned = results[jobs("mle_learned")[0]].told
+    assert set(learned["validity"]) == {"joint", "without"}
+    assert learned["masks"]["tasks"]["positions"] == generate(3, 0, 8, reserved=True).lengths.sum()
+    assert all(path.stat().st_size < 100_000 for path in measured.results.iterdir())
+
+
+def test_what_is_done_is_not_done_again(measured: Places) -> None:
+    said: list[str] = []
+    outcome = runner(measured, said).run(jobs("small_mle", "rl_beam"))
+    assert outcome == Outcome((), (), ())
+    assert not said
+
+
+def test_a_run_stops_in_time_and_goes_on_to_the_same_result(places: Places, measured: Places) -> None:
+    said: list[str] = []
+    stopped = runner(places, said).run(jobs("small_mle"), minutes=1e-9)
+    assert (stopped.done, [job.name for job in stopped.left]) == ((), ["small_mle-seed0"])
+    assert not said  # it did not even begin
+
+    recipe = load_recipe(places.recipes / "small_mle.toml", ["run.seed=0"])
+    folder = places.runs / "small_mle-seed0"
+    final = train(recipe, folder, device=torch.device("cpu"), deadline=0.0)
+    assert not final.exists()
+    assert [path.name for path in folder.glob("checkpoint-*")] == ["checkpoint-00000001"]
+    assert runner(places).run(jobs("small_mle")).done
+    ours, theirs = (read_results(where.results)[jobs("small_mle")[0]].told for where in (places, measured))
+    for told in (ours, theirs):
+        told["report"].pop("seconds_per_task")
+        told["report"]["provenance"].pop("model")
+    assert ours["report"] == theirs["report"]
+    assert ours["aliasing"] == theirs["aliasing"]
+
+
+def test_rows_start_from_a_kept_model_where_the_run_is_gone(measured: Places, tmp_path: Path) -> None:
+    assert measured.keep is not None
+    assert sorted(path.name for path in measured.keep.iterdir()) == [
+        "mle-seed0", "small_mle-seed0", "small_mle-seed1", "small_mle-seed2",
+    ]  # fmt: skip
+    elsewhere = replace(measured, runs=tmp_path / "runs", results=tmp_path / "results")
+    said: list[str] = []
+    assert runner(elsewhere, said).run(jobs("rl_beam")).done
+    assert not (tmp_path / "runs" / "mle-seed0").exists()
+    told = read_results(elsewhere.results)[jobs("rl_beam")[0]].told
+    assert told["recipe"]["start_from"] == str(measured.keep / "mle-seed0")
+    assert [line.split(":")[0] for line in said] == ["rl_beam-seed0", "rl_beam-seed0"]  # training it, and its score
+
+
+def test_results_from_before_a_model_setting_was_there_still_count() -> None:
+    recipe = load_recipe(ROOT / "recipes" / "small_mle.toml").to_json()
+    older = {**recipe, "model": {name: value for name, value in recipe["model"].items() if name != "execution"}}
+    assert essence(older) == essence(recipe)
+    assert essence({**recipe, "model": {**recipe["model"], "execution": True}}) != essence(recipe)
+
+
+def test_a_changed_recipe_is_measured_anew_but_never_on_an_old_model(measured: Places, tmp_path: Path) -> None:
+    changed = replace(measured, recipes=write_recipes(tmp_path / "recipes", learning_rate="1e-3"), keep=None)
+    said: list[str] = []
+    with pytest.raises(
+        KarelsynthError, match=r"holds a model of another recipe than small_mle .*: optimizer\.learning_rate\)"
+    ):
+        runner(changed, said).run(jobs("small_mle"))
+    assert said == ["small_mle-seed0: its recipe has changed since it was measured"]
+    known = page.load_recipes(changed.recipes)
+    assert tables.STALE in tables.objectives(read_results(changed.results), known)
+    assert tables.STALE not in tables.objectives(read_results(measured.results), page.load_recipes(measured.recipes))
+
+
+def test_a_row_that_diverges_does_not_stop_the_others(places: Places) -> None:
+    text = (places.recipes / "small_mle.toml").read_text().replace("learning_rate = 3e-3", "learning_rate = 1e30")
+    (places.recipes / "small_mle.toml").write_text(text)
+    said: list[str] = []
+    outcome = runner(places, said).run(jobs("small_mle", "small_mle_learned"))
+    assert [job.name for job in outcome.done] == ["small_mle_learned-seed0"]
+    assert [job.name for job in outcome.diverged] == ["small_mle-seed0"]
+    assert not outcome.left
+    assert any("diverged" in line for line in said)
+
+
+def test_models_and_results_on_other_training_tasks_are_other_ones(places: Places, tasks: Path, tmp_path: Path) -> None:
+    assert runner(places).run(jobs("small_mle")).done
+    write_recipes(places.recipes, tasks="8")
+    on_file = replace(places, train_data=tasks, runs=tmp_path / "runs2")
+    said: list[str] = []
+    assert runner(on_file, said).run(jobs("small_mle")).done
+    assert said[0] == "small_mle-seed0: its recipe has changed since it was measured"
+    told = read_results(places.results)[jobs("small_mle")[0]]
+    assert told.told["recipe"]["data"]["source"] == str(tasks.resolve())
+    assert told.follows(page.load_recipes(places.recipes, tasks)["small_mle"])
+    assert not told.follows(page.load_recipes(places.recipes)["small_mle"])
+    with pytest.raises(KarelsynthError, match=r"runs2.small_mle-seed0: holds .* \(different: data\.source\)"):
+        runner(replace(on_file, train_data=None)).run(jobs("small_mle"))
+
+
+def test_training_tasks_are_the_same_however_their_path_is_written(
+    places: Places, tasks: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tasks.parent)
+    ways = (tasks, Path("eight"), Path("../") / tasks.parent.name / "eight")
+    recipes = {runner(replace(places, train_data=way)).recipe(jobs("small_mle")[0]) for way in ways}
+    assert [recipe.data.source for recipe in recipes] == [str(tasks.resolve())]
+
+
+def test_the_device_is_the_one_that_trained(places: Places, monkeypatch: pytest.MonkeyPatch) -> None:
+    def on(machine: str) -> None:
+        monkeypatch.setattr("karelsynth.reproduce.running.origin", lambda device: {"device": machine})
+
+    def trained_on() -> str:
+        assert runner(places).run(jobs("small_mle")).done
+        path = places.results / "small_mle-seed0.json"
+        told = json.loads(path.read_text())
+        path.unlink()
+        return str(told["training"]["device"])
+
+    on("one")
+    assert trained_on() == "one"
+    on("two")  # only measures it
+    assert trained_on() == "one"
+    shutil.rmtree(places.runs / "small_mle-seed0" / "final")  # as if stopped before its end
+    assert trained_on() == "one, then two"
+    (places.runs / "small_mle-seed0" / "machines.json").unlink()
+    assert trained_on() == "not recorded"
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        (
+            "runs/mle-seed0/final/recipe.json",
+            "{",
+            r"recipe\.json: not valid JSON .* remove .*mle-seed0, and",
+        ),
+        ("runs/mle-seed0/final/recipe.json", "[]", r"recipe\.json: is no JSON object"),
+        ("runs/mle-seed0/final/recipe.json", '{"model": {}}', r'recipe\.json: has no "objective"'),
+        ("runs/mle-seed0/metrics.jsonl", '{"step": 1}\n{"st', r"metrics\.jsonl: not the log of a training run"),
+        ("runs/mle-seed0/metrics.jsonl", '{"tasks_per_second": 0, "step": 4}', r"not the log of a training run"),
+        ("runs/mle-seed0/metrics.jsonl", '{"tasks_per_second": 3}', r"not the log of a training run"),
+        ("runs/mle-seed0/machines.json", '{"a": 1}', r"machines\.json: not a JSON list of names"),
+        ("kept/mle-seed0/trained.json", "{}", r'trained\.json: has no "recipe"'),
+        ("kept/mle-seed0/trained.json", '{"recipe": 3}', r'trained\.json: has no "recipe\.model"'),
+    ],
+)
+def test_altered_files_of_a_run_get_one_clear_message(
+    name: str, text: str, message: str, measured: Places, tmp_path: Path
+) -> None:
+    folder = tmp_path / "all"
+    shutil.copytree(measured.recipes.parent, folder)
+    (folder / name).write_text(text)
+    if name.startswith("kept"):
+        shutil.rmtree(folder / "runs" / "mle-seed0")
+    places = Places(folder / "recipes", folder / "runs", folder / "new", folder / "kept", measured.data)
+    with pytest.raises(KarelsynthError, match=message):
+        runner(places).run(jobs("mle"))
+
+
+def test_without_a_file_the_test_set_is_ours(tmp_path: Path) -> None:
+    places = Places(recipes=ROOT / "recipes", runs=tmp_path, results=tmp_path)
+    tasks = Runner(places, device=torch.device("cpu"))._test_tasks()
+    named = NAMED_SETS["test"]
+    assert len(tasks) == named.count
+    assert np.array_equal(tasks.tokens[:3], generate(named.seed, 0, 3, reserved=True).tokens)

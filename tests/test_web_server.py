@@ -1,0 +1,124 @@
+"""The server itself: addresses, signals, and a clean end."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from urllib.request import Request, urlopen
+
+import pytest
+from fastapi import FastAPI
+from typer.testing import CliRunner
+
+from karelsynth.errors import KarelsynthError
+from karelsynth.web.server import AddressError, address_of, is_loopback, listen, serve
+from tests.web_client import BODY, PATIENCE
+
+
+def test_addresses() -> None:
+    assert is_loopback("127.0.0.1")
+    assert is_loopback("::1")
+    assert is_loopback("localhost")
+    assert is_loopback("LOCALHOST")
+    assert not is_loopback("0.0.0.0")
+    assert not is_loopback("example.org")
+    with listen("127.0.0.1", 0) as taken:
+        port = taken.getsockname()[1]
+        assert address_of(taken) == f"http://127.0.0.1:{port}/"
+        with pytest.raises(AddressError, match=f"port {port} is in use: .* --port"):
+            listen("127.0.0.1", port)
+    with pytest.raises(AddressError, match="no address of this machine"):
+        listen("192.0.2.1", 0)
+
+
+def test_a_port_in_use_is_one_message() -> None:
+    from karelsynth.cli import app
+
+    with listen("127.0.0.1", 0) as taken:
+        result = CliRunner().invoke(app, ["serve", "--port", str(taken.getsockname()[1])])
+    assert isinstance(result.exception, KarelsynthError)
+    assert "is in use" in str(result.exception)
+
+
+@contextmanager
+def server(seconds: float) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """A real server in a process of its own, and its address."""
+    command = [sys.executable, "-m", "tests.fake_solver", str(seconds), "serve", "--port", "0", "--workers", "1"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        ready = process.stdout.readline()
+        assert ready.startswith("karelsynth is ready at http://127.0.0.1:")
+        yield process, ready.split()[4]
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def post(address: str) -> socket.socket:
+    """Ask for a streamed solution and leave the answer unread."""
+    host, port = address.removeprefix("http://").rstrip("/").split(":")
+    body = json.dumps(BODY)
+    connection = socket.create_connection((host, int(port)), timeout=PATIENCE)
+    head = f"POST /api/solve/stream HTTP/1.1\r\nHost: {host}:{port}\r\nContent-Type: application/json\r\n"
+    connection.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n{body}".encode())
+    return connection
+
+
+def solving(address: str) -> int:
+    with urlopen(Request(f"{address}api/health"), timeout=PATIENCE) as response:
+        return int(json.load(response)["solving"])
+
+
+def wait_until_solving(address: str, number: int) -> None:
+    until = time.monotonic() + PATIENCE
+    while solving(address) != number:
+        assert time.monotonic() < until
+        time.sleep(0.02)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals")
+@pytest.mark.parametrize(
+    ("sent", "times", "status"), [(signal.SIGINT, 1, 130), (signal.SIGINT, 2, 130), (signal.SIGTERM, 1, 0)]
+)
+def test_a_real_server_notices_leaving_clients_and_ends_cleanly(sent: signal.Signals, times: int, status: int) -> None:
+    with server(seconds=60) as (process, address):
+        with post(address):
+            wait_until_solving(address, 1)
+        wait_until_solving(address, 0)
+        with post(address) as connection:
+            wait_until_solving(address, 1)
+            for _ in range(times):
+                process.send_signal(sent)
+                time.sleep(0.05)
+            received = b""
+            while piece := connection.recv(65536):
+                received += piece
+        assert b"event: error" in received
+        assert b"the server is stopping" in received
+        _, said = process.communicate(timeout=PATIENCE)
+        assert "Traceback" not in said
+        assert process.returncode == status
+
+
+def test_a_signal_that_comes_before_the_server_is_up_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(logging.getLogger("karelsynth.web"), "handlers", [])
+    ready: list[bool] = []
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        signal.raise_signal(signal.SIGTERM)
+        yield
+
+    with listen("127.0.0.1", 0) as listener, pytest.raises(SystemExit) as ended:
+        serve(FastAPI(lifespan=lifespan), listener, lambda: ready.append(True))
+    assert ended.value.code == 0
+    assert not ready
