@@ -22,7 +22,7 @@ from karelsynth.reproduce.processes import LOG, Began, Child, Ended, Event, Mess
 from karelsynth.reproduce.results import read_results
 from karelsynth.reproduce.rows import Job
 from karelsynth.reproduce.running import Outcome, Places, Runner
-from karelsynth.reproduce.side_by_side import SideBySide
+from karelsynth.reproduce.side_by_side import _GRACE, SideBySide
 from karelsynth.train.checkpoint import load_newest
 from karelsynth.train.loop import Progress, train
 from karelsynth.train.recipe import load_recipe
@@ -136,7 +136,9 @@ def test_children_end_with_the_parent_and_can_go_on(
             assert len(children) == len(seeds)
         finally:
             parent.send_signal(ending)
+            told = time.monotonic()
         output, _ = parent.communicate(timeout=60)
+        ended = time.monotonic()
     try:
         wait_until(lambda: not any(map(is_alive, children)))
     finally:
@@ -145,6 +147,7 @@ def test_children_end_with_the_parent_and_can_go_on(
     assert not any("Traceback" in text for text in (output, *((one / LOG).read_text() for one in folders)))
     if ending == signal.SIGINT:
         assert parent.returncode == 130
+        assert ended - told < _GRACE  # gently, not by force
         assert output.endswith("stopped; the same command goes on from the last checkpoint\n")
     saved = load_newest(folders[0])
     assert saved is not None

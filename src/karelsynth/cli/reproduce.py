@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,10 +11,14 @@ import typer
 
 from karelsynth.cli.show import chosen_device, console, error_console
 from karelsynth.errors import KarelsynthError, listed
-from karelsynth.reproduce.rows import TABLES, jobs_of
+from karelsynth.reproduce.rows import TABLES, Job, jobs_of
 
 if TYPE_CHECKING:
-    from karelsynth.reproduce.running import Outcome
+    from rich.live import Live
+    from rich.text import Text
+
+    from karelsynth.reproduce.processes import Event
+    from karelsynth.reproduce.running import Outcome, Places
     from karelsynth.train.loop import Progress
 
 _TELL_EVERY = 20.0
@@ -40,6 +45,9 @@ def reproduce(
     minutes: Annotated[
         float | None, typer.Option(min=0, help="Save what is under way and stop after so many minutes of training.")
     ] = None,
+    at_once: Annotated[
+        int, typer.Option(min=1, max=64, help="How many rows are trained at a time, each in a process of its own.")
+    ] = 1,
     render: Annotated[
         bool, typer.Option("--render", help="Write docs/results.md, its pictures and the README's table.")
     ] = False,
@@ -64,7 +72,7 @@ def reproduce(
     """Make a table or figure of the paper: train and score every row that has no result yet, then show the table.
 
     Give the command again to go on where it stopped. With --render and no TABLE nothing is trained.
-    The exit status is 1 if the training of a row diverged, and 0 if rows are left because time was up.
+    The exit status is 1 if the training of a row diverged or failed, and 0 if rows are left because time was up.
     """
     if table is None and not render:
         raise KarelsynthError(f"say which table: {listed(TABLES)}; or --render")
@@ -82,36 +90,49 @@ def reproduce(
             f"{root.resolve()}: not the repository's folder (no {README} there has a place for the table), whose pages "
             "--render writes; call this there"
         )
-    diverged = False
+    wrong = False
     if table is not None:
-        from karelsynth.reproduce.running import Places, Runner
+        from karelsynth.reproduce.running import Places
 
         jobs = jobs_of(table, only=only or (), seeds=None if seeds is None else _numbers(seeds))
-        where = chosen_device(device)
         places = Places(recipes, runs, results, keep, data, train)
-        runner = Runner(places, device=where, commit=commit, say=_say, observe=_Teller())
         try:
-            outcome = runner.run(jobs, minutes=minutes)
+            outcome = _measure(places, jobs, at_once, minutes, commit, device)
         except KeyboardInterrupt:
             _say("stopped; the same command goes on from the last checkpoint")
             raise typer.Exit(130) from None
         text = table_text(table, read_results(results), load_recipes(recipes, train))
         console().print(text, markup=False, soft_wrap=True)
         _say(_summary(outcome, len(jobs)))
-        diverged = bool(outcome.diverged)
+        wrong = bool(outcome.diverged or outcome.failed)
     if render:
         written = write_pages(results, load_recipes(recipes, train), root)
         console().print(f"wrote {', '.join(map(str, written))}", markup=False, soft_wrap=True)
-    if diverged:
+    if wrong:
         raise typer.Exit(1)
 
 
+def _measure(
+    places: Places, jobs: list[Job], at_once: int, minutes: float | None, commit: str | None, device: str | None
+) -> Outcome:
+    from karelsynth.reproduce.running import Runner
+    from karelsynth.reproduce.side_by_side import SideBySide
+
+    where = chosen_device(device)
+    if at_once == 1:
+        return Runner(places, device=where, commit=commit, say=_say, observe=_Teller()).run(jobs, minutes=minutes)
+    with _Board() as board:
+        several = SideBySide(places, at_once, device=where, commit=commit, say=_say, observe=board)
+        return several.run(jobs, minutes=minutes)
+
+
 def _summary(outcome: Outcome, jobs: int) -> str:
-    left = ", ".join(job.name for job in outcome.left)
-    diverged = ", ".join(job.name for job in outcome.diverged)
-    before = jobs - sum(map(len, (outcome.done, outcome.left, outcome.diverged)))
+    left, diverged, failed = (
+        ", ".join(job.name for job in some) for some in (outcome.left, outcome.diverged, outcome.failed)
+    )
+    before = jobs - sum(map(len, (outcome.done, outcome.left, outcome.diverged, outcome.failed)))
     told = f"{len(outcome.done)} measured now, {before} before; "
-    told += f"diverged: {diverged}; " * bool(diverged)
+    told += f"diverged: {diverged}; " * bool(diverged) + f"failed: {failed}; " * bool(failed)
     return told + (f"left, as time was up: {left}" if left else "left: nothing")
 
 
@@ -126,18 +147,73 @@ def _numbers(text: str) -> list[int]:
 
 
 class _Teller:
-    """Says now and then how training goes: lines, not a bar, for these commands mostly run unattended."""
+    """Says now and then how a run goes: lines, not a bar, for these commands mostly run unattended."""
 
-    def __init__(self) -> None:
-        self._next = 0.0
+    def __init__(self, name: str = " ", *, aloud: bool = True) -> None:
+        self._name, self._aloud, self._next = name, aloud, 0.0
+        self._first = (0.0, 0)
+        self._told = "starting"
+
+    @property
+    def line(self) -> str:
+        """The latest."""
+        return f"{self._name} {self._told}"
 
     def __call__(self, progress: Progress) -> None:
-        if time.monotonic() >= self._next:
+        told = progress.metrics
+        reward = f", reward {told['reward']:.3f}" if "reward" in told else ""
+        speed = f"{progress.tasks_per_second:,.0f} tasks/s"
+        step = f"step {progress.step:,} of {progress.steps:,}"
+        self._told = f"{step}, {speed}, {self._left(progress)}loss {told['loss']:.4f}{reward}"
+        if self._aloud and time.monotonic() >= self._next:
             self._next = time.monotonic() + _TELL_EVERY
-            told = progress.metrics
-            reward = f", reward {told['reward']:.3f}" if "reward" in told else ""
-            speed = f"{progress.tasks_per_second:,.0f} tasks/s"
-            _say(f"  step {progress.step:,} of {progress.steps:,}, {speed}, loss {told['loss']:.4f}{reward}")
+            _say(self.line)
+
+    def _left(self, progress: Progress) -> str:
+        """The time left by the pace so far, validations included; nothing as long as there is no pace."""
+        now = time.monotonic()
+        since, step = self._first
+        if not since or progress.step <= step:  # the first of a run
+            self._first = (now, progress.step)
+            return ""
+        seconds = (now - since) / (progress.step - step) * (progress.steps - progress.step)
+        return f"{timedelta(seconds=round(seconds))} left, "
+
+
+class _Board:
+    """How runs side by side go: on a terminal a line for each, always the latest; elsewhere a line now and then."""
+
+    def __init__(self) -> None:
+        self._runs: dict[Job, _Teller] = {}
+        self._live: Live | None = None
+
+    def __enter__(self) -> _Board:
+        if error_console().is_terminal:
+            from rich.live import Live
+
+            self._live = Live(get_renderable=self._drawn, console=error_console(), transient=True)
+            self._live.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._live is not None:
+            self._live.stop()
+
+    def __call__(self, job: Job, event: Event) -> None:
+        from karelsynth.reproduce.processes import Began, Ended
+
+        if isinstance(event, Began):
+            self._runs[job] = _Teller(f"{job.name}:", aloud=self._live is None)
+        elif isinstance(event, Ended):
+            self._runs.pop(job, None)  # it may have ended before it began
+        else:
+            self._runs[job](event)
+
+    def _drawn(self) -> Text:
+        from rich.text import Text
+
+        lines = [run.line for run in list(self._runs.values())]  # a copy: this is called from a thread of its own
+        return Text("\n".join(lines), no_wrap=True, overflow="ellipsis")
 
 
 def _say(line: str) -> None:

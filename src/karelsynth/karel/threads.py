@@ -8,6 +8,10 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from typing import Final, TypeVar
 
+from karelsynth.errors import KarelsynthError
+
+THREADS: Final = "KARELSYNTH_THREADS"
+"""The environment variable that holds a process to a share of the cores, where several run side by side."""
 Result = TypeVar("Result")
 _INLINE: Final = 256
 """Less work than this is done in the calling thread."""
@@ -37,5 +41,15 @@ if hasattr(os, "register_at_fork"):
 
 
 def core_count() -> int:
-    """The cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    """The cores this process may use: those that the system gives it, at most $KARELSYNTH_THREADS if that is set."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    told = os.environ.get(THREADS, "")
+    if not told:
+        return cores
+    try:
+        share = int(told)
+    except ValueError:
+        share = 0
+    if share < 1:
+        raise KarelsynthError(f"the environment has {THREADS}={told}: write a whole number from 1, or unset it")
+    return min(share, cores)

@@ -2,8 +2,8 @@
 
     Runner(places).run(jobs_of("objectives"))
 
-Each job is a run of `train.loop` in a folder of its own, so that what was stopped goes on exactly. All jobs run in one
-process: what is compiled at first use is compiled once.
+Each job is a run of `train.loop` in a folder of its own, so that what was stopped goes on exactly. Here one job follows
+the other in one process: what is compiled at first use is compiled once. `side_by_side` has several at a time.
 """
 
 from __future__ import annotations
@@ -86,6 +86,8 @@ class Outcome:
     left: tuple[Job, ...]
     """For which there was no time."""
     diverged: tuple[Job, ...]
+    failed: tuple[Job, ...] = ()
+    """Whose process met another error (side by side; in one process such an error ends the call)."""
 
 
 class Runner:
@@ -93,6 +95,7 @@ class Runner:
 
     Args:
         device: where to train; by default a GPU if there is one.
+        at_once: how many runs share the device, this one included; results say so, for it makes each of them slower.
         commit: of the source tree, where git cannot tell.
         say: told what is going on, a line at a time.
         observe: told how training goes, see `train`.
@@ -103,12 +106,14 @@ class Runner:
         places: Places,
         *,
         device: torch.device | None = None,
+        at_once: int = 1,
         commit: str | None = None,
         say: Callable[[str], None] = lambda line: None,
         observe: Callable[[Progress], None] | None = None,
     ) -> None:
         self._places, self._commit, self._say, self._observe = places, commit, say, observe
         self._device = device or torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        self._at_once = at_once
         self._deadline = math.inf
         self._tasks: TaskBatch | None = None
         if not places.recipes.is_dir():
@@ -118,14 +123,14 @@ class Runner:
 
     def run(self, jobs: Sequence[Job], *, minutes: float | None = None) -> Outcome:
         """Measure the jobs that have no result yet; after so many minutes, save what is under way and stop."""
-        self._deadline = math.inf if minutes is None else time.monotonic() + 60 * minutes
+        deadline = deadline_after(minutes)
         with writing_into(self._places.results):
             missing = self.missing(jobs, read_results(self._places.results))
             done: list[Job] = []
             diverged: list[Job] = []
             for job in missing:
                 try:
-                    if time.monotonic() >= self._deadline or not self._measure(job):
+                    if not self.bring_about(job, deadline):
                         break
                 except Diverged as error:  # the other rows can do without this one
                     self._say(f"{job.name}: {error}")
@@ -134,6 +139,24 @@ class Runner:
                     done.append(job)
         left = [job for job in missing if job not in done and job not in diverged]
         return Outcome(tuple(done), tuple(left), tuple(diverged))
+
+    def bring_about(self, job: Job, deadline: float, *, result: bool = True) -> bool:
+        """Make a job's model and, if wanted, its result; False if `time.monotonic()` comes to the deadline before.
+
+        The caller holds the folder of results.
+        """
+        self._deadline = deadline
+        if time.monotonic() >= deadline:
+            return False
+        return self._measure(job) if result else self._trained(job) is not None
+
+    def waits_for(self, job: Job) -> Job | None:
+        """The job whose model must be made (and kept, where models are kept) before this one can begin, if any."""
+        start = job.start
+        if start is None or self._finished(job).is_file():
+            return None
+        made = self._finished(start) if self._places.keep is None else self._places.keep / start.name / _TRAINED
+        return None if made.is_file() else start
 
     def missing(self, jobs: Sequence[Job], results: Results) -> list[Job]:
         """The jobs without a result, or whose recipe has changed since."""
@@ -149,6 +172,10 @@ class Runner:
     def recipe(self, job: Job) -> Recipe:
         """The recipe of a job: its row's, with the job's seed and the chosen tasks."""
         return row_recipe(self._places.recipes, job.row.recipe, self._places.train_data, seed=job.seed)
+
+    def _finished(self, job: Job) -> Path:
+        """The file that is there when the job is trained."""
+        return self._places.runs / job.name / FINAL / "recipe.json"
 
     def _measure(self, job: Job) -> bool:
         """Bring one result about; False if time ran out before."""
@@ -185,7 +212,7 @@ class Runner:
         """The job's model, trained if need be; None if time ran out."""
         folder, wanted = self._places.runs / job.name, self.recipe(job)
         kept = None if self._places.keep is None else self._places.keep / job.name
-        finished = folder / FINAL / "recipe.json"
+        finished = self._finished(job)
         if not finished.is_file():
             if kept is not None and (kept / _TRAINED).is_file():
                 told = read_json(kept / _TRAINED, _anew(kept))
@@ -212,7 +239,8 @@ class Runner:
             return False
         self._say(f"{job.name}: training")
         folder.mkdir(parents=True, exist_ok=True)
-        machines = dict.fromkeys([*_machines(folder), origin(self._device)["device"]])
+        shared = f" (up to {self._at_once} runs at once)" if self._at_once > 1 else ""
+        machines = dict.fromkeys([*_machines(folder), f"{origin(self._device)['device']}{shared}"])
         write_whole(folder / _MACHINES, json.dumps(list(machines)).encode())
         final = train(recipe, folder, device=self._device, observe=self._observe, deadline=self._deadline)
         if not final.is_dir():
@@ -248,6 +276,11 @@ class Runner:
 
     def _left_out(self, problem: object) -> None:
         self._say(f"{self._places.data}: left out: {problem}")
+
+
+def deadline_after(minutes: float | None) -> float:
+    """By `time.monotonic()`, whose reading is the same in all processes."""
+    return math.inf if minutes is None else time.monotonic() + 60 * minutes
 
 
 def _same(told: dict[str, Any], wanted: Recipe, folder: Path) -> dict[str, Any]:
