@@ -23,7 +23,7 @@ LAYERS = (
     ("objectives",),
     ("evaluate",),
     ("train", "solve"),
-    ("reproduce",),
+    ("reproduce", "curves", "curves_page"),
     ("cli", "web", "__main__"),
 )
 

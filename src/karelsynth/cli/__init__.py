@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from karelsynth._version import __version__
-from karelsynth.cli import karel, model, reproduce, solve, tasks, web
+from karelsynth.cli import curves, karel, model, reproduce, solve, tasks, web
 
 app = typer.Typer(
     name="karelsynth",
@@ -41,4 +41,5 @@ tasks.register(app)
 model.register(app)
 solve.register(app)
 reproduce.register(app)
+curves.register(app)
 web.register(app)

@@ -51,6 +51,12 @@ class Encoded(NamedTuple):
         """The same without gradient."""
         return self._replace(codes=self.codes.detach())
 
+    def row(self, number: int) -> Encoded:
+        """One of the tasks."""
+        own = slice(number, number + 1)
+        worlds = None if self.worlds is None else (self.worlds[0][own], self.worlds[1][own])
+        return Encoded(self.codes[own], None if self.present is None else self.present[own], worlds)
+
     def shown(self) -> Shown | ShownOnGPU | None:
         """The examples to run programs on, if the model has `execution`."""
         return None if self.worlds is None else show(*self.worlds)

@@ -7,9 +7,10 @@
         print(solution.program)
 
 The network proposes, the examples dispose: a beam search that runs every beginning of a program on the examples (see
-`search.pruning`), first narrow, then wider each round. The first round that has an answer ends it. Of several programs
-that are right on all examples the likelier and shorter one is preferred: a short one that fits is less of a coincidence
-than the network, which knows only what programs look like, takes it for. Whatever is returned as right has been run.
+`search.pruning`), and if that has no answer, a repair of what came near (`search.repair`); first narrow, then wider
+each round. The first round that has an answer ends it. Of several programs that are right on all examples the likelier
+and shorter one is preferred: a short one that fits is less of a coincidence than the network, which knows only what
+programs look like, takes it for. Whatever is returned as right has been run.
 """
 
 from __future__ import annotations
@@ -21,28 +22,27 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 import torch
 
-from karelsynth.karel.machine import run_batch
+from karelsynth.karel.interpreter import Status
+from karelsynth.karel.machine import encode_programs, run_batch
 from karelsynth.karel.program import Program
 from karelsynth.karel.syntax import syntax_machine
-from karelsynth.karel.tokens import PAD
 from karelsynth.karel.world import Hero, World
 from karelsynth.model.pretrained import SHIPPED
 from karelsynth.model.synthesizer import Encoded, Synthesizer
 from karelsynth.search.beam import TASKS_PER_THREAD, beam_search, decoding_dtype
 from karelsynth.search.pruning import Pruning
+from karelsynth.search.repair import repair
 from karelsynth.solve.ambiguity import find_ambiguity
 from karelsynth.solve.solution import Answer, Progress, Solution
 from karelsynth.tasks.task import Example, Task, as_task
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-    from karelsynth.search.candidates import Candidates
 
 DEFAULT_BUDGET: Final = 1.0
 """Seconds."""
@@ -54,9 +54,11 @@ class Round(NamedTuple):
     beam: int
     longest: int
     """Tokens of a program."""
+    repair: float = 0.0
+    """How long near misses are repaired for afterwards, as a share of the budget."""
 
 
-ROUNDS: Final = (Round(64, 48), Round(512, 36), Round(2048, 48), Round(4096, 72))
+ROUNDS: Final = (Round(64, 48, 0.3), Round(512, 36, 0.3), Round(2048, 48, 0.5), Round(4096, 72, 1))
 """Width pays more than length: few programs that are asked for have more than 36 tokens, and a task that is not solved
 goes on to the last of them."""
 SLACK: Final = 2.0
@@ -64,6 +66,10 @@ SLACK: Final = 2.0
 PER_TOKEN: Final = 2.0
 """How much likelier, in nats, an answer must be to be preferred to one that is a token shorter. Chosen on `val`."""
 MOST_ANSWERS: Final = 20
+REPAIRED: Final = 64
+"""How many near misses a repair begins with."""
+LONGEST_REPAIRED: Final = 60
+"""Tokens that a program may have then."""
 _PLACES: Final = 4096
 """Hypotheses that are searched at a time, over all tasks of a batch."""
 
@@ -87,6 +93,26 @@ class _Search:
     @property
     def solved(self) -> bool:
         return bool(self.answers) and self.answers[0].solves
+
+
+@dataclass(frozen=True)
+class _Found:
+    """Programs for one task, run on its examples."""
+
+    tokens: NDArray[np.uint8]
+    """[N, L]."""
+    lengths: NDArray[np.int64]
+    logprobs: NDArray[np.float32]
+    right: NDArray[np.bool_]
+    """[N, K]."""
+
+    def __getitem__(self, rows: NDArray[Any]) -> _Found:
+        return _Found(self.tokens[rows], self.lengths[rows], self.logprobs[rows], self.right[rows])
+
+    @property
+    def ranks(self) -> NDArray[np.int64]:
+        """Their numbers, those that are right on most examples first, and the preferred ones first among these."""
+        return np.lexsort((PER_TOKEN * self.lengths - self.logprobs, -self.right.sum(1)))
 
 
 class Solver:
@@ -117,6 +143,9 @@ class Solver:
             inputs, outputs = Task((Example(before, before.with_hero(0, 1, "east")),)).codes()
             programs = ("DEF run m( move m)", "DEF run m( move turnLeft m)")
             find_ambiguity([Answer(Program.parse(text), (True,), 0.0) for text in programs], inputs)
+            turns, near = iter(range(1)), encode_programs([Program.parse(programs[0])])
+            lengths, logprobs = np.full(1, near.shape[1]), np.zeros(1, np.float32)
+            repair(near, lengths, logprobs, outputs, inputs, longest=8, stop=lambda: next(turns, None) is None)
             for count in (1, 2 * self._threads * TASKS_PER_THREAD):
                 searches = [_Search(inputs, outputs) for _ in range(count)]
                 self._search(searches, Round(2, 8), budget=math.inf, stop=lambda: False)
@@ -196,9 +225,10 @@ class Solver:
             for name in ("inputs", "outputs")
         )
         longest = min(round_.longest, self.model.settings.max_length)
+        encoded = self.encode(inputs, outputs)
         candidates = beam_search(
             self.model,
-            self.encode(inputs, outputs),
+            encoded,
             beam=round_.beam,
             max_length=longest,
             machine=syntax_machine(max_length=longest) if self.model.machine is not None else None,
@@ -207,46 +237,49 @@ class Solver:
             stop=lambda: time.perf_counter() >= deadline or stop(),
             threads=self._threads,
         ).cpu()
+        found = []
         for row, search in enumerate(searches):
-            self._check(search, candidates, row)
+            own = (getattr(candidates, name)[row].numpy() for name in ("tokens", "lengths", "logprobs"))
+            found.append(_run(search, *own))
+            _remember(search, found[-1])
             search.beam = round_.beam
         spent = (time.perf_counter() - start) / len(searches)
-        for search in searches:
+        for row, (search, programs) in enumerate(zip(searches, found, strict=True)):
             search.seconds += spent
+            if round_.repair and not search.solved and not stop():
+                start = time.perf_counter()
+                deadline = start + min(budget - search.seconds, round_.repair * budget)
+                self._repair(search, programs, encoded.row(row), deadline, stop)
+                search.seconds += time.perf_counter() - start
+
+    def _repair(
+        self, search: _Search, near: _Found, encoded: Encoded, deadline: float, stop: Callable[[], bool]
+    ) -> None:
+        """Repair what a round has found for a task."""
+        best = near[near.ranks[:REPAIRED]]
+        repaired = repair(
+            best.tokens,
+            best.lengths,
+            best.logprobs,
+            search.inputs,
+            search.outputs,
+            longest=min(LONGEST_REPAIRED, self.model.settings.max_length),
+            stop=lambda: time.perf_counter() >= deadline or stop(),
+        )
+        search.checked += repaired.tried
+        tasks = np.zeros(len(repaired.lengths), np.int64)
+        if not len(tasks):
+            return
+        with torch.no_grad():
+            packed = self.model.pack(repaired.tokens, repaired.lengths, encoded=encoded, tasks=tasks)
+            logprobs = self.model.program_logprobs(encoded, packed, torch.from_numpy(tasks).to(self.model.device))
+        _remember(search, _run(search, repaired.tokens, repaired.lengths, logprobs.float().cpu().numpy()))
 
     def encode(self, inputs: NDArray[np.uint8], outputs: NDArray[np.uint8]) -> Encoded:
         device = self.model.device
         fast = decoding_dtype(device) == torch.bfloat16
         with torch.no_grad(), torch.autocast(device.type, torch.bfloat16, enabled=fast):
             return self.model.encode(torch.from_numpy(inputs).to(device), torch.from_numpy(outputs).to(device))
-
-    def _check(self, search: _Search, candidates: Candidates, row: int) -> None:
-        """Run a task's candidates on its examples, and remember what is right, or nearest to it."""
-        filled = np.flatnonzero(candidates.lengths[row].numpy() > 0)
-        tokens = candidates.tokens[row].numpy()[filled]
-        logprobs = candidates.logprobs[row].numpy()[filled]
-        search.checked += len(filled)
-        if not len(filled):
-            return
-        runs = run_batch(tokens, search.inputs, expected=search.outputs, keep_worlds=False)
-        assert runs.correct is not None
-        right = runs.correct.sum(1)
-        preferred = logprobs - PER_TOKEN * candidates.lengths[row].numpy()[filled]
-        order = np.lexsort((-preferred, -right))
-        if right[order[0]] == len(search.inputs):
-            order = order[right[order] == len(search.inputs)][:MOST_ANSWERS]
-        else:
-            order = order[:1]
-            if search.answers and sum(search.answers[0].right) >= right[order[0]]:
-                return
-        search.answers = [
-            Answer(
-                Program.from_tokens([int(token) for token in tokens[place] if token != PAD]),
-                tuple(map(bool, runs.correct[place])),
-                float(logprobs[place]),
-            )
-            for place in order
-        ]
 
     def _solution(self, search: _Search) -> Solution:
         ambiguity = None
@@ -266,6 +299,38 @@ class Solver:
             checked=sum(search.checked for search in searches),
             best=best[0] if len(searches) == 1 and best else None,
         )
+
+
+def _run(
+    search: _Search, tokens: NDArray[np.uint8], lengths: NDArray[np.int64], logprobs: NDArray[np.float32]
+) -> _Found:
+    """Run programs [N, L] on a task's examples. Those that do not parse, as only some models write, are left out."""
+    search.checked += int((lengths > 0).sum())
+    runs = run_batch(tokens, search.inputs, expected=search.outputs, keep_worlds=False)
+    assert runs.correct is not None
+    parses = runs.status[:, 0] != Status.INVALID_PROGRAM
+    return _Found(tokens, lengths, logprobs, runs.correct)[parses & (lengths > 0)]
+
+
+def _remember(search: _Search, found: _Found) -> None:
+    """Of what was found for a task, remember what is right, or nearest to it."""
+    if not len(found.lengths):
+        return
+    right, ranks = found.right.sum(1), found.ranks
+    if right[ranks[0]] == len(search.inputs):
+        ranks = ranks[right[ranks] == len(search.inputs)][:MOST_ANSWERS]
+    elif search.answers and sum(search.answers[0].right) >= right[ranks[0]]:
+        return
+    else:
+        ranks = ranks[:1]
+    search.answers = [
+        Answer(
+            Program.from_tokens(found.tokens[rank, : found.lengths[rank]].tolist()),
+            tuple(map(bool, found.right[rank])),
+            float(found.logprobs[rank]),
+        )
+        for rank in ranks
+    ]
 
 
 def solve(examples: Examples, *, budget: float = DEFAULT_BUDGET) -> Solution:

@@ -22,7 +22,7 @@ CONDITIONS: Final = (
 )  # fmt: skip
 SLOTS: Final = 16
 LONGEST: Final = 65
-"""Tokens of the longest program, as in the original."""
+"""Tokens of the longest program of the fitted table, as in the original. Other tables may have longer ones."""
 LEVELS: Final = 6
 """Blocks of control statements may be nested this deep, less one."""
 
@@ -79,6 +79,8 @@ SEEK: Final = 8
 """That a cell, looked at for the first time by a condition with one outcome unseen, is made to give that outcome."""
 UNSEEN: Final = 9
 """That a branch outcome may stay unseen in all examples."""
+MOST_TOKENS: Final = 10
+"""No chance: how many tokens a program has at most."""
 SETTINGS: Final = ("bare", "corner", "on_edge", "elsewhere", "under_hero", "pick", "alike", "short", "seek", "unseen")
 ONE: Final = 1 << 16
 

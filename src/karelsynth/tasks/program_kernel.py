@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from karelsynth.karel.compiled import compiled
 from karelsynth.karel.tokens import COUNTS, ID, PAD
+from karelsynth.tasks.batch import MAX_TOKENS
 from karelsynth.tasks.kernel_layout import (
     ALONE,
     BEFORE,
@@ -24,7 +25,8 @@ from karelsynth.tasks.kernel_layout import (
     KEEP_LENGTH_ROW,
     KEEP_TRACES_ROW,
     LEVELS,
-    LONGEST,
+    MOST_TOKENS,
+    SETTINGS_ROW,
     SLOTS,
     STATEMENT_ROW,
     TRACE_EDGES,
@@ -36,7 +38,7 @@ _FIRST: Final = np.uint64(0xBF58476D1CE4E5B9)
 _SECOND: Final = np.uint64(0x94D049BB133111EB)
 _S27, _S30, _S31, _S32 = np.uint64(27), np.uint64(30), np.uint64(31), np.uint64(32)
 _ZERO, _S4, _S16, _SLOT, _SLOTS = np.uint64(0), np.uint64(4), np.uint64(16), np.uint64(15), np.uint64(SLOTS)
-SCRATCH_TOKENS: Final = LONGEST + 16
+SCRATCH_TOKENS: Final = MAX_TOKENS + 16
 """Room for the longest program and for what is written before it is found to be too long."""
 
 signed: Any = np.int64
@@ -93,6 +95,13 @@ def setting(sampler: Sampler, row: int, column: int) -> np.uint64:  # pragma: no
 
 
 @compiled()
+def _longest(sampler: Sampler) -> int:  # pragma: no cover - compiled
+    """How many tokens a program has at most."""
+    tokens: int = signed(setting(sampler, SETTINGS_ROW, MOST_TOKENS))
+    return tokens
+
+
+@compiled()
 def is_reserved_program(tokens: NDArray[np.uint8], length: int) -> bool:  # pragma: no cover - compiled
     """Whether the program of `length` tokens is one of the tenth of the longer ones that are kept for testing."""
     if length < SHORTEST_RESERVED:
@@ -135,7 +144,7 @@ def draw_program(
     left = 1 + signed(choose(sampler, BODY_ROW, ahead))
     counter += _GAMMA
     ahead = mix(counter)
-    while depth >= 0 and size <= LONGEST:
+    while depth >= 0 and size <= _longest(sampler):
         if left == 0:
             tokens[size] = _CLOSERS[body]
             size += 1
@@ -203,7 +212,7 @@ def draw_program(
         counter += _GAMMA
         ahead = mix(counter)
     drawn, keep = ahead >> _S32, _ZERO
-    if size > LONGEST or not held & 1 or not held & (1 << _PICK_KIND | 1 << _PUT_KIND):
+    if size > _longest(sampler) or not held & 1 or not held & (1 << _PICK_KIND | 1 << _PUT_KIND):
         counter -= _GAMMA  # the bits that were made ready are left for the next program
     else:
         keep = setting(sampler, KEEP_LENGTH_ROW, size) * setting(sampler, KEEP_CONTROLS_ROW, controls)

@@ -21,6 +21,7 @@ import numpy as np
 
 from karelsynth.karel.grammar import NORMAL_FORM
 from karelsynth.karel.tokens import ACTIONS
+from karelsynth.tasks.batch import MAX_TOKENS
 from karelsynth.tasks.kernel_layout import (
     ALONE,
     BEFORE,
@@ -74,15 +75,21 @@ def _statement_rows(weights: Mapping[str, Any]) -> list[list[int]]:
 
 
 def build(weights: Mapping[str, Any]) -> Sampler:
-    """The table of some weights (those of the JSON file, by name)."""
+    """The table of some weights (those of the JSON file, by name).
+
+    Programs have at most as many tokens as `keep_length` has chances for.
+    """
     drawn = [
         *_statement_rows(weights), *weights["bodies"], weights["conditions"], weights["counts"], weights["rows"],
         weights["cols"], weights["headings"], weights["walls"], *weights["markers"], weights["piles"],
     ]  # fmt: skip
     assert len(drawn) == WALL_LEVELS_ROW
     lengths = weights["keep_length"]
+    longest = len(lengths) - 1
+    if longest > MAX_TOKENS:
+        raise ValueError(f"there is no room for programs of {longest} tokens: the most is {MAX_TOKENS}")
     plain = [
-        *weights["densities"], [weights["settings"][name] for name in SETTINGS], weights["keep_controls"],
+        *weights["densities"], [*(weights["settings"][name] for name in SETTINGS), longest], weights["keep_controls"],
         *weights["keep_holding"],
         *(lengths[start : start + SLOTS] for start in range(0, len(lengths), SLOTS)),
         weights["keep_traces"], weights["keep_distinct"],

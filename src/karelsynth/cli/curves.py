@@ -1,0 +1,145 @@
+"""The command about where a model's abilities end: curves."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from karelsynth.cli.progress import counter
+from karelsynth.cli.show import chosen_device, console, error_console, write_text
+from karelsynth.errors import KarelsynthError
+
+if TYPE_CHECKING:
+    import torch
+
+    from karelsynth.curves import Curves, Key
+    from karelsynth.model.synthesizer import Synthesizer
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the application."""
+    app.command()(curves)
+
+
+def curves(
+    model: Annotated[
+        Path | None, typer.Argument(metavar="[MODEL]", help="A folder with another model than the shipped one.")
+    ] = None,
+    tasks: Annotated[int, typer.Option(min=1, max=2500, help="How many tasks each point has.")] = 500,
+    beam: Annotated[int, typer.Option(min=1, help="How many hypotheses the search keeps.")] = 64,
+    solve: Annotated[
+        float | None, typer.Option(min=0.01, metavar="SECONDS", help="Also what `solve` finds in so much time a task.")
+    ] = None,
+    only: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="FAMILY", help="Only examples, size, walls, markers, length or controls; may be repeated."
+        ),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("--json", metavar="FILE", help="Write the figures here after every point, and go on from there."),
+    ] = None,
+    plot: Annotated[Path | None, typer.Option(metavar="FILE.svg", help="Draw the curves.")] = None,
+    render: Annotated[
+        bool, typer.Option("--render", help="Only write docs/limits.md and its picture, from results/curves.json.")
+    ] = False,
+    device: Annotated[str | None, typer.Option(help="cpu or cuda; by default a GPU if there is one.")] = None,
+) -> None:
+    """Score a model away from its data: fewer examples, other worlds, longer programs.
+
+    Every point is compared with `test`, the data's own distribution, and has tasks of its own, always the same. With
+    --json, points that are in the file already are not measured again.
+    """
+    if plot is not None and plot.suffix.lower() != ".svg":
+        raise KarelsynthError(f"cannot draw curves as {plot}: the name must end in `.svg`")
+    from karelsynth.curves import Curves, Settings, check_settings, keys, measure, read_curves
+    from karelsynth.curves_page import render as write_page
+
+    if render:
+        written = write_page(Path())
+        console().print(f"wrote {', '.join(map(str, written))}", markup=False, soft_wrap=True)
+        return
+    from karelsynth.solve.solver import Solver
+
+    wanted = keys(only or ())
+    found = None if output is None else read_curves(output)
+    with error_console().status("loading the model; the first time on a machine, code is compiled for half a minute"):
+        where = chosen_device(device)
+        solver = Solver.load(model, device=where)
+        settings = Settings.of(solver, tasks=tasks, beam=beam, solve=solve)
+        if output is not None and found is not None:
+            check_settings(output, found.settings, settings)
+        if solve is not None:
+            solver.warm_up()
+        now = Curves(settings, _provenance(model, solver.model, where), {} if found is None else found.points)
+        missing = now.missing(wanted)
+        if found is not None and not missing:
+            now = found  # with the provenance of whoever measured it
+    _save(now, output, plot)  # now, so that a place where nothing can be written is told before all the work
+    try:
+        with counter("measuring", unit="tasks", total=len(missing) * tasks * (1 if solve is None else 2)) as progress:
+            for key in missing:
+                now = now.having(key, measure(solver, key, settings, progress=progress))
+                _save(now, output, plot)
+                error_console().print(_line(key, now), markup=False, soft_wrap=True)
+    except KeyboardInterrupt:
+        kept = "" if output is None else f"; the same command goes on from {output}"
+        error_console().print(f"stopped{kept}", markup=False, soft_wrap=True)
+        raise typer.Exit(130) from None
+    _show(now, wanted)
+
+
+def _provenance(folder: Path | None, model: Synthesizer, device: torch.device) -> dict[str, Any]:
+    from karelsynth.evaluate import origin
+    from karelsynth.model.pretrained import SHIPPED
+
+    recipe = (SHIPPED if folder is None else folder) / "recipe.json"
+    return {
+        "model": "shipped" if folder is None else str(folder),
+        "recipe": json.loads(recipe.read_text()) if recipe.exists() else None,
+        "decoding": "execution-guided" if model.settings.execution else "unfiltered",
+        **origin(device),
+    }
+
+
+def _save(curves: Curves, output: Path | None, plot: Path | None) -> None:
+    from karelsynth.curves_page import picture
+    from karelsynth.karel.draw.svg import scene_svg
+
+    if output is not None:
+        write_text(json.dumps(curves.to_json(), indent=1), output)
+    if plot is not None:
+        write_text(scene_svg(picture(curves)), plot)
+
+
+def _line(key: Key, curves: Curves) -> str:
+    """A point just measured, in a line."""
+    from karelsynth.curves import MEASURES
+
+    shares = curves.points[key].shares
+    told = ", ".join(f"{MEASURES[name]} {share.percent:.2f} %" for name, share in shares.items())
+    return f"{key[0]} {key[1]}: {told}"
+
+
+def _show(curves: Curves, keys: list[Key]) -> None:
+    from rich.table import Table
+
+    from karelsynth.curves import MEASURES
+
+    settings = curves.settings
+    table = Table(title=f"{settings.tasks:,} tasks a point, beam {settings.beam}", title_justify="left")
+    table.add_column("% of tasks")
+    for name in settings.measures:
+        table.add_column(MEASURES[name], justify="right")
+    before = None
+    for key in keys:
+        if before is not None and key[0] != before:
+            table.add_section()
+        before = key[0]
+        shares = curves.points[key].shares
+        table.add_row(" ".join(key), *(f"{shares[name].percent:.2f}" for name in settings.measures))
+    console().print(table)

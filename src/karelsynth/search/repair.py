@@ -1,0 +1,151 @@
+"""Repair of near misses: from programs that are right on some examples, one change at a time, to one that is on all.
+
+    found = repair(tokens, lengths, logprobs, inputs, outputs, stop=lambda: time.monotonic() > late)
+
+A network that has not found an answer has mostly written most of it: a branch is missing, or a condition is the wrong
+one. A best-first search takes the most promising program so far, makes everything that is one change away from it (see
+`repair_kernel`), and runs all of that on the examples; two cores run some hundred thousand programs a second.
+Promising is what is right on many examples and nearly so on the others, was likely to begin with, is short, and has not
+been changed often. Programs that lead all examples to the same ends are the same so far: a few of each kind go on.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from karelsynth.karel.grammar import KAREL
+from karelsynth.karel.machine_kernel import CELLS, find_heroes
+from karelsynth.karel.syntax_compiler import compile_grammar
+from karelsynth.karel.threads import share_out
+from karelsynth.karel.tokens import PAD
+from karelsynth.search.repair_kernel import MOST, judge_range, neighbours
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+PER_EXAMPLE: Final = 2.0
+"""What being right on one more example is worth."""
+PER_CELL: Final = 0.5
+"""What a cell that is not as it should be costs."""
+PER_NAT: Final = 0.15
+"""What a nat less of likelihood costs, of the program that the network wrote."""
+PER_CHANGE: Final = 1.0
+"""What each change since then costs."""
+PER_TOKEN: Final = 0.05
+KEPT: Final = 20
+"""How many neighbours of a program may be taken further."""
+ALIKE: Final = 3
+"""How many programs with the same ends may."""
+_SEEN: Final = 1 << 22
+"""Places of the table of programs that were met; it is never more than half full."""
+
+
+@dataclass(frozen=True)
+class Repaired:
+    """What a repair found: programs that are right on all examples, all of them one change away from the same one.
+
+    Or, if there is none, the one program that came nearest to it; without a program to begin with, not even that.
+    """
+
+    tokens: NDArray[np.uint8]
+    """[N, L], padded with `<pad>`."""
+    lengths: NDArray[np.int64]
+    solves: bool
+    tried: int
+    """How many programs were run."""
+
+
+class _Judge:
+    """Runs programs on a task's examples."""
+
+    def __init__(self, inputs: NDArray[np.uint8], outputs: NDArray[np.uint8]) -> None:
+        self.examples = len(inputs)
+        self._heroes = np.empty((1, len(inputs)), np.int16)
+        if find_heroes(0, 1, np.ascontiguousarray(inputs)[None], self._heroes) >= 0:
+            raise ValueError("the inputs must be worlds")
+        self._inputs, self._targets = (np.ascontiguousarray(part).reshape(-1, CELLS) for part in (inputs, outputs))
+
+    def __call__(
+        self, tokens: NDArray[np.uint8], lengths: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.uint64]]:
+        """On how many examples programs [N, L] are right, by how many cells not, and a number for what they do."""
+        right, wrong = np.empty(len(tokens), np.int64), np.empty(len(tokens), np.int64)
+        behaviour, grammar = np.empty(len(tokens), np.uint64), compile_grammar(KAREL)
+
+        def work(first: int, last: int) -> None:
+            judge_range(
+                first, last, tokens, lengths, self._inputs, self._heroes[0], self._targets, grammar.tables.transition,
+                grammar.symbols, grammar.start, right, wrong, behaviour,
+            )  # fmt: skip
+
+        share_out(work, len(tokens), self.examples, None)
+        return right, wrong, behaviour
+
+
+def repair(
+    tokens: NDArray[np.uint8],
+    lengths: NDArray[np.int64],
+    logprobs: NDArray[np.floating],
+    inputs: NDArray[np.uint8],
+    outputs: NDArray[np.uint8],
+    *,
+    longest: int,
+    stop: Callable[[], bool],
+) -> Repaired:
+    """Search from programs [N, L], those that parse, until something is right on all examples or it is told to stop.
+
+    Args:
+        logprobs: [N], the programs' log-probabilities.
+        inputs, outputs: the examples, uint8 [K, 18, 18].
+        longest: how long a program may become, in tokens.
+        stop: asked a few hundred times a second.
+    """
+    judge = _Judge(inputs, outputs)
+    seen = np.zeros(_SEEN, np.uint64)
+    made, sizes = np.zeros((MOST, longest), np.uint8), np.empty(MOST, np.int64)
+    kinds: Counter[int] = Counter()
+    waiting: list[tuple[float, int, NDArray[np.uint8], float]] = []
+    tried, number = 0, 0
+    nearest, best = (-1, 0), np.zeros(0, np.uint8)
+
+    def queue(rows: NDArray[np.uint8], counts: NDArray[np.int64], costs: NDArray[np.float64], most: int) -> list[int]:
+        """Judge programs that have cost so much so far, and queue the most promising; returns those that are right."""
+        nonlocal number, nearest, best
+        right, wrong, behaviour = judge(rows, counts)
+        promise = costs + PER_TOKEN * counts + PER_CELL * wrong - PER_EXAMPLE * right
+        pushed = 0
+        for row in promise.argsort(kind="stable"):
+            kind = int(behaviour[row])
+            if right[row] >= 0 and kinds[kind] < ALIKE:
+                kinds[kind] += 1
+                number += 1
+                program = rows[row, : counts[row]].copy()
+                heapq.heappush(waiting, (promise[row], number, program, costs[row]))
+                if (right[row], -wrong[row]) > nearest:
+                    nearest, best = (right[row], -wrong[row]), program
+                pushed += 1
+                if pushed == most:
+                    break
+        return np.flatnonzero(right == judge.examples).tolist()
+
+    def result(rows: NDArray[np.uint8], counts: NDArray[np.int64], *, solves: bool) -> Repaired:
+        padded = np.where(np.arange(rows.shape[1]) < counts[:, None], rows, PAD).astype(np.uint8)
+        return Repaired(padded, counts, solves, tried)
+
+    short = lengths <= longest
+    own = -PER_NAT * logprobs[short].astype(np.float64)
+    queue(np.ascontiguousarray(tokens[short]), lengths[short].astype(np.int64), own, int(short.sum()))
+    while waiting and not stop() and tried < _SEEN // 2 - MOST:
+        _, _, program, cost = heapq.heappop(waiting)
+        count = neighbours(program, len(program), longest, seen, made, sizes)
+        tried += count
+        if answers := queue(made[:count], sizes[:count], np.full(count, cost + PER_CHANGE), KEPT):
+            return result(made[answers], sizes[answers], solves=True)
+    some = int(len(best) > 0)
+    return result(best[None][:some], np.full(some, len(best)), solves=False)

@@ -1,0 +1,130 @@
+"""Tasks whose worlds or programs are not like the original data's: to see how far a synthesizer carries.
+
+    shifted_tasks("size", "16", 500)              # every world has 16 rows and 16 columns
+    shifted_tasks("length", "66-72", 500)         # programs longer than any that is trained on
+
+A family changes one thing of the sampler's fitted weights and nothing else, step by step; the steps are its points.
+All other rules hold: nothing crashes, every example changes something, programs are in normal form, and as in `test`
+those that are reserved for testing occur at their natural rate. The random numbers are those of `test`, too: where
+little is changed many programs are the same, and a point differs from `test` less by luck than sets drawn apart would.
+What the filters let through depends on what was changed: in tiny worlds, say, the programs that survive are those that
+need little room. So a curve shows what a model makes of tasks that are like this, not what the change alone would do to
+one and the same task.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from types import MappingProxyType
+from typing import Any, Final
+
+from karelsynth.errors import KarelsynthError, listed
+from karelsynth.karel.world import quoted
+from karelsynth.tasks.batch import MAX_TOKENS, TaskBatch
+from karelsynth.tasks.generator import generate
+from karelsynth.tasks.kernel_layout import LONGEST, ONE, SLOTS, Sampler
+from karelsynth.tasks.sampler import build, read_weights
+from karelsynth.tasks.sets import NAMED_SETS
+
+Weights = dict[str, Any]
+Band = tuple[int, int]
+"""From the least to the most, both of them included."""
+
+
+@dataclass(frozen=True)
+class Shift:
+    """A family of tasks: what is changed, and how far."""
+
+    what: str
+    """What the points say, for the axis of a plot."""
+    points: Mapping[str, Band]
+    """By what they are called, from the near end of the axis to the far one."""
+    change: Callable[[Weights, Band], None]
+    """Change the weights to those of a point."""
+
+
+def shifted_tasks(family: str, point: str, count: int, *, threads: int | None = None) -> TaskBatch:
+    """The first so many tasks of a point; raises KarelsynthError if there is no such family or point."""
+    sampler = _sampler(*_known(family, point))
+    return generate(NAMED_SETS["test"].seed, 0, count, reserved=True, threads=threads, sampler=sampler)
+
+
+def _known(family: str, point: str) -> tuple[str, str]:
+    if family not in SHIFTS:
+        raise KarelsynthError(f"there is no family called {quoted(family)}; there are {listed(SHIFTS, 'and')}")
+    if point not in SHIFTS[family].points:
+        names = listed(SHIFTS[family].points, "and")
+        raise KarelsynthError(f"the family `{family}` has no point {quoted(point)}; it has {names}")
+    return family, point
+
+
+@cache
+def _sampler(family: str, point: str) -> Sampler:
+    weights = read_weights()
+    shift = SHIFTS[family]
+    shift.change(weights, shift.points[point])
+    return build(weights)
+
+
+def _only(band: Band) -> list[int]:
+    """Weights of a row that is to give the numbers of a band, all equally often, and no other."""
+    return [int(band[0] <= number <= band[1]) for number in range(SLOTS)]
+
+
+def _size(weights: Weights, sides: Band) -> None:
+    weights["rows"] = weights["cols"] = _only((sides[0] - 2, sides[1] - 2))  # the rows count from two
+
+
+def _walls(weights: Weights, percent: Band) -> None:
+    """Every world is one with walls, as likely everywhere; 0 leaves it without after all."""
+    weights["settings"]["bare"] = 0
+    weights["walls"] = _only((0, 0))
+    weights["densities"][0][0] = percent[0] * ONE // 100
+
+
+def _markers(weights: Weights, percent: Band) -> None:
+    """Walls, and how many markers lie on a cell that has some, stay as they are."""
+    weights["markers"] = [_only((0, 0)), _only((0, 0))]
+    weights["densities"][1][0] = percent[0] * ONE // 100
+
+
+def _length(weights: Weights, tokens: Band) -> None:
+    """Within the band lengths keep their chances, raised together; beyond the fitted ones that of the longest."""
+    fitted = weights["keep_length"] + [weights["keep_length"][-1]] * (MAX_TOKENS - LONGEST)
+    kept = [chance if tokens[0] <= number <= tokens[1] else 0 for number, chance in enumerate(fitted)]
+    weights["keep_length"] = [chance * ONE // max(kept) for chance in kept]
+
+
+def _controls(weights: Weights, number: Band) -> None:
+    chances = weights["keep_controls"]
+    kept = [chance * take for chance, take in zip(chances, _only(number), strict=True)]
+    weights["keep_controls"] = [chance * ONE // max(kept) for chance in kept]
+
+
+SHIFTS: Final[Mapping[str, Shift]] = MappingProxyType(
+    {
+        "size": Shift("rows and columns", {str(side): (side, side) for side in (3, 5, 8, 11, 14, 16)}, _size),
+        "walls": Shift(
+            "% of cells that are walls", {str(share): (share, share) for share in (0, 5, 10, 20, 40, 60, 80)}, _walls
+        ),
+        "markers": Shift(
+            "% of cells with markers", {str(share): (share, share) for share in (0, 5, 10, 25, 50, 75, 100)}, _markers
+        ),
+        "length": Shift(
+            "tokens of the program",
+            {
+                f"{low}-{high}": (low, high)
+                for low, high in ((6, 15), (16, 25), (26, 35), (36, 45), (46, 55), (56, LONGEST), (66, MAX_TOKENS))
+            },
+            _length,
+        ),
+        "controls": Shift(
+            "control statements of the program",
+            {**{str(number): (number, number) for number in range(6)}, "6+": (6, SLOTS - 1)},
+            _controls,
+        ),
+    }
+)
+"""Worlds of 16 rows and columns are the largest that grids hold, programs of 72 tokens the longest that fit a batch."""

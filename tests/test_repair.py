@@ -1,0 +1,227 @@
+"""Repair: neighbours against plain trees, judging against the interpreter, and that near misses are repaired."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from karelsynth.karel.formats.codes import worlds_to_codes
+from karelsynth.karel.grammar import NORMAL_FORM
+from karelsynth.karel.interpreter import run
+from karelsynth.karel.machine import encode_programs
+from karelsynth.karel.program import (
+    Action,
+    Block,
+    Condition,
+    If,
+    IfElse,
+    Not,
+    Program,
+    Repeat,
+    Sensor,
+    Statement,
+    While,
+)
+from karelsynth.karel.tokens import ACTIONS, ID
+from karelsynth.karel.world import World
+from karelsynth.search.repair import _Judge, repair
+from karelsynth.search.repair_kernel import CRASH, MOST, neighbours
+from tests.strategies import programs, random_program, random_world
+
+CONDITIONS: list[Condition] = [
+    *Sensor,
+    *(Not(sensor) for sensor in (Sensor.LEFT_IS_CLEAR, Sensor.RIGHT_IS_CLEAR, Sensor.FRONT_IS_CLEAR)),
+]
+COUNTS = range(2, 11)
+
+
+def changed_blocks(block: Block) -> Iterator[Block]:
+    """Every block that is one change away, by the tree; the blocks inside it too."""
+    for at in range(len(block) + 1):
+        for action in Action:
+            yield (*block[:at], action, *block[at:])
+    for at, statement in enumerate(block):
+        before, after = block[:at], block[at + 1 :]
+        if len(block) > 1:
+            yield before + after
+        if after:
+            yield (*before, after[0], statement, *after[1:])
+        for other in changed_statements(statement):
+            yield before + other + after
+        for end in range(at + 1, min(at + 4, len(block)) + 1):
+            inside, rest = block[at:end], block[end:]
+            for condition in CONDITIONS:
+                yield (*before, While(condition, inside), *rest)
+                yield (*before, If(condition, inside), *rest)
+                if len(inside) == 1:
+                    yield from ((*before, IfElse(condition, inside, (action,)), *rest) for action in Action)
+            yield from ((*before, Repeat(count, inside), *rest) for count in COUNTS)
+
+
+def changed_statements(statement: Statement) -> Iterator[Block]:
+    """What may stand in a statement's place."""
+    match statement:
+        case Action():
+            yield from ((action,) for action in Action)
+        case Repeat(_, body):
+            yield body
+            yield from ((Repeat(count, body),) for count in COUNTS)
+            yield from ((While(condition, body),) for condition in CONDITIONS)
+            yield from ((replace(statement, body=other),) for other in changed_blocks(body))
+        case While(condition, body):
+            yield body
+            yield from ((While(other, body),) for other in CONDITIONS)
+            yield (If(condition, body),)
+            yield from ((Repeat(count, body),) for count in COUNTS)
+            yield from ((replace(statement, body=other),) for other in changed_blocks(body))
+        case If(condition, body):
+            yield body
+            yield from ((If(other, body),) for other in CONDITIONS)
+            yield (While(condition, body),)
+            yield from ((IfElse(condition, body, (action,)),) for action in Action)
+            yield from ((replace(statement, body=other),) for other in changed_blocks(body))
+        case IfElse(condition, body, otherwise):
+            yield body
+            yield otherwise
+            yield (If(condition, body),)
+            yield (IfElse(condition, otherwise, body),)
+            yield from ((IfElse(other, body, otherwise),) for other in CONDITIONS)
+            yield from ((IfElse(condition, other, otherwise),) for other in changed_blocks(body))
+            yield from ((IfElse(condition, body, other),) for other in changed_blocks(otherwise))
+
+
+def in_normal_form(tokens: tuple[str, ...]) -> bool:
+    triples = zip(tokens, tokens[1:], tokens[2:], strict=False)
+    return not any(pair in NORMAL_FORM.never_adjacent for pair in pairwise(tokens)) and not any(
+        one == two == three and one in ACTIONS for one, two, three in triples
+    )
+
+
+def found_neighbours(program: Program, longest: int) -> list[tuple[int, ...]]:
+    tokens, out, lengths = encode_programs([program])[0], np.zeros((MOST, longest), np.uint8), np.empty(MOST, np.int64)
+    count = neighbours(tokens, program.size, longest, np.zeros(1 << 16, np.uint64), out, lengths)
+    return [tuple(out[row, : lengths[row]].tolist()) for row in range(count)]
+
+
+@settings(max_examples=40)
+@given(programs())
+def test_neighbours_are_those_of_the_tree(program: Program) -> None:
+    found = found_neighbours(program, 60)
+    if len(found) == MOST:
+        return
+    texts = {Program(block).tokens for block in changed_blocks(program.body)}
+    expected = {tuple(ID[token] for token in text) for text in texts if len(text) <= 60 and in_normal_form(text)}
+    assert len(found) == len(set(found))
+    assert set(found) == expected
+
+
+def test_a_program_that_was_met_is_no_neighbour_again() -> None:
+    program = Program.parse("DEF run m( move putMarker m)")
+    tokens, out, lengths = encode_programs([program])[0], np.zeros((MOST, 30), np.uint8), np.empty(MOST, np.int64)
+    seen = np.zeros(1 << 16, np.uint64)
+    assert neighbours(tokens, program.size, 30, seen, out, lengths) > 100
+    assert neighbours(tokens, program.size, 30, seen, out, lengths) == 0
+    assert neighbours(tokens, program.size, 30, np.zeros(1 << 16, np.uint64), out[:7], lengths) == 7
+
+
+@given(st.integers(0, 2**32 - 1))
+def test_judging_is_the_interpreters(seed: int) -> None:
+    rng = random.Random(seed)
+    several = [random_program(rng, 2) for _ in range(8)]
+    befores = [random_world(rng) for _ in range(3)]
+    afters = [run(several[0], world).world if rng.random() < 0.7 else random_world(rng) for world in befores]
+    judge = _Judge(worlds_to_codes(befores), worlds_to_codes(afters))
+    right, wrong, behaviour = judge(encode_programs(several), np.array([program.size for program in several]))
+    ends = []
+    for number, program in enumerate(several):
+        runs = [run(program, world) for world in befores]
+        good = [one.ok and one.world == after for one, after in zip(runs, afters, strict=True)]
+        cells = [
+            int((one.world.to_codes() != after.to_codes()).sum()) + (0 if one.ok else CRASH)
+            for one, after in zip(runs, afters, strict=True)
+        ]
+        assert right[number] == sum(good)
+        assert wrong[number] == sum(cells)
+        ends.append(tuple((one.status, one.world.to_codes().tobytes()) for one in runs))
+    for one in range(8):
+        for other in range(one):
+            assert (behaviour[one] == behaviour[other]) == (ends[one] == ends[other])
+
+
+def examples_of(program: Program, seed: int) -> tuple[list[World], NDArray[np.uint8], NDArray[np.uint8]]:
+    """Five worlds that a program can run in, and what it makes of them."""
+    rng = random.Random(seed)
+    befores: list[World] = []
+    afters: list[World] = []
+    while len(befores) < 5:
+        world = random_world(rng)
+        done = run(program, world)
+        if done.ok:
+            befores.append(world)
+            afters.append(done.world)
+    return befores, worlds_to_codes(befores), worlds_to_codes(afters)
+
+
+WANTED = Program.parse(
+    "DEF run m( WHILE c( frontIsClear c) w( IFELSE c( markersPresent c) i( pickMarker i) ELSE e( putMarker e) move w) "
+    "turnLeft m)"
+)
+
+
+@pytest.mark.parametrize(
+    "start",
+    [
+        "DEF run m( WHILE c( frontIsClear c) w( pickMarker move w) turnLeft m)",  # a branch is missing
+        "DEF run m( WHILE c( leftIsClear c) w( IF c( markersPresent c) i( pickMarker i) move w) m)",  # three changes
+        "DEF run m( REPEAT R=3 r( IFELSE c( markersPresent c) i( pickMarker i) ELSE e( putMarker e) move r) m)",
+    ],
+)
+def test_near_misses_are_repaired(start: str) -> None:
+    befores, inputs, outputs = examples_of(WANTED, 3)
+    program = Program.parse(start)
+    rounds = iter(range(400))
+    found = repair(
+        encode_programs([program]),
+        np.array([program.size]),
+        np.array([-3.0]),
+        inputs,
+        outputs,
+        longest=40,
+        stop=lambda: next(rounds, None) is None,
+    )
+    assert found.solves
+    assert len(found.tokens) > 0
+    assert found.tried > 100
+    for tokens, length in zip(found.tokens, found.lengths, strict=True):
+        assert not tokens[length:].any()
+        answer = Program.from_tokens(tokens[:length].tolist())
+        assert [run(answer, world).world.to_codes().tobytes() for world in befores] == [
+            after.tobytes() for after in outputs
+        ]
+
+
+def test_it_stops_when_told_and_where_there_is_nothing_to_repair() -> None:
+    _, inputs, outputs = examples_of(WANTED, 3)
+    program = Program.parse("DEF run m( move m)")
+    start = (encode_programs([program]), np.array([program.size]), np.array([-1.0]))
+    found = repair(*start, inputs, outputs, longest=40, stop=lambda: True)
+    assert (found.solves, found.tried) == (False, 0)
+    assert found.tokens.tolist() == start[0].tolist()  # the nearest so far
+    few = iter(range(3))
+    nearer = repair(*start, inputs, outputs, longest=40, stop=lambda: next(few, None) is None)
+    assert not nearer.solves
+    judge = _Judge(inputs, outputs)
+    assert judge(nearer.tokens, nearer.lengths)[1] < judge(start[0], start[1])[1]
+    none = (np.zeros((0, 5), np.uint8), np.zeros(0, np.int64), np.zeros(0))
+    assert not len(repair(*none, inputs, outputs, longest=40, stop=lambda: False).tokens)
+    broken = (start[0][:, :-1], start[1] - 1, start[2])  # does not parse
+    assert not len(repair(*broken, inputs, outputs, longest=40, stop=lambda: False).tokens)
+    assert not len(repair(*start, inputs, outputs, longest=4, stop=lambda: False).tokens)  # too long to begin with
