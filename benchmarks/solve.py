@@ -1,6 +1,6 @@
 """How long `solve` takes for a task, and what more time brings.
 
-    python benchmarks/solve.py [--tasks 1000] [--data FILE] [--budget 10] [--json FILE] [--plot FILE]
+    python benchmarks/solve.py [--tasks 1000] [--data FILE] [--budget 10] [--no-repair] [--json FILE] [--plot FILE]
     python benchmarks/solve.py --steps [--tasks 2500] [--beam 16 64 256 1024] [--device cuda]
 
 The first form solves tasks one by one, as a person would have it, with some budget, and prints the median and 95th
@@ -157,6 +157,7 @@ def main() -> None:
     parser.add_argument("--data", default="test")
     parser.add_argument("--tasks", type=int, default=1000)
     parser.add_argument("--budget", type=float, default=10.0)
+    parser.add_argument("--no-repair", action="store_true", help="beam search alone")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--plot", type=Path)
     parser.add_argument("--steps", action="store_true")
@@ -164,6 +165,8 @@ def main() -> None:
     parser.add_argument("--device", default="cpu")
     arguments = parser.parse_args()
     solver = Solver.load(arguments.model, device=arguments.device)
+    if arguments.no_repair:
+        solver.rounds = tuple(one._replace(repair=0.0) for one in solver.rounds)
     tasks = read(arguments.data, arguments.tasks)
     if arguments.steps:
         steps(solver, tasks, arguments.beam)

@@ -58,7 +58,7 @@ class Round(NamedTuple):
     """How long near misses are repaired for afterwards, as a share of the budget."""
 
 
-ROUNDS: Final = (Round(64, 48, 0.3), Round(512, 36, 0.3), Round(2048, 48, 0.5), Round(4096, 72, 1))
+ROUNDS: Final = (Round(64, 48, 0.5), Round(512, 36, 1), Round(2048, 48, 1), Round(4096, 72, 1))
 """Width pays more than length: few programs that are asked for have more than 36 tokens, and a task that is not solved
 goes on to the last of them."""
 SLACK: Final = 2.0
