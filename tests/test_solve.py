@@ -72,6 +72,24 @@ def test_fresh_tasks_in_a_batch_and_one_by_one() -> None:
     assert alone.program == solutions[3].program
 
 
+def test_what_a_narrow_beam_misses_is_repaired() -> None:
+    batch = generate(7, 19, 1)
+    pairs = zip(batch.inputs[0, :5], batch.outputs[0, :5], strict=True)
+    task = Task(tuple(Example(*map(World.from_codes, pair)) for pair in pairs))
+    missed = Solver(solver().model, rounds=[Round(8, 40)]).solve(task, budget=PATIENT)
+    assert not missed.solved
+    repaired = Solver(solver().model, rounds=[Round(8, 40, 1)]).solve(task, budget=PATIENT)
+    assert repaired.solved
+    assert_honest(repaired, task)
+    assert repaired.checked > missed.checked
+    assert repaired.answers[0].logprob < 0
+    tried = iter(range(10))  # and a search that is stopped meanwhile ends with what it has
+    stopped = Solver(solver().model, rounds=[Round(8, 40, 1)]).solve(
+        impossible(), budget=PATIENT, should_stop=lambda: next(tried, None) is None
+    )
+    assert not stopped.solved
+
+
 @pytest.mark.parametrize("count", [1, 2, 3, 7])
 def test_any_number_of_examples(count: int) -> None:
     batch = generate(11, 40, 3, examples=max(count, 2))

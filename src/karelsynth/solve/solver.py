@@ -32,6 +32,7 @@ from karelsynth.karel.machine import encode_programs, run_batch
 from karelsynth.karel.program import Program
 from karelsynth.karel.syntax import syntax_machine
 from karelsynth.karel.world import Hero, World
+from karelsynth.model.decoder import shared_steps
 from karelsynth.model.pretrained import SHIPPED
 from karelsynth.model.synthesizer import Encoded, Synthesizer
 from karelsynth.search.beam import TASKS_PER_THREAD, beam_search, decoding_dtype
@@ -270,7 +271,8 @@ class Solver:
         tasks = np.zeros(len(repaired.lengths), np.int64)
         if not len(tasks):
             return
-        with torch.no_grad():
+        on_cpu = self.model.device.type == "cpu"
+        with torch.no_grad(), shared_steps(self._threads if on_cpu else 1):  # few programs: no threads that spin
             packed = self.model.pack(repaired.tokens, repaired.lengths, encoded=encoded, tasks=tasks)
             logprobs = self.model.program_logprobs(encoded, packed, torch.from_numpy(tasks).to(self.model.device))
         _remember(search, _run(search, repaired.tokens, repaired.lengths, logprobs.float().cpu().numpy()))
