@@ -308,6 +308,23 @@ def run_and_describe(
                 out[row, place + 3] = ahead
 
 
+@compiled()
+def _scratch(most: int, count: int) -> tuple[Any, ...]:  # pragma: no cover - compiled
+    """What `run_and_describe` wants for prefixes of up to `most` tokens and `count` examples."""
+    return (
+        np.empty(2 * most, np.uint8),
+        np.empty(most + 1, np.uint8),
+        np.empty(4 * most + 2, np.int64),
+        np.empty(4 * most + 2, np.int16),
+        np.empty(2 * most + 2, np.int32),
+        np.empty((2 * most + 2, 3), np.int32),
+        np.empty(2 * most + 1, np.int32),
+        np.empty((count, CELLS), np.uint8),
+        np.empty((0, 0), np.uint8),
+        np.empty((0, 0, 0), np.uint8),
+    )
+
+
 @compiled(
     types.void(
         types.int64, types.int64, given(types.uint8, 2), given(types.int64, 1), given(types.uint8, 3),
@@ -336,11 +353,7 @@ def features_range(
         heroes: [B, K], where they stand in the inputs.
     """
     count, most = inputs.shape[1], tokens.shape[1]
-    text, closing = np.empty(2 * most, np.uint8), np.empty(most + 1, np.uint8)
-    code, origin = np.empty(4 * most + 2, np.int64), np.empty(4 * most + 2, np.int16)
-    stack, opened = np.empty(2 * most + 2, np.int32), np.empty((2 * most + 2, 3), np.int32)
-    counters, worlds = np.empty(2 * most + 1, np.int32), np.empty((count, CELLS), np.uint8)
-    nothing, unseen = np.empty((0, 0), np.uint8), np.empty((0, 0, 0), np.uint8)
+    text, closing, code, origin, stack, opened, counters, worlds, nothing, unseen = _scratch(most, count)
     for number in range(first, last):
         task = tasks[number]
         run_and_describe(
@@ -384,11 +397,7 @@ def features_along_range(
     count, most = shown.shape[1], tokens.shape[1]
     heroes = np.empty((1, count), np.int16)
     befores, targets = np.empty((count, CELLS), np.uint8), np.empty((count, CELLS), np.uint8)
-    text, closing = np.empty(2 * most, np.uint8), np.empty(most + 1, np.uint8)
-    code, origin = np.empty(4 * most + 2, np.int64), np.empty(4 * most + 2, np.int16)
-    stack, opened = np.empty(2 * most + 2, np.int32), np.empty((2 * most + 2, 3), np.int32)
-    counters, worlds = np.empty(2 * most + 1, np.int32), np.empty((count, CELLS), np.uint8)
-    nothing, unseen = np.empty((0, 0), np.uint8), np.empty((0, 0, 0), np.uint8)
+    text, closing, code, origin, stack, opened, counters, worlds, nothing, unseen = _scratch(most, count)
     for program in range(first, last):
         for number in range(count):
             for cell in range(CELLS):
