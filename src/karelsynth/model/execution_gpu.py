@@ -2,7 +2,7 @@
 
 Every thread calls the same functions as the host does; Numba compiles them for the GPU too (`numba-cuda`, which comes
 with `pip install karelsynth[cuda]`). A thread's scratch space is its own. `available` says whether that works here; if
-not, the host finds the codes for the GPU, which takes several times as long as the network itself.
+not, the host finds the codes for the GPU, which then waits for them.
 """
 
 from __future__ import annotations
