@@ -58,6 +58,7 @@ def measure(name: str, changes: list[str], arguments: argparse.Namespace) -> dic
     """Train and score one variant."""
     folder = arguments.out / name
     few = [f"run.steps={PROBE}", f"run.log_every={PROBE // 2}", f"run.validate_every={PROBE}", "run.validation_tasks=1"]
+    few.append("optimizer.warmup=0")
     rates: list[float] = []
     train(
         load_recipe(arguments.recipe, changes + few),
@@ -67,6 +68,7 @@ def measure(name: str, changes: list[str], arguments: argparse.Namespace) -> dic
     recipe = load_recipe(arguments.recipe, changes)
     steps = int(arguments.minutes * 60 * rates[-1] / recipe.run.batch_size) // PROBE * PROBE or PROBE
     once = [f"run.steps={steps}", f"run.validate_every={steps}", f"run.checkpoint_every={steps}"]
+    once.append(f"optimizer.warmup={min(recipe.optimizer.warmup, steps // 10)}")
     recipe = load_recipe(arguments.recipe, changes + once)
     losses: list[float] = []
 

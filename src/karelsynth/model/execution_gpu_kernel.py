@@ -6,15 +6,21 @@ import warnings
 from typing import Any
 
 import numpy as np
-from numba import cuda as numba_cuda
-from numba.core.errors import NumbaPerformanceWarning
 
 from karelsynth.karel.machine_kernel import CELLS
 from karelsynth.model.execution_gpu import LONGEST
 from karelsynth.model.execution_kernel import run_and_describe
 
-warnings.filterwarnings("ignore", "Grid size", NumbaPerformanceWarning)  # the last tasks of a search are few
+if not hasattr(np, "row_stack"):  # NumPy 2.5 has dropped it, and numba-cuda 0.30 looks for it when it first compiles
+    np.row_stack = np.vstack
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore", DeprecationWarning)  # its own, with NumPy 2.5
+    from numba import cuda as numba_cuda
+    from numba.cuda import dispatcher as numba_dispatcher
+
 cuda: Any = numba_cuda  # its names are made at run time
+dispatcher: Any = numba_dispatcher
+dispatcher.config.CUDA_LOW_OCCUPANCY_WARNINGS = 0  # the last tasks of a search are few
 _TEXT, _CLOSING, _CODE, _STACK = 2 * LONGEST, LONGEST + 1, 4 * LONGEST + 2, 2 * LONGEST + 2
 
 
