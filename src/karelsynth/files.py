@@ -110,7 +110,7 @@ def writing_into(folder: Path) -> Iterator[None]:
         folder.mkdir(parents=True, exist_ok=True)
         with _lock(folder):
             yield
-    except FileError:
+    except (FileError, BrokenPipeError):  # a broken pipe is the output's, not the folder's
         raise
     except OSError as error:
         raise cannot_write(folder, error) from None
@@ -145,7 +145,7 @@ def cannot_write(path: Path, error: OSError) -> FileError:
             reason = "the disk is full; make room and run the same command again"
         case errno.EACCES | errno.EPERM | errno.EROFS:
             reason = "no permission to write there; choose another place"
-        case errno.ENOENT:
+        case errno.ENOENT if not path.parent.exists():
             reason = f"there is no folder {path.parent}; make it first"
         case errno.EEXIST | errno.ENOTDIR:
             reason = "a file of that name is in the way"

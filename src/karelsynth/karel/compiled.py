@@ -7,12 +7,15 @@ the folder that holds them is named after a digest of all sources that compiled 
 
 from __future__ import annotations
 
+import atexit
 import hashlib
 import os
+import re
 import shutil
 import tempfile
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
@@ -53,26 +56,31 @@ def given(kind: Any, dimensions: int) -> Any:
 
 @cache
 def cache_folder() -> Path:
-    """Where compiled functions are kept: $NUMBA_CACHE_DIR, or the user's cache folder."""
+    """Where compiled functions are kept: in $NUMBA_CACHE_DIR/karelsynth, or in the user's cache folder."""
     package = Path(__file__).parent.parent
     digest = hashlib.sha256()
     for source in sorted(path for pattern in _SOURCES for path in package.glob(pattern)):
         digest.update(source.relative_to(package).as_posix().encode() + b"\0" + source.read_bytes() + b"\0")
     home = os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()
-    base = Path(os.environ.get("NUMBA_CACHE_DIR") or Path(home) / "karelsynth" / "compiled")
+    chosen = os.environ.get("NUMBA_CACHE_DIR")
+    base = Path(chosen) / "karelsynth" if chosen else Path(home) / "karelsynth" / "compiled"
     try:
         folder = base / digest.hexdigest()[:16]
         if not folder.exists():
-            folder.mkdir(parents=True)
+            folder.mkdir(parents=True, exist_ok=True)  # another process may have been faster
             _forget_old(base)
         if not os.access(folder, os.W_OK):
             raise PermissionError
     except OSError:  # a read-only home: compile for this process only
         folder = Path(tempfile.mkdtemp(prefix="karelsynth-"))
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return folder
 
 
 def _forget_old(base: Path) -> None:
-    folders = sorted((path for path in base.iterdir() if path.is_dir()), key=lambda path: path.stat().st_mtime)
-    for folder in folders[:-_KEPT]:
-        shutil.rmtree(folder, ignore_errors=True)
+    """Remove the oldest of the folders that are named as ours are."""
+    with suppress(OSError):  # another process is doing so too
+        ours = [path for path in base.iterdir() if re.fullmatch("[0-9a-f]{16}", path.name) and path.is_dir()]
+        ours.sort(key=lambda path: path.stat().st_mtime)
+        for folder in ours[:-_KEPT]:
+            shutil.rmtree(folder, ignore_errors=True)

@@ -7,18 +7,21 @@ checkpoint, and `best`, the model that did best on validation.
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import safetensors.torch
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 
 from karelsynth.errors import KarelsynthError
+from karelsynth.files import FileError, cannot_write, sync_folder, write_whole
 
 _PREFIX = "checkpoint-"
+_UNFINISHED = ".checkpoint.tmp"
+"""Always the same name, so that what a killed process left is gone with the next checkpoint."""
 
 
 class CheckpointError(KarelsynthError):
@@ -40,20 +43,20 @@ class Checkpoint:
 def save(folder: Path, checkpoint: Checkpoint) -> None:
     """Write a checkpoint beside the older ones, then remove those."""
     target = folder / f"{_PREFIX}{checkpoint.step:08d}"
-    unfinished = folder / f".{target.name}.tmp"
+    unfinished = folder / _UNFINISHED
+    notes = json.dumps({"step": checkpoint.step, **checkpoint.notes}, indent=1)
     try:
         shutil.rmtree(unfinished, ignore_errors=True)
         unfinished.mkdir(parents=True)
-        save_file(_plain(checkpoint.model), unfinished / "model.safetensors")
-        save_file(_plain(checkpoint.optimizer), unfinished / "optimizer.safetensors")
-        (unfinished / "notes.json").write_text(json.dumps({"step": checkpoint.step, **checkpoint.notes}, indent=1))
-        for file in unfinished.iterdir():
-            _sync(file)
+        write_whole(unfinished / "model.safetensors", safetensors.torch.save(_plain(checkpoint.model)))
+        write_whole(unfinished / "optimizer.safetensors", safetensors.torch.save(_plain(checkpoint.optimizer)))
+        write_whole(unfinished / "notes.json", notes.encode())
         shutil.rmtree(target, ignore_errors=True)
         unfinished.rename(target)
-        _sync(folder)
+        sync_folder(folder)
     except OSError as error:
-        raise CheckpointError(f"{target}: cannot be written: {error.strerror or error}") from None
+        shutil.rmtree(unfinished, ignore_errors=True)  # on a full disk it would only be in the way
+        raise error if isinstance(error, FileError) else cannot_write(target, error) from None
     for older in _all(folder):
         if older != target:
             shutil.rmtree(older, ignore_errors=True)
@@ -116,11 +119,3 @@ def _plain(tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
 
 def _all(folder: Path) -> list[Path]:
     return sorted(folder.glob(f"{_PREFIX}*")) if folder.is_dir() else []
-
-
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

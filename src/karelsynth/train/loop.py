@@ -14,6 +14,7 @@ import math
 import os
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from karelsynth._version import __version__
 from karelsynth.errors import KarelsynthError
-from karelsynth.files import write_whole
+from karelsynth.files import write_whole, writing_into
 from karelsynth.model.synthesizer import Synthesizer
 from karelsynth.train import checkpoint
 from karelsynth.train.batches import Feed, open_source
@@ -66,13 +67,17 @@ def train(
     """Follow a recipe in a folder, from its newest checkpoint if it has one; returns the final model's folder.
 
     `stop_after` ends the run after so many steps in all, with a checkpoint, as if it had been stopped there;
-    `deadline` does so the next time it logs after `time.monotonic()` has come so far. A run that was ended so has no
-    final model yet.
+    `deadline` does so after the step in which `time.monotonic()` comes so far; several processes, which must agree,
+    look only when they log. A run that was ended so has no final model yet. Nobody else may write into the folder
+    meanwhile.
     """
     group = Group.join(device)
-    run = _Run(recipe, folder, group)
     try:
-        return run.follow(observe or (lambda progress: None), stop_after, math.inf if deadline is None else deadline)
+        with writing_into(folder) if group.leads else nullcontext():
+            run = _Run(recipe, folder, group)
+            return run.follow(
+                observe or (lambda progress: None), stop_after, math.inf if deadline is None else deadline
+            )
     finally:
         group.leave()
 
@@ -80,8 +85,13 @@ def train(
 class _Run:
     def __init__(self, recipe: Recipe, folder: Path, group: Group) -> None:
         self.recipe, self.folder, self.group = recipe, folder, group
+        self.began = time.monotonic()
+        saved = checkpoint.load_newest(folder)
+        if saved is not None:
+            _check_same_run(saved.notes["recipe"], recipe.to_json(), folder)
         torch.manual_seed(recipe.run.seed)
-        self.model = _start_model(recipe).to(group.device)
+        # A checkpoint holds the weights: what the run once started from may be gone or lie elsewhere by now.
+        self.model = (_start_model(recipe) if saved is None else Synthesizer(recipe.model)).to(group.device)
         self.names: dict[Tensor, str] = {value: name for name, value in self.model.named_parameters()}
         settings = recipe.optimizer
         self.optimizer = torch.optim.AdamW(
@@ -92,30 +102,19 @@ class _Run:
             fused=group.device.type == "cuda",
         )
         self.step, self.best = 0, -math.inf
-        if group.leads:
-            folder.mkdir(parents=True, exist_ok=True)
-        self._resume()
-
-    def _resume(self) -> None:
-        saved = checkpoint.load_newest(self.folder)
-        if saved is None:
-            return
-        told = json.loads(json.dumps(self.recipe.to_json()))
-        if saved.notes["recipe"] != told:
-            different = _differences(saved.notes["recipe"], told)
-            raise checkpoint.CheckpointError(
-                f"{self.folder} holds a run of another recipe (different: {', '.join(different)}); "
-                "give another folder, or the same recipe to go on"
-            )
-        self.model.load_state_dict(saved.model)
-        checkpoint.restore_optimizer(self.optimizer, self.names, saved.optimizer)
-        self.step, self.best = saved.step, saved.notes["best"] if saved.notes["best"] is not None else -math.inf
+        self.spent: float | None = 0.0
+        """The seconds before this sitting; None if an older version began the run, which did not count them."""
+        if saved is not None:
+            self.model.load_state_dict(saved.model)
+            checkpoint.restore_optimizer(self.optimizer, self.names, saved.optimizer)
+            self.step, self.best = saved.step, saved.notes["best"] if saved.notes["best"] is not None else -math.inf
+            self.spent = saved.notes.get("seconds")
 
     def follow(self, observe: Callable[[Progress], None], stop_after: int | None, deadline: float) -> Path:
         recipe, group = self.recipe, self.group
         steps = recipe.run.steps
         last = steps if stop_after is None else min(stop_after, steps)
-        if self.step >= last:
+        if self.step >= last or self._late(deadline):
             return self._finish(steps)
         source = open_source(recipe.data)
         feed = Feed(
@@ -137,7 +136,6 @@ class _Run:
         with MetricsLog(self.folder if group.leads else None, self.step) as log:
             sums: dict[str, Tensor] = {}
             since, since_step = time.perf_counter(), self.step
-            late = False
             for batch in feed.batches(self.step, last):
                 self.model.train()
                 for parameters in self.optimizer.param_groups:
@@ -152,15 +150,16 @@ class _Run:
                 self.step += 1
                 for name, value in {"loss": loss, **metrics}.items():
                     sums[name] = sums.get(name, torch.zeros((), device=group.device)) + value.detach()
-                if self.step % recipe.run.log_every == 0 or self.step == last:
+                logs = self.step % recipe.run.log_every == 0 or self.step == last
+                late = (logs or group.size == 1) and self._late(deadline)
+                if logs or late:
                     told = {name: float(value) / (self.step - since_step) for name, value in sums.items()}
                     self._check(told)
                     speed = recipe.run.batch_size * (self.step - since_step) / (time.perf_counter() - since)
                     rate = learning_rate(recipe.optimizer, self.step - 1, steps)
-                    log.write(self.step, {**told, "learning_rate": rate, "tasks_per_second": speed})
+                    log.write(self.step, {**told, "learning_rate": rate, "tasks_per_second": speed, **self._seconds()})
                     observe(Progress(self.step, steps, speed, told))
                     sums, since, since_step = {}, time.perf_counter(), self.step
-                    late = self._late(deadline)
                 if self.step % recipe.run.validate_every == 0 or self.step == steps:
                     self._validate(validator, log)
                     since = time.perf_counter() if since_step == self.step else since
@@ -178,8 +177,14 @@ class _Run:
 
     def _late(self, deadline: float) -> bool:
         """Whether the time is up for any of the processes: all must stop after the same step."""
-        late = float(time.monotonic() >= deadline)
-        return bool(self.group.total(torch.tensor(late, device=self.group.device)))
+        late = time.monotonic() >= deadline
+        if self.group.size == 1:
+            return late
+        return bool(self.group.total(torch.tensor(float(late), device=self.group.device)))
+
+    def _seconds(self) -> dict[str, float]:
+        """`seconds`: how long the run has taken so far, in all its sittings and with all that is done in them."""
+        return {} if self.spent is None else {"seconds": round(self.spent + time.monotonic() - self.began, 3)}
 
     def _check(self, metrics: dict[str, float]) -> None:
         if not math.isfinite(metrics["loss"]):
@@ -194,7 +199,8 @@ class _Run:
         found = validator.score(self.model)
         if not self.group.leads:
             return
-        log.write(self.step, {f"validation_{name}": value for name, value in found.metrics.items()}, found.sample)
+        scores = {f"validation_{name}": value for name, value in found.metrics.items()}
+        log.write(self.step, {**scores, **self._seconds()}, found.sample)
         if found.metrics["generalization"] > self.best:
             self.best = found.metrics["generalization"]
             self.model.save_pretrained(self.folder / BEST)
@@ -206,6 +212,7 @@ class _Run:
                 "best": self.best if math.isfinite(self.best) else None,
                 "version": __version__,
                 "torch": torch.__version__,
+                **self._seconds(),
             }
             tensors = checkpoint.optimizer_tensors(self.optimizer, self.names)
             checkpoint.save(
@@ -223,12 +230,31 @@ class _Run:
 def _start_model(recipe: Recipe) -> Synthesizer:
     if recipe.start_from is None:
         return Synthesizer(recipe.model)
-    model = Synthesizer.from_pretrained(os.path.expandvars(recipe.start_from))
+    folder = Path(os.path.expandvars(recipe.start_from))
+    if not folder.exists():
+        raise KarelsynthError(
+            f"{folder}, which the recipe starts from, is not there: train that first, or say where it is by "
+            "`--set start_from=FOLDER`"
+        )
+    model = Synthesizer.from_pretrained(folder)
     if model.settings != recipe.model:
         raise KarelsynthError(
             f"{recipe.start_from} holds a model of other settings than the recipe's [model]: {model.settings}"
         )
     return model
+
+
+def _check_same_run(saved: dict[str, Any], recipe: dict[str, Any], folder: Path) -> None:
+    """Refuse to go on by another recipe. What it is called, and where its first weights lie, makes it no other."""
+    one, two = (
+        {**told, "name": None, "about": None, "start_from": told.get("start_from") is not None}
+        for told in (saved, json.loads(json.dumps(recipe)))
+    )
+    if one != two:
+        raise checkpoint.CheckpointError(
+            f"{folder} holds a run of another recipe (different: {', '.join(_differences(one, two))}); "
+            "give another folder, or the same recipe to go on"
+        )
 
 
 def _differences(one: Any, two: Any, place: str = "") -> list[str]:

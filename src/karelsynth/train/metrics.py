@@ -7,6 +7,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, TextIO
 
+from karelsynth.errors import KarelsynthError
+from karelsynth.files import write_whole
+
 METRICS = "metrics.jsonl"
 
 
@@ -21,9 +24,8 @@ class MetricsLog:
     def __enter__(self) -> MetricsLog:
         if self._folder is not None:
             path = self._folder / METRICS
-            kept = [line for line in _lines(path) if json.loads(line)["step"] <= self._step]
-            path.write_text("".join(f"{line}\n" for line in kept))
-            self._file = path.open("a", buffering=1)
+            write_whole(path, b"".join(line + b"\n" for line in _kept(path, self._step)))
+            self._file = path.open("a", buffering=1, encoding="utf-8")
             self._board = _board(self._folder, self._step)
         return self
 
@@ -47,10 +49,19 @@ class MetricsLog:
                 self._board.add_text("sample", f"```\n{sample}\n```", step)
 
 
-def _lines(path: Path) -> list[str]:
-    """The whole lines of a file; a kill may have left half of one at the end."""
-    lines = path.read_text().split("\n") if path.exists() else []
-    return [line for line in lines[:-1] if line]
+def _kept(path: Path, step: int) -> list[bytes]:
+    """The lines of a log up to a step, without what a kill may have left of one at the end."""
+    kept = []
+    lines = path.read_bytes().split(b"\n") if path.exists() else []
+    for number, line in enumerate(lines[:-1], 1):
+        try:
+            if line and json.loads(line)["step"] <= step:
+                kept.append(line)
+        except (LookupError, RecursionError, TypeError, ValueError):
+            raise KarelsynthError(
+                f"{path}, line {number}: not an entry of a training run's log; remove the line to go on without it"
+            ) from None
+    return kept
 
 
 def _board(folder: Path, step: int) -> Any:

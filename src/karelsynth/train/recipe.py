@@ -155,8 +155,27 @@ def _check(recipe: Recipe) -> Recipe:
     for key, value in positive.items():
         if value is not None and not value > 0:
             raise RecipeError(f"`{key}` must be above 0, not {value}")
-    if not 0 <= recipe.data.fewer <= 1:
-        raise RecipeError(f"`data.fewer` is a share from 0 to 1, not {recipe.data.fewer}")
+    not_negative = {
+        "optimizer.warmup": recipe.optimizer.warmup,
+        "optimizer.weight_decay": recipe.optimizer.weight_decay,
+        "objective.syntax_weight": recipe.objective.syntax_weight,
+    }
+    for key, value in not_negative.items():
+        if not value >= 0:
+            raise RecipeError(f"`{key}` must be 0 or above, not {value}")
+    for key, value in {"data.fewer": recipe.data.fewer, "optimizer.final": recipe.optimizer.final}.items():
+        if not 0 <= value <= 1:
+            raise RecipeError(f"`{key}` is a share from 0 to 1, not {value}")
+    for key, value in {"optimizer.beta1": recipe.optimizer.beta1, "optimizer.beta2": recipe.optimizer.beta2}.items():
+        if not 0 <= value < 1:
+            raise RecipeError(f"`{key}` must be from 0 to below 1, not {value}")
+    for key, value in {"run.seed": recipe.run.seed, "data.seed": recipe.data.seed}.items():
+        if not 0 <= value < 2**63:
+            raise RecipeError(f"`{key}` is a whole number from 0 to 2⁶³ − 1, not {value}")
+    if recipe.objective.name == "rl" and recipe.objective.baseline and recipe.objective.rollouts < 2:
+        raise RecipeError(
+            "`objective.baseline` is the mean of the other rollouts: `objective.rollouts` must be 2 or more"
+        )
     if recipe.optimizer.warmup >= recipe.run.steps:
         raise RecipeError(f"`optimizer.warmup` ({recipe.optimizer.warmup}) must be less than `run.steps`")
     return recipe
