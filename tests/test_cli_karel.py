@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import random
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +14,8 @@ from typing import Any
 import pytest
 
 from karelsynth import Program, World
+from karelsynth.tasks.task import Example, Task
+from karelsynth.tasks.task_text import render_task
 from tests.strategies import random_program, random_world
 
 SWEEP = "def run():\n  while(frontIsClear):\n    move()\n  pickMarker()\n"
@@ -36,6 +39,9 @@ def call(*arguments: str | Path, cwd: Path, text: str | None = None) -> subproce
 def folder(tmp_path: Path) -> Path:
     (tmp_path / "sweep.txt").write_text(SWEEP)
     (tmp_path / "room.txt").write_text(ROOM)
+    task = Task((Example(World.parse("> .\n. ."), World.parse(". >\n. .")),), name="A step")
+    (tmp_path / "step.task").write_text(render_task(task))
+    (tmp_path / "step.json").write_text(json.dumps(task.to_json()))
     return tmp_path
 
 
@@ -93,7 +99,13 @@ def test_animation_without_a_terminal_prints_start_and_end(folder: Path) -> None
         (("run", "-", "-"), ["only one of PROGRAM and WORLD"]),
         (("run", "sweep.txt", "room.txt", "-o", "run.doc"), ["must end in"]),
         (("run", "sweep.txt", "room.txt", "-o", "nowhere/run.gif"), ["there is no folder"]),
-        (("run", "sweep.txt", "room.txt", "--animate", "--speed", "-3"), ["speed"]),
+        (("run", "sweep.txt", "room.txt", "--speed", "3"), ["--speed", "--animate", ".gif"]),
+        (("run", "sweep.txt", "room.txt", "--speed", "3", "-o", "run.png"), ["--speed", "--animate", ".gif"]),
+        (("run", "sweep.txt", "room.txt", "--animate", "--json"), ["--animate", "--json"]),
+        (("run", "sweep.txt", "step.task"), ["step.task: this is a task", "`karelsynth solve step.task`"]),
+        (("run", "step.task", "room.txt"), ["step.task: this is a task", "`karelsynth solve step.task`"]),
+        (("draw", "step.task"), ["step.task: this is a task", "`karelsynth solve step.task`"]),
+        (("draw", "step.json"), ["step.json: this is a task"]),
         (("draw", "room.txt", "-o", "room.jpg"), ["must end in"]),
         (("draw", "room.txt", "-o", "room.png", "--cell", "9999999"), ["cell"]),
         (("convert", "room.txt", "--to", "paper"), ["room.txt, line 1"]),
@@ -105,7 +117,12 @@ def test_bad_input_gets_one_clear_message(arguments: tuple[str, ...], parts: lis
 
 
 def test_unknown_words_on_the_command_line(folder: Path) -> None:
-    for arguments in (("rnu",), ("convert", "sweep.txt", "--to", "french"), ("run", "sweep.txt", "room.txt", "--fast")):
+    for arguments in (
+        ("rnu",),
+        ("convert", "sweep.txt", "--to", "french"),
+        ("run", "sweep.txt", "room.txt", "--fast"),
+        ("run", "sweep.txt", "room.txt", "--speed", "-3"),
+    ):
         assert_clear_error(call(*arguments, cwd=folder), status=2)
 
 
@@ -122,8 +139,12 @@ def test_check_points_at_the_place(folder: Path) -> None:
 def test_convert_goes_around_without_loss(folder: Path) -> None:
     program = random_program(random.Random(3))
     (folder / "a").write_text(program.to("paper"))
-    for before, after, dialect in (("a", "b", "stanford"), ("b", "c", "tokens"), ("c", "d", "paper")):
-        result = call("convert", before, "--to", dialect, "-o", after, cwd=folder)
+    for before, after, dialect, option in (
+        ("a", "b", "stanford", "-o"),
+        ("b", "c", "tokens", "--out"),
+        ("c", "d", "paper", "--output"),
+    ):
+        result = call("convert", before, "--to", dialect, option, after, cwd=folder)
         assert result.returncode == 0, result
     assert (folder / "d").read_text() == program.to("paper") + "\n"
     assert call("convert", "a", "--to", "tokens", cwd=folder).stdout == " ".join(program.tokens) + "\n"
@@ -201,4 +222,9 @@ def test_help_and_version(folder: Path) -> None:
         result = call(*arguments, cwd=folder)
         assert result.returncode == 0
         assert "Usage" in result.stdout
+    assert re.findall(r"^│ (\w[\w-]*) ", call("--help", cwd=folder).stdout, re.MULTILINE)[:3] == [
+        "solve",
+        "serve",
+        "run",
+    ]
     assert call("--version", cwd=folder).stdout.startswith("karelsynth 0.")

@@ -22,7 +22,7 @@ from karelsynth.karel.machine import encode_programs, run_batch
 from karelsynth.karel.program import Program
 from karelsynth.karel.world import World
 from karelsynth.solve import Solution, Solver
-from karelsynth.tasks.gallery import gallery_task
+from karelsynth.tasks.gallery import gallery, gallery_task
 from karelsynth.tasks.generator import generate
 from karelsynth.tasks.msr_tasks import write_tasks
 from karelsynth.tasks.task import Example, Task
@@ -116,6 +116,9 @@ def test_lines_of_tasks_without_programs(tmp_path: Path) -> None:
         (["clean-the-rwo"], "did you mean `clean-the-row`"),
         (["first-marker", "--device", "warp"], "there is no device `warp` here"),
         (["first-marker", "--animate", "--json"], "--animate plays one task"),
+        (["first-marker", "--speed", "5"], "give --animate too"),
+        (["first-marker", "--others", "2", "--json"], "--others is for one task, and not together with --json"),
+        (["first-marker", "--to", "paper", "--json"], "--json holds every dialect: leave out --to"),
         (["x" * 300 + ".task"], "cannot be read|no such file"),
     ],
 )
@@ -184,6 +187,65 @@ def folder(tmp_path: Path) -> str:
 
 
 @pytest.mark.usefixtures("fake")
+def test_options_for_one_task_are_refused_for_many(folder: str) -> None:
+    with pytest.raises(KarelsynthError, match="--others is for one task"):
+        invoke(folder, "--others", "1")
+    assert invoke("first-marker", "--speed", "-3", "--animate")[0] == 2
+
+
+@pytest.mark.usefixtures("fake")
+def test_what_is_right_nowhere_is_not_shown(tmp_path: Path) -> None:
+    nowhere = Task((impossible().examples[1],), name="Through a wall")
+    folder = write_folder(tmp_path / "tasks", a=nowhere, b=by(TURN, ROW))
+    status, out = invoke(f"{folder}/a.task", "--budget", "0.4", "--animate")
+    assert status == 1
+    assert re.fullmatch(r"Through a wall\nnothing found in 0\.\d\d s; try to search longer: --budget 2\n", out)
+    assert "✗ 1. Through a wall: nothing found in time\n" in invoke(folder)[1]
+    assert json.loads(invoke(f"{folder}/a.task", "--json")[1])["answers"][0]["right"] == [False]
+
+
+@pytest.mark.usefixtures("fake")
+@pytest.mark.parametrize(
+    ("worlds", "hint"), [(1, "one example fits many"), (2, "two examples fit many"), (3, None)], ids=str
+)
+def test_few_examples_are_told_to_be_few(tmp_path: Path, worlds: int, hint: str | None) -> None:
+    path = tmp_path / "turn.task"
+    path.write_text(render_task(by(TURN, *(ROW.with_hero(0, at, "east") for at in range(worlds)))), encoding="utf-8")
+    status, out = invoke(str(path))
+    assert status == 0
+    assert ("many programs; more examples" in out) == (hint is not None)
+    assert (hint or "") in out
+    assert "many programs" not in invoke(str(path), "--json")[1]
+
+
+@pytest.mark.usefixtures("fake")
+def test_programs_that_a_question_names_can_be_seen(tmp_path: Path) -> None:
+    near = Task((Example(World.parse("> .\n. ."), World.parse(". >\n. .")),))
+    (tmp_path / "near.task").write_text(render_task(near), encoding="utf-8")
+    _, out = invoke(str(tmp_path / "near.task"))
+    assert "number 2:" not in out
+    assert "`--others 1` shows a program for each of these ends" in out
+    _, out = invoke(str(tmp_path / "near.task"), "--others", "1")
+    assert "number 2:" in out
+    assert "shows a program" not in out
+
+
+def test_the_gallery_is_listed() -> None:
+    status, out = invoke("--list")
+    assert status == 0
+    lines = [line.split(maxsplit=1) for line in out.splitlines()]
+    assert lines == [[entry.slug, entry.task.name] for entry in gallery()]
+
+
+@pytest.mark.usefixtures("fake")
+def test_a_pair_of_worlds_is_called_by_the_first(tmp_path: Path) -> None:
+    (tmp_path / "row.txt").write_text(ROW.to_text())
+    (tmp_path / "moved.txt").write_text(MOVED.to_text())
+    _, out = invoke(str(tmp_path / "row.txt"), str(tmp_path / "moved.txt"), "--json")
+    assert json.loads(out)["name"] == "row"
+
+
+@pytest.mark.usefixtures("fake")
 def test_many_tasks_are_a_line_each(folder: str) -> None:
     status, out = invoke(folder)
     assert status == 1
@@ -230,7 +292,7 @@ def test_right_programs_are_saved_in_a_folder(folder: str, tmp_path: Path, diale
 def test_one_task_is_saved_too_and_so_beside_json(tmp_path: Path) -> None:
     path = tmp_path / "mine.task"
     path.write_text(render_task(by(TURN, ROW)), encoding="utf-8")
-    for more in ([], ["--json"]):
+    for more in ([], ["--json"], ["--json", "--to", "paper"]):
         status, out = invoke(str(path), "-o", str(tmp_path / "answers"), *more)
         assert status == 0
         assert "turnLeft()" in out

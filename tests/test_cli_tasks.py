@@ -121,6 +121,7 @@ def test_stats_of_a_set_a_file_and_fresh_tasks(made: Path, tmp_path: Path) -> No
     assert result.exit_code == 0
     assert "program length" in result.stdout
     assert "40 tasks: " in result.stdout
+    assert "(of fewer than 10,000 tasks, figures may be off by chance alone)" in result.stdout
     assert max(map(len, result.stdout.splitlines())) <= 80
     assert plot.read_text().startswith("<svg")
     record = json.loads(figures.read_text())

@@ -141,10 +141,11 @@ def test_solving_for_the_page(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = {row["slug"]: row for row in solve(budget=0.5)}
     assert list(rows) == SLUGS
     assert rows["hurdles"] == {
-        "slug": "hurdles", "solved": True, "seconds": 0.25, "program": reference("hurdles").to("paper")
+        "slug": "hurdles", "solved": True, "budget": 0.5, "seconds": 0.25,
+        "program": reference("hurdles").to("paper"),
     }  # fmt: skip
-    assert rows["maze"] == {"slug": "maze", "solved": False, "seconds": 0.25, "program": None}
-    assert f"solves **1 of {len(SLUGS)}**" in page(rows)
+    assert rows["maze"] == {"slug": "maze", "solved": False, "budget": 0.5, "seconds": 0.25, "program": None}
+    assert f"solves **1 of {len(SLUGS)}** within 0.5 s each" in page(rows)
 
 
 def test_page_tells_of_results() -> None:

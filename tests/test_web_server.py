@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from urllib.parse import urlsplit
 from urllib.request import Request, urlopen
 
 import pytest
@@ -19,7 +20,7 @@ from fastapi import FastAPI
 from typer.testing import CliRunner
 
 from karelsynth.errors import KarelsynthError
-from karelsynth.web.server import AddressError, address_of, is_loopback, listen, serve
+from karelsynth.web.server import AddressError, address_of, is_loopback, listen, network_address_of, serve
 from tests.web_client import BODY, PATIENCE
 
 
@@ -39,6 +40,30 @@ def test_addresses() -> None:
         listen("192.0.2.1", 0)
 
 
+def test_the_address_for_others() -> None:
+    with listen("127.0.0.1", 0) as local:
+        assert network_address_of(local) is None
+    with listen("0.0.0.0", 0) as everywhere:
+        port = everywhere.getsockname()[1]
+        assert address_of(everywhere) == f"http://127.0.0.1:{port}/"
+        address = network_address_of(everywhere)
+        if address is None:
+            pytest.skip("this machine is in no network")
+        assert address.endswith(f":{port}/")
+        with socket.create_connection((urlsplit(address).hostname, port), timeout=PATIENCE):
+            everywhere.accept()[0].close()
+
+
+def test_serving_to_others_says_so() -> None:
+    with server(0, "--host", "0.0.0.0") as (process, address):
+        assert process.stdout is not None
+        said = process.stdout.readline()
+        if said.startswith("in the network it is http://"):
+            assert urlsplit(said.split()[-1]).port == urlsplit(address).port
+            said = process.stdout.readline()
+        assert said.startswith("everyone who can reach this machine can use it")
+
+
 def test_a_port_in_use_is_one_message() -> None:
     from karelsynth.cli import app
 
@@ -49,9 +74,20 @@ def test_a_port_in_use_is_one_message() -> None:
 
 
 @contextmanager
-def server(seconds: float) -> Iterator[tuple[subprocess.Popen[str], str]]:
+def server(seconds: float, *options: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """A real server in a process of its own, and its address."""
-    command = [sys.executable, "-m", "tests.fake_solver", str(seconds), "serve", "--port", "0", "--workers", "1"]
+    command = [
+        sys.executable,
+        "-m",
+        "tests.fake_solver",
+        str(seconds),
+        "serve",
+        "--port",
+        "0",
+        "--workers",
+        "1",
+        *options,
+    ]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None

@@ -3,7 +3,7 @@
     python tools/render_gallery.py                      # pictures and page from the task files and results
     python tools/render_gallery.py --solve              # first let the shipped model solve them: results/gallery.json
 
-The results are a list of {"slug", "solved", "seconds", "program"}; `program` is the paper's text, or null.
+The results are a list of {"slug", "solved", "budget", "seconds", "program"}; `program` is the paper's text, or null.
 """
 
 from __future__ import annotations
@@ -32,6 +32,9 @@ CELL: Final = 22
 ARROW: Final = 14
 """Pixels between a world before and the same after."""
 
+BUDGET: Final = 2.0
+"""Seconds a task, if no other number is given; that of results that do not say theirs."""
+
 Results = Mapping[str, Mapping[str, Any]]
 """By slug."""
 
@@ -39,16 +42,17 @@ Results = Mapping[str, Mapping[str, Any]]
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--solve", action="store_true", help="solve the tasks with the shipped model first")
-    parser.add_argument("--budget", type=float, default=2.0, help="seconds a task when solving")
+    parser.add_argument("--budget", type=float, default=BUDGET, help="seconds a task when solving")
     arguments = parser.parse_args()
     if arguments.solve:
         RESULTS.parent.mkdir(exist_ok=True)
         write_whole(RESULTS, (json.dumps(solve(arguments.budget), indent=1) + "\n").encode())
     PICTURES.mkdir(parents=True, exist_ok=True)
-    for old in PICTURES.glob("*.svg"):
+    wanted = {PICTURES / f"{entry.slug}.svg": entry for entry in gallery()}
+    for path, entry in wanted.items():
+        write_whole(path, picture(entry).encode())
+    for old in set(PICTURES.glob("*.svg")) - wanted.keys():
         old.unlink()
-    for entry in gallery():
-        write_whole(PICTURES / f"{entry.slug}.svg", picture(entry).encode())
     write_whole(PAGE, page(read_results()).encode())
     print(f"{len(gallery())} tasks: {PAGE.relative_to(ROOT)}")
 
@@ -64,8 +68,8 @@ def solve(budget: float) -> list[dict[str, Any]]:
         solution = solver.solve(entry.task, budget=budget)
         print(f"{entry.slug}: {'solved' if solution else 'not solved'} ({solution.seconds:.2f} s)")
         program = solution.program.to("paper") if solution and solution.program else None
-        row = {"slug": entry.slug, "solved": solution.solved, "seconds": round(solution.seconds, 3), "program": program}
-        rows.append(row)
+        told = {"solved": solution.solved, "budget": budget, "seconds": round(solution.seconds, 3), "program": program}
+        rows.append({"slug": entry.slug, **told})
     return rows
 
 
@@ -83,8 +87,9 @@ def page(results: Results) -> str:
         "`karelsynth.tasks.gallery.gallery_task` gives one by its name, as in the address of its picture.",
     ]
     if results:
+        budget = max(result.get("budget", BUDGET) for result in results.values())
         intro.append(
-            f"The shipped model solves **{solved} of {len(gallery())}** within two seconds each. The programs are\n"
+            f"The shipped model solves **{solved} of {len(gallery())}** within {budget:g} s each. The programs are\n"
             "its own, each run on every example; `python tools/render_gallery.py --solve` lets it try again."
         )
     sections = [_section(number, entry, results.get(entry.slug)) for number, entry in enumerate(gallery(), 1)]

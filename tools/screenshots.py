@@ -1,6 +1,7 @@
 """Take the pictures of the page in docs/pictures: light, dark and on a phone, with a task of the gallery solved.
 
-python tools/screenshots.py
+    python tools/screenshots.py                         # over those in docs/pictures
+    python tools/screenshots.py --out /tmp/pictures     # elsewhere, to look at them first
 
 It starts a server of its own, with the solver if there are weights for it; without, a stand-in that knows the
 gallery's programs. Needs Chromium and the development packages (`make test` installs both).
@@ -8,6 +9,7 @@ gallery's programs. Needs Chromium and the development packages (`make test` ins
 
 from __future__ import annotations
 
+import argparse
 import shutil
 import sys
 from pathlib import Path
@@ -34,7 +36,10 @@ STEPS = 9
 
 
 def main() -> None:
-    pictures = ROOT / "docs" / "pictures"
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--out", type=Path, default=ROOT / "docs" / "pictures", help="the folder to write")
+    pictures = parser.parse_args().out
+    pictures.mkdir(parents=True, exist_ok=True)
     solver = best_solver()
     with served(solver) as address, sync_playwright() as playwright:
         browser = playwright.chromium.launch(

@@ -119,7 +119,7 @@ def test_the_keyboard_is_enough(page: Page) -> None:
     tab_to("[aria-label^='Start over']")
     page.keyboard.press("Enter")
     tab_to("#examples [role=gridcell]")
-    for key in ("d", "ArrowUp", "ArrowUp", "Space", "Escape"):
+    for key in ("D", "ArrowUp", "ArrowUp", "Space", "Escape"):  # upper case, as with Caps Lock
         page.keyboard.press(key)
     assert content(page, "Example 1, after", 0, 2) == "Karel facing east, 1 marker"
     assert content(page, "Example 1, after", 1, 4) == "wall"

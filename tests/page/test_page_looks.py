@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Page, expect
 
 from karelsynth.tasks.gallery import gallery
 from tests.page.driver import ROW, NewPage, cell, content, resize, solve, tool
@@ -42,6 +42,40 @@ def test_a_phone_needs_no_scrolling_sideways(new_page: NewPage) -> None:
     expect(page.locator("#solve")).to_be_in_viewport()
     page.get_by_role("button", name=f"All {len(gallery())}").tap()
     assert fits()
+
+
+def swipe(page: Page, x: float, y: float, *, up: int) -> None:
+    """A finger put down at a place and drawn upwards."""
+    session = page.context.new_cdp_session(page)
+    for kind, by in [("touchStart", 0), *(("touchMove", at) for at in range(8, up + 1, 8)), ("touchEnd", None)]:
+        points = [] if by is None else [{"x": x, "y": y - by}]
+        session.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
+
+
+def test_a_swipe_scrolls_until_a_tool_is_taken_that_paints(new_page: NewPage) -> None:
+    page = new_page(ROW, viewport={"width": 360, "height": 740}, has_touch=True, is_mobile=True)
+    resize(page, 6, 6)
+    board = cell(page, "Example 1, before", 0, 3)
+
+    def swiped() -> float:
+        """How far the page scrolls when a finger goes up from the board's lowest row."""
+        board.evaluate("cell => cell.scrollIntoView({ block: 'center', behavior: 'instant' })")
+        box = board.bounding_box()
+        assert box is not None
+        start = page.evaluate("scrollY")
+        swipe(page, box["x"] + box["width"] / 2, box["y"] + box["height"] / 2, up=120)
+        page.wait_for_timeout(300)
+        return float(page.evaluate("scrollY") - start)
+
+    assert swiped() > 20
+    assert content(page, "Example 1, before", 0, 0) == "Karel facing east"
+    board.tap()
+    assert content(page, "Example 1, before", 0, 3) == "Karel facing east"
+    board.tap()
+    assert content(page, "Example 1, before", 0, 3) == "Karel facing south"
+    tool(page, "Marker")
+    assert swiped() == 0
+    assert content(page, "Example 1, before", 1, 3) == "1 marker"
 
 
 def test_the_system_decides_on_dark_until_somebody_does(new_page: NewPage) -> None:

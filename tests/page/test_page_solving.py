@@ -45,6 +45,15 @@ def test_an_unsolved_task_says_so_and_shows_the_best_partial_answer(page: Page) 
     expect(page.locator("#result")).to_contain_text("partial answer")
 
 
+def test_what_is_right_nowhere_is_no_answer(new_page: NewPage) -> None:
+    page = new_page(link([("> . .\n. . .", ". . .\n. . <")]))  # which no program here does
+    solve(page, "unsolved")
+    expect(page.locator("#result")).to_contain_text("No program was found that is right on every example.")
+    expect(page.locator("#result")).not_to_contain_text("partial")
+    expect(page.locator("#program-text")).to_have_value("")
+    expect(page.locator("#partial")).to_be_hidden()
+
+
 def test_a_search_shows_progress_and_can_be_cancelled(page: Page, solver: PoolSolver) -> None:
     solver.seconds = 20
     try:

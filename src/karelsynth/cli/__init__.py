@@ -11,8 +11,9 @@ from karelsynth.cli import curves, karel, model, reproduce, solve, tasks, web
 
 app = typer.Typer(
     name="karelsynth",
-    help="Programs from examples, for Karel the robot: run, check, convert and draw programs and worlds; "
-    "make tasks; train and score models.",
+    help="Programs from examples, for Karel the robot: solve tasks, here or on a page in the browser; run, check, "
+    "convert and draw programs and worlds; make tasks; train and score models. "
+    "Where to write is `--out` in every command; `--output` and `-o` are the same.",
     no_args_is_help=True,
     add_completion=True,
     rich_markup_mode="markdown",
@@ -36,10 +37,5 @@ def _main(
     pass
 
 
-karel.register(app)
-tasks.register(app)
-model.register(app)
-solve.register(app)
-reproduce.register(app)
-curves.register(app)
-web.register(app)
+for subject in (solve, web, karel, tasks, model, reproduce, curves):  # as `--help` lists them
+    subject.register(app)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from karelsynth.cli.show import console, error_console, read_program, write_text
+from karelsynth.cli.show import OUT, console, error_console, read_program, read_world, write_text
 from karelsynth.errors import KarelsynthError
 from karelsynth.files import STDIN
 from karelsynth.karel.interpreter import MAX_TICKS
@@ -47,6 +47,9 @@ WorldFile = Annotated[
 FromDialect = Annotated[
     Dialect | None, typer.Option("--from", help="The dialect that PROGRAM is in; recognised if not given.")
 ]
+Speed = Annotated[
+    float | None, typer.Option(min=0.1, max=50, help="Ticks a second when animated; long runs go faster if not given.")
+]
 ThemeOption = Annotated[Theme, typer.Option(help="Colours of pictures.")]
 
 
@@ -61,10 +64,10 @@ def run(
     world: WorldFile,
     dialect: FromDialect = None,
     animate: Annotated[bool, typer.Option("--animate", help="Play the run in the terminal.")] = False,
-    speed: Annotated[float | None, typer.Option(help="Ticks a second when animated.")] = None,
+    speed: Speed = None,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="Save the run as .gif or animated .svg, or its end as .png."),
+        typer.Option(*OUT, metavar="FILE", help="Save the run as .gif or animated .svg, or its end as .png."),
     ] = None,
     max_ticks: Annotated[int, typer.Option(min=0, max=30_000, help="How many ticks the run may take.")] = MAX_TICKS,
     as_json: Annotated[bool, typer.Option("--json", help="Print the outcome as JSON.")] = False,
@@ -76,12 +79,16 @@ def run(
     """
     from karelsynth.karel.draw import save_run_picture
     from karelsynth.karel.draw.terminal import play, side_by_side
-    from karelsynth.karel.world import World
 
+    if animate and as_json:
+        raise KarelsynthError("--animate plays in the terminal, where --json is printed: leave out one of them")
+    filmed = output is not None and output.suffix.lower() in (".gif", ".svg")
+    if speed is not None and not (animate or filmed):
+        raise KarelsynthError("--speed is for what moves: give --animate too, or --out with a .gif or .svg file")
     if program == STDIN and world == STDIN:
         raise KarelsynthError("only one of PROGRAM and WORLD can come from standard input")
     _, code = read_program(program, dialect and dialect.value)
-    start = World.load(world)
+    start = read_world(world)
     outcome = code.run(start, max_ticks=max_ticks)
     if output is not None:
         save_run_picture(code, start, output, theme=theme.value, speed=speed, max_ticks=max_ticks)
@@ -153,7 +160,7 @@ def convert(
     to: Annotated[Dialect, typer.Option("--to", help="The dialect to write.")],
     dialect: FromDialect = None,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="The file to write; standard output if not given.")
+        Path | None, typer.Option(*OUT, metavar="FILE", help="The file to write; standard output if not given.")
     ] = None,
 ) -> None:
     """Write a program in another dialect. Nothing is lost: converting back gives the same program."""
@@ -166,8 +173,8 @@ def draw(
     output: Annotated[
         Path | None,
         typer.Option(
-            "--output",
-            "-o",
+            *OUT,
+            metavar="FILE",
             help="A picture (.svg, .png) or another format (.w, .json, .txt); the terminal if not given.",
         ),
     ] = None,
@@ -180,9 +187,8 @@ def draw(
     from karelsynth.karel.draw import save_world_picture
     from karelsynth.karel.draw.terminal import world_text
     from karelsynth.karel.formats import save_world
-    from karelsynth.karel.world import World
 
-    drawn = World.load(world)
+    drawn = read_world(world)
     if output is None:
         out = console()
         out.print(world_text(drawn, color=out.color_system is not None))
@@ -213,7 +219,7 @@ def verify(
     if len(report.problems) > show:
         error_console().print(f"… and {len(report.problems) - show} more problems", style="red")
     out.print(
-        f"{report.tasks} tasks, {report.examples} examples: "
+        f"{report.tasks} {'task' if report.tasks == 1 else 'tasks'}, {report.examples} examples: "
         f"{report.outputs_equal} of {report.examples} outputs equal, "
         f"{report.traces_equal} of {report.traces} traces equal"
     )

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from karelsynth.errors import KarelsynthError, ProgramSyntaxError
+from karelsynth.errors import KarelsynthError, ProgramSyntaxError, WorldError
 from karelsynth.files import STDIN, read_text, write_whole
 
 if TYPE_CHECKING:
@@ -14,8 +15,15 @@ if TYPE_CHECKING:
 
     import torch
     from rich.console import Console
+    from rich.status import Status
 
     from karelsynth.karel.program import Program
+    from karelsynth.karel.world import World
+
+OUT: Final = ("--out", "--output", "-o")
+"""The names of the option that says where to write, in every command that writes."""
+_TASK: Final = re.compile(r'\s*(?:(name|about|input|output|example)\s*#?\d*\s*:|[\[{].*"examples")', re.I | re.S)
+"""How a file of tasks begins, as text or as JSON; no program and no world does."""
 
 
 @cache
@@ -34,6 +42,11 @@ def error_console() -> Console:
     return Console(stderr=True, highlight=False)
 
 
+def loading() -> Status:
+    """A line that moves while a model is loaded and the code around it compiled."""
+    return error_console().status("loading the model; the first time on a machine, code is compiled for half a minute")
+
+
 def read_program(path: str, dialect: str | None = None) -> tuple[str, Program]:
     """A program file's text and program; `-` is standard input."""
     from karelsynth.karel.program import Program
@@ -42,8 +55,30 @@ def read_program(path: str, dialect: str | None = None) -> tuple[str, Program]:
     try:
         return text, Program.parse(text, dialect)
     except ProgramSyntaxError as error:
+        _refuse_task(text, path)
         name = "standard input" if path == STDIN else path
         raise KarelsynthError(f"{name}, {error}") from None
+
+
+def read_world(path: str) -> World:
+    """A world file's world; `-` is standard input."""
+    from karelsynth.karel.formats import world_from_text
+
+    text = read_text(path)
+    try:
+        return world_from_text(text)
+    except WorldError as error:
+        _refuse_task(text, path)
+        raise WorldError(f"{path}: {error}") from None
+
+
+def _refuse_task(text: str, path: str) -> None:
+    """Say so if a file that could not be read is a task: a slip that the error itself would not explain."""
+    if _TASK.match(text):
+        raise KarelsynthError(
+            f"{path}: this is a task, not a program or a world; `karelsynth solve {path}` finds its program. "
+            "To use one of its worlds here, copy the drawing to a file of its own"
+        )
 
 
 def chosen_device(name: str | None) -> torch.device:

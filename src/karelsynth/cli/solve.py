@@ -6,16 +6,17 @@ import json
 import os
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from karelsynth.cli.karel import Dialect
+from karelsynth.cli.karel import Dialect, Speed
 from karelsynth.cli.progress import counter
-from karelsynth.cli.show import chosen_device, console, error_console, write_text
+from karelsynth.cli.show import OUT, chosen_device, console, error_console, loading, write_text
 from karelsynth.errors import KarelsynthError
-from karelsynth.files import writing_into
+from karelsynth.files import STDIN, writing_into
 
 if TYPE_CHECKING:
     from karelsynth.karel.program import Program
@@ -29,11 +30,23 @@ _NAME: Final = re.compile(r"[a-z][a-z-]*")
 _ENDINGS: Final = {Dialect.paper: "karel", Dialect.stanford: "py", Dialect.tokens: "tokens"}
 _LONGEST_NAME: Final = 40
 """Characters of a task's name that its file is called by."""
+_FEW: Final = {1: "one example fits", 2: "two examples fit"}
+_LONGER: Final = 5
+"""How many times longer a search is proposed where one found nothing."""
 
 
 def register(app: typer.Typer) -> None:
     """Add the command to the application."""
     app.command()(solve)
+
+
+def _list_gallery(wanted: bool) -> None:
+    if wanted:
+        from karelsynth.tasks.gallery import gallery
+
+        width = max(len(entry.slug) for entry in gallery())
+        write_text("\n".join(f"{entry.slug:{width}}  {entry.task.name}" for entry in gallery()), None)
+        raise typer.Exit
 
 
 def solve(
@@ -47,7 +60,7 @@ def solve(
     ],
     after: Annotated[
         str | None,
-        typer.Argument(metavar="[AFTER]", help="The world after, if TASK is a world: two .w files, say."),
+        typer.Argument(metavar="AFTER", help="The world after, if TASK is a world: two .w files, say."),
     ] = None,
     budget: Annotated[float, typer.Option(min=0.01, help="Seconds to search for each task.")] = 1.0,
     to: Annotated[
@@ -60,8 +73,7 @@ def solve(
     out: Annotated[
         Path | None,
         typer.Option(
-            "--out",
-            "-o",
+            *OUT,
             metavar="DIR",
             help="A folder to save programs in, a file for each task that is solved, called by the task's name.",
         ),
@@ -70,12 +82,16 @@ def solve(
         int, typer.Option(min=0, help="How many other programs that fit to show, if there is one task.")
     ] = 0,
     animate: Annotated[bool, typer.Option("--animate", help="Play the program on every example.")] = False,
-    speed: Annotated[float | None, typer.Option(help="Ticks a second when animated.")] = None,
+    speed: Speed = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON: one object a line, one line a task.")] = False,
     model: Annotated[
         Path | None, typer.Option(metavar="DIR", help="A folder with another model than the shipped one.")
     ] = None,
     device: Annotated[str, typer.Option(help="Where the model runs: cpu or cuda.")] = "cpu",
+    list_gallery: Annotated[
+        bool,
+        typer.Option("--list", help="List the tasks of the gallery and exit.", callback=_list_gallery, is_eager=True),
+    ] = False,
 ) -> None:
     """Find a program that does what the examples show.
 
@@ -84,11 +100,17 @@ def solve(
     tasks = _read(task, after)
     if animate and (as_json or len(tasks) > 1):
         raise KarelsynthError("--animate plays one task, and not together with --json")
+    if speed is not None and not animate:
+        raise KarelsynthError("--speed is for what moves: give --animate too")
+    if others and (as_json or len(tasks) > 1):
+        raise KarelsynthError("--others is for one task, and not together with --json, which holds them all")
+    if to is not None and as_json and out is None:
+        raise KarelsynthError("--json holds every dialect: leave out --to, or save programs in it with --out")
     files = [None] * len(tasks) if out is None else _files(out, tasks, to or Dialect.paper)
 
     from karelsynth.solve.solver import Solver
 
-    with error_console().status("loading the model; the first time on a machine, code is compiled for half a minute"):
+    with loading():
         solver = Solver.load(model, device=chosen_device(device))
         solver.warm_up()
 
@@ -99,7 +121,7 @@ def solve(
         elif len(tasks) > 1:
             _list(number + 1, tasks[number], solution, to if out is None else None, saved)
         else:
-            _show(tasks[number], solution, to or Dialect.paper, others)
+            _show(tasks[number], solution, to or Dialect.paper, others, budget)
             if saved is not None:
                 error_console().print(f"saved {saved}", markup=False, soft_wrap=True)
 
@@ -110,7 +132,7 @@ def solve(
         raise typer.Exit(0 if solved == len(tasks) else 1)
     solution = _solve_one(solver, tasks[0], budget)
     tell(0, solution)
-    if animate and solution.program is not None:
+    if animate and solution.program is not None and any(solution.right):
         _play(tasks[0], solution.program, speed)
     raise typer.Exit(0 if solution.solved else 1)
 
@@ -120,7 +142,7 @@ def _read(task: str, after: str | None) -> list[Task]:
     from karelsynth.tasks.task_files import read_pair, read_tasks
 
     if after is not None:
-        return [read_pair(task, after)]
+        return [replace(read_pair(task, after), name="" if task == STDIN else Path(task).stem)]
     if _NAME.fullmatch(task) and not os.path.exists(task):  # noqa: PTH110 - Path.exists fails for some names
         return [gallery_task(task)]
     return read_tasks(task)
@@ -181,7 +203,7 @@ def _list(number: int, task: Task, solution: Solution, dialect: Dialect | None, 
     out = console()
     yes, no = _marks()
     style, mark = ("green", yes) if solution.solved else ("red", no)
-    program = solution.program
+    program = solution.program if any(solution.right) else None
     below = None if dialect is Dialect.tokens else dialect
     if program is None:
         said = "nothing found in time"
@@ -212,14 +234,15 @@ def _print_program(program: Program, dialect: Dialect) -> None:
     console().print(Syntax(program.to(dialect).rstrip(), lexer, background_color="default", word_wrap=True))
 
 
-def _show(task: Task, solution: Solution, dialect: Dialect, others: int) -> None:
+def _show(task: Task, solution: Solution, dialect: Dialect, others: int, budget: float) -> None:
     from rich.text import Text
 
     out = console()
     if task.name:
         out.print(task.name, style="bold", markup=False)
-    if solution.program is None:
-        out.print(f"nothing found in {solution.seconds:.2f} s; try a larger --budget", style="red")
+    if solution.program is None or not any(solution.right):  # right nowhere is not even a partial answer
+        larger = f"--budget {_LONGER * budget:g}"
+        out.print(f"nothing found in {solution.seconds:.2f} s; try to search longer: {larger}", style="red")
         return
     if not solution.solved:
         out.print(
@@ -241,10 +264,12 @@ def _show(task: Task, solution: Solution, dialect: Dialect, others: int) -> None
         out.print(f"\nnumber {number}: {answer.program.size} tokens, log-likelihood {answer.logprob:.1f}")
         _print_program(answer.program, dialect)
     if solution.ambiguity is not None:
-        _ask(solution.ambiguity)
+        _ask(solution.ambiguity, others)
+    elif solution.solved and len(task.examples) in _FEW:
+        out.print(f"{_FEW[len(task.examples)]} many programs; more examples make it surer", style="dim")
 
 
-def _ask(ambiguity: Ambiguity) -> None:
+def _ask(ambiguity: Ambiguity, others: int) -> None:
     """Show the world that tells the answers apart, and what they do there."""
     from karelsynth.karel.draw.terminal import side_by_side, speaks_unicode
     from karelsynth.karel.interpreter import Status
@@ -260,6 +285,9 @@ def _ask(ambiguity: Ambiguity) -> None:
         worlds.append((who if outcome.status is Status.OK else f"{who} (fails)", outcome.world))
     unicode = speaks_unicode(out.encoding)
     out.print(side_by_side(worlds, color=out.color_system is not None, width=out.width, unicode=unicode))
+    needed = max(min(outcome.answers) for outcome in ambiguity.outcomes)
+    if needed > others:
+        out.print(f"`--others {needed}` shows a program for each of these ends", style="dim")
 
 
 def _play(task: Task, program: Program, speed: float | None) -> None:

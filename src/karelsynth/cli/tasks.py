@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from karelsynth.cli.progress import counter
-from karelsynth.cli.show import console, error_console, write_text
+from karelsynth.cli.show import OUT, console, error_console, write_text
 from karelsynth.errors import KarelsynthError
 
 if TYPE_CHECKING:
@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 
 _SHOWN_PROBLEMS = 20
 _MEGABYTE = 1_000_000
-Folder = Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="The folder to write: a new or an empty one.")]
+_ENOUGH = 10_000
+"""Tasks: with fewer, chance alone moves figures further than is allowed."""
+Folder = Annotated[Path, typer.Option(*OUT, metavar="DIR", help="The folder to write: a new or an empty one.")]
 Threads = Annotated[int | None, typer.Option(min=1, help="How many threads; by default one for each core.")]
 
 
@@ -106,7 +108,7 @@ def import_msr(
 
 def export_msr(
     task_set: Annotated[Path, typer.Argument(metavar="SET", help="The folder of a task set.")],
-    out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="The file to write: .jsonl or .jsonl.gz.")],
+    out: Annotated[Path, typer.Option(*OUT, metavar="FILE", help="The file to write: .jsonl or .jsonl.gz.")],
 ) -> None:
     """Write a task set in the original's format: JSON lines, compressed if the name ends in .gz."""
     from karelsynth.tasks.sets import export_msr as run_export
@@ -151,6 +153,8 @@ def stats(
     judged = [row for row in rows if row.allowed is not None]
     near = sum(row.within for row in judged)
     console().print(f"{statistics.tasks:,} tasks: {near} of {len(judged)} figures near enough to the original's")
+    if statistics.tasks < _ENOUGH and near < len(judged):
+        console().print(f"(of fewer than {_ENOUGH:,} tasks, figures may be off by chance alone)", style="dim")
 
 
 def _tasks(path: Path, limit: int) -> TaskBatch:

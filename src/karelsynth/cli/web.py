@@ -7,7 +7,7 @@ from typing import Annotated, Final
 
 import typer
 
-from karelsynth.cli.show import chosen_device, console
+from karelsynth.cli.show import chosen_device, console, loading
 
 _CORES: Final = 4
 """That one search makes good use of."""
@@ -37,7 +37,7 @@ def serve(
 ) -> None:
     """Serve the playground: the page and the HTTP interface behind it. Ctrl-C stops it."""
     from karelsynth.karel.threads import core_count
-    from karelsynth.web.server import address_of, is_loopback, listen, serve
+    from karelsynth.web.server import address_of, is_loopback, listen, network_address_of, serve
 
     with listen(host, port) as listener:  # first: to load a model only to learn that the port is taken is no fun
         from karelsynth.solve.solver import Solver
@@ -52,12 +52,19 @@ def serve(
         )
         if at_once > 1:
             _share_cores(core_count() // at_once)
-        solver = Solver.load(model, device=chosen_device(device))
-        solver.warm_up()  # before the first visitor comes
-        address = address_of(listener)
+        with loading():
+            solver = Solver.load(model, device=chosen_device(device))
+            solver.warm_up()  # before the first visitor comes
+        address, in_network = address_of(listener), network_address_of(listener)
 
         def ready() -> None:
-            console().print(f"karelsynth is ready at {address} (Ctrl-C stops it)", markup=False, soft_wrap=True)
+            out = console()
+            out.print(f"karelsynth is ready at {address} (Ctrl-C stops it)", markup=False, soft_wrap=True)
+            if in_network is not None and in_network != address:
+                out.print(f"in the network it is {in_network}", markup=False, soft_wrap=True)
+            if not is_loopback(host):
+                warning = "everyone who can reach this machine can use it: there are no accounts and no encryption"
+                out.print(warning, style="yellow", soft_wrap=True)
             if open_page:
                 import webbrowser
 

@@ -64,6 +64,31 @@ def address_of(listener: socket.socket) -> str:
     host, port = listener.getsockname()[:2]
     if ipaddress.ip_address(host).is_unspecified:
         host = "::1" if ":" in host else "127.0.0.1"
+    return _url(host, port)
+
+
+def network_address_of(listener: socket.socket) -> str | None:
+    """What to type into a browser on another machine; None if none can reach it, or this one is in no network."""
+    host, port = listener.getsockname()[:2]
+    if ipaddress.ip_address(host).is_unspecified:
+        host = _outward(listener.family)
+    if host is None or is_loopback(host):
+        return None
+    return _url(host, port)
+
+
+def _outward(family: socket.AddressFamily) -> str | None:
+    """The address that this machine would speak to others from. To connect a datagram socket sends nothing."""
+    elsewhere = "2001:db8::1" if family == socket.AF_INET6 else "192.0.2.1"  # kept for documentation: nobody's
+    try:
+        with socket.socket(family, socket.SOCK_DGRAM) as asking:
+            asking.connect((elsewhere, 9))
+            return str(asking.getsockname()[0])
+    except OSError:
+        return None
+
+
+def _url(host: str, port: int) -> str:
     return f"http://[{host}]:{port}/" if ":" in host else f"http://{host}:{port}/"
 
 

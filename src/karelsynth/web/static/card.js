@@ -33,7 +33,7 @@ export class Card {
     this.before = new Grid("Before", { tool, onEdit: (world, stroke) => this.#edit("input", world, stroke) });
     this.after = new Grid("After", { tool, onEdit: (world, stroke) => this.#edit("output", world, stroke) });
     this.after.node.addEventListener("keydown", (event) => {
-      if (event.key === "d" && !event.ctrlKey && !event.metaKey) this.#drive(!this.after.driving);
+      if (event.key.toLowerCase() === "d" && !event.ctrlKey && !event.metaKey) this.#drive(!this.after.driving);
       if (event.key === "Escape" && this.after.driving) this.#drive(false);
     });
     this.#build();

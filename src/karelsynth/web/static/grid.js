@@ -57,7 +57,8 @@ export class Grid {
     this.node.append(this.#layer);
     this.node.addEventListener("pointerdown", (event) => this.#press(event));
     this.node.addEventListener("pointermove", (event) => this.#drag(event));
-    for (const end of ["pointerup", "pointercancel"]) this.node.addEventListener(end, () => this.#release());
+    this.node.addEventListener("pointerup", () => this.#release());
+    this.node.addEventListener("pointercancel", () => (this.#stroke = null));
     this.node.addEventListener("contextmenu", (event) => event.preventDefault());
     this.node.addEventListener("keydown", (event) => this.#key(event));
     this.node.addEventListener("focusin", (event) => this.#focused(event.target));
@@ -167,21 +168,25 @@ export class Grid {
     if (this.#driving) return;
     const tool = event.button === 2 ? "erase" : this.tool();
     const turning = tool === "karel" && isHero(this.world, place.row, place.col);
+    const tapping = tool === "karel" && event.pointerType === "touch"; // counts when lifted: it may become a scroll
+    const paint = brush(tool, this.world, place.row, place.col);
     strokes += 1;
-    this.#stroke = { ...place, id: `paint ${strokes}`, paint: brush(tool, this.world, place.row, place.col), turning };
-    if (!turning) this.#edit(this.#stroke.paint(this.world, place.row, place.col), this.#stroke.id);
+    this.#stroke = { ...place, id: `paint ${strokes}`, paint, turning, tapping };
+    if (!turning && !tapping) this.#edit(this.#stroke.paint(this.world, place.row, place.col), this.#stroke.id);
   }
 
   #drag(event) {
     const place = this.#stroke && this.#under(event);
     if (!place || (place.row === this.#stroke.row && place.col === this.#stroke.col)) return;
     Object.assign(this.#stroke, place, { turning: false });
-    this.#edit(this.#stroke.paint(this.world, place.row, place.col), this.#stroke.id);
+    if (!this.#stroke.tapping) this.#edit(this.#stroke.paint(this.world, place.row, place.col), this.#stroke.id);
   }
 
   #release() {
-    if (this.#stroke?.turning) this.#turn(1);
+    const stroke = this.#stroke;
     this.#stroke = null;
+    if (stroke?.turning) this.#turn(1);
+    else if (stroke?.tapping) this.#edit(stroke.paint(this.world, stroke.row, stroke.col), stroke.id);
   }
 
   #turn(by) {

@@ -114,7 +114,8 @@ export class Solving {
   }
 
   #solution(solution, budget) {
-    const { solved, answers, ambiguity, seconds, checked } = solution;
+    const { solved, ambiguity, seconds, checked } = solution;
+    const answers = solution.answers.filter(rightOf);
     this.#answers = answers;
     const spent = `${seconds.toFixed(2)} s · ${count(checked, "program")} tried`;
     if (solved) {
@@ -127,11 +128,13 @@ export class Solving {
       this.#unsolved(answers[0] ?? null, "Not solved.", spent, budget);
     }
     if (answers.length) this.#choose(0);
+    else this.#updateChoice();
     if (this.#outdated) this.#note(OUTDATED);
     else if (ambiguity) this.#ask(ambiguity);
   }
 
-  #stopped(best) {
+  #stopped(found) {
+    const best = found && rightOf(found) ? found : null;
     this.#answers = best ? [best] : [];
     if (best?.right.every(Boolean)) {
       this.#say("solved", "Stopped early.", "The best program so far is right on every example.");
@@ -139,6 +142,7 @@ export class Solving {
       this.#unsolved(best, "Stopped.", "", LONGEST_BUDGET);
     }
     if (best) this.#choose(0);
+    else this.#updateChoice();
     if (this.#outdated) this.#note(OUTDATED);
   }
 

@@ -33,6 +33,7 @@ export class Tools {
 
   #choose(name) {
     this.#current = name;
+    document.documentElement.dataset.tool = name;
     for (const button of this.#bars.flatMap((bar) => [...bar.children])) {
       const chosen = button.dataset.tool === name;
       button.setAttribute("aria-checked", String(chosen));
