@@ -40,12 +40,15 @@ $ {command}
 $ karelsynth curves --render     # this page and its picture
 ```
 
-{measured} In percent of tasks, with 95 % intervals:
+{measured}{guided} In percent of tasks, with 95 % intervals:
 
 - *top 1*: the likeliest program of the beam search, as it is, is right on all six examples;
 - *filtered top 1*: the likeliest one that is right on the given examples is right on all six;
 - *some consistent*: some program that was found is right on the given examples.{solve}
 """
+_GUIDED: Final = """
+This model sees where its program leads on the given examples while it writes, so that its likeliest program is not
+unfiltered in the paper's sense; it nearly always fits them, and *top 1* and *filtered top 1* are nearly the same."""
 _SOLVE: Final = """
 - *solve: an answer*, *a right one*: what `karelsynth solve` finds is right on the given examples, on all six."""
 _TITLES: Final = {
@@ -136,6 +139,7 @@ def page(curves: Curves | None) -> str:
         command=command(curves),
         solve=_SOLVE if curves is not None and curves.settings.solve is not None else "",
         measured=_measured(curves),
+        guided=_GUIDED if curves is not None and curves.provenance.get("decoding") == "execution-guided" else "",
     )
     parts = [head.strip()]
     if curves is not None:

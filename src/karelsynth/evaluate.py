@@ -6,13 +6,13 @@
 At rank k a task counts if any of the k likeliest programs qualifies. *Exact*: it is the reference program.
 *Consistent*: right on the given examples. *Generalizes*: right on all, held-out ones too. *Syntax*: it parses. Two
 protocols, always both: the paper's top-1 takes the likeliest program as it is; *filtered* takes the likeliest one that
-is consistent with the given examples, as later work does. In percent, with 95 % confidence intervals (Wilson's).
+is consistent with the given examples, as later work does. In percent, with 95 % confidence intervals (Wilson's). There
+are no more candidates than the beam is wide, so ranks above that say the same as the last below it.
 """
 
 from __future__ import annotations
 
 import math
-import os
 import platform
 import subprocess
 import time
@@ -26,7 +26,9 @@ import torch
 from numpy.typing import NDArray
 
 from karelsynth._version import __version__
+from karelsynth.errors import KarelsynthError
 from karelsynth.karel.syntax import SyntaxMachine
+from karelsynth.karel.threads import core_count
 from karelsynth.model.synthesizer import Synthesizer
 from karelsynth.search import Candidates, beam_search, check
 from karelsynth.search.beam import decoding_dtype
@@ -93,6 +95,11 @@ def evaluate(
         machine: a syntax to hold decoding to, for models without their own.
         progress: called with how many more tasks are done.
     """
+    examples = tasks.inputs.shape[1]
+    if not given < examples:
+        raise KarelsynthError(
+            f"the tasks have {examples} examples: at most {examples - 1} can be given, so that one is held out"
+        )
     model.eval()
     size = batch_size or _BATCH.get(model.device.type, 16)
     parts = []
@@ -182,7 +189,7 @@ def interval(number: int, count: int, z: float = 1.96) -> list[float]:
 def origin(device: torch.device) -> dict[str, Any]:
     """Versions, commit and machine."""
     name = (
-        torch.cuda.get_device_name(device) if device.type == "cuda" else f"{os.cpu_count()} cores, {platform.machine()}"
+        torch.cuda.get_device_name(device) if device.type == "cuda" else f"{core_count()} cores, {platform.machine()}"
     )
     return {
         "karelsynth": __version__,
@@ -194,16 +201,15 @@ def origin(device: torch.device) -> dict[str, Any]:
 
 
 def _commit() -> str | None:
-    """The commit of the source tree this runs from, if it is one."""
+    """The commit of the source tree this runs from, if it is one; not that of a project it is installed in."""
     try:
-        described = subprocess.run(
-            ["git", "describe", "--always", "--dirty", "--abbrev=12"],
-            cwd=Path(__file__).parent,
-            capture_output=True,
-            text=True,
-            timeout=10,
-            check=True,
-        )
+        _git("ls-files", "--error-unmatch", Path(__file__).name)
+        return _git("describe", "--always", "--dirty", "--abbrev=12")
     except (OSError, subprocess.SubprocessError):
         return None
-    return described.stdout.strip()
+
+
+def _git(*arguments: str) -> str:
+    folder = Path(__file__).parent
+    ran = subprocess.run(["git", *arguments], cwd=folder, capture_output=True, text=True, timeout=10, check=True)
+    return ran.stdout.strip()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from karelsynth.cli.progress import counter
-from karelsynth.cli.show import chosen_device, console, error_console, write_text
+from karelsynth.cli.show import chosen_device, console, error_console, loading, write_text
 from karelsynth.errors import KarelsynthError
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def register(app: typer.Typer) -> None:
 
 def curves(
     model: Annotated[
-        Path | None, typer.Argument(metavar="[MODEL]", help="A folder with another model than the shipped one.")
+        Path | None, typer.Argument(metavar="MODEL", help="A folder with another model than the shipped one.")
     ] = None,
     tasks: Annotated[int, typer.Option(min=1, max=2500, help="How many tasks each point has.")] = 500,
     beam: Annotated[int, typer.Option(min=1, help="How many hypotheses the search keeps.")] = 64,
@@ -67,7 +67,7 @@ def curves(
 
     wanted = keys(only or ())
     found = None if output is None else read_curves(output)
-    with error_console().status("loading the model; the first time on a machine, code is compiled for half a minute"):
+    with loading():
         where = chosen_device(device)
         solver = Solver.load(model, device=where)
         settings = Settings.of(solver, tasks=tasks, beam=beam, solve=solve)
@@ -96,11 +96,11 @@ def curves(
 def _provenance(folder: Path | None, model: Synthesizer, device: torch.device) -> dict[str, Any]:
     from karelsynth.evaluate import origin
     from karelsynth.model.pretrained import SHIPPED
+    from karelsynth.model.storage import read_recipe
 
-    recipe = (SHIPPED if folder is None else folder) / "recipe.json"
     return {
         "model": "shipped" if folder is None else str(folder),
-        "recipe": json.loads(recipe.read_text()) if recipe.exists() else None,
+        "recipe": read_recipe(SHIPPED if folder is None else folder),
         "decoding": "execution-guided" if model.settings.execution else "unfiltered",
         **origin(device),
     }

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from karelsynth.cli.progress import counter
-from karelsynth.cli.show import chosen_device, console, error_console, write_text
+from karelsynth.cli.show import OUT, chosen_device, console, error_console, write_text
+from karelsynth.errors import KarelsynthError
 
 if TYPE_CHECKING:
     from karelsynth.train.loop import Progress
@@ -24,7 +25,7 @@ def register(app: typer.Typer) -> None:
 def train(
     recipe: Annotated[Path, typer.Argument(metavar="RECIPE", help="A recipe, such as recipes/mle.toml.")],
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", metavar="DIR", help="The run's folder; runs/NAME if not given.")
+        Path | None, typer.Option(*OUT, metavar="DIR", help="The run's folder; runs/NAME if not given.")
     ] = None,
     changes: Annotated[
         list[str] | None,
@@ -82,7 +83,9 @@ class _TrainingBar:
 
 
 def evaluate(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A folder with a trained model.")],
+    model: Annotated[
+        Path, typer.Argument(metavar="MODEL", help="A folder with a trained model, or `shipped` for the package's own.")
+    ],
     tasks: Annotated[
         str, typer.Argument(metavar="TASKS", help="A set's folder, a file in the original's format, or test or val.")
     ],
@@ -98,14 +101,20 @@ def evaluate(
     """Score a model: exact match, generalization, consistency and syntax, at ranks 1, 5, 50 and 100.
 
     Both protocols are shown: the likeliest program as it is (the paper's), and the likeliest one that is right on the
-    given examples (filtered).
+    given examples (filtered). A decoder that sees where its program leads on those (`model.execution`) is not
+    unfiltered in the paper's sense, and its top 1 is called execution-guided.
     """
     from karelsynth.evaluate import evaluate as score
     from karelsynth.karel.syntax import syntax_machine
+    from karelsynth.model.pretrained import SHIPPED
+    from karelsynth.model.storage import read_recipe
     from karelsynth.model.synthesizer import Synthesizer
     from karelsynth.tasks.sets import NAMED_SETS, load_tasks, named_tasks
 
-    synthesizer = Synthesizer.from_pretrained(model, chosen_device(device))
+    if output is not None and not output.parent.is_dir():
+        raise KarelsynthError(f"cannot write {output}: there is no folder {output.parent}")
+    folder = SHIPPED if str(model) == "shipped" and not model.exists() else model
+    synthesizer = Synthesizer.from_pretrained(folder, chosen_device(device))
     if tasks in NAMED_SETS and not Path(tasks).exists():
         batch = named_tasks(tasks, limit)
     else:
@@ -114,10 +123,9 @@ def evaluate(
         if problems:
             left_out = f"{tasks}: {len(problems)} problems; tasks with one are left out. The first: {problems[0]}"
             error_console().print(left_out, style="yellow", markup=False, soft_wrap=True)
-    recipe = model / "recipe.json"
     provenance = {
         "model": str(model),
-        "recipe": json.loads(recipe.read_text()) if recipe.exists() else None,
+        "recipe": read_recipe(folder),
         "data": tasks,
         "mask": mask,
         "given": given,
@@ -132,16 +140,16 @@ def evaluate(
             provenance=provenance,
             progress=progress,
         ).to_json()
+    _show(report)
     if output is not None:
         write_text(json.dumps(report, indent=1), output)
-    _show(report)
 
 
 def _show(report: dict[str, Any]) -> None:
     from rich.table import Table
 
     table = Table(title=f"{report['tasks']:,} tasks, beam {report['beam']}", title_justify="left")
-    ranks = list(report["generalization"])
+    ranks = [rank for rank in report["generalization"] if rank == "1" or int(rank) <= report["beam"]]
     table.add_column("% of tasks")
     for rank in ranks:
         table.add_column(f"top {rank}", justify="right")

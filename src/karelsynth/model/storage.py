@@ -18,7 +18,7 @@ from torch import Tensor
 
 from karelsynth._version import __version__
 from karelsynth.errors import KarelsynthError
-from karelsynth.files import write_whole
+from karelsynth.files import read_text, write_whole
 from karelsynth.model.settings import ModelSettings
 
 if TYPE_CHECKING:
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 CONFIG: Final = "config.json"
 WEIGHTS: Final = "model.safetensors"
+RECIPE: Final = "recipe.json"
+"""How the model was trained, if it says so."""
 MODEL_TYPE: Final = "karelsynth"
 _VERSION_KEY: Final = "karelsynth_version"
 _ALTERED: Final = "it was cut off or altered; get or save the model again"
@@ -136,3 +138,14 @@ def _content(path: Path) -> bytes:
         ) from None
     except OSError as error:
         raise KarelsynthError(f"{path}: cannot be read: {error.strerror or error}") from None
+
+
+def read_recipe(folder: Path) -> Any:
+    """What the `recipe.json` beside a model says, None if there is none; KarelsynthError if it cannot be read."""
+    path = folder / RECIPE
+    if not path.exists():
+        return None
+    try:
+        return json.loads(read_text(path))
+    except json.JSONDecodeError as error:
+        raise KarelsynthError(f"{path}: is no JSON ({error}); {_ALTERED}, or remove the file") from None
