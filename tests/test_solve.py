@@ -73,16 +73,24 @@ def test_fresh_tasks_in_a_batch_and_one_by_one() -> None:
 
 
 def test_what_a_narrow_beam_misses_is_repaired() -> None:
-    batch = generate(7, 19, 1)
-    pairs = zip(batch.inputs[0, :5], batch.outputs[0, :5], strict=True)
-    task = Task(tuple(Example(*map(World.from_codes, pair)) for pair in pairs))
-    missed = Solver(solver().model, rounds=[Round(8, 40)]).solve(task, budget=PATIENT)
-    assert not missed.solved
-    repaired = Solver(solver().model, rounds=[Round(8, 40, 1)]).solve(task, budget=PATIENT)
-    assert repaired.solved
-    assert_honest(repaired, task)
-    assert repaired.checked > missed.checked
-    assert repaired.answers[0].logprob < 0
+    batch = generate(7, 0, 60)
+    tasks = [
+        Task(tuple(Example(*map(World.from_codes, pair)) for pair in zip(inputs[:5], outputs[:5], strict=True)))
+        for inputs, outputs in zip(batch.inputs, batch.outputs, strict=True)
+    ]
+    narrow = Solver(solver().model, rounds=[Round(1, 40)]).solve_many(tasks, budget=PATIENT)
+    missed = [number for number, solution in enumerate(narrow) if not solution]
+    assert missed, "a beam of one solves all: find harder tasks"
+    repaired = {
+        number: Solver(solver().model, rounds=[Round(1, 40, 1)]).solve(tasks[number], budget=2.0)
+        for number in missed[:4]
+    }
+    assert any(repaired.values())
+    for number, solution in repaired.items():
+        assert_honest(solution, tasks[number])
+        assert solution.checked > narrow[number].checked
+        if solution:
+            assert solution.answers[0].logprob < 0
     tried = iter(range(10))  # and a search that is stopped meanwhile ends with what it has
     stopped = Solver(solver().model, rounds=[Round(8, 40, 1)]).solve(
         impossible(), budget=PATIENT, should_stop=lambda: next(tried, None) is None

@@ -86,6 +86,7 @@ def beam_search(
     max_length: int | None = None,
     machine: SyntaxMachine | None = None,
     dtype: torch.dtype | None = None,
+    weights: StepModel | None = None,
     step: Step = decode_step,
     pruning: Pruning | None = None,
     slack: float = math.inf,
@@ -101,6 +102,7 @@ def beam_search(
         machine: a syntax to hold decoding to, for models without one; what it refuses gets probability 0 before the
             softmax. Its own `max_length` must be the same.
         dtype: of the network's states and products; log-probabilities add up in float32 in any case.
+        weights: the model's `step_model`, where it is at hand: making it takes longer than some searches do.
         step: what runs the network.
         pruning: the tasks' examples, to run beginnings of programs on. Programs that are right on all of them come
             first in the result, then those that are right on fewer.
@@ -117,7 +119,7 @@ def beam_search(
     device = encoded.codes.device
     on_cpu = device.type == "cpu"
     with torch.autocast(device.type, enabled=False):  # the precision is chosen here
-        weights = model.step_model(dtype or decoding_dtype(device))
+        weights = weights or model.step_model(dtype or decoding_dtype(device))
         syntax = handwritten_syntax(machine, device) if machine else None
         search = _Search(
             weights,

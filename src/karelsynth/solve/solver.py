@@ -31,13 +31,14 @@ from karelsynth.karel.interpreter import Status
 from karelsynth.karel.machine import encode_programs, run_batch
 from karelsynth.karel.program import Program
 from karelsynth.karel.syntax import syntax_machine
+from karelsynth.karel.tokens import ACTIONS
 from karelsynth.karel.world import Hero, World
-from karelsynth.model.decoder import shared_steps
 from karelsynth.model.pretrained import SHIPPED
 from karelsynth.model.synthesizer import Encoded, Synthesizer
 from karelsynth.search.beam import TASKS_PER_THREAD, beam_search, decoding_dtype
 from karelsynth.search.pruning import Pruning
 from karelsynth.search.repair import repair
+from karelsynth.search.scoring import score_programs
 from karelsynth.solve.ambiguity import find_ambiguity
 from karelsynth.solve.solution import Answer, Progress, Solution
 from karelsynth.tasks.task import Example, Task, as_task
@@ -123,6 +124,7 @@ class Solver:
         self.model = model
         self.rounds = tuple(rounds)
         self.slack = slack
+        self._weights = model.step_model(decoding_dtype(model.device))
         self._threads = torch.get_num_threads()  # now: in a thread that begins while another searches, torch has one
         self._warm = False
         self._warming = threading.Lock()
@@ -233,6 +235,7 @@ class Solver:
             beam=round_.beam,
             max_length=longest,
             machine=syntax_machine(max_length=longest) if self.model.machine is not None else None,
+            weights=self._weights,
             pruning=Pruning(inputs, outputs),
             slack=self.slack,
             stop=lambda: time.perf_counter() >= deadline or stop(),
@@ -256,7 +259,9 @@ class Solver:
     def _repair(
         self, search: _Search, near: _Found, encoded: Encoded, deadline: float, stop: Callable[[], bool]
     ) -> None:
-        """Repair what a round has found for a task."""
+        """Repair what a round has found for a task, or if it was nothing, the simplest programs there are."""
+        if not len(near.lengths):
+            near = _run(search, *_simplest())
         best = near[near.ranks[:REPAIRED]]
         repaired = repair(
             best.tokens,
@@ -271,11 +276,8 @@ class Solver:
         tasks = np.zeros(len(repaired.lengths), np.int64)
         if not len(tasks):
             return
-        on_cpu = self.model.device.type == "cpu"
-        with torch.no_grad(), shared_steps(self._threads if on_cpu else 1):  # few programs: no threads that spin
-            packed = self.model.pack(repaired.tokens, repaired.lengths, encoded=encoded, tasks=tasks)
-            logprobs = self.model.program_logprobs(encoded, packed, torch.from_numpy(tasks).to(self.model.device))
-        _remember(search, _run(search, repaired.tokens, repaired.lengths, logprobs.float().cpu().numpy()))
+        logprobs = score_programs(self.model, encoded, repaired.tokens, repaired.lengths, tasks, threads=self._threads)
+        _remember(search, _run(search, repaired.tokens, repaired.lengths, logprobs))
 
     def encode(self, inputs: NDArray[np.uint8], outputs: NDArray[np.uint8]) -> Encoded:
         device = self.model.device
@@ -312,6 +314,13 @@ def _run(
     assert runs.correct is not None
     parses = runs.status[:, 0] != Status.INVALID_PROGRAM
     return _Found(tokens, lengths, logprobs, runs.correct)[parses & (lengths > 0)]
+
+
+@cache
+def _simplest() -> tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.float32]]:
+    """Programs of one action: tokens, lengths, and no opinion of how likely they are."""
+    tokens = encode_programs([Program.parse(f"DEF run m( {action} m)") for action in ACTIONS])
+    return tokens, np.full(len(tokens), tokens.shape[1]), np.zeros(len(tokens), np.float32)
 
 
 def _remember(search: _Search, found: _Found) -> None:
