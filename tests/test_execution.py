@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import random
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, replace
+from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -15,6 +19,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from torch import Tensor
 
+from karelsynth.errors import KarelsynthError, WorldError
 from karelsynth.evaluate import evaluate
 from karelsynth.karel.formats.codes import worlds_to_codes
 from karelsynth.karel.grammar import KAREL
@@ -263,6 +268,47 @@ def test_the_kernel_of_gpus_finds_the_same(monkeypatch: pytest.MonkeyPatch) -> N
         assert np.array_equal(found[3 * number : 3 * number + 3], expected), number
 
 
+def test_what_is_no_world_is_refused() -> None:
+    inputs, outputs = (grids.numpy() for grids in random_grids(22, 4, 3))
+    inputs[2, 1] &= 15  # without its hero
+    shown, tokens = Shown(inputs, outputs), torch.zeros(1, 0, dtype=torch.uint8)
+    with pytest.raises(WorldError, match=r"inputs\[2, 1\] is no world"):
+        shown.features(tokens, torch.zeros(1, dtype=torch.int64))
+    with pytest.raises(WorldError, match=r"inputs\[2, 1\] is no world"):
+        shown.features_along(
+            np.full((1, 1), ID["DEF"], np.uint8), np.ones(1, np.int64), np.ones(1, np.int64), np.array([[6, 7]])
+        )
+    some = shown.select(torch.tensor([3, 0]))  # the others can be run on
+    assert some.features(tokens, torch.zeros(1, dtype=torch.int64)).shape == (1, 3, FEATURES)
+
+
+def test_what_is_too_long_for_a_gpu_is_refused() -> None:
+    shown = execution_gpu.ShownOnGPU(*random_grids(23, 1, 1))
+    tokens = torch.zeros(1, execution_gpu.LONGEST + 1, dtype=torch.uint8)
+    with pytest.raises(KarelsynthError, match="more than 80 tokens cannot be run on a GPU: give the model"):
+        shown.features(tokens, torch.zeros(1, dtype=torch.int64))
+
+
+@pytest.mark.parametrize(
+    ("finds", "reason"),
+    [
+        (SimpleNamespace(is_available=lambda: False, cuda_error=lambda: "no\n  driver\n"), "It says: no driver"),
+        (SimpleNamespace(is_available=lambda: False, cuda_error=lambda: None), "It says: it lacks a part of CUDA"),
+        (SimpleNamespace(), "It says: AttributeError: "),
+    ],
+)
+def test_why_a_gpu_is_not_used_is_said_once(
+    finds: Any, reason: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(execution_gpu_kernel, "cuda", finds)
+    monkeypatch.setattr(execution_gpu, "_available", cache(execution_gpu._available.__wrapped__))
+    with caplog.at_level(logging.WARNING), ThreadPoolExecutor(4) as pool:
+        assert not any(pool.map(lambda _: execution_gpu.available(), range(8)))
+    (message,) = caplog.messages
+    assert reason in message
+    assert "\n" not in message
+
+
 @pytest.mark.gpu
 def test_a_gpu_finds_the_same() -> None:
     """Prefixes one by one, along programs, in the batches that are trained on, and in beams."""
@@ -276,20 +322,21 @@ def test_a_gpu_finds_the_same() -> None:
         assert torch.equal(device.features(prefixes.cuda(), of.cuda()).cpu(), host.features(prefixes, of)), length
     model = execution_model(syntax="handwritten", max_length=72)
     on_gpu = execution_model(syntax="handwritten", max_length=72).cuda()
-    (batch,), (other,) = (
-        Feed(Stream(4), one, batch_size=64, seed=1, pack=True).batches(0, 1) for one in (model, on_gpu)
+    batches, others = (
+        list(Feed(Stream(4), one, batch_size=64, seed=1, pack=True).batches(0, 32)) for one in (model, on_gpu)
     )
-    assert batch.packed is not None
-    assert other.packed is not None
-    assert batch.packed.features is not None
-    assert other.packed.features is not None
-    assert torch.equal(other.packed.features.cpu(), batch.packed.features)
-    beams, others = (
-        beam_search(one, one.encode(part.inputs, part.outputs).detach(), beam=8, dtype=torch.float32).cpu()
-        for one, part in ((model, batch), (on_gpu, other))
+    for batch, other in zip(batches, others, strict=True):  # several threads make them at the same time
+        assert batch.packed is not None
+        assert other.packed is not None
+        assert batch.packed.features is not None
+        assert other.packed.features is not None
+        assert torch.equal(other.packed.features.cpu(), batch.packed.features)
+    found, by_gpu = (
+        beam_search(one, one.encode(part[0].inputs, part[0].outputs).detach(), beam=8, dtype=torch.float32).cpu()
+        for one, part in ((model, batches), (on_gpu, others))
     )
-    torch.testing.assert_close(beams.logprobs[:, 0], others.logprobs[:, 0], atol=1e-3, rtol=1e-3)
-    assert (beams.tokens[:, 0] == others.tokens[:, 0]).all(1).float().mean() > 0.95  # but for what is about equal
+    torch.testing.assert_close(found.logprobs[:, 0], by_gpu.logprobs[:, 0], atol=1e-3, rtol=1e-3)
+    assert (found.tokens[:, 0] == by_gpu.tokens[:, 0]).all(1).float().mean() > 0.95  # but for what is about equal
 
 
 # The network

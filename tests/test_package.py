@@ -41,9 +41,22 @@ def imported(tree: ast.AST) -> set[str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            found.add(node.module)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"line {node.lineno}: a relative import; write `from karelsynth.…`"
+            assert node.module is not None  # as it is in those
+            whole = node.module == "karelsynth"
+            found |= {f"karelsynth.{alias.name}" for alias in node.names} if whole else {node.module}
     return found
+
+
+def test_every_form_of_import_is_seen() -> None:
+    text = (
+        "import karelsynth.web\nfrom karelsynth.train import loop\ndef late():\n    from karelsynth import cli, solve"
+    )
+    assert imported(ast.parse(text)) == {"karelsynth.web", "karelsynth.train", "karelsynth.cli", "karelsynth.solve"}
+    for relative in ("from . import cli", "from .cli import show", "from ..cli import show"):
+        with pytest.raises(AssertionError, match="relative import"):
+            imported(ast.parse(relative))
 
 
 def sources() -> list[Path]:

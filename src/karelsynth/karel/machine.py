@@ -109,7 +109,7 @@ def run_batch(
     if not 0 <= max_ticks <= MOST_TICKS:
         raise ValueError(f"max_ticks goes from 0 to {MOST_TICKS}, not {max_ticks}")
     rows = _as_rows(which, len(tokens), len(codes))
-    heroes = _heroes(codes, threads)
+    heroes = heroes_of("worlds", codes, threads)
     count, per_program = len(tokens), codes.shape[1]
     shape = (count, per_program)
     conditionals = int(_conditionals(tokens).max(initial=0)) if coverage else 0
@@ -149,6 +149,30 @@ def run_batch(
     )
 
 
+def heroes_of(name: str, codes: NDArray[np.uint8], threads: int | None = None) -> NDArray[np.int16]:
+    """Where the heroes of worlds [W, K, 18, 18] stand, int16 [W, K], as index into 324 cells.
+
+    Checks that they are safe to run on. `name` is what an error calls them.
+    """
+    from karelsynth.karel.machine_kernel import find_heroes
+
+    codes, heroes = np.ascontiguousarray(codes), np.empty(codes.shape[:2], np.int16)
+    found = share_out(lambda first, last: find_heroes(first, last, codes, heroes), len(codes), codes.shape[1], threads)
+    bad = min((number for number in found if number >= 0), default=None)
+    if bad is not None:
+        raise no_world(name, codes, bad)
+    return heroes
+
+
+def no_world(name: str, codes: NDArray[np.uint8], number: int) -> WorldError:
+    """What to raise if world `number` of [W, K, 18, 18], counted through, cannot be run on."""
+    row, column = divmod(number, codes.shape[1])
+    return WorldError(
+        f"{name}[{row}, {column}] is no world: it needs exactly one hero, on a free cell inside the frame, "
+        "and a border that cannot be walked on (World.from_codes says more)"
+    )
+
+
 def _as_tokens(programs: NDArray[Any] | Sequence[Program]) -> NDArray[np.uint8]:
     if isinstance(programs, Sequence):
         return encode_programs(programs)
@@ -180,22 +204,6 @@ def _as_rows(which: NDArray[Any] | None, programs: int, worlds: int) -> NDArray[
     if rows.shape != (programs,) or (programs and not 0 <= rows.min() <= rows.max() < worlds):
         raise ValueError(f"`which` names a row of worlds, 0 to {worlds - 1}, for each of the {programs} programs")
     return rows
-
-
-def _heroes(codes: NDArray[np.uint8], threads: int | None) -> NDArray[np.int16]:
-    """Where the heroes stand, int16 [W, K], as index into 324 cells; checks that the worlds are safe to run on."""
-    from karelsynth.karel.machine_kernel import find_heroes
-
-    heroes = np.empty(codes.shape[:2], np.int16)
-    found = share_out(lambda first, last: find_heroes(first, last, codes, heroes), len(codes), codes.shape[1], threads)
-    bad = min((number for number in found if number >= 0), default=None)
-    if bad is not None:
-        row, number = divmod(bad, codes.shape[1])
-        raise WorldError(
-            f"worlds[{row}, {number}] is no world: it needs exactly one hero, on a free cell inside the frame, "
-            "and a border that cannot be walked on (World.from_codes says more)"
-        )
-    return heroes
 
 
 def _conditionals(tokens: NDArray[np.uint8]) -> NDArray[Any]:

@@ -191,6 +191,23 @@ def compile_program(
 
 
 @compiled(forceinline=True)
+def take_hero_out(
+    worlds: NDArray[np.uint8], source: int, at: int, cells: NDArray[np.uint8], here: int
+) -> int:  # pragma: no cover - compiled
+    """Copy worlds[source] to cells[here] without its hero, who stands on cell `at`; returns the hero's heading."""
+    for cell in range(CELLS):
+        cells[here, cell] = worlds[source, cell]
+    cells[here, at] = worlds[source, at] % HERO
+    return int(worlds[source, at] // HERO) - 1
+
+
+@compiled(forceinline=True)
+def put_hero_back(cells: NDArray[np.uint8], here: int, at: int, heading: int) -> None:  # pragma: no cover - compiled
+    """Put the hero on cell `at` of cells[here]."""
+    cells[here, at] += np.uint8(HERO * (heading + 1))
+
+
+@compiled(forceinline=True)
 def run_code(
     code: NDArray[np.int64],
     counters: NDArray[np.int32],
@@ -353,18 +370,15 @@ def run_range(
             source = row * per_program + number
             result = program * per_program + number
             here = result if keep_worlds else 0
-            for cell in range(CELLS):
-                cells[here, cell] = worlds[source, cell]
-            at = np.int64(heroes[row, number])
-            heading = np.int64(worlds[source, at] // HERO) - 1
-            cells[here, at] = worlds[source, at] % HERO
+            at = int(heroes[row, number])
+            heading = take_hero_out(worlds, source, at, cells, here)
             used, done, pc, outcome = 0, 0, 0, _INVALID
             if wrong < 0:
                 outcome, used, pc, done, at, heading = run_code(
                     code, counters, cells, here, at, heading, max_ticks, traces, result, keep_traces, seen, program,
                     number, keep_seen,
                 )  # fmt: skip
-            cells[here, at] += HERO * (heading + 1)
+            put_hero_back(cells, here, at, heading)
             status[program, number] = outcome
             ticks[program, number] = used
             if outcome == _OK:

@@ -12,6 +12,7 @@ there (`execution_gpu`). `ExecutionEncoder` is the network's part: one-hot rows,
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -19,9 +20,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from karelsynth.errors import WorldError
 from karelsynth.karel.grammar import KAREL
-from karelsynth.karel.machine_kernel import CELLS, find_heroes
+from karelsynth.karel.machine import heroes_of, no_world
+from karelsynth.karel.machine_kernel import CELLS
 from karelsynth.karel.syntax_compiler import compile_grammar
 from karelsynth.karel.threads import share_out
 from karelsynth.model.execution_gpu import ShownOnGPU, available
@@ -44,6 +45,11 @@ class Shown:
         """Those of some of the tasks."""
         return Shown(self.inputs[rows.numpy()], self.outputs[rows.numpy()])
 
+    @cached_property
+    def _heroes(self) -> NDArray[np.int16]:
+        """[B, K]: where they stand in the inputs. Once, though decoding asks at every step."""
+        return heroes_of("inputs", self.inputs)
+
     def features(self, tokens: Tensor, tasks: Tensor) -> Tensor:
         """The codes of prefixes uint8 [N, L] of tasks int64 [N], uint8 [N, K, 114], where the prefixes are.
 
@@ -54,13 +60,11 @@ class Shown:
 
     def _features(self, tokens: NDArray[np.uint8], tasks: NDArray[np.int64]) -> NDArray[np.uint8]:
         count, examples = len(tokens), self.inputs.shape[1]
-        inputs, outputs = (np.ascontiguousarray(part) for part in (self.inputs, self.outputs))
-        heroes = np.empty(inputs.shape[:2], np.int16)
-        bad = find_heroes(0, len(inputs), inputs, heroes)
-        if bad >= 0:
-            raise _no_world(bad)
+        heroes = self._heroes
         out = np.empty((count, examples, FEATURES), np.uint8)
-        befores, targets = (part.reshape(-1, examples, CELLS) for part in (inputs, outputs))
+        befores, targets = (
+            np.ascontiguousarray(part).reshape(-1, examples, CELLS) for part in (self.inputs, self.outputs)
+        )
         grammar, flat = compile_grammar(KAREL), out.reshape(-1, FEATURES)
 
         def work(first: int, last: int) -> None:
@@ -104,7 +108,7 @@ class Shown:
 
         for bad in share_out(work, len(tokens), which.shape[1] * int(lengths.max(initial=1)), threads):
             if bad >= 0:
-                raise _no_world(bad)
+                raise no_world("inputs", self.inputs, bad)
         return torch.from_numpy(out)
 
 
@@ -113,13 +117,6 @@ def show(inputs: Tensor, outputs: Tensor) -> Shown | ShownOnGPU:
     if inputs.is_cuda and available():
         return ShownOnGPU(inputs, outputs)
     return Shown(inputs.cpu().numpy(), outputs.cpu().numpy())
-
-
-def _no_world(number: int) -> WorldError:
-    return WorldError(
-        f"example {number} is no world: it needs exactly one hero, on a free cell inside the frame, "
-        "and a border that cannot be walked on (World.from_codes says more)"
-    )
 
 
 class ExecutionEncoder(nn.Module):

@@ -2,11 +2,12 @@
 
 Every thread calls the same functions as the host does; Numba compiles them for the GPU too (`numba-cuda`, which comes
 with `pip install karelsynth[cuda]`). A thread's scratch space is its own. `available` says whether that works here; if
-not, the host finds the codes for the GPU, which then waits for them.
+not, the log says why, and the host finds the codes for the GPU, which then waits for them.
 """
 
 from __future__ import annotations
 
+import logging
 import threading
 from dataclasses import dataclass
 from functools import cache
@@ -16,6 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from karelsynth.errors import KarelsynthError
 from karelsynth.karel.formats.codes import HERO
 from karelsynth.karel.grammar import KAREL
 from karelsynth.karel.machine_kernel import CELLS
@@ -30,19 +32,33 @@ LONGEST: Final = 80
 """Tokens of the longest prefix that a thread of the kernel has room for."""
 _THREADS: Final = 64
 """In a block."""
-_launching = threading.Lock()
-"""Batches are made by several threads; Numba's launches are theirs one at a time."""
+_one_at_a_time = threading.Lock()
+"""Batches are made by several threads; to ask what is available and to launch is theirs one at a time."""
+log = logging.getLogger("karelsynth.model")
+
+
+def available() -> bool:
+    """Whether Numba can use the GPU here. If not, the log says why, once: so ask only where there is a GPU to use."""
+    with _one_at_a_time:
+        return _available()
 
 
 @cache
-def available() -> bool:
-    """Whether Numba can use the GPU here."""
+def _available() -> bool:
     try:
         from karelsynth.model.execution_gpu_kernel import cuda
 
-        return bool(cuda.is_available())
-    except Exception:  # whatever a half-installed driver or package comes up with
-        return False
+        if cuda.is_available():
+            return True
+        reason = cuda.cuda_error() or "it lacks a part of CUDA"
+    except Exception as error:  # whatever a half-installed driver or package comes up with
+        reason = f"{type(error).__name__}: {error}"
+    log.warning(
+        "Numba cannot use the GPU, so programs are run on the host, for which the GPU has to wait; "
+        "`pip install karelsynth[cuda]` brings what it needs. It says: %s",
+        " ".join(str(reason).split()),
+    )
+    return False
 
 
 @cache
@@ -80,12 +96,16 @@ class ShownOnGPU:
         device = self.inputs.device
         rows = moved(programs, device)
         chosen = moved(which.astype(np.int64, copy=False), device).index_select(0, rows)
-        return self._run(moved(tokens, device), rows, moved(steps, device), chosen)
+        prefixes = moved(tokens[:, : len(step_sizes) - 1], device)  # no prefix has the last token
+        return self._run(prefixes, rows, moved(steps, device), chosen)
 
     def _run(self, tokens: Tensor, rows: Tensor, lengths: Tensor, which: Tensor) -> Tensor:
         """The codes of tokens[rows, :lengths] on the examples which [M, K] of all B · K, uint8 [M, K, 114]."""
         if tokens.shape[1] > LONGEST:
-            raise ValueError(f"programs of more than {LONGEST} tokens cannot be run on a GPU")
+            raise KarelsynthError(
+                f"beginnings of programs with more than {LONGEST} tokens cannot be run on a GPU: give the model a "
+                f"`max_length` of at most {LONGEST}, or run it on the CPU"
+            )
         from karelsynth.model.execution_gpu_kernel import cuda, features_of_prefixes
 
         device, grammar = self.inputs.device, compile_grammar(KAREL)
@@ -95,7 +115,7 @@ class ShownOnGPU:
         if len(out):
             tokens = tokens.contiguous() if tokens.shape[1] else tokens.new_zeros(len(tokens), 1)
             arrays = (tokens, rows, lengths, which.contiguous(), inputs, heroes, outputs, _transition(device))
-            with _launching, torch.cuda.device(device):
+            with _one_at_a_time, torch.cuda.device(device):
                 number = torch.cuda.current_stream(device).cuda_stream
                 stream = cuda.external_stream(number) if number else 0
                 blocks = -(-len(out) // _THREADS)

@@ -9,7 +9,7 @@ import numpy as np
 
 from karelsynth.karel.machine_kernel import CELLS
 from karelsynth.model.execution_gpu import LONGEST
-from karelsynth.model.execution_kernel import run_and_describe
+from karelsynth.model.execution_kernel import run_and_describe, scratch_sizes
 
 if not hasattr(np, "row_stack"):  # NumPy 2.5 has dropped it, and numba-cuda 0.30 looks for it when it first compiles
     np.row_stack = np.vstack
@@ -21,7 +21,7 @@ with warnings.catch_warnings():
 cuda: Any = numba_cuda  # its names are made at run time
 dispatcher: Any = numba_dispatcher
 dispatcher.config.CUDA_LOW_OCCUPANCY_WARNINGS = 0  # the last tasks of a search are few
-_TEXT, _CLOSING, _CODE, _STACK = 2 * LONGEST, LONGEST + 1, 4 * LONGEST + 2, 2 * LONGEST + 2
+_TEXT, _CLOSING, _CODE, _STACK, _COUNTERS = scratch_sizes.py_func(LONGEST)
 
 
 @cuda.jit  # type: ignore[untyped-decorator]
@@ -67,7 +67,7 @@ def features_of_prefixes(
             cuda.local.array(_CODE, np.int16),
             cuda.local.array(_STACK, np.int32),
             cuda.local.array((_STACK, 3), np.int32),
-            cuda.local.array(_STACK, np.int32),
+            cuda.local.array(_COUNTERS, np.int32),
             cuda.local.array((1, CELLS), np.uint8),
             cuda.local.array((1, 1), np.uint8),
             cuda.local.array((1, 1, 1), np.uint8),

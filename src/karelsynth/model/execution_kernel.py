@@ -38,7 +38,16 @@ from numpy.typing import NDArray
 from karelsynth.karel.compiled import compiled, given
 from karelsynth.karel.formats.codes import HERO, SIDE, WALL
 from karelsynth.karel.interpreter import MAX_TICKS, Status
-from karelsynth.karel.machine_kernel import CELLS, IF, IFELSE, compile_program, find_heroes, run_code
+from karelsynth.karel.machine_kernel import (
+    CELLS,
+    IF,
+    IFELSE,
+    compile_program,
+    find_heroes,
+    put_hero_back,
+    run_code,
+    take_hero_out,
+)
 from karelsynth.karel.tokens import ACTIONS, ID
 
 VALUES: Final = 16
@@ -251,9 +260,8 @@ def run_and_describe(
     They are run up to the last one that may change something, so that a wrong token in a head, which only models
     without handwritten syntax write, shows when the next such token comes: in training and decoding alike.
 
-    The arrays from `text` to `unseen` are scratch space, for prefixes of up to M tokens: [2 · M], [M + 1],
-    [4 · M + 2] twice, [2 · M + 2], [2 · M + 2, 3], [2 · M + 1], the worlds [K, 324] that the examples are led to, and
-    two that are never looked into, [0, 0] and [0, 0, 0]. Nothing is allocated, so that a GPU can run it too.
+    The arrays from `text` to `unseen` are scratch space: see `scratch_sizes`; the worlds [K, 324] that the examples are
+    led to; and two that are never looked into. Nothing is allocated, so that a GPU can run it too.
     """
     count, first = inputs.shape[0], prefix.shape[0]
     while first > 0 and not CHANGING[prefix[first - 1]]:
@@ -285,11 +293,8 @@ def run_and_describe(
         wrong = compile_program(text[:length], transition, symbols, start, code, origin, stack, opened)
         for number in range(count):
             row = first_row + number
-            for cell in range(CELLS):
-                worlds[number, cell] = inputs[number, cell]
-            at = np.int64(heroes[number])  # type: ignore[assignment]
-            heading: Any = np.int64(inputs[number, at] // HERO) - 1
-            worlds[number, at] = inputs[number, at] % HERO
+            at = int(heroes[number])
+            heading = take_hero_out(inputs, number, at, worlds, number)
             status, ticks, waits = _INVALID, 0, -1
             if wrong < 0 or wrong == length:
                 status, ticks, pc, _, at, heading = run_code(
@@ -297,7 +302,7 @@ def run_and_describe(
                 )
                 if wrong == length and status == _OK:
                     waits = int(origin[pc])
-            worlds[number, at] += np.uint8(HERO * (heading + 1))
+            put_hero_back(worlds, number, at, heading)
             if turn == 0:
                 _describe(worlds, targets, number, status, 0 if waits < 0 else blocks - waits, ticks, out, row)
             else:
@@ -309,16 +314,28 @@ def run_and_describe(
 
 
 @compiled()
+def scratch_sizes(most: int) -> tuple[int, int, int, int, int]:  # pragma: no cover - compiled
+    """How long `run_and_describe`'s scratch arrays are for prefixes of up to `most` tokens.
+
+    In this order: `text`; `closing`; `code` and `origin`; `stack` and `opened` [·, 3]; `counters`. With the tokens that
+    close its blocks, a text may be twice as long as the prefix; the last three are what running that takes.
+    """
+    longest = 2 * most
+    return longest, most + 1, 2 * longest + 2, longest + 2, longest + 1
+
+
+@compiled()
 def _scratch(most: int, count: int) -> tuple[Any, ...]:  # pragma: no cover - compiled
     """What `run_and_describe` wants for prefixes of up to `most` tokens and `count` examples."""
+    text, closing, code, stack, counters = scratch_sizes(most)
     return (
-        np.empty(2 * most, np.uint8),
-        np.empty(most + 1, np.uint8),
-        np.empty(4 * most + 2, np.int64),
-        np.empty(4 * most + 2, np.int16),
-        np.empty(2 * most + 2, np.int32),
-        np.empty((2 * most + 2, 3), np.int32),
-        np.empty(2 * most + 1, np.int32),
+        np.empty(text, np.uint8),
+        np.empty(closing, np.uint8),
+        np.empty(code, np.int64),
+        np.empty(code, np.int16),
+        np.empty(stack, np.int32),
+        np.empty((stack, 3), np.int32),
+        np.empty(counters, np.int32),
         np.empty((count, CELLS), np.uint8),
         np.empty((0, 0), np.uint8),
         np.empty((0, 0, 0), np.uint8),

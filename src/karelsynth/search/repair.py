@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from karelsynth.karel.grammar import KAREL
-from karelsynth.karel.machine_kernel import CELLS, find_heroes
+from karelsynth.karel.machine import heroes_of
+from karelsynth.karel.machine_kernel import CELLS
 from karelsynth.karel.syntax_compiler import compile_grammar
 from karelsynth.karel.threads import share_out
 from karelsynth.karel.tokens import PAD
@@ -66,9 +67,7 @@ class _Judge:
 
     def __init__(self, inputs: NDArray[np.uint8], outputs: NDArray[np.uint8]) -> None:
         self.examples = len(inputs)
-        self._heroes = np.empty((1, len(inputs)), np.int16)
-        if find_heroes(0, 1, np.ascontiguousarray(inputs)[None], self._heroes) >= 0:
-            raise ValueError("the inputs must be worlds")
+        self._heroes = heroes_of("inputs", inputs[None])[0]
         self._inputs, self._targets = (np.ascontiguousarray(part).reshape(-1, CELLS) for part in (inputs, outputs))
 
     def __call__(
@@ -80,7 +79,7 @@ class _Judge:
 
         def work(first: int, last: int) -> None:
             judge_range(
-                first, last, tokens, lengths, self._inputs, self._heroes[0], self._targets, grammar.tables.transition,
+                first, last, tokens, lengths, self._inputs, self._heroes, self._targets, grammar.tables.transition,
                 grammar.symbols, grammar.start, right, wrong, behaviour,
             )  # fmt: skip
 

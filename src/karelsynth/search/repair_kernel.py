@@ -16,11 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from karelsynth.karel.compiled import compiled
-from karelsynth.karel.formats.codes import HERO
 from karelsynth.karel.grammar import NORMAL_FORM
 from karelsynth.karel.interpreter import MAX_TICKS, Status
-from karelsynth.karel.machine_kernel import CELLS, compile_program, run_code
-from karelsynth.karel.tokens import ACTIONS, COUNTS, ID, SENSORS, VOCABULARY_SIZE
+from karelsynth.karel.machine_kernel import CELLS, compile_program, put_hero_back, run_code, take_hero_out
+from karelsynth.karel.tokens import ACTIONS, COUNTS, ID, VOCABULARY_SIZE
+from karelsynth.tasks.kernel_layout import CONDITIONS
+from karelsynth.tasks.program_kernel import GAMMA, mix
 
 MOST: Final = 6000
 """Room for the neighbours of a program; what is beyond is left out."""
@@ -29,23 +30,26 @@ LONGEST_WRAPPED: Final = 4
 CRASH: Final = 8
 """What a crash counts as, in cells that are not as they should be."""
 
-_CONDITIONS: Final = (
-    *((sensor,) for sensor in SENSORS),
-    *(("not", "c(", sensor, "c)") for sensor in ("leftIsClear", "rightIsClear", "frontIsClear")),
-)
 _COUNTS: Final = COUNTS[2:11]
+
+
+def _condition(name: str) -> tuple[str, ...]:
+    """The tokens of one of the conditions."""
+    *negated, sensor = name.split()
+    return ("not", "c(", sensor, "c)") if negated else (sensor,)
 
 
 def _pieces() -> tuple[dict[str, int], NDArray[np.uint8], NDArray[np.int64]]:
     """Where each kind of piece begins in the table, the table [pieces, 9], and the pieces' lengths."""
+    conditions = [_condition(name) for name in CONDITIONS]
     kinds: dict[str, list[tuple[str, ...]]] = {
         "nothing": [()],
         "action": [(action,) for action in ACTIONS],
-        "condition": list(_CONDITIONS),
+        "condition": conditions,
         "count": [(count,) for count in _COUNTS],
-        "while": [("WHILE", "c(", *condition, "c)", "w(") for condition in _CONDITIONS],
-        "if": [("IF", "c(", *condition, "c)", "i(") for condition in _CONDITIONS],
-        "if-else": [("IFELSE", "c(", *condition, "c)", "i(") for condition in _CONDITIONS],
+        "while": [("WHILE", "c(", *condition, "c)", "w(") for condition in conditions],
+        "if": [("IF", "c(", *condition, "c)", "i(") for condition in conditions],
+        "if-else": [("IFELSE", "c(", *condition, "c)", "i(") for condition in conditions],
         "repeat": [("REPEAT", count, "r(") for count in _COUNTS],
         "else": [("i)", "ELSE", "e(", action, "e)") for action in ACTIONS],
         "token": [("WHILE",), ("IF",), ("IFELSE",), ("w(",), ("i(",), ("w)",), ("i)",), ("r)",), ("i)", "ELSE", "e(")],
@@ -62,13 +66,13 @@ def _pieces() -> tuple[dict[str, int], NDArray[np.uint8], NDArray[np.int64]]:
 
 
 _FIRST, _PIECES, _SIZES = _pieces()
-_NOTHING, _ACTION, _CONDITION, _COUNT = (_FIRST[kind] for kind in ("nothing", "action", "condition", "count"))
+_ACTION, _CONDITION, _COUNT = (_FIRST[kind] for kind in ("action", "condition", "count"))
 _WHILE_HEAD, _IF_HEAD, _IFELSE_HEAD, _REPEAT_HEAD = (_FIRST[kind] for kind in ("while", "if", "if-else", "repeat"))
 _ELSE = _FIRST["else"]
 _T_WHILE, _T_IF, _T_IFELSE, _T_OPEN_W, _T_OPEN_I, _T_CLOSE_W, _T_CLOSE_I, _T_CLOSE_R, _T_ELSE = range(
     _FIRST["token"], _FIRST["token"] + 9
 )
-_ACTION_KINDS, _CONDITION_KINDS, _COUNT_KINDS = len(ACTIONS), len(_CONDITIONS), len(_COUNTS)
+_ACTION_KINDS, _CONDITION_KINDS, _COUNT_KINDS = len(ACTIONS), len(CONDITIONS), len(_COUNTS)
 _MOVE, _PUT = ID["move"], ID["putMarker"]
 _WHILE, _IF, _IFELSE, _REPEAT = ID["WHILE"], ID["IF"], ID["IFELSE"], ID["REPEAT"]
 _BEGINS: Final = np.isin(np.arange(256), [ID[name] for name in (*ACTIONS, "WHILE", "IF", "IFELSE", "REPEAT")])
@@ -86,16 +90,7 @@ def _never() -> NDArray[np.bool_]:
 
 _NEVER: Final = _never()
 _OK = int(Status.OK)
-_MIX, _MIX_2 = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
-_S30, _S27, _S31, _S8 = np.uint64(30), np.uint64(27), np.uint64(31), np.uint64(8)
-_ZERO, _ONE = np.uint64(0), np.uint64(1)
-
-
-@compiled()
-def _mixed(bits: np.uint64) -> np.uint64:  # pragma: no cover - compiled
-    bits = (bits ^ (bits >> _S30)) * _MIX
-    bits = (bits ^ (bits >> _S27)) * _MIX_2
-    return bits ^ (bits >> _S31)
+_ZERO, _ONE, _S8 = np.uint64(0), np.uint64(1), np.uint64(8)
 
 
 @compiled()
@@ -154,7 +149,7 @@ def _edit(
     third: int,
     rest: int,
 ) -> int:  # pragma: no cover - compiled
-    """Note a change down, as the module's docstring has it; returns how many there are then."""
+    """Note a change down, as the module's docstring has it; returns how many there are then. Piece 0 is nothing."""
     if count == edits.shape[0]:
         return count
     edits[count, 0], edits[count, 1], edits[count, 2], edits[count, 3] = at, first, p, q
@@ -296,9 +291,16 @@ def _is_wanted(
             before = rows[row, place - 1]
             if _NEVER[before, token] or (token == before == rows[row, place - 2] and _MOVE <= token <= _PUT):
                 return False
-        bits = _mixed(bits + np.uint64(token) * _MIX)
+        bits = mix(bits + np.uint64(token) * GAMMA)
     new: bool = _is_new(bits, seen)
     return new
+
+
+@compiled()
+def _found(example: int, place: int, what: int) -> np.uint64:  # pragma: no cover - compiled
+    """A number for a byte that an example ends with: the code of a cell, or the status, which has place CELLS."""
+    number: np.uint64 = mix(np.uint64(((example * (CELLS + 1) + place) << 8) + what + 1) * GAMMA)
+    return number
 
 
 @compiled()
@@ -334,27 +336,23 @@ def judge_range(
             continue
         good, bad, bits = 0, 0, _ZERO
         for example in range(inputs.shape[0]):
-            for cell in range(CELLS):
-                cells[0, cell] = inputs[example, cell]
-            at = np.int64(heroes[example])
-            heading = np.int64(inputs[example, at] // HERO) - 1
-            cells[0, at] = inputs[example, at] % HERO
+            at = int(heroes[example])
+            heading = take_hero_out(inputs, example, at, cells, 0)
             status, _, _, _, at, heading = run_code(
                 code, counters, cells, 0, at, heading, MAX_TICKS, nothing, 0, False, unseen, 0, 0, False
             )
-            cells[0, at] += np.uint8(HERO * (heading + 1))
+            put_hero_back(cells, 0, at, heading)
             different = 0
             for cell in range(CELLS):
                 different += cells[0, cell] != targets[example, cell]
             if different > 0:
                 for cell in range(CELLS):
                     if cells[0, cell] != targets[example, cell]:
-                        what = (example * CELLS + cell) * 256 + np.int64(cells[0, cell])
-                        bits += _mixed(np.uint64(what + 1) * _MIX_2)
+                        bits += _found(example, cell, int(cells[0, cell]))
             if status == _OK:
                 good += different == 0
                 bad += different
             else:
                 bad += different + CRASH
-                bits += _mixed(np.uint64(example * 16 + status + 1) * _MIX)
+                bits += _found(example, CELLS, status)
         right[number], wrong[number], behaviour[number] = good, bad, bits

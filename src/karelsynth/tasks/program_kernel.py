@@ -33,7 +33,8 @@ from karelsynth.tasks.kernel_layout import (
     Sampler,
 )
 
-_GAMMA: Final = np.uint64(0x9E3779B97F4A7C15)
+GAMMA: Final = np.uint64(0x9E3779B97F4A7C15)
+"""mix(n · GAMMA) for n = 1, 2, … are splitmix64's numbers."""
 _FIRST: Final = np.uint64(0xBF58476D1CE4E5B9)
 _SECOND: Final = np.uint64(0x94D049BB133111EB)
 _S27, _S30, _S31, _S32 = np.uint64(27), np.uint64(30), np.uint64(31), np.uint64(32)
@@ -72,7 +73,7 @@ def mix(bits: np.uint64) -> np.uint64:  # pragma: no cover - compiled
 @compiled()
 def draw(state: NDArray[np.uint64]) -> np.uint64:  # pragma: no cover - compiled
     """The next 64 random bits; `state` [1] advances."""
-    state[0] += _GAMMA
+    state[0] += GAMMA
     bits: np.uint64 = mix(state[0])
     return bits
 
@@ -108,7 +109,7 @@ def is_reserved_program(tokens: NDArray[np.uint8], length: int) -> bool:  # prag
         return False
     bits = np.uint64(length)
     for at in range(length):
-        bits = mix(bits * _GAMMA + np.uint64(tokens[at]))
+        bits = mix(bits * GAMMA + np.uint64(tokens[at]))
     return bool((bits >> _S32) < _RESERVED)
 
 
@@ -136,13 +137,13 @@ def draw_program(
     Nineteen programs of twenty are thrown away, so this is a third of the generator's work. The counter of the random
     bits is a local variable, and the bits of the next draw are made ready before the branches that depend on this one.
     """
-    counter = state[0] + _GAMMA
+    counter = state[0] + GAMMA
     ahead = mix(counter)
     tokens[0], tokens[1], tokens[2] = _HEAD[0], _HEAD[1], _HEAD[2]
     size, depth, controls, held, actions = 3, 0, 0, 0, 0
     body, before, twice, runs = 0, 0, False, 16
     left = 1 + signed(choose(sampler, BODY_ROW, ahead))
-    counter += _GAMMA
+    counter += GAMMA
     ahead = mix(counter)
     while depth >= 0 and size <= _longest(sampler):
         if left == 0:
@@ -153,7 +154,7 @@ def draw_program(
                 size += 2
                 body, before, twice = _OTHERWISE, 0, False
                 left = 1 + signed(choose(sampler, BODY_ROW + _OTHERWISE, ahead))
-                counter += _GAMMA
+                counter += GAMMA
                 ahead = mix(counter)
             else:
                 depth -= 1
@@ -165,7 +166,7 @@ def draw_program(
         row = STATEMENT_ROW + (min(body, _THEN) * LEVELS + depth) * BEFORE
         row += ALONE if before == 0 and left == 1 else before
         kind = signed(choose(sampler, row, ahead))
-        counter += _GAMMA
+        counter += GAMMA
         ahead = mix(counter)
         again = before == kind + 1
         if again and twice:
@@ -206,14 +207,14 @@ def draw_program(
             size += 1
         tokens[size] = _OPENERS[body]
         size += 1
-        counter += _GAMMA
+        counter += GAMMA
         before, twice = 0, False
         left = 1 + signed(choose(sampler, BODY_ROW + body, mix(counter)))
-        counter += _GAMMA
+        counter += GAMMA
         ahead = mix(counter)
     drawn, keep = ahead >> _S32, _ZERO
     if size > _longest(sampler) or not held & 1 or not held & (1 << _PICK_KIND | 1 << _PUT_KIND):
-        counter -= _GAMMA  # the bits that were made ready are left for the next program
+        counter -= GAMMA  # the bits that were made ready are left for the next program
     else:
         keep = setting(sampler, KEEP_LENGTH_ROW, size) * setting(sampler, KEEP_CONTROLS_ROW, controls)
         if controls > 0:
