@@ -22,6 +22,7 @@ from karelsynth.karel.tokens import END, ID, PAD, TOKENS, VOCABULARY_SIZE
 from karelsynth.karel.world import World
 from karelsynth.model import Encoded, Synthesizer
 from karelsynth.model.decoder import decode_step, single_threaded, start_state
+from karelsynth.model.packing import PackedPrograms
 from karelsynth.model.settings import SYNTAX_MODES
 from karelsynth.model.syntax import handwritten_syntax
 from karelsynth.search import Candidates, beam_search, check, rescore, sample_rollouts, with_reference
@@ -263,7 +264,7 @@ def test_the_reference_is_added_where_it_is_missing(given: Given) -> None:
     assert torch.equal(scored == -torch.inf, more.lengths == 0)
 
 
-def test_chunks_change_nothing() -> None:
+def test_scoring_in_parts_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     model = tiny_model(syntax="learned")
     grids = random_grids(12, 3, 2)
     tokens, lengths = random_programs(13, 12, 40)
@@ -272,14 +273,25 @@ def test_chunks_change_nothing() -> None:
     candidates = Candidates(
         torch.from_numpy(tokens).view(3, 4, -1), torch.from_numpy(lengths).view(3, 4), torch.zeros(3, 4)
     )
-    gradients = []
-    for chunk in (None, 3, 100):
-        logprobs = rescore(model, model.encode(*grids), candidates, chunk=chunk)
+    sizes: list[int] = []
+    score = model.program_logprobs
+
+    def noted(encoded: Encoded, packed: PackedPrograms, tasks: torch.Tensor) -> torch.Tensor:
+        sizes.append(len(packed.inputs))
+        return score(encoded, packed, tasks)
+
+    monkeypatch.setattr(model, "program_logprobs", noted)
+    total_size, gradients = int(lengths.sum()), []
+    for at_once, passes in ((10**6, 1), (60, 2), (1, 2)):  # one pass, or once more in the backward pass
+        sizes.clear()
+        logprobs = rescore(model, model.encode(*grids), candidates, at_once=at_once)
         assert torch.equal(logprobs == -torch.inf, candidates.lengths == 0)
         total = (logprobs.masked_fill(candidates.lengths == 0, 0) * torch.arange(12.0).view(3, 4)).sum()
         gradients.append(torch.autograd.grad(total, list(model.parameters())))
+        assert sum(sizes) == passes * total_size
+        assert max(sizes) < at_once + lengths.max()
     for other in gradients[1:]:
-        torch.testing.assert_close(gradients[0], other)
+        torch.testing.assert_close(gradients[0], other, rtol=1e-4, atol=1e-4)
     nothing = Candidates(candidates.tokens * 0, candidates.lengths * 0, candidates.logprobs)
     assert (rescore(model, model.encode(*grids), nothing) == -torch.inf).all()
 

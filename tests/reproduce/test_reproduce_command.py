@@ -56,7 +56,7 @@ def test_the_command_fails_where_a_row_diverged_but_not_where_time_was_up(
     where = ("objectives", "--only", "small_mle", "--seeds", "0", "--data", places.data, "--results", "mine")
     late = call(*where, "--minutes", "0", "--device", "cpu")
     assert late.exit_code == 0
-    assert "left, as time was up: small_mle-seed0" in late.output
+    assert "left: small_mle-seed0; the same command goes on with that" in late.output
     diverged = call(*where, "--device", "cpu")
     assert diverged.exit_code == 1
     assert "0 measured now, 0 before; diverged: small_mle-seed0; left: nothing" in diverged.output

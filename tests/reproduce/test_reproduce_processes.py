@@ -6,6 +6,7 @@ Each child takes seconds to begin, so most tests share three of them.
 from __future__ import annotations
 
 import os
+import platform
 import queue
 import signal
 import subprocess
@@ -14,10 +15,12 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
+from karelsynth.reproduce import processes
 from karelsynth.reproduce.processes import LOG, Began, Child, Ended, Event, Message, Order
 from karelsynth.reproduce.results import read_results
 from karelsynth.reproduce.rows import Job
@@ -48,7 +51,7 @@ class Sitting:
 @pytest.fixture(scope="module")
 def sitting(tmp_path_factory: pytest.TempPathFactory, tasks: Path) -> Sitting:
     folder = tmp_path_factory.mktemp("sitting")
-    places = Places(write_recipes(folder / "recipes"), folder / "runs", folder / "results", data=tasks)
+    places = Places(write_recipes(folder / "recipes"), folder / "runs", folder / "results", folder / "kept", tasks)
     change(places, LEARNED, learning_rate=1e30)
     places.runs.mkdir()
     (places.runs / HANDWRITTEN.name).write_text("in the way")
@@ -59,7 +62,7 @@ def sitting(tmp_path_factory: pytest.TempPathFactory, tasks: Path) -> Sitting:
     def observe(job: Job, event: Event) -> None:
         events.append((job, event))
         if (job, event) == (RL_BEAM, Began()):
-            there.append((places.runs / MLE.name / "final" / "recipe.json").is_file())
+            there.append((folder / "kept" / MLE.name / "trained.json").is_file())
 
     several = SideBySide(places, 2, device=CPU, commit="abc", say=said.append, observe=observe)
     outcome = several.run([MLE, RL_BEAM, LEARNED, HANDWRITTEN])
@@ -76,7 +79,9 @@ def test_rows_side_by_side_give_the_results_of_one_after_the_other(sitting: Sitt
             told["report"]["provenance"].pop("model")
             told["recipe"].pop("start_from")
             told["training"].pop("seconds")
-        assert one["training"].pop("device") == f"{two['training'].pop('device')} (up to 2 runs at once)"
+            told["report"]["provenance"].pop("device")  # it has its share of the cores
+        assert one["training"].pop("device").endswith(" (up to 2 runs at once)")
+        assert two["training"].pop("device").endswith(platform.machine())
         assert one == two
 
 
@@ -108,8 +113,50 @@ def test_a_child_that_is_killed_has_failed(places: Places) -> None:
     child.kill()
     message = heard.get(timeout=10)
     assert isinstance(message, Ended)
-    assert message.how == "failed"
-    assert message.why.startswith("its process was killed, as systems do when memory runs out")
+    assert message.how == "crowded"
+    assert message.why == "its process was killed, as systems do when memory runs out"
+
+
+@pytest.mark.parametrize(
+    ("program", "how", "why"),
+    [
+        ("os.write(1, b'?\\n'); time.sleep(60)", "failed", "what its process tells cannot be understood (Unpick"),
+        # A class that is not there: neither EOFError nor UnpicklingError.
+        ("os.write(1, b'cos\\nnothing\\n.'); time.sleep(60)", "failed", "what its process tells cannot be understood"),
+        ("os.write(1, pickle.dumps('x' * 99)[:50]); os.kill(os.getpid(), 9)", "crowded", "its process was killed"),
+        ("sys.exit(3)", "failed", "its process ended with status 3"),
+    ],
+)
+def test_a_child_that_talks_nonsense_is_ended_and_its_end_is_told(
+    program: str, how: str, why: str, places: Places, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begin = subprocess.Popen
+
+    def instead(command: list[str], **options: Any) -> subprocess.Popen[bytes]:
+        code = f"import os, pickle, sys, time; {program}"
+        return begin([sys.executable, "-c", code], **options)
+
+    monkeypatch.setattr("karelsynth.reproduce.processes.subprocess.Popen", instead)
+    monkeypatch.setattr(processes, "_MOMENT", 0.5)
+    heard: queue.SimpleQueue[Message] = queue.SimpleQueue()
+    child = Child(Order(MLE, True, time.monotonic() + 60, places, "cpu", 2, None), cores=1, tell=heard.put)
+    try:
+        message = heard.get(timeout=30)
+    finally:
+        child.kill()
+    assert isinstance(message, Ended)
+    assert message.how == how
+    assert message.why.startswith(why)
+
+
+@pytest.mark.parametrize("name", ["PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"])
+def test_children_share_a_gpu_unless_told_how_to_take_its_memory(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for known in processes._ALLOCATOR:
+        monkeypatch.delenv(known, raising=False)
+    assert processes._environment(3)["PYTORCH_ALLOC_CONF"] == "expandable_segments:True"
+    monkeypatch.setenv(name, "backend:native")
+    chosen = {key: value for key, value in processes._environment(3).items() if key in processes._ALLOCATOR}
+    assert chosen == {name: "backend:native"}
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="finds the children in /proc")

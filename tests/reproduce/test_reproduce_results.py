@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,8 @@ from tests.reproduce.small import ROOT, jobs
         (lambda text: text.replace('"confidence_95"', '"x"'), r'has no "report\.confidence_95"'),
         (lambda text: text.replace('"aliasing"', '"x"'), r'has no "aliasing"'),
         (lambda text: text.replace('"logprob"', '"x"', 1), r'has no "logprob"'),
+        (lambda text: text.replace('"rank"', '"x"', 1), r'has no "rank"'),
+        (lambda text: re.sub(r'"rank": \w+', '"rank": "first"', text, count=1), r'"rank" is no number or null'),
         (lambda text: re.sub(r'"exact": \{', '"exact": {"x": 1}, "y": {', text), r'has no "report\.exact\.1"'),
         (lambda text: re.sub(r'"run": \{[^}]*\}', '"run": 3', text), r'"recipe\.run" is no object'),
         (lambda text: re.sub(r'"seconds": [\d.]+', '"seconds": "x"', text), r'"training\.seconds" is no number'),
@@ -66,9 +69,40 @@ def test_tables_show_what_was_measured_beside_the_paper(measured: Places) -> Non
     low, high = result.interval("generalization", 5)
     assert f"| {result.top('generalization', 5):.2f} ({low:.2f}–{high:.2f}) | 79.29 |" in tables.ranks(results, recipes)
     assert tables.NOT_YET not in tables.validity(results, recipes)
-    runs = tables.every_run(results)
+    runs = tables.every_run(results, recipes)
     assert len(runs.split("\n")) == 2 + len(results)
     assert f"| rl_beam-seed0 | {result.top('generalization'):.2f} (" in runs
+
+
+def test_what_is_shown_of_one_seed_names_it(measured: Places, tmp_path: Path) -> None:
+    for path in measured.results.iterdir():
+        shutil.copy(path, tmp_path)
+    for name in ("mle_learned", "rl_beam"):
+        text = (tmp_path / f"{name}-seed0.json").read_text()
+        (tmp_path / f"{name}-seed0.json").unlink()
+        (tmp_path / f"{name}-seed4.json").write_text(text.replace('"seed": 0', '"seed": 4'))
+    results, recipes = read_results(tmp_path), page.load_recipes(measured.recipes)
+    assert "(seed 4)" in tables.validity(results, recipes).split("\n")[0]
+    assert tables.NOT_YET not in tables.validity(results, recipes)
+    assert "| **RL_beam** (seed 4) |" in tables.aliasing(results, recipes)
+    assert "| **MLE** | not yet |" in tables.aliasing(results, recipes)
+    assert "Of MLE_learned, seed 4:" in page.page(results, recipes)
+
+
+def test_all_that_is_stale_is_marked(measured: Places) -> None:
+    results, recipes = read_results(measured.results), page.load_recipes(measured.recipes)
+    assert tables.STALE not in page.page(results, recipes)
+    changed = {name: recipes[name] for name in ("mle", "mle_learned")}
+    changed = {name: replace(one, data=replace(one.data, fewer=0.5)) for name, one in changed.items()}
+    recipes = {**recipes, **changed}
+    runs = tables.every_run(results, recipes)
+    assert "| rl_beam-seed0† |" in runs  # for it started from `mle`
+    assert "| small_rl_beam-seed0 |" in runs
+    assert "| **RL_beam** (seed 0)† |" in tables.aliasing(results, recipes)
+    text = page.page(results, recipes)
+    assert "Of MLE_learned, seed 0†:" in text
+    assert "†: by another recipe than today's." in text
+    assert tables.STALE in tables.validity(results, recipes)
 
 
 def test_pages_and_pictures_are_rendered_from_results_alone(measured: Places, tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ import pytest
 import torch
 
 from karelsynth.errors import KarelsynthError
+from karelsynth.model.synthesizer import Synthesizer
 from karelsynth.reproduce import page, tables
 from karelsynth.reproduce.results import essence, read_results
 from karelsynth.reproduce.rows import ROWS, SEEDS, TABLES, jobs_of
@@ -20,6 +21,8 @@ from karelsynth.tasks.generator import generate
 from karelsynth.tasks.sets import NAMED_SETS
 from karelsynth.train.loop import train
 from karelsynth.train.recipe import load_recipe
+from karelsynth.train.validation import Found, Validator
+from tests.reproduce.changing import change
 from tests.reproduce.small import ROOT, jobs, runner, write_recipes
 
 # What there is to do
@@ -69,8 +72,11 @@ def test_results_say_where_they_come_from(measured: Places) -> None:
     assert told["report"]["tasks"] == 8
     assert told["report"]["provenance"]["commit"] == "abc"
     assert told["training"]["tasks"] == 16
-    assert told["training"]["seconds"] > 0
-    assert told["recipe"]["start_from"] == str(measured.runs / "small_mle-seed0" / "best")
+    assert measured.keep is not None
+    assert told["recipe"]["start_from"] == str(measured.keep / "small_mle-seed0")  # though the run is there, too
+    assert told["start"]["objective"]["name"] == "mle"
+    log = (measured.runs / "small_rl_beam-seed0" / "metrics.jsonl").read_text().splitlines()
+    assert told["training"]["seconds"] == round(json.loads(log[-1])["seconds"], 1)
     assert told["data"] == "eight"
     seeds = [results[job].told["recipe"]["run"]["seed"] for job in jobs("small_mle", seeds=(0, 1, 2))]
     assert seeds == [0, 1, 2]
@@ -87,15 +93,16 @@ def test_what_is_done_is_not_done_again(measured: Places) -> None:
     assert not said
 
 
-def test_a_run_stops_in_time_and_goes_on_to_the_same_result(places: Places, measured: Places) -> None:
+def test_a_run_stops_in_time_and_goes_on_to_the_same_result(places: Places, measured: Places, tmp_path: Path) -> None:
+    places = replace(places, keep=tmp_path / "kept")
     said: list[str] = []
-    stopped = runner(places, said).run(jobs("small_mle"), minutes=1e-9)
+    stopped = runner(places, said).run(jobs("small_mle"), minutes=0.99)  # no row is begun in the last minute
     assert (stopped.done, [job.name for job in stopped.left]) == ((), ["small_mle-seed0"])
     assert not said  # it did not even begin
 
     recipe = load_recipe(places.recipes / "small_mle.toml", ["run.seed=0"])
     folder = places.runs / "small_mle-seed0"
-    final = train(recipe, folder, device=torch.device("cpu"), deadline=0.0)
+    final = train(recipe, folder, device=torch.device("cpu"), stop_after=1)
     assert not final.exists()
     assert [path.name for path in folder.glob("checkpoint-*")] == ["checkpoint-00000001"]
     assert runner(places).run(jobs("small_mle")).done
@@ -121,11 +128,59 @@ def test_rows_start_from_a_kept_model_where_the_run_is_gone(measured: Places, tm
     assert [line.split(":")[0] for line in said] == ["rl_beam-seed0", "rl_beam-seed0"]  # training it, and its score
 
 
-def test_results_from_before_a_model_setting_was_there_still_count() -> None:
+# Which results still count
+
+
+@pytest.mark.parametrize(("section", "key"), [("model", "execution"), ("data", "fewer"), ("objective", "baseline")])
+def test_a_setting_that_a_recipe_says_nothing_of_was_at_its_default(section: str, key: str) -> None:
     recipe = load_recipe(ROOT / "recipes" / "small_mle.toml").to_json()
-    older = {**recipe, "model": {name: value for name, value in recipe["model"].items() if name != "execution"}}
-    assert essence(older) == essence(recipe)
-    assert essence({**recipe, "model": {**recipe["model"], "execution": True}}) != essence(recipe)
+    others = {name: value for name, value in recipe[section].items() if name != key}
+    assert essence({**recipe, section: others}, None) == essence(recipe, None)
+    other = True if recipe[section][key] is False else 0.5
+    assert essence({**recipe, section: {**others, key: other}}, None) != essence(recipe, None)
+
+
+def test_of_a_run_only_seed_speed_and_logging_may_differ() -> None:
+    recipe = load_recipe(ROOT / "recipes" / "small_mle.toml")
+    told = essence(recipe.to_json(), None)
+    run = recipe.run
+    others = replace(run, seed=run.seed + 1, compile=not run.compile, log_every=1, checkpoint_every=1)
+    assert essence(replace(recipe, name="x", about="y", start_from="z", run=others).to_json(), None) == told
+    for name in ("steps", "batch_size", "validate_every", "validation_tasks", "validation_beam"):
+        changed = load_recipe(ROOT / "recipes" / "small_mle.toml", [f"run.{name}=777"])
+        assert essence(changed.to_json(), None) != told, name
+
+
+def test_a_result_counts_no_longer_if_the_recipe_of_its_start_has_changed(measured: Places, tmp_path: Path) -> None:
+    folder = tmp_path / "all"
+    shutil.copytree(measured.recipes.parent, folder)
+    places = Places(folder / "recipes", folder / "runs", folder / "results", data=measured.data)
+    change(places, jobs("small_mle")[0], learning_rate=1e-3)
+    results, recipes = read_results(places.results), page.load_recipes(places.recipes)
+    (rl, other) = jobs("small_rl_beam", "rl_beam")
+    assert not results[rl].follows(recipes)
+    assert results[other].follows(recipes)
+    said: list[str] = []
+    of_another_start = r"small_rl_beam-seed0: holds a model of another .* \(different: start_from\); move it away"
+    with pytest.raises(KarelsynthError, match=of_another_start):
+        runner(places, said).run([rl])
+    assert said == [f"{rl.name}: its recipe, or that of its start, has changed since it was measured"]
+    shutil.rmtree(places.runs / rl.name / "final")  # as if stopped before its end: it must not go on, either
+    with pytest.raises(KarelsynthError, match=r"small_mle-seed0: holds a model of another recipe than small_mle"):
+        runner(places).run([rl])
+    shutil.rmtree(places.runs / "small_mle-seed0")
+    with pytest.raises(KarelsynthError, match=of_another_start):
+        runner(places).run([rl])
+    shutil.rmtree(places.runs / rl.name)
+    assert runner(places).run([rl]).done
+    assert read_results(places.results)[rl].follows(recipes)
+
+
+def test_a_result_of_a_version_with_other_settings_is_stale_not_broken(measured: Places, tmp_path: Path) -> None:
+    path = tmp_path / "small_mle-seed0.json"
+    path.write_text((measured.results / path.name).read_text().replace('"warmup"', '"warm_up"'))
+    (result,) = read_results(tmp_path).values()
+    assert not result.follows(page.load_recipes(measured.recipes))
 
 
 def test_a_changed_recipe_is_measured_anew_but_never_on_an_old_model(measured: Places, tmp_path: Path) -> None:
@@ -135,15 +190,14 @@ def test_a_changed_recipe_is_measured_anew_but_never_on_an_old_model(measured: P
         KarelsynthError, match=r"holds a model of another recipe than small_mle .*: optimizer\.learning_rate\)"
     ):
         runner(changed, said).run(jobs("small_mle"))
-    assert said == ["small_mle-seed0: its recipe has changed since it was measured"]
+    assert said == ["small_mle-seed0: its recipe, or that of its start, has changed since it was measured"]
     known = page.load_recipes(changed.recipes)
     assert tables.STALE in tables.objectives(read_results(changed.results), known)
     assert tables.STALE not in tables.objectives(read_results(measured.results), page.load_recipes(measured.recipes))
 
 
 def test_a_row_that_diverges_does_not_stop_the_others(places: Places) -> None:
-    text = (places.recipes / "small_mle.toml").read_text().replace("learning_rate = 3e-3", "learning_rate = 1e30")
-    (places.recipes / "small_mle.toml").write_text(text)
+    change(places, jobs("small_mle")[0], learning_rate=1e30)
     said: list[str] = []
     outcome = runner(places, said).run(jobs("small_mle", "small_mle_learned"))
     assert [job.name for job in outcome.done] == ["small_mle_learned-seed0"]
@@ -152,17 +206,45 @@ def test_a_row_that_diverges_does_not_stop_the_others(places: Places) -> None:
     assert any("diverged" in line for line in said)
 
 
+@pytest.mark.parametrize("wanted", [True, False])
+def test_what_starts_from_a_diverged_row_is_not_tried(wanted: bool, places: Places) -> None:
+    start, *rest = jobs("small_mle", "small_rl_beam", "small_rl_beam_div")
+    change(places, start, learning_rate=1e30)
+    said: list[str] = []
+    outcome = runner(places, said).run([start, *rest] if wanted else rest)
+    assert outcome == Outcome((), (), ((start, *rest) if wanted else tuple(rest)))
+    assert said[0] == "small_mle-seed0: training"  # once
+    assert said[1].startswith("small_mle-seed0: the loss is nan")
+    assert said[2:] == [f"{job.name}: cannot begin without the model of small_mle-seed0" for job in rest]
+
+
+def test_a_row_that_finds_no_memory_does_not_stop_the_others(places: Places, monkeypatch: pytest.MonkeyPatch) -> None:
+    score = Validator.score
+
+    def full(self: Validator, model: Synthesizer) -> Found:
+        if model.syntax is None:
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 1 TiB")
+        return score(self, model)
+
+    monkeypatch.setattr(Validator, "score", full)
+    start, other, rl = jobs("small_mle", "small_mle_learned", "small_rl_beam")
+    said: list[str] = []
+    assert runner(places, said).run([start, other, rl]) == Outcome((other,), (), (), failed=(start, rl))
+    assert said[1] == "small_mle-seed0: there is not enough memory for it on cpu"
+    assert said[-1] == "small_rl_beam-seed0: cannot begin without the model of small_mle-seed0"
+
+
 def test_models_and_results_on_other_training_tasks_are_other_ones(places: Places, tasks: Path, tmp_path: Path) -> None:
     assert runner(places).run(jobs("small_mle")).done
     write_recipes(places.recipes, tasks="8")
     on_file = replace(places, train_data=tasks, runs=tmp_path / "runs2")
     said: list[str] = []
     assert runner(on_file, said).run(jobs("small_mle")).done
-    assert said[0] == "small_mle-seed0: its recipe has changed since it was measured"
+    assert said[0] == "small_mle-seed0: its recipe, or that of its start, has changed since it was measured"
     told = read_results(places.results)[jobs("small_mle")[0]]
     assert told.told["recipe"]["data"]["source"] == str(tasks.resolve())
-    assert told.follows(page.load_recipes(places.recipes, tasks)["small_mle"])
-    assert not told.follows(page.load_recipes(places.recipes)["small_mle"])
+    assert told.follows(page.load_recipes(places.recipes, tasks))
+    assert not told.follows(page.load_recipes(places.recipes))
     with pytest.raises(KarelsynthError, match=r"runs2.small_mle-seed0: holds .* \(different: data\.source\)"):
         runner(replace(on_file, train_data=None)).run(jobs("small_mle"))
 
@@ -193,7 +275,7 @@ def test_the_device_is_the_one_that_trained(places: Places, monkeypatch: pytest.
     assert trained_on() == "one"
     shutil.rmtree(places.runs / "small_mle-seed0" / "final")  # as if stopped before its end
     assert trained_on() == "one, then two"
-    (places.runs / "small_mle-seed0" / "machines.json").unlink()
+    (places.runs / "small_mle-seed0" / "history.json").unlink()
     assert trained_on() == "not recorded"
 
 
@@ -208,9 +290,11 @@ def test_the_device_is_the_one_that_trained(places: Places, monkeypatch: pytest.
         ("runs/mle-seed0/final/recipe.json", "[]", r"recipe\.json: is no JSON object"),
         ("runs/mle-seed0/final/recipe.json", '{"model": {}}', r'recipe\.json: has no "objective"'),
         ("runs/mle-seed0/metrics.jsonl", '{"step": 1}\n{"st', r"metrics\.jsonl: not the log of a training run"),
-        ("runs/mle-seed0/metrics.jsonl", '{"tasks_per_second": 0, "step": 4}', r"not the log of a training run"),
-        ("runs/mle-seed0/metrics.jsonl", '{"tasks_per_second": 3}', r"not the log of a training run"),
-        ("runs/mle-seed0/machines.json", '{"a": 1}', r"machines\.json: not a JSON list of names"),
+        ("runs/mle-seed0/metrics.jsonl", "", r"not the log of a training run"),
+        ("runs/mle-seed0/metrics.jsonl", '{"seconds": NaN, "step": 4}', r"not the log of a training run"),
+        ("runs/mle-seed0/metrics.jsonl", '{"step": 4}', r"not the log of a training run"),
+        ("runs/mle-seed0/history.json", '{"machines": 1}', r"history\.json: not the history of a run; remove"),
+        ("runs/mle-seed0/history.json", "{", r"history\.json: not the history of a run; remove"),
         ("kept/mle-seed0/trained.json", "{}", r'trained\.json: has no "recipe"'),
         ("kept/mle-seed0/trained.json", '{"recipe": 3}', r'trained\.json: has no "recipe\.model"'),
     ],
@@ -221,9 +305,8 @@ def test_altered_files_of_a_run_get_one_clear_message(
     folder = tmp_path / "all"
     shutil.copytree(measured.recipes.parent, folder)
     (folder / name).write_text(text)
-    if name.startswith("kept"):
-        shutil.rmtree(folder / "runs" / "mle-seed0")
-    places = Places(folder / "recipes", folder / "runs", folder / "new", folder / "kept", measured.data)
+    keep = folder / "kept" if name.startswith("kept") else None
+    places = Places(folder / "recipes", folder / "runs", folder / "new", keep, measured.data)
     with pytest.raises(KarelsynthError, match=message):
         runner(places).run(jobs("mle"))
 

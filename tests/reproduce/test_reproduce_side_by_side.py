@@ -16,11 +16,13 @@ from typer.testing import CliRunner
 from karelsynth.cli import reproduce as command
 from karelsynth.errors import KarelsynthError
 from karelsynth.karel.threads import THREADS, core_count
-from karelsynth.reproduce import side_by_side
+from karelsynth.reproduce import memory, side_by_side
+from karelsynth.reproduce.memory import check_memory, out_of_memory, size_of
 from karelsynth.reproduce.processes import Ended, Message, Order, Said
 from karelsynth.reproduce.rows import Job
 from karelsynth.reproduce.running import Outcome, Places
 from karelsynth.reproduce.side_by_side import SideBySide
+from karelsynth.tasks.generator import generate
 from karelsynth.train.loop import Progress
 from tests.reproduce.changing import change
 from tests.reproduce.small import jobs
@@ -32,9 +34,9 @@ MLE, RL_BEAM, RL_BEAM_DIV, LEARNED, HANDWRITTEN = jobs(
 
 
 class Pretended:
-    """A child that only notes what it is told to do; the test decides how it ends."""
+    """A child that only notes what it is told to do; the test decides how it ends, each time if need be."""
 
-    def __init__(self, endings: dict[Job, Ended]) -> None:
+    def __init__(self, endings: dict[Job, Ended | list[Ended]]) -> None:
         self._endings = endings
         self.orders: list[Order] = []
         self.cores: set[int] = set()
@@ -53,6 +55,8 @@ class Pretended:
         """The one that began first: its model is there, if all goes well."""
         order, tell = self._open.pop(0)
         ended = self._endings.get(order.job, Ended("done"))
+        if isinstance(ended, list):
+            ended = ended.pop(0)
         if ended.how == "done":
             final = order.places.runs / order.job.name / "final"
             final.mkdir(parents=True, exist_ok=True)
@@ -82,7 +86,7 @@ Pretend = Callable[..., Pretended]
 
 @pytest.fixture
 def pretend(monkeypatch: pytest.MonkeyPatch) -> Pretend:
-    def replaced(endings: dict[Job, Ended] | None = None) -> Pretended:
+    def replaced(endings: dict[Job, Ended | list[Ended]] | None = None) -> Pretended:
         children = Pretended(endings or {})
 
         hear = SideBySide._hear
@@ -153,6 +157,92 @@ def test_time_is_up_for_all(places: Places, pretend: Pretend) -> None:
     outcome = SideBySide(places, 1, device=CPU).run([MLE, RL_BEAM, LEARNED], minutes=5)
     assert outcome == Outcome((LEARNED,), (MLE, RL_BEAM), ())
     assert {order.deadline > time.monotonic() + 200 for order in children.orders} == {True}
+
+
+def test_a_kept_model_is_all_that_a_fresh_machine_needs(places: Places, pretend: Pretend, tmp_path: Path) -> None:
+    places = replace(places, keep=tmp_path / "kept")
+    (tmp_path / "kept" / MLE.name).mkdir(parents=True)
+    (tmp_path / "kept" / MLE.name / "trained.json").write_text("{}")
+    children = pretend()
+    outcome = SideBySide(places, 2, device=CPU).run([RL_BEAM, RL_BEAM_DIV])
+    assert children.names == [RL_BEAM.name, RL_BEAM_DIV.name]
+    assert outcome == Outcome((RL_BEAM, RL_BEAM_DIV), (), ())
+
+
+# Memory
+
+
+def test_a_row_without_room_goes_on_later_with_fewer_beside_it(places: Places, pretend: Pretend) -> None:
+    full = Ended("crowded", "there is not enough memory")
+    children = pretend({MLE: [full, full, Ended("done")], LEARNED: [Ended("done")]})
+    said: list[str] = []
+    several = SideBySide(places, 3, device=CPU, say=said.append)
+    outcome = several.run([MLE, RL_BEAM, LEARNED, HANDWRITTEN])
+    assert outcome == Outcome((MLE, RL_BEAM, LEARNED, HANDWRITTEN), (), ())
+    assert [order.at_once for order in children.orders if order.job == MLE] == [3, 2, 1]
+    assert [order.at_once for order in children.orders if order.job == RL_BEAM] == [1]
+    assert said[1:] == [
+        f"{MLE.name}: there is not enough memory; it goes on later, with at most {most} at once" for most in (2, 1)
+    ]
+
+
+def test_a_row_that_has_no_room_alone_has_failed(places: Places, pretend: Pretend) -> None:
+    children = pretend({MLE: Ended("crowded", "there is not enough memory")})
+    said: list[str] = []
+    outcome = SideBySide(places, 3, device=CPU, say=said.append).run([MLE, LEARNED, RL_BEAM])
+    assert outcome == Outcome((LEARNED,), (), (), failed=(MLE, RL_BEAM))
+    assert children.names.count(MLE.name) == 3
+    assert said[-2:] == [
+        f"{MLE.name}: there is not enough memory, though nothing ran beside it",
+        f"{RL_BEAM.name}: cannot begin without the model of {MLE.name}",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("error", "full"),
+    [
+        (torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB"), True),
+        (RuntimeError("CUDA error: out of memory"), True),
+        (RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"), True),
+        (MemoryError(), True),
+        (RuntimeError("CUDA error: an illegal memory access was encountered"), False),
+        (ValueError("out of memory"), False),
+    ],
+)
+def test_what_it_looks_like_when_memory_runs_out(error: Exception, full: bool) -> None:
+    assert out_of_memory(error) == full
+
+
+def test_sets_that_do_not_fit_are_refused_before_anything_begins(
+    places: Places, pretend: Pretend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    children = pretend()
+    set_size = 16 * size_of(generate(0, 0, 1))
+    assert set_size == size_of(generate(0, 0, 16))
+    monkeypatch.setattr(side_by_side, "free_memory", lambda: 3 * set_size - 1)
+    with pytest.raises(KarelsynthError, match=r"3 runs at once need .* GB are free: choose --at-once 2$"):
+        SideBySide(places, 3, device=CPU).run([MLE, LEARNED, HANDWRITTEN, RL_BEAM])
+    assert not children.orders
+    assert SideBySide(places, 2, device=CPU).run([MLE, LEARNED, HANDWRITTEN]).done
+    check_memory([5, 3, 9], 3, None)  # where nobody knows
+    with pytest.raises(KarelsynthError, match="too little even for one"):
+        check_memory([5, 3, 9], 2, 8)
+
+
+def test_the_memory_that_is_free_is_what_system_and_container_leave(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(memory, "_SYSTEM", tmp_path / "meminfo")
+    monkeypatch.setattr(memory, "_CONTAINER", tmp_path)
+    assert memory.free_memory() is None
+    (tmp_path / "meminfo").write_text("MemTotal: 90 kB\nMemAvailable:   70 kB\n")
+    assert memory.free_memory() == 70 * 1024
+    (tmp_path / "memory.max").write_text("50000\n")
+    (tmp_path / "memory.current").write_text("30000\n")
+    (tmp_path / "memory.stat").write_text("anon 5\ninactive_file 7000\n")
+    assert memory.free_memory() == 27000
+    (tmp_path / "memory.max").write_text("max\n")
+    assert memory.free_memory() == 70 * 1024
 
 
 # The command

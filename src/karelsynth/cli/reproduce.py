@@ -43,7 +43,8 @@ def reproduce(
         str | None, typer.Option(metavar="0,1,2", help="Other seeds than 0 (full set) and 0,1,2 (small set).")
     ] = None,
     minutes: Annotated[
-        float | None, typer.Option(min=0, help="Save what is under way and stop after so many minutes of training.")
+        float | None,
+        typer.Option(min=0, help="Save what is under way and stop after so many minutes; the last one begins no row."),
     ] = None,
     at_once: Annotated[
         int, typer.Option(min=1, max=64, help="How many rows are trained at a time, each in a process of its own.")
@@ -56,7 +57,7 @@ def reproduce(
     recipes: Annotated[Path, typer.Option(metavar="DIR", help="Where the rows' recipes are.")] = Path("recipes"),
     keep: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Keep models that RL rows start from here, small, and start from those."),
+        typer.Option(metavar="DIR", help="Keep models that RL rows start from here, in bfloat16, and use those alone."),
     ] = None,
     data: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Other test tasks: a set or a file in the original's format.")
@@ -72,7 +73,7 @@ def reproduce(
     """Make a table or figure of the paper: train and score every row that has no result yet, then show the table.
 
     Give the command again to go on where it stopped. With --render and no TABLE nothing is trained.
-    The exit status is 1 if the training of a row diverged or failed, and 0 if rows are left because time was up.
+    The exit status is 1 if the training of a row diverged or failed, and 0 if rows are only left for another time.
     """
     if table is None and not render:
         raise KarelsynthError(f"say which table: {listed(TABLES)}; or --render")
@@ -133,7 +134,7 @@ def _summary(outcome: Outcome, jobs: int) -> str:
     before = jobs - sum(map(len, (outcome.done, outcome.left, outcome.diverged, outcome.failed)))
     told = f"{len(outcome.done)} measured now, {before} before; "
     told += f"diverged: {diverged}; " * bool(diverged) + f"failed: {failed}; " * bool(failed)
-    return told + (f"left, as time was up: {left}" if left else "left: nothing")
+    return told + (f"left: {left}; the same command goes on with that" if left else "left: nothing")
 
 
 def _numbers(text: str) -> list[int]:

@@ -56,14 +56,18 @@ def _follow(order: Order, tell: Callable[[Message], None]) -> Ended:
     import torch
 
     from karelsynth.errors import KarelsynthError
+    from karelsynth.reproduce.memory import NoRoom
     from karelsynth.reproduce.processes import LOG, Ended, Said
     from karelsynth.reproduce.running import Runner
     from karelsynth.train.loop import Diverged
 
+    device = torch.device(order.device)
     try:
+        if device.type == "cuda":  # what this process has no use for it must not keep from the others
+            torch.cuda.set_per_process_memory_fraction(1 / order.at_once, device.index)  # None: the current one
         runner = Runner(
             order.places,
-            device=torch.device(order.device),
+            device=device,
             at_once=order.at_once,
             commit=order.commit,
             say=lambda line: tell(Said(line)),
@@ -72,13 +76,13 @@ def _follow(order: Order, tell: Callable[[Message], None]) -> Ended:
         return Ended("done" if runner.bring_about(order.job, order.deadline, result=order.result) else "left")
     except Diverged as error:
         return Ended("diverged", str(error))
+    except NoRoom as error:
+        traceback.print_exc()
+        return Ended("crowded", str(error))
     except KarelsynthError as error:
         return Ended("failed", str(error))
     except BrokenPipeError:
         raise
-    except torch.OutOfMemoryError:
-        traceback.print_exc()
-        return Ended("failed", f"{order.device} has not enough memory for it beside the others: lower --at-once")
     except Exception as error:  # a fault of ours or of the machine
         traceback.print_exc()
         first = str(error).partition("\n")[0]

@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from karelsynth.files import read_text, write_whole
 from karelsynth.karel.draw.svg import scene_svg
@@ -16,8 +16,8 @@ from karelsynth.reproduce import tables
 from karelsynth.reproduce.aliasing import PROGRAM_A, PROGRAM_B, both_right
 from karelsynth.reproduce.masks import MaskTable
 from karelsynth.reproduce.pictures import aliasing_scene, masks_scene
-from karelsynth.reproduce.results import Results, read_results, row_recipe
-from karelsynth.reproduce.rows import ROWS, SEEDS, Job
+from karelsynth.reproduce.results import Recipes, Result, Results, read_results, row_recipe
+from karelsynth.reproduce.rows import ROWS
 
 PAGE: Final = "docs/results.md"
 README: Final = "README.md"
@@ -30,7 +30,7 @@ _MASKS_OVER: Final = "docs/pictures/masks_test.svg"
 _ALIASING: Final = "docs/pictures/aliasing.svg"
 
 
-def load_recipes(folder: Path, train_data: Path | None = None) -> tables.Recipes:
+def load_recipes(folder: Path, train_data: Path | None = None) -> Recipes:
     """Every row's recipe, on other training tasks if some are given."""
     return {name: row_recipe(folder, name, train_data) for name in ROWS}
 
@@ -41,7 +41,7 @@ def has_place(root: Path) -> bool:
     return readme.is_file() and BEGIN in (text := read_text(readme)) and END in text
 
 
-def render(results: Path, recipes: tables.Recipes, root: Path) -> list[Path]:
+def render(results: Path, recipes: Recipes, root: Path) -> list[Path]:
     """Write all files below a folder; returns which. A README without the two lines is left alone."""
     written = []
     for name, text in rendered(results, recipes, root).items():
@@ -52,7 +52,7 @@ def render(results: Path, recipes: tables.Recipes, root: Path) -> list[Path]:
     return written
 
 
-def rendered(results: Path, recipes: tables.Recipes, root: Path) -> dict[str, str]:
+def rendered(results: Path, recipes: Recipes, root: Path) -> dict[str, str]:
     """The text of every file, by its name below the root."""
     found = read_results(results)
     files = {PAGE: page(found, recipes), _ALIASING: scene_svg(aliasing_scene()), **_mask_pictures(found)}
@@ -63,16 +63,16 @@ def rendered(results: Path, recipes: tables.Recipes, root: Path) -> dict[str, st
     return files
 
 
-def table_text(name: str, results: Results, recipes: tables.Recipes) -> str:
+def table_text(name: str, results: Results, recipes: Recipes) -> str:
     """One table, or all, as Markdown."""
     found = _tables(results, recipes)
     return found[name] if name in found else "\n\n".join(found.values())
 
 
-def page(results: Results, recipes: tables.Recipes) -> str:
+def page(results: Results, recipes: Recipes) -> str:
     """docs/results.md."""
     data = next((result.told["data"] for result in results.values()), None)
-    stale = any(not result.follows(recipes[job.row.recipe]) for job, result in results.items())
+    stale = any(not result.follows(recipes) for result in results.values())
     measured = f"Measured on {data}." if data else "Nothing is measured yet."
     measured += f" {tables.STALE}: by another recipe than today's." * stale
     right = "Both programs are run on all six examples whenever this page is rendered: both are right."
@@ -81,29 +81,30 @@ def page(results: Results, recipes: tables.Recipes) -> str:
         both_right=right if both_right() else "They are NOT both right; something is broken.",
         program_a=PROGRAM_A.to("paper").rstrip(),
         program_b=PROGRAM_B.to("paper").rstrip(),
-        every_run=tables.every_run(results),
+        every_run=tables.every_run(results, recipes),
         budgets=tables.budgets(recipes),
         **_tables(results, recipes),
     )
 
 
-def _tables(results: Results, recipes: tables.Recipes) -> dict[str, str]:
+def _tables(results: Results, recipes: Recipes) -> dict[str, str]:
     return {
         "objectives": tables.objectives(results, recipes),
         "ranks": tables.ranks(results, recipes),
         "syntax": tables.syntax(results, recipes),
         "validity": tables.validity(results, recipes),
-        "masks": _masks_text(results),
-        "aliasing": tables.aliasing(results),
+        "masks": _masks_text(results, recipes),
+        "aliasing": tables.aliasing(results, recipes),
     }
 
 
-def _masks_text(results: Results) -> str:
+def _masks_text(results: Results, recipes: Recipes) -> str:
     found = _masks_result(results)
     if found is None:
         return f"The picture: {tables.NOT_YET}."
-    over = found["tasks"]
+    over = found.told["masks"]["tasks"]
     return (
+        f"Of {found.job.row.label}, seed {found.job.seed}{tables.mark(found, recipes)}:\n\n"
         "![masks along Program A](pictures/masks.svg)\n\n"
         f"The same over all {over['positions']:,} positions of the test set's programs, by the token read last: valid\n"
         f"tokens are refused by {over['valid_refused']:.2f} % on average, invalid ones pass by "
@@ -117,17 +118,14 @@ def _mask_pictures(results: Results) -> dict[str, str]:
     found = _masks_result(results)
     if found is None:
         return {}
-    along, over = MaskTable.from_json(found["program"]), MaskTable.from_json(found["tasks"]["table"])
+    masks = found.told["masks"]
+    along, over = MaskTable.from_json(masks["program"]), MaskTable.from_json(masks["tasks"]["table"])
     return {
         _MASKS: scene_svg(masks_scene(along, "Handwritten and learned syntax along Program A")),
         _MASKS_OVER: scene_svg(masks_scene(over, "Handwritten and learned syntax over the test set")),
     }
 
 
-def _masks_result(results: Results) -> dict[str, Any] | None:
-    for row in ROWS.values():
-        result = results.get(Job(row, SEEDS[row.tasks][0]))
-        if row.draws_masks and result is not None:
-            found: dict[str, Any] = result.told["masks"]
-            return found
-    return None
+def _masks_result(results: Results) -> Result | None:
+    (row,) = (row for row in ROWS.values() if row.draws_masks)
+    return tables.shown_of(results, row)

@@ -29,6 +29,10 @@ _KILLED: Final = -9
 """The status of a process that was given no chance."""
 _OTHERS_THREADS: Final = ("OMP_NUM_THREADS", "TORCHINDUCTOR_COMPILE_THREADS")
 """What holds other libraries to some of the cores; a person's own setting stands."""
+_ALLOCATOR: Final = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF")
+"""What decides how PyTorch takes a GPU's memory: the name of today, and an old one that it still heeds."""
+_MOMENT: Final = 5.0
+"""Seconds that a process has to end after its last, broken message."""
 
 
 @dataclass(frozen=True)
@@ -57,9 +61,10 @@ class Said:
 class Ended:
     """The last that is heard of a child."""
 
-    how: Literal["done", "left", "diverged", "failed"]
+    how: Literal["done", "left", "diverged", "failed", "crowded"]
+    """`crowded`: there was not enough memory; with fewer others, or none, there may be."""
     why: str = ""
-    """The one clear message, if it has diverged or failed."""
+    """The one clear message, unless it is done or left."""
 
 
 Message = Said | Progress | Ended
@@ -121,30 +126,48 @@ class Child:
 
     def _listen(self, tell: Callable[[Message], None]) -> None:
         ended: Ended | None = None
-        with suppress(EOFError, pickle.UnpicklingError):  # the latter if it was killed in the middle of a message
+        try:
             while True:
                 message: Message = pickle.load(self._output)
                 if isinstance(message, Ended):
                     ended = message
                 else:
                     tell(message)
+        except EOFError:
+            pass
+        except Exception as error:  # a broken pickle may raise anything
+            ended = self._broken(error)
         status = self._process.wait()
         self._output.close()
         self.stop()
-        tell(ended or Ended("failed", self._why(status)))
+        tell(ended or self._why(status))
 
-    def _why(self, status: int) -> str:
-        """Why a child has ended without a word."""
+    def _broken(self, error: Exception) -> Ended | None:
+        """How a child has ended whose message cannot be read; None if it was killed in the middle of it."""
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(_MOMENT)
+            return None
+        self._process.kill()  # nobody listens to it any longer
+        return Ended("failed", f"what its process tells cannot be understood ({error!r}); {self._log} may say why")
+
+    def _why(self, status: int) -> Ended:
+        """How a child has ended without a word."""
         if status == _KILLED:
-            return "its process was killed, as systems do when memory runs out: choose a smaller --at-once"
+            return Ended("crowded", "its process was killed, as systems do when memory runs out")
         way = f"by signal {-status}" if status < 0 else f"with status {status}"
-        return f"its process ended {way}; {self._log} may say why"
+        return Ended("failed", f"its process ended {way}; {self._log} may say why")
 
 
 def _environment(cores: int) -> dict[str, str]:
-    """The child finds the modules that the parent finds, and no thread pool of it takes all cores."""
-    limits = dict.fromkeys(_OTHERS_THREADS, str(cores))
-    return {**limits, **os.environ, THREADS: str(cores), "PYTHONPATH": os.pathsep.join(sys.path)}
+    """The child finds the modules that the parent finds, and leaves cores and memory to the others.
+
+    Without expandable segments, memory that was once taken for tensors of one size is of little use for those of
+    another: with programs of all lengths a process would come to hold far more than it uses.
+    """
+    chosen = dict.fromkeys(_OTHERS_THREADS, str(cores))
+    if not any(name in os.environ for name in _ALLOCATOR):
+        chosen[_ALLOCATOR[0]] = "expandable_segments:True"
+    return {**chosen, **os.environ, THREADS: str(cores), "PYTHONPATH": os.pathsep.join(sys.path)}
 
 
 def _there(pipe: IO[bytes] | None) -> IO[bytes]:

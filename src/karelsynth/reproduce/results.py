@@ -1,29 +1,33 @@
 """What was measured: a small JSON file for each row and seed, and nothing that cannot be traced.
 
-    {"row": "mle", "seed": 0, "data": "test", "recipe": {…}, "training": {"seconds": …, "tasks": …, "device": …},
-     "report": {…}, "aliasing": […], "validity": {…}, "masks": {…}}
+    {"row": "mle", "seed": 0, "data": "test", "recipe": {…}, "start": null, "training": {"seconds": …, "tasks": …,
+     "device": …, "gpu_gib": …}, "report": {…}, "aliasing": […], "validity": {…}, "masks": {…}}
 
-`device` is where it was trained; `report` is what `karelsynth evaluate` writes, provenance included; `validity` is
-there for models that learn the syntax, `masks` for the one that the figure shows.
+`start` is the recipe of the model that the run started from, if it started from one; `device` is where it was trained
+and `gpu_gib` the most memory that this took there (null on a CPU); `report` is what `karelsynth evaluate` writes,
+provenance included; `validity` is there for models that learn the syntax, `masks` for the one that the figure shows.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
 from karelsynth.errors import KarelsynthError
 from karelsynth.files import read_text, write_whole
-from karelsynth.model.settings import ModelSettings
 from karelsynth.reproduce.rows import ROWS, VALIDITY, Job
-from karelsynth.train.recipe import Recipe, load_recipe
+from karelsynth.train.recipe import Recipe, RecipeError, load_recipe, recipe_from
 
 Results = Mapping[Job, "Result"]
+Recipes = Mapping[str, Recipe]
+"""Today's, by name."""
 _AGAIN: Final = "remove the file, and `karelsynth reproduce` measures the row again"
 _RECIPE: Final = dict.fromkeys(("model", "objective", "optimizer", "data", "run"), "object")
+_MAY_DIFFER: Final = frozenset({"run.seed", "run.compile", "run.log_every", "run.checkpoint_every"})
+"""Between two runs of a row. How often and on what a run is validated may not: that chooses its best model."""
 _TRAINING: Final = {"seconds": "number", "tasks": "number", "device": "text"}
 _SCORES: Final = ("filtered_generalization", "exact.1", "generalization.1", "generalization.5", "generalization.50")
 _REPORT: Final = {
@@ -74,25 +78,26 @@ class Result:
         low, high = self.report["confidence_95"][measure][str(rank)]
         return float(low), float(high)
 
-    def follows(self, recipe: Recipe) -> bool:
-        """Whether the run did what the recipe says today, seed and logging aside."""
-        return essence(self.told["recipe"]) == essence(recipe.to_json())
+    def follows(self, recipes: Recipes) -> bool:
+        """Whether the run did what its recipe says today, seed and logging aside; the one it started from, too."""
+        row = self.job.row
+        was, start = (None, None) if row.start is None else (self.told["start"], recipes[row.start].to_json())
+        try:
+            return essence(self.told["recipe"], was) == essence(recipes[row.recipe].to_json(), start)
+        except RecipeError:  # of another version, which had settings that there are no longer
+            return False
 
 
-def essence(recipe: Mapping[str, Any]) -> dict[str, Any]:
-    """What of a recipe decides how good its model becomes. A setting that it says nothing of was at its default."""
-    run = {key: recipe["run"].get(key) for key in ("steps", "batch_size", "precision")}
-    data = {key: recipe["data"].get(key) for key in ("source", "seed", "tasks")}
-    model = {**asdict(ModelSettings()), **recipe["model"]}
-    told = {
-        "model": model,
-        "objective": recipe["objective"],
-        "optimizer": recipe["optimizer"],
-        "run": run,
-        "data": data,
-    }
-    plain: dict[str, Any] = json.loads(json.dumps(told))
-    return plain
+def essence(recipe: Mapping[str, Any], start: Mapping[str, Any] | None) -> dict[str, Any]:
+    """What decides how good a model becomes: settings by their place, as `optimizer.warmup`, and the same of its start.
+
+    A setting that a recipe says nothing of was at its default. Raises RecipeError for one that there is not.
+    """
+    whole = recipe_from({"name": "", **recipe}).to_json()
+    sections = {name: told for name, told in whole.items() if isinstance(told, dict)}
+    places = {f"{name}.{key}": value for name, told in sections.items() for key, value in told.items()}
+    found = {place: value for place, value in places.items() if place not in _MAY_DIFFER}
+    return {**found, "start_from": None if start is None else essence(start, None)}
 
 
 def row_recipe(folder: Path, name: str, train_data: Path | None, *, seed: int = 0) -> Recipe:
@@ -174,6 +179,8 @@ def _is(kind: str, value: Any) -> bool:
             return isinstance(value, dict)
         case "text":
             return isinstance(value, str)
+        case "number or null":
+            return value is None or _is("number", value)
         case "interval":
             return isinstance(value, list) and len(value) == 2 and all(_is("number", end) for end in value)
         case _:
@@ -189,6 +196,8 @@ def _read(path: Path) -> Result:
     if path.stem != job.name:
         raise ResultError(f"{path}: holds the result of {job.name}; call it {job.name}.json, or remove it")
     check_trained(told, path, _AGAIN)
+    if row.start is not None:
+        _check(told, _inside("start", _RECIPE), path, _AGAIN)
     _check(told, _inside("report", _REPORT), path, _AGAIN)
     if told["report"]["novel"]["tasks"]:
         _check(told, _inside("report.novel", _NOVEL), path, _AGAIN)
@@ -198,7 +207,5 @@ def _read(path: Path) -> Result:
     if not isinstance(opinions, list) or len(opinions) != 2:
         raise ResultError(f'{path}: has no "aliasing", a list of two; {_AGAIN}')
     for opinion in opinions:
-        _check(opinion, {"logprob": "number"}, path, _AGAIN)
-        if opinion.get("rank") is not None:
-            _check(opinion, {"rank": "number"}, path, _AGAIN)
+        _check(opinion, {"logprob": "number", "rank": "number or null"}, path, _AGAIN)
     return Result(job, told)

@@ -8,50 +8,40 @@ the other in one process: what is compiled at first use is compiled once. `side_
 
 from __future__ import annotations
 
-import json
 import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import torch
 
 from karelsynth.errors import KarelsynthError
 from karelsynth.evaluate import evaluate, origin
-from karelsynth.files import write_whole, writing_into
-from karelsynth.model.storage import save_model
+from karelsynth.files import writing_into
 from karelsynth.model.synthesizer import Synthesizer
 from karelsynth.reproduce.aliasing import PROGRAM_A, opinions
+from karelsynth.reproduce.history import read_history, write_history
 from karelsynth.reproduce.masks import masks_along, masks_over
-from karelsynth.reproduce.results import (
-    Results,
-    check_recipe,
-    check_trained,
-    essence,
-    read_json,
-    read_results,
-    row_recipe,
-    write_result,
-)
+from karelsynth.reproduce.memory import NoRoom, out_of_memory
+from karelsynth.reproduce.results import Results, read_results, row_recipe, write_result
 from karelsynth.reproduce.rows import ROWS, Job
+from karelsynth.reproduce.trained import Trained, check_same, from_kept, from_run, is_finished, is_kept, keep
 from karelsynth.reproduce.validity import validity
 from karelsynth.tasks.batch import TaskBatch
 from karelsynth.tasks.sets import load_tasks, named_tasks
-from karelsynth.train.loop import BEST, FINAL, Diverged, Progress, train
-from karelsynth.train.metrics import METRICS
+from karelsynth.train.checkpoint import newest_name
+from karelsynth.train.loop import Diverged, Progress, train
 from karelsynth.train.recipe import Recipe
 
 OWN_TEST: Final = "our own test set"
 """What results say of their tasks, if they are the named set `test`."""
 BEAM: Final = 64
-_TRAINED: Final = "trained.json"
-"""Beside a kept model: its recipe, and what its training took."""
-_MACHINES: Final = "machines.json"
-"""In a run's folder: the machines that it was trained on, one after the other."""
-_PART_BYTES: Final = 15_000_000
+_TOO_LATE: Final = 60.0
+"""Seconds before the deadline from which on no row is begun: getting ready would take most of them."""
 _STARTS: Final = frozenset(row.start for row in ROWS.values())
+_How = Literal["done", "left", "diverged", "failed"]
 
 
 @dataclass(frozen=True)
@@ -62,20 +52,15 @@ class Places:
     runs: Path
     results: Path
     keep: Path | None = None
-    """Where models that others start from are kept in bfloat16, in files of at most 15 MB, and looked for."""
+    """Where models that others start from are kept in bfloat16, in files of at most 15 MB, and looked for.
+
+    If it is given, rows start from what is kept there and from nothing else, and it is what is measured: so nothing
+    depends on whether the run that made the model is still there.
+    """
     data: Path | None = None
     """Test tasks instead of our own: a set's folder or a file in the original's format."""
     train_data: Path | None = None
     """Training tasks instead of our own."""
-
-
-@dataclass(frozen=True)
-class Trained:
-    """A model that a job has ended with."""
-
-    model: Path
-    recipe: dict[str, Any]
-    training: dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -86,8 +71,10 @@ class Outcome:
     left: tuple[Job, ...]
     """For which there was no time."""
     diverged: tuple[Job, ...]
+    """And those that start from them."""
     failed: tuple[Job, ...] = ()
-    """Whose process met another error (side by side; in one process such an error ends the call)."""
+    """And those that start from them: there was no memory for it, or, side by side, its process met another error (in
+    one process such an error ends the call)."""
 
 
 class Runner:
@@ -124,48 +111,64 @@ class Runner:
     def run(self, jobs: Sequence[Job], *, minutes: float | None = None) -> Outcome:
         """Measure the jobs that have no result yet; after so many minutes, save what is under way and stop."""
         deadline = deadline_after(minutes)
+        ended: dict[Job, _How] = {}
         with writing_into(self._places.results):
             missing = self.missing(jobs, read_results(self._places.results))
-            done: list[Job] = []
-            diverged: list[Job] = []
             for job in missing:
-                try:
-                    if not self.bring_about(job, deadline):
-                        break
-                except Diverged as error:  # the other rows can do without this one
-                    self._say(f"{job.name}: {error}")
-                    diverged.append(job)
-                else:
-                    done.append(job)
-        left = [job for job in missing if job not in done and job not in diverged]
-        return Outcome(tuple(done), tuple(left), tuple(diverged))
+                start = self.waits_for(job)
+                if start is not None and start not in ended:
+                    ended[start] = self._attempt(start, deadline, result=start in missing)
+                if start is not None and ended[start] in ("diverged", "failed"):
+                    self._say(f"{job.name}: {without(start)}")
+                    ended[job] = ended[start]
+                elif job not in ended:
+                    ended[job] = self._attempt(job, deadline, result=True)
+
+        def those(how: str) -> tuple[Job, ...]:
+            return tuple(job for job in missing if ended[job] == how)
+
+        return Outcome(those("done"), those("left"), those("diverged"), those("failed"))
+
+    def _attempt(self, job: Job, deadline: float, *, result: bool) -> _How:
+        """The other rows can do without this one."""
+        try:
+            done = may_begin(deadline) and self.bring_about(job, deadline, result=result)
+        except (Diverged, NoRoom) as error:
+            self._say(f"{job.name}: {error}")
+            return "diverged" if isinstance(error, Diverged) else "failed"
+        return "done" if done else "left"
 
     def bring_about(self, job: Job, deadline: float, *, result: bool = True) -> bool:
         """Make a job's model and, if wanted, its result; False if `time.monotonic()` comes to the deadline before.
 
-        The caller holds the folder of results.
+        The caller holds the folder of results. Raises NoRoom if memory runs out.
         """
         self._deadline = deadline
         if time.monotonic() >= deadline:
             return False
-        return self._measure(job) if result else self._trained(job) is not None
+        try:
+            return self._measure(job) if result else self._trained(job) is not None
+        except (RuntimeError, MemoryError) as error:
+            if out_of_memory(error):
+                raise NoRoom(f"there is not enough memory for it on {self._device}") from error
+            raise
 
     def waits_for(self, job: Job) -> Job | None:
         """The job whose model must be made (and kept, where models are kept) before this one can begin, if any."""
         start = job.start
-        if start is None or self._finished(job).is_file():
+        if start is None or is_finished(self._run_of(job)):
             return None
-        made = self._finished(start) if self._places.keep is None else self._places.keep / start.name / _TRAINED
-        return None if made.is_file() else start
+        kept = self._kept(start)
+        return None if (is_finished(self._run_of(start)) if kept is None else is_kept(kept)) else start
 
     def missing(self, jobs: Sequence[Job], results: Results) -> list[Job]:
-        """The jobs without a result, or whose recipe has changed since."""
+        """The jobs without a result, or whose recipe, or that of what they start from, has changed since."""
         found = []
         for job in jobs:
             if job not in results:
                 found.append(job)
-            elif not results[job].follows(self.recipe(job)):
-                self._say(f"{job.name}: its recipe has changed since it was measured")
+            elif not results[job].follows({each.row.recipe: self.recipe(each) for each in (job, job.start) if each}):
+                self._say(f"{job.name}: its recipe, or that of its start, has changed since it was measured")
                 found.append(job)
         return found
 
@@ -173,9 +176,14 @@ class Runner:
         """The recipe of a job: its row's, with the job's seed and the chosen tasks."""
         return row_recipe(self._places.recipes, job.row.recipe, self._places.train_data, seed=job.seed)
 
-    def _finished(self, job: Job) -> Path:
-        """The file that is there when the job is trained."""
-        return self._places.runs / job.name / FINAL / "recipe.json"
+    def _run_of(self, job: Job) -> Path:
+        """The folder that the job is trained in."""
+        return self._places.runs / job.name
+
+    def _kept(self, job: Job) -> Path | None:
+        """Where the job's model is kept, if it is to be."""
+        keep = self._places.keep
+        return None if keep is None or job.row.recipe not in _STARTS else keep / job.name
 
     def _measure(self, job: Job) -> bool:
         """Bring one result about; False if time ran out before."""
@@ -190,6 +198,7 @@ class Runner:
         told: dict[str, Any] = {
             "data": OWN_TEST if self._places.data is None else self._places.data.name,
             "recipe": trained.recipe,
+            "start": trained.start,
             "training": trained.training,
             "report": report,
             "aliasing": opinions(model, beam=BEAM),
@@ -210,61 +219,44 @@ class Runner:
 
     def _trained(self, job: Job) -> Trained | None:
         """The job's model, trained if need be; None if time ran out."""
-        folder, wanted = self._places.runs / job.name, self.recipe(job)
-        kept = None if self._places.keep is None else self._places.keep / job.name
-        finished = self._finished(job)
-        if not finished.is_file():
-            if kept is not None and (kept / _TRAINED).is_file():
-                told = read_json(kept / _TRAINED, _anew(kept))
-                check_trained(told, kept / _TRAINED, _anew(kept))
-                return Trained(kept, _same(told["recipe"], wanted, kept), told["training"])
-            if not self._train(job, wanted, folder):
+        wanted, kept = self.recipe(job), self._kept(job)
+        if kept is None or not is_kept(kept):
+            folder = self._run_of(job)
+            if not is_finished(folder) and not self._train(job, wanted, folder):
                 return None
-        told = read_json(finished, _anew(folder))
-        check_recipe(told, finished, _anew(folder))
-        recipe = _same(told, wanted, folder)
-        trained = Trained(folder / BEST, recipe, self._training(wanted, folder))
-        if kept is not None and job.row.recipe in _STARTS:
-            _keep(trained, kept)
-        return trained
+            trained = from_run(folder, wanted, None if job.start is None else self.recipe(job.start).to_json())
+            if kept is None:
+                return trained
+            keep(trained, kept)
+        return from_kept(kept, wanted)
 
     def _train(self, job: Job, recipe: Recipe, folder: Path) -> bool:
         """Train a job, and what it starts from; False if time ran out."""
+        history = read_history(folder)
         if job.start is not None:
             start = self._trained(job.start)
             if start is None:
                 return False
-            recipe = replace(recipe, start_from=str(start.model))
+            if newest_name(folder) is not None:  # it goes on from there, wherever that once came from
+                check_same(recipe.to_json(), history.start, recipe, start.recipe, folder)
+            recipe, history = replace(recipe, start_from=str(start.model)), replace(history, start=start.recipe)
         if time.monotonic() >= self._deadline:
             return False
         self._say(f"{job.name}: training")
-        folder.mkdir(parents=True, exist_ok=True)
         shared = f" (up to {self._at_once} runs at once)" if self._at_once > 1 else ""
-        machines = dict.fromkeys([*_machines(folder), f"{origin(self._device)['device']}{shared}"])
-        write_whole(folder / _MACHINES, json.dumps(list(machines)).encode())
+        machines = dict.fromkeys([*history.machines, f"{origin(self._device)['device']}{shared}"])
+        history = replace(history, machines=tuple(machines))
+        write_history(folder, history)
+        if self._device.type == "cuda":
+            torch.cuda.empty_cache()  # of the run before
+            torch.cuda.reset_peak_memory_stats(self._device)
         final = train(recipe, folder, device=self._device, observe=self._observe, deadline=self._deadline)
+        if self._device.type == "cuda":
+            memory = round(torch.cuda.max_memory_reserved(self._device) / 2**30, 1)
+            write_history(folder, replace(history, gpu_gib=max(memory, history.gpu_gib or 0.0)))
         if not final.is_dir():
             self._say(f"{job.name}: time is up; it is saved in {folder} and goes on from there")
         return final.is_dir()
-
-    def _training(self, recipe: Recipe, folder: Path) -> dict[str, Any]:
-        """What training took, by the run's own log: it may have gone on in several sittings."""
-        steps = seconds = 0.0
-        try:
-            for line in (folder / METRICS).read_text(encoding="utf-8").splitlines():
-                entry = json.loads(line)
-                if "tasks_per_second" in entry:
-                    seconds += (entry["step"] - steps) * recipe.run.batch_size / entry["tasks_per_second"]
-                    steps = entry["step"]
-        except (OSError, ArithmeticError, LookupError, TypeError, ValueError) as error:
-            raise KarelsynthError(
-                f"{folder / METRICS}: not the log of a training run ({error}); {_anew(folder)}"
-            ) from None
-        return {
-            "seconds": round(seconds, 1),
-            "tasks": recipe.run.steps * recipe.run.batch_size,
-            "device": ", then ".join(_machines(folder)) or "not recorded",
-        }
 
     def _test_tasks(self) -> TaskBatch:
         if self._tasks is None:
@@ -283,45 +275,11 @@ def deadline_after(minutes: float | None) -> float:
     return math.inf if minutes is None else time.monotonic() + 60 * minutes
 
 
-def _same(told: dict[str, Any], wanted: Recipe, folder: Path) -> dict[str, Any]:
-    """The recipe that a model was made by, if it is the one wanted."""
-    old, new = essence(told), essence(wanted.to_json())
-    if old != new:
-        different = ", ".join(
-            f"{section}.{key}"
-            for section in new
-            for key in sorted(old[section].keys() | new[section].keys())
-            if old[section].get(key) != new[section].get(key)
-        )
-        raise KarelsynthError(
-            f"{folder}: holds a model of another recipe than {wanted.name} is today (different: {different}); "
-            "move it away, and it is made anew"
-        )
-    return told
+def may_begin(deadline: float) -> bool:
+    """Whether there is time enough to begin a row."""
+    return time.monotonic() < deadline - _TOO_LATE
 
 
-def _machines(folder: Path) -> list[str]:
-    """Where a run has been trained so far."""
-    path = folder / _MACHINES
-    if not path.is_file():
-        return []
-    try:
-        names = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
-        names = None
-    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise KarelsynthError(f'{path}: not a JSON list of names; remove it, and the run\'s machine is "not recorded"')
-    return names
-
-
-def _anew(folder: Path) -> str:
-    return f"remove {folder}, and it is made anew"
-
-
-def _keep(trained: Trained, folder: Path) -> None:
-    if (folder / _TRAINED).exists():
-        return
-    model = Synthesizer.from_pretrained(trained.model)
-    save_model(folder, model.settings, model.state_dict(), torch.bfloat16, part_bytes=_PART_BYTES)
-    told = {"recipe": trained.recipe, "training": trained.training}
-    write_whole(folder / _TRAINED, json.dumps(told, indent=1).encode())  # last: it says that the rest is there
+def without(start: Job) -> str:
+    """What is said of a job whose start cannot be made."""
+    return f"cannot begin without the model of {start.name}"

@@ -4,7 +4,8 @@
 
 A small model keeps a GPU busy for a fraction of the time: the rest goes into launching kernels, from one thread of
 Python, which other processes can do meanwhile. A row begins when the model that it starts from is there and there is
-room; of those that can, first the one on which most work depends.
+room; of those that can, first the one on which most work depends. A row that finds no memory left goes on later, with
+fewer beside it.
 """
 
 from __future__ import annotations
@@ -20,10 +21,12 @@ import torch
 from karelsynth.errors import KarelsynthError
 from karelsynth.files import writing_into
 from karelsynth.karel.threads import core_count
+from karelsynth.reproduce.memory import check_memory, free_memory, size_of
 from karelsynth.reproduce.processes import Began, Child, Ended, Event, Message, Order, Said
 from karelsynth.reproduce.results import read_results
 from karelsynth.reproduce.rows import Job
-from karelsynth.reproduce.running import Outcome, Places, Runner, deadline_after
+from karelsynth.reproduce.running import Outcome, Places, Runner, deadline_after, may_begin, without
+from karelsynth.tasks.generator import generate
 from karelsynth.train.loop import Progress
 from karelsynth.train.recipe import Recipe
 
@@ -55,11 +58,14 @@ class SideBySide:
         observe: Callable[[Job, Event], None] = lambda job, event: None,
     ) -> None:
         self._places, self._at_once, self._device, self._commit = places, at_once, str(device), commit
+        self._room = at_once
+        """How many there may be at a time by now: fewer, once memory has run out."""
         self._say, self._observe = say, observe
         self._runner = Runner(places, device=device, say=say)  # trains nothing, but knows what is missing
-        self._cores = max(1, core_count() // at_once)
         self._waiting: list[Job] = []
         self._running: dict[Job, Child] = {}
+        self._among: dict[Job, int] = {}
+        """How many there could be at a time when a job was last begun."""
         self._ended: dict[Job, Ended] = {}
         self._heard: queue.SimpleQueue[tuple[Job, Message]] = queue.SimpleQueue()
         self._said: set[str] = set()
@@ -73,6 +79,9 @@ class SideBySide:
         with writing_into(self._places.results):
             missing = self._runner.missing(jobs, read_results(self._places.results))
             self._waiting, self._ended = self._in_order(missing), {}
+            self._room = min(self._at_once, len(self._waiting))
+            if self._waiting:
+                self._check_room()
             try:
                 self._begin(missing, deadline)
                 while self._running:
@@ -95,6 +104,13 @@ class SideBySide:
         after = {job: max((work[other] for other in every if other.start == job), default=0) for job in every}
         return sorted(every, key=lambda job: -(work[job] + after[job]))
 
+    def _check_room(self) -> None:
+        """See `check_memory`."""
+        # Also, this compiles the generator: here, so that not all children do it at the same time.
+        size = size_of(generate(0, 0, 1))
+        sets = [size * (self._runner.recipe(job).data.tasks or 0) for job in self._waiting]
+        check_memory(sets, self._room, free_memory())
+
     def _begin(self, missing: Sequence[Job], deadline: float) -> None:
         """Begin what can begin, and give up what never will."""
         for job in list(self._waiting):
@@ -102,14 +118,16 @@ class SideBySide:
             lost = None if start is None else self._ended.get(start)
             if start is not None and lost is not None and lost.why:
                 self._waiting.remove(job)
-                self._end(job, Ended(lost.how, f"cannot begin without the model of {start.name}"))
-            elif start is None and len(self._running) < self._at_once and time.monotonic() < deadline:
+                self._end(job, Ended(lost.how, without(start)))
+            elif start is None and len(self._running) < self._room and may_begin(deadline):
                 self._waiting.remove(job)
+                self._among[job] = self._room
                 # A model that others start from is made in any case, but measured only where its row is wanted.
-                order = Order(job, job in missing, deadline, self._places, self._device, self._at_once, self._commit)
+                order = Order(job, job in missing, deadline, self._places, self._device, self._room, self._commit)
                 self._observe(job, Began())
                 try:
-                    self._running[job] = Child(order, cores=self._cores, tell=partial(self._tell, job))
+                    cores = max(1, core_count() // self._room)
+                    self._running[job] = Child(order, cores=cores, tell=partial(self._tell, job))
                 except KarelsynthError as error:
                     self._end(job, Ended("failed", str(error)))
 
@@ -134,6 +152,14 @@ class SideBySide:
 
     def _end(self, job: Job, how: Ended) -> None:
         self._running.pop(job, None)
+        if how.how == "crowded":
+            if self._among[job] > 1:
+                self._room = min(self._room, self._among[job] - 1)
+                self._waiting.insert(0, job)
+                self._observe(job, how)
+                self._say(f"{job.name}: {how.why}; it goes on later, with at most {self._room} at once")
+                return
+            how = Ended("failed", f"{how.why}, though nothing ran beside it")
         self._ended[job] = how
         self._observe(job, how)
         if how.why:

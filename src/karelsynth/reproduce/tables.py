@@ -1,7 +1,7 @@
 """The paper's tables, ours beside them, as Markdown.
 
 A cell of one seed gives percent and Wilson's 95 % interval over tasks, `74.76 (73.02–76.43)`; one of several seeds
-their mean and range, `12.31 [11.80–12.96]`. What is not measured yet says so.
+their mean and range, `12.31 [11.80–12.96]`. What is shown of one seed only names it; what is not measured yet says so.
 """
 
 from __future__ import annotations
@@ -10,16 +10,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from statistics import mean
 from typing import Any, Final
 
-from karelsynth.reproduce.results import Result, Results
-from karelsynth.reproduce.rows import OBJECTIVES, RANKED, ROWS, SEEDS, SYNTAXES, VALIDITY, Job, Row, SetName
-from karelsynth.train.recipe import Recipe
+from karelsynth.reproduce.results import Recipes, Result, Results
+from karelsynth.reproduce.rows import OBJECTIVES, RANKED, ROWS, SEEDS, SYNTAXES, VALIDITY, Row, SetName
 
 NOT_YET: Final = "not yet"
 STALE: Final = "†"
 """Marks what was measured by another recipe than today's: it has changed since, or the training tasks differ."""
-
-Recipes = Mapping[str, Recipe]
-"""Today's, by name."""
 
 
 def markdown(heading: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -34,7 +30,7 @@ def cell(results: Results, recipes: Recipes, row: Row, measure: str, rank: int =
     if not found:
         return NOT_YET
     values = [result.top(measure, rank) for result in found]
-    stale = STALE * (not all(result.follows(recipes[row.recipe]) for result in found))
+    stale = max(mark(result, recipes) for result in found)
     if len(values) == 1:
         shown = _interval(values[0], found[0].interval(measure, rank))
     else:
@@ -46,6 +42,16 @@ def cell(results: Results, recipes: Recipes, row: Row, measure: str, rank: int =
 def seeds_of(results: Results, row: Row) -> list[Result]:
     """The results of a row, by seed."""
     return [results[job] for job in sorted(results, key=lambda job: job.seed) if job.row == row]
+
+
+def shown_of(results: Results, row: Row) -> Result | None:
+    """The result of a row where only one is shown: that of its first seed."""
+    return next(iter(seeds_of(results, row)), None)
+
+
+def mark(result: Result, recipes: Recipes) -> str:
+    """`†` if it is stale, else nothing."""
+    return "" if result.follows(recipes) else STALE
 
 
 def objectives(results: Results, recipes: Recipes) -> str:
@@ -90,9 +96,8 @@ def ranks(results: Results, recipes: Recipes) -> str:
 
 def validity(results: Results, recipes: Recipes) -> str:
     """The share of programs that parse, with the learned syntax and without."""
-    row = ROWS["mle_learned"]
-    found = results.get(Job(row, SEEDS["full"][0]))
-    stale = STALE * (found is not None and not found.follows(recipes[row.recipe]))
+    found = shown_of(results, ROWS["mle_learned"])
+    stale, seed = ("", "") if found is None else (mark(found, recipes), f" (seed {found.job.seed})")
     lines = []
     for rank, (joint, without) in VALIDITY.items():
         line = [f"among the top {rank}"]
@@ -101,18 +106,19 @@ def validity(results: Results, recipes: Recipes) -> str:
             shown = NOT_YET if told is None else _interval(told["share"], told["confidence_95"]) + stale
             line += [shown, _paper(paper)]
         lines.append(line)
-    return markdown(["valid programs, %", "joint model", "paper", "without learned syntax", "paper"], lines)
+    return markdown([f"valid programs, %{seed}", "joint model", "paper", "without learned syntax", "paper"], lines)
 
 
-def aliasing(results: Results) -> str:
+def aliasing(results: Results, recipes: Recipes) -> str:
     """What the models of the full set think of programs A and B."""
     lines = []
     for row in (ROWS[name] for name in RANKED):
-        found = seeds_of(results, row)
-        told = [NOT_YET] * 4
-        if found:
-            told = [text for opinion in found[0].told["aliasing"] for text in _opinion(opinion)]
-        lines.append([f"**{row.label}**", *told])
+        found = shown_of(results, row)
+        label, told = f"**{row.label}**", [NOT_YET] * 4
+        if found is not None:
+            label += f" (seed {found.job.seed}){mark(found, recipes)}"
+            told = [text for opinion in found.told["aliasing"] for text in _opinion(opinion)]
+        lines.append([label, *told])
     return markdown(["model", "log p(A)", "rank of A", "log p(B)", "rank of B"], lines)
 
 
@@ -120,7 +126,7 @@ def _opinion(told: Mapping[str, Any]) -> list[str]:
     return [f"{told['logprob']:.2f}", "not in the beam" if told["rank"] is None else str(told["rank"])]
 
 
-def every_run(results: Results) -> str:
+def every_run(results: Results, recipes: Recipes) -> str:
     """Both protocols, novel programs, and where each figure comes from."""
     heading = ["run", "top 1", "filtered top 1", "novel, top 1", "exact", "tasks seen", "minutes", "device", "commit"]
     lines = []
@@ -130,7 +136,7 @@ def every_run(results: Results) -> str:
             novel = report["novel"]
             lines.append(
                 [
-                    result.job.name,
+                    result.job.name + mark(result, recipes),
                     _interval(result.top("generalization"), result.interval("generalization")),
                     _interval(report["filtered_generalization"], report["confidence_95"]["filtered_generalization"]),
                     _interval(novel["generalization"]["1"], novel["confidence_95"]["generalization"]["1"])

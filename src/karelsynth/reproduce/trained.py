@@ -1,0 +1,123 @@
+"""Models that rows have ended with: in a run's folder, or kept beside what is needed to go on from them.
+
+A model of another recipe than is wanted today, or that started from one, is never taken for the one that is wanted.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import torch
+
+from karelsynth.errors import KarelsynthError
+from karelsynth.files import write_whole
+from karelsynth.model.storage import save_model
+from karelsynth.model.synthesizer import Synthesizer
+from karelsynth.reproduce.history import read_history
+from karelsynth.reproduce.results import check_recipe, check_trained, essence, read_json
+from karelsynth.train.loop import BEST, FINAL
+from karelsynth.train.metrics import METRICS
+from karelsynth.train.recipe import Recipe, RecipeError
+
+_KEPT: Final = "trained.json"
+"""Beside a kept model: its recipe, and what its training took."""
+_PART_BYTES: Final = 15_000_000
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A model that a job has ended with."""
+
+    model: Path
+    recipe: dict[str, Any]
+    start: Mapping[str, Any] | None
+    """The recipe of the model that it started from."""
+    training: dict[str, Any]
+    """What it took: see `results`."""
+
+
+def is_finished(folder: Path) -> bool:
+    """Whether a run's folder holds its final model."""
+    return _finished(folder).is_file()
+
+
+def from_run(folder: Path, wanted: Recipe, start: Mapping[str, Any] | None) -> Trained:
+    """The model of a finished run."""
+    recipe = read_json(_finished(folder), _anew(folder))
+    check_recipe(recipe, _finished(folder), _anew(folder))
+    history = read_history(folder)
+    check_same(recipe, history.start, wanted, start, folder)
+    training = {
+        "seconds": _seconds(folder),
+        "tasks": wanted.run.steps * wanted.run.batch_size,
+        "device": ", then ".join(history.machines) or "not recorded",
+        "gpu_gib": history.gpu_gib,
+    }
+    return Trained(folder / BEST, recipe, history.start, training)
+
+
+def is_kept(folder: Path) -> bool:
+    """Whether a folder holds a kept model."""
+    return (folder / _KEPT).is_file()
+
+
+def from_kept(folder: Path, wanted: Recipe) -> Trained:
+    """A model that is kept, which started from none."""
+    told = read_json(folder / _KEPT, _anew(folder))
+    check_trained(told, folder / _KEPT, _anew(folder))
+    check_same(told["recipe"], None, wanted, None, folder)
+    return Trained(folder, told["recipe"], None, told["training"])
+
+
+def keep(trained: Trained, folder: Path) -> None:
+    """Keep a model that started from none, in bfloat16 and in files of at most 15 MB."""
+    model = Synthesizer.from_pretrained(trained.model)
+    save_model(folder, model.settings, model.state_dict(), torch.bfloat16, part_bytes=_PART_BYTES)
+    told = {"recipe": trained.recipe, "training": trained.training}
+    write_whole(folder / _KEPT, json.dumps(told, indent=1).encode())  # last: it says that the rest is there
+
+
+def check_same(
+    recipe: Mapping[str, Any],
+    start: Mapping[str, Any] | None,
+    wanted: Recipe,
+    wanted_start: Mapping[str, Any] | None,
+    folder: Path,
+) -> None:
+    """Raise KarelsynthError unless what a folder holds was made by the recipe, and from the start, that is wanted."""
+    try:
+        old, new = essence(recipe, start), essence(wanted.to_json(), wanted_start)
+        different = ", ".join(sorted(place for place in new if old[place] != new[place]))
+    except RecipeError as error:
+        different = str(error)
+    if different:
+        raise KarelsynthError(
+            f"{folder}: holds a model of another recipe than {wanted.name} is today (different: {different}); "
+            "move it away, and it is made anew"
+        )
+
+
+def _finished(folder: Path) -> Path:
+    """What the loop writes last."""
+    return folder / FINAL / "recipe.json"
+
+
+def _seconds(folder: Path) -> float:
+    """How long a run took, in all its sittings, by its own log."""
+    try:
+        last = (folder / METRICS).read_text(encoding="utf-8").splitlines()[-1]
+        seconds = float(json.loads(last)["seconds"])
+        if not math.isfinite(seconds):
+            raise ValueError(f"{seconds} seconds")
+    except (OSError, LookupError, RecursionError, TypeError, ValueError) as error:
+        raise KarelsynthError(f"{folder / METRICS}: not the log of a training run ({error}); {_anew(folder)}") from None
+    return round(seconds, 1)
+
+
+def _anew(folder: Path) -> str:
+    return f"remove {folder}, and it is made anew"
