@@ -18,6 +18,7 @@ from pathlib import Path
 import torch
 
 from karelsynth.evaluate import evaluate
+from karelsynth.files import write_whole
 from karelsynth.karel.threads import core_count
 from karelsynth.model.synthesizer import Synthesizer
 from karelsynth.tasks.batch import TaskBatch
@@ -55,7 +56,7 @@ def main() -> None:
         every = [row[:2] for row in tried]
         rows.append({"beam": beam, "batch": batch, "tasks_per_second": rate, "seconds_alone": alone, "all": every})
     if arguments.json:
-        arguments.json.write_text(json.dumps({"device": name, "rows": rows}, indent=1))
+        write_whole(arguments.json, json.dumps({"device": name, "rows": rows}, indent=1).encode())
 
 
 def _seconds(model: Synthesizer, task: TaskBatch, beam: int) -> float:

@@ -25,11 +25,12 @@ import torch
 from numpy.typing import NDArray
 
 from karelsynth.evaluate import interval, origin
+from karelsynth.files import write_whole
 from karelsynth.karel.draw.scene import THEMES, Circle, Group, Line, Scene, Shape, Text
 from karelsynth.karel.draw.svg import scene_svg
 from karelsynth.karel.formats.codes import world_from_codes
 from karelsynth.karel.machine import encode_programs, run_batch
-from karelsynth.search.beam import beam_search
+from karelsynth.search.beam import beam_search, encode_for_search
 from karelsynth.search.candidates import check
 from karelsynth.search.pruning import Pruning
 from karelsynth.solve.solver import Solver
@@ -98,7 +99,7 @@ def table(found: dict[str, NDArray[Any]], budget: float) -> list[dict[str, Any]]
     return rows
 
 
-def plot(rows: list[dict[str, Any]]) -> Scene:
+def plot(rows: list[dict[str, Any]], machine: str) -> Scene:
     """Shares against budgets, the latter on a logarithmic axis."""
     theme = THEMES["light"]
     left, right, top, bottom = 60.0, 500.0, 30.0, 300.0
@@ -123,7 +124,7 @@ def plot(rows: list[dict[str, Any]]) -> Scene:
         shapes += [Line(*a, *b, 2.5, colour) for a, b in pairwise(points)]
         shapes += [Circle(*point, 4, colour) for point in points]
         shapes.append(Text(right + 80, points[-1][1], label, 11, theme.ink, bold=False))
-    shapes.append(Text((left + right) / 2, bottom + 46, "time budget a task, two CPU cores", 12, theme.ink))
+    shapes.append(Text((left + right) / 2, bottom + 46, f"time budget a task, {machine}", 12, theme.ink))
     told = "; ".join(f"{row['budget']:g} s: {row['solved']} and {row['filtered_generalization']} %" for row in rows)
     return Scene(660, 366, theme.canvas, (Group("curve", tuple(shapes)),), "Share of tasks solved against time", told)
 
@@ -140,7 +141,7 @@ def steps(solver: Solver, tasks: TaskBatch, beams: list[int]) -> None:
             for at in range(0, len(tasks), at_once):
                 inputs, outputs = (worlds[at : at + at_once] for worlds in given)
                 pruning = None if settings is None else Pruning(inputs, outputs, **settings)
-                encoded = solver.encode(inputs, outputs)
+                encoded = encode_for_search(solver.model, inputs, outputs)
                 found = beam_search(solver.model, encoded, beam=beam, pruning=pruning, slack=0.0).cpu()
                 outcome = check(found, tasks.inputs[at : at + at_once], tasks.outputs[at : at + at_once])
                 first = outcome.consistent.argmax(1)
@@ -185,9 +186,9 @@ def main() -> None:
         seconds = {"budget": arguments.budget, "median": median, "p95": p95, "longest": longest}
         told = {"tasks": len(tasks), "data": arguments.data, "seconds": seconds, "rows": rows}
         report = {**told, **origin(solver.model.device)}
-        arguments.json.write_text(json.dumps(report, indent=1))
+        write_whole(arguments.json, json.dumps(report, indent=1).encode())
     if arguments.plot:
-        arguments.plot.write_text(scene_svg(plot(rows)))
+        write_whole(arguments.plot, scene_svg(plot(rows, origin(solver.model.device)["device"])).encode())
 
 
 if __name__ == "__main__":

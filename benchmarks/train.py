@@ -20,6 +20,7 @@ from pathlib import Path
 
 import torch
 
+from karelsynth.files import write_whole
 from karelsynth.karel.threads import core_count
 from karelsynth.model.settings import ModelSettings
 from karelsynth.model.synthesizer import Synthesizer
@@ -63,17 +64,21 @@ def main() -> None:
             optimizer=replace(recipe.optimizer, learning_rate=1e-6),
         )
         rows["RL_beam, beam 64"] = training_rate(rl, trained, group, Stream(1), arguments.seconds)
-    flops = 3 * forward_flops(recipe.model)
+    beyond = recipe.model.execution or recipe.model.mixing or recipe.model.head_size or recipe.model.code_stride > 1
+    flops = None if beyond else 3 * forward_flops(recipe.model)
     name = torch.cuda.get_device_name() if group.device.type == "cuda" else "CPU"
     print(f"{name}, {core_count()} cores, batch {recipe.run.batch_size}, {recipe.run.precision}")
-    print(f"about {flops / 1e9:.2f} GFLOP a task for MLE (forward and backward, 18.4 tokens)\n")
+    if flops is not None:
+        print(f"about {flops / 1e9:.2f} GFLOP a task for MLE (forward and backward, 18.4 tokens)")
+    print()
     print("| what | tasks/s | TFLOP/s | of the matrix rate |\n|---|---:|---:|---:|")
     for what, rate in rows.items():
-        used = rate * flops / 1e12 if what in ("network alone", "MLE, end to end") else None
+        used = rate * flops / 1e12 if flops and what in ("network alone", "MLE, end to end") else None
         share = f"{used / arguments.peak:.0%}" if used and arguments.peak else ""
         print(f"| {what} | {rate:,.0f} | {f'{used:.1f}' if used else ''} | {share} |")
     if arguments.json:
-        arguments.json.write_text(json.dumps({"device": name, "rows": rows, "flops_per_task": flops}, indent=1))
+        report = {"device": name, "rows": rows, "flops_per_task": flops}
+        write_whole(arguments.json, json.dumps(report, indent=1).encode())
 
 
 def generator_rate(seconds: float) -> float:
@@ -123,7 +128,7 @@ def training_rate(
 
 
 def forward_flops(settings: ModelSettings, examples: int = 5, tokens: float = 18.4) -> float:
-    """Multiplications and additions of one task's forward pass."""
+    """Multiplications and additions of one task's forward pass through the paper's network."""
     cells, joined = 18 * 18, 2 * settings.channels
     convolutions = 2 * cells * 9 * (2 * 16 * settings.channels + 3 * settings.blocks * joined * joined)
     linear = 2 * cells * joined * settings.code_size

@@ -13,17 +13,17 @@ from __future__ import annotations
 
 import argparse
 import json
-import time
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from karelsynth.evaluate import evaluate, origin
-from karelsynth.files import write_whole
+from karelsynth.files import read_text, write_whole
 from karelsynth.model import Synthesizer
 from karelsynth.tasks.sets import named_tasks
-from karelsynth.train.loop import Progress, train
+from karelsynth.train.loop import train
+from karelsynth.train.metrics import METRICS
 from karelsynth.train.recipe import load_recipe
 
 PROBE = 200
@@ -47,52 +47,55 @@ def main() -> None:
     )
     for variant in arguments.variant:
         name, _, changes = (part.strip() for part in variant.partition(":"))
+        asked = {
+            "recipe": load_recipe(arguments.recipe, changes.split()).to_json(),
+            "minutes": arguments.minutes,
+            "tasks": arguments.tasks,
+            "beam": arguments.beam,
+        }
+        asked = json.loads(json.dumps(asked))
+        if name in known and known[name]["asked"] != asked:
+            raise SystemExit(f"{arguments.json} has another variant `{name}`: give this one another name")
         if name not in known:
-            known[name] = measure(name, changes.split(), arguments)
+            known[name] = {"asked": asked, **measure(name, changes.split(), arguments)}
             arguments.json.parent.mkdir(parents=True, exist_ok=True)
             write_whole(arguments.json, json.dumps(known, indent=1).encode())
         print(row(name, known[name]), flush=True)
 
 
 def measure(name: str, changes: list[str], arguments: argparse.Namespace) -> dict[str, Any]:
-    """Train and score one variant."""
+    """Train and score one variant; both runs go on where they were if they have been stopped."""
     folder = arguments.out / name
     few = [f"run.steps={PROBE}", f"run.log_every={PROBE // 2}", f"run.validate_every={PROBE}", "run.validation_tasks=1"]
     few.append("optimizer.warmup=0")
-    rates: list[float] = []
-    train(
-        load_recipe(arguments.recipe, changes + few),
-        folder / "probe",
-        observe=lambda progress: rates.append(progress.tasks_per_second),
-    )
+    train(load_recipe(arguments.recipe, changes + few), folder / "probe")
+    speed = logged(folder / "probe", "tasks_per_second")[-1]
     recipe = load_recipe(arguments.recipe, changes)
-    steps = int(arguments.minutes * 60 * rates[-1] / recipe.run.batch_size) // PROBE * PROBE or PROBE
+    steps = int(arguments.minutes * 60 * speed / recipe.run.batch_size) // PROBE * PROBE or PROBE
     once = [f"run.steps={steps}", f"run.validate_every={steps}", f"run.checkpoint_every={steps}"]
     once.append(f"optimizer.warmup={min(recipe.optimizer.warmup, steps // 10)}")
-    recipe = load_recipe(arguments.recipe, changes + once)
-    losses: list[float] = []
-
-    def observe(progress: Progress) -> None:
-        losses.append(progress.metrics["loss"])
-        rates.append(progress.tasks_per_second)
-
-    start = time.perf_counter()
-    final = train(recipe, folder / "run", observe=observe)
-    seconds = time.perf_counter() - start
+    final = train(load_recipe(arguments.recipe, changes + once), folder / "run")
     model = Synthesizer.from_pretrained(final, "cuda" if torch.cuda.is_available() else "cpu")
     report = evaluate(model, named_tasks("val", arguments.tasks), beam=arguments.beam).to_json()
+    losses = logged(folder / "run", "loss")
     last = losses[-max(1, len(losses) // 10) :]
     return {
         "changes": changes,
         "steps": steps,
         "batch_size": recipe.run.batch_size,
         "parameters": sum(parameter.numel() for parameter in model.parameters()),
-        "seconds": seconds,
-        "tasks_per_second": rates[-1],
+        "seconds": logged(folder / "run", "seconds")[-1],
+        "tasks_per_second": logged(folder / "run", "tasks_per_second")[-1],
         "loss": sum(last) / len(last),
         "report": report,
         "provenance": origin(model.device),
     }
+
+
+def logged(folder: Path, name: str) -> list[float]:
+    """A figure of a run's log, over its steps."""
+    entries = map(json.loads, read_text(folder / METRICS).splitlines())
+    return [entry[name] for entry in entries if name in entry]
 
 
 def row(name: str, found: dict[str, Any]) -> str:

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from karelsynth.karel.machine import run_batch
 from karelsynth.karel.syntax import syntax_machine
 from karelsynth.karel.tokens import ID
-from karelsynth.search import beam_search
+from karelsynth.search.beam import beam_search, encode_for_search
 from karelsynth.search.pruning import Pruning
 from karelsynth.solve.solver import Solver
 from karelsynth.tasks.batch import GIVEN_EXAMPLES, TaskBatch
@@ -74,7 +74,7 @@ def fitting(solver: Solver, tasks: TaskBatch, beam: int) -> list[Fitting]:
     inputs, outputs = (np.ascontiguousarray(part[:, :GIVEN_EXAMPLES]) for part in (tasks.inputs, tasks.outputs))
     candidates = beam_search(
         solver.model,
-        solver.encode(inputs, outputs),
+        encode_for_search(solver.model, inputs, outputs),
         beam=beam,
         max_length=LONGEST,
         machine=syntax_machine(max_length=LONGEST),

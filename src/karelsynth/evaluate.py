@@ -31,7 +31,7 @@ from karelsynth.karel.syntax import SyntaxMachine
 from karelsynth.karel.threads import core_count
 from karelsynth.model.synthesizer import Synthesizer
 from karelsynth.search import Candidates, beam_search, check
-from karelsynth.search.beam import decoding_dtype
+from karelsynth.search.beam import encode_for_search
 from karelsynth.tasks.batch import GIVEN_EXAMPLES, TaskBatch
 
 RANKS: Final = (1, 5, 50, 100)
@@ -126,13 +126,7 @@ def decode(
     machine: SyntaxMachine | None = None,
 ) -> Candidates:
     """The likeliest programs for some tasks, on the host."""
-    inputs, outputs = (
-        torch.from_numpy(np.ascontiguousarray(worlds[:, :given])).to(model.device, non_blocking=True)
-        for worlds in (tasks.inputs, tasks.outputs)
-    )
-    fast = decoding_dtype(model.device)
-    with torch.no_grad(), torch.autocast(model.device.type, torch.bfloat16, enabled=fast == torch.bfloat16):
-        encoded = model.encode(inputs, outputs)
+    encoded = encode_for_search(model, *(np.asarray(worlds[:, :given]) for worlds in (tasks.inputs, tasks.outputs)))
     return beam_search(model, encoded, beam=beam, machine=machine).cpu()
 
 

@@ -27,13 +27,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from karelsynth.karel.tokens import END, ID, START, VOCABULARY_SIZE
+from karelsynth.karel.tokens import ACTIONS, END, ID, START, VOCABULARY_SIZE
 from karelsynth.model.decoder import StepModel, StepTasks, decode_step, shared_steps, single_threaded, start_state
 from karelsynth.model.execution import Shown
 from karelsynth.model.syntax import HandwrittenSyntax, handwritten_syntax
 from karelsynth.search.candidates import Candidates
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from karelsynth.karel.syntax import SyntaxMachine
     from karelsynth.model.execution_gpu import ShownOnGPU
     from karelsynth.model.recurrent import LSTMState
@@ -49,7 +51,7 @@ _TRIED: Final = 2
 """With pruning: continuations that are run for each place."""
 _TELLING: Final = torch.zeros(VOCABULARY_SIZE, dtype=torch.bool)
 """Tokens after which there is something new to run."""
-_TELLING[[ID[name] for name in "move turnLeft turnRight pickMarker putMarker w) r) i) e)".split()]] = True
+_TELLING[[ID[name] for name in (*ACTIONS, "w)", "r)", "i)", "e)")]] = True
 _RANK: Final = 1000.0
 """What one more right example is worth among finished programs: more than any likelihood."""
 TASKS_PER_THREAD: Final = 4
@@ -75,6 +77,16 @@ def decoding_dtype(device: torch.device) -> torch.dtype:
     """The precision that decoding is fastest in: bfloat16, but for CPUs that cannot multiply it."""
     fast = device.type == "cuda" or torch.cpu._is_avx512_bf16_supported()
     return torch.bfloat16 if fast else torch.float32
+
+
+@torch.no_grad()
+def encode_for_search(model: Synthesizer, inputs: NDArray[np.uint8], outputs: NDArray[np.uint8]) -> Encoded:
+    """Encode examples, cell codes [B, K, 18, 18] on the host, in the precision that decoding is fastest in."""
+    device = model.device
+    with torch.autocast(device.type, torch.bfloat16, enabled=decoding_dtype(device) == torch.bfloat16):
+        return model.encode(
+            *(torch.from_numpy(np.ascontiguousarray(part)).to(device, non_blocking=True) for part in (inputs, outputs))
+        )
 
 
 @torch.no_grad()

@@ -35,7 +35,7 @@ from karelsynth.karel.tokens import ACTIONS
 from karelsynth.karel.world import Hero, World
 from karelsynth.model.pretrained import SHIPPED
 from karelsynth.model.synthesizer import Encoded, Synthesizer
-from karelsynth.search.beam import TASKS_PER_THREAD, beam_search, decoding_dtype
+from karelsynth.search.beam import TASKS_PER_THREAD, beam_search, decoding_dtype, encode_for_search
 from karelsynth.search.pruning import Pruning
 from karelsynth.search.repair import repair
 from karelsynth.search.scoring import score_programs
@@ -228,7 +228,7 @@ class Solver:
             for name in ("inputs", "outputs")
         )
         longest = min(round_.longest, self.model.settings.max_length)
-        encoded = self.encode(inputs, outputs)
+        encoded = encode_for_search(self.model, inputs, outputs)
         candidates = beam_search(
             self.model,
             encoded,
@@ -247,10 +247,11 @@ class Solver:
             found.append(_run(search, *own))
             _remember(search, found[-1])
             search.beam = round_.beam
+            search.checked += int((candidates.lengths[row] > 0).sum())
         spent = (time.perf_counter() - start) / len(searches)
         for row, (search, programs) in enumerate(zip(searches, found, strict=True)):
             search.seconds += spent
-            if round_.repair and not search.solved and not stop():
+            if round_.repair and not search.solved and search.seconds < budget and not stop():
                 start = time.perf_counter()
                 deadline = start + min(budget - search.seconds, round_.repair * budget)
                 self._repair(search, programs, encoded.row(row), deadline, stop)
@@ -279,12 +280,6 @@ class Solver:
         logprobs = score_programs(self.model, encoded, repaired.tokens, repaired.lengths, tasks, threads=self._threads)
         _remember(search, _run(search, repaired.tokens, repaired.lengths, logprobs))
 
-    def encode(self, inputs: NDArray[np.uint8], outputs: NDArray[np.uint8]) -> Encoded:
-        device = self.model.device
-        fast = decoding_dtype(device) == torch.bfloat16
-        with torch.no_grad(), torch.autocast(device.type, torch.bfloat16, enabled=fast):
-            return self.model.encode(torch.from_numpy(inputs).to(device), torch.from_numpy(outputs).to(device))
-
     def _solution(self, search: _Search) -> Solution:
         ambiguity = None
         start = time.perf_counter()
@@ -309,7 +304,6 @@ def _run(
     search: _Search, tokens: NDArray[np.uint8], lengths: NDArray[np.int64], logprobs: NDArray[np.float32]
 ) -> _Found:
     """Run programs [N, L] on a task's examples. Those that do not parse, as only some models write, are left out."""
-    search.checked += int((lengths > 0).sum())
     runs = run_batch(tokens, search.inputs, expected=search.outputs, keep_worlds=False)
     assert runs.correct is not None
     parses = runs.status[:, 0] != Status.INVALID_PROGRAM
