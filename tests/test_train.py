@@ -256,6 +256,15 @@ def test_another_recipe_does_not_continue_a_run(tmp_path: Path) -> None:
         train(tiny(batch_size=16), tmp_path, device=torch.device("cpu"))
 
 
+def test_a_checkpoint_without_its_notes_is_named(tmp_path: Path) -> None:
+    train(tiny(), tmp_path, device=torch.device("cpu"), stop_after=3)
+    (newest,) = tmp_path.glob("checkpoint-*")
+    for told, missing in (({}, "best"), ({"step": 3, "best": None}, "recipe")):
+        (newest / "notes.json").write_text(json.dumps(told))
+        with pytest.raises(CheckpointError, match=f"cannot be read .notes.json lacks `{missing}`"):
+            train(tiny(), tmp_path, device=torch.device("cpu"))
+
+
 def test_a_broken_checkpoint_is_named(tmp_path: Path) -> None:
     train(tiny(), tmp_path, device=torch.device("cpu"), stop_after=3)
     (newest,) = tmp_path.glob("checkpoint-*")

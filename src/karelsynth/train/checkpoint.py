@@ -75,6 +75,8 @@ def load_newest(folder: Path) -> Checkpoint | None:
         return None
     try:
         notes = json.loads((newest / "notes.json").read_text())
+        if missing := {"step", "recipe", "best"} - notes.keys():
+            raise ValueError(f"notes.json lacks `{min(missing)}`")
         return Checkpoint(
             notes.pop("step"),
             load_file(newest / "model.safetensors"),
