@@ -9,16 +9,17 @@ import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from karelsynth.model.transfer import moved
 
+if TYPE_CHECKING:
     from karelsynth.karel.syntax import SyntaxMachine
     from karelsynth.model.synthesizer import Encoded, Synthesizer
     from karelsynth.search.candidates import Candidates
 
-_AT_ONCE: Final = 2**18
+_AT_ONCE: Final = 3 * 2**18
 """Tokens whose intermediate results are held for the backward pass: 51 KB each (measured on a CPU) with the paper's
-network, five examples and bfloat16, so 13 GB; 100 rollouts for each of 128 tasks could otherwise come to 47 GB.
+network, five examples and bfloat16, so at most 40 GB. The largest batches that we train with, 512 tasks with beams of
+64, stay below it; 100 rollouts for each of 128 tasks could otherwise come to 47 GB.
 """
 
 
@@ -54,7 +55,7 @@ def rescore(
     values = []
     for part in parts:
         packed = model.pack(tokens[part], lengths.ravel()[part], machine, encoded=encoded, tasks=part // slots)
-        tasks = _moved(part // slots, encoded.codes.device)
+        tasks = moved(part // slots, encoded.codes.device)
         if len(parts) == 1 or not torch.is_grad_enabled():
             values.append(model.program_logprobs(encoded, packed, tasks))
         else:
@@ -63,8 +64,4 @@ def rescore(
                     model.program_logprobs, encoded, packed, tasks, use_reentrant=False, preserve_rng_state=False
                 )
             )
-    return scores.index_copy(0, _moved(filled, encoded.codes.device), torch.cat(values)).view(count, slots)
-
-
-def _moved(numbers: NDArray[np.integer], device: torch.device) -> Tensor:
-    return torch.from_numpy(numbers.astype(np.int64)).to(device, non_blocking=True)
+    return scores.index_copy(0, moved(filled, encoded.codes.device), torch.cat(values)).view(count, slots)
