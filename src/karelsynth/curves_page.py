@@ -40,7 +40,8 @@ $ {command}
 $ karelsynth curves --render     # this page and its picture
 ```
 
-{measured}{guided} In percent of tasks, with 95 % intervals:
+{measured}{guided}
+In percent of tasks, with 95 % intervals:
 
 - *top 1*: the likeliest program of the beam search, as it is, is right on all six examples;
 - *filtered top 1*: the likeliest one that is right on the given examples is right on all six;
