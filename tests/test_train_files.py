@@ -92,7 +92,12 @@ def test_an_observer_whose_reader_is_gone_is_not_taken_for_the_disk(tmp_path: Pa
 
 
 def state(step: int, numbers: int = 3) -> Checkpoint:
-    return Checkpoint(step, {"a": torch.full((numbers,), float(step))}, {"a/exp_avg": torch.zeros(numbers)}, {})
+    return Checkpoint(
+        step,
+        {"a": torch.full((numbers,), float(step))},
+        {"a/exp_avg": torch.zeros(numbers)},
+        {"recipe": {}, "best": None},
+    )
 
 
 def test_no_room_for_a_checkpoint(tmp_path: Path) -> None:
