@@ -54,7 +54,7 @@ def main() -> None:
             "beam": arguments.beam,
         }
         asked = json.loads(json.dumps(asked))
-        if name in known and known[name]["asked"] != asked:
+        if name in known and known[name].get("asked") != asked:
             raise SystemExit(f"{arguments.json} has another variant `{name}`: give this one another name")
         if name not in known:
             known[name] = {"asked": asked, **measure(name, changes.split(), arguments)}
