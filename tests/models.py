@@ -32,6 +32,11 @@ def tiny_model(seed: int = 0, scale: float = 3, **settings: Any) -> Synthesizer:
     return model
 
 
+def execution_model(seed: int = 0, scale: float = 3, **settings: Any) -> Synthesizer:
+    """A random model that sees where programs lead."""
+    return tiny_model(seed, scale, **({"execution": True, "execution_size": 9} | settings))
+
+
 def random_grids(seed: int, *shape: int) -> tuple[Tensor, Tensor]:
     """Cell codes of random worlds, twice uint8 [*shape, 18, 18]."""
     rng = random.Random(seed)

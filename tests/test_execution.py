@@ -1,13 +1,11 @@
-"""The decoder that sees where programs have led: its codes against plain Python, and the network around them."""
+"""Where programs have led, as codes: against plain Python, on the host and on a GPU."""
 
 from __future__ import annotations
 
 import logging
 import random
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, replace
 from functools import cache
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -17,31 +15,23 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from torch import Tensor
 
 from karelsynth.errors import KarelsynthError, WorldError
-from karelsynth.evaluate import evaluate
 from karelsynth.karel.formats.codes import worlds_to_codes
 from karelsynth.karel.grammar import KAREL
 from karelsynth.karel.interpreter import Status, run
 from karelsynth.karel.machine import encode_programs, run_batch
 from karelsynth.karel.program import Program
 from karelsynth.karel.syntax_compiler import compile_grammar
-from karelsynth.karel.tokens import ID, START, TOKENS
+from karelsynth.karel.tokens import ID, TOKENS
 from karelsynth.karel.world import HEADINGS, STEP, World
-from karelsynth.model import Encoded, Synthesizer, execution_gpu, execution_gpu_kernel
-from karelsynth.model.decoder import decode_step, start_state
-from karelsynth.model.encoder import HeroFrame
-from karelsynth.model.execution import Shown, distinct, show
+from karelsynth.model import execution_gpu, execution_gpu_kernel
+from karelsynth.model.execution import Shown, show
 from karelsynth.model.execution_kernel import CHANGING, FEATURES, VALUES, open_blocks
-from karelsynth.search import beam_search, check, rescore, sample_rollouts
-from karelsynth.search.pruning import Pruning
-from karelsynth.tasks.generator import generate
+from karelsynth.search import beam_search
 from karelsynth.train.batches import Feed, Stream
-from karelsynth.train.loop import train
-from karelsynth.train.recipe import load_recipe, recipe_from
-from tests.models import random_grids, random_programs, tiny_model
-from tests.strategies import programs, random_program, random_world, worlds
+from tests.models import execution_model, random_grids, random_programs
+from tests.strategies import programs, random_program, random_world
 from tests.test_prefixes import OPENERS
 from tests.test_prefixes import open_blocks as plain_open_blocks
 
@@ -337,191 +327,3 @@ def test_a_gpu_finds_the_same() -> None:
     )
     torch.testing.assert_close(found.logprobs[:, 0], by_gpu.logprobs[:, 0], atol=1e-3, rtol=1e-3)
     assert (found.tokens[:, 0] == by_gpu.tokens[:, 0]).all(1).float().mean() > 0.95  # but for what is about equal
-
-
-# The network
-
-
-def execution_model(seed: int = 0, scale: float = 3, **settings: Any) -> Synthesizer:
-    return tiny_model(seed, scale, **({"execution": True, "execution_size": 9} | settings))
-
-
-def stepwise(model: Synthesizer, encoded: Encoded, tokens: NDArray[np.uint8]) -> Tensor:
-    """Logits float32 [N, L, 52] for programs of N tasks, one token at a time; without syntax."""
-    weights, shown = model.step_model(torch.float32), encoded.shown()
-    assert shown is not None
-    tasks, rows = model.step_tasks(weights, encoded), torch.arange(len(tokens))
-    state, last, logits = start_state(weights, tasks), torch.full_like(rows, START), []
-    for at in range(tokens.shape[1]):
-        features = shown.features(torch.from_numpy(tokens[:, :at]), rows)
-        scores, state = decode_step(weights, tasks, state, rows, rows, last, features)
-        logits.append(scores)
-        last = torch.from_numpy(tokens[:, at].astype(np.int64))
-    return torch.stack(logits, dim=1)
-
-
-MIXING = {"mixing": True, "head_size": 11}
-
-
-@pytest.mark.parametrize("settings", [{}, MIXING, MIXING | {"layers": 3}])
-@pytest.mark.parametrize("compiled", [True, False])
-def test_steps_equal_teacher_forcing(compiled: bool, settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    if not compiled:
-        monkeypatch.setattr("karelsynth.model.decoder._COMPILED_FOR", ())
-    model = execution_model(**settings)
-    tokens, lengths = random_programs(4, 6, 40)
-    present = torch.tensor([[True, k % 2 == 0, k > 2] for k in range(6)])
-    with torch.no_grad():
-        encoded = model.encode(*random_grids(3, 6, 3), present)
-        packed = model.pack(tokens, lengths, encoded=encoded)
-        forced = model.score(encoded, packed).logits
-        by_step = stepwise(model, encoded, tokens)
-    offsets = np.cumsum(packed.step_sizes.numpy()) - packed.step_sizes.numpy()
-    order = np.argsort(-lengths, kind="stable")
-    for place, number in enumerate(order):
-        rows = [int(offsets[at]) + place for at in range(lengths[number])]
-        torch.testing.assert_close(forced[rows], by_step[number, : lengths[number]], atol=1e-4, rtol=1e-4)
-
-
-def test_distinct_states_are_told_apart() -> None:
-    rng = np.random.default_rng(0)
-    kinds = rng.integers(0, VALUES, (50, 3, FEATURES)).astype(np.uint8)
-    kinds[1:] = np.where(rng.random(kinds[1:].shape) < 0.003, kinds[1:], kinds[:1])  # most differ in a code or two
-    which, tasks = rng.integers(0, 50, 400), rng.integers(0, 3, 400)
-    features = kinds[which]
-    some, kind = distinct(torch.from_numpy(tasks), torch.from_numpy(features))
-    keys = [(task, row.tobytes()) for task, row in zip(tasks.tolist(), features, strict=True)]
-    assert len(some) == len(set(keys)) > 50
-    assert [keys[number] for number in some[kind].tolist()] == keys
-
-
-def test_the_decoder_looks_at_where_programs_lead() -> None:
-    model = execution_model()
-    encoded = model.encode(*random_grids(5, 4, 3))
-    packed = model.pack(*random_programs(6, 4, 40), encoded=encoded)
-    assert packed.features is not None
-    other = replace(packed, features=packed.features.flip(1).roll(1, 0))
-    assert not torch.allclose(model.score(encoded, packed).logits, model.score(encoded, other).logits, atol=1e-3)
-    with pytest.raises(ValueError, match="packed with their examples"):
-        model.score(encoded, replace(packed, features=None))
-    with pytest.raises(ValueError, match="needs the examples themselves"):
-        beam_search(model, Encoded(encoded.codes, None))
-
-
-@pytest.mark.parametrize("settings", [{}, MIXING])
-def test_bfloat16_is_near_and_every_parameter_gets_a_gradient(settings: dict[str, Any]) -> None:
-    model = execution_model(code_stride=2, hero_frame=True, normalise_code=True, scale=1, **settings)
-    grids = random_grids(7, 4, 3)
-    packed = model.pack(*random_programs(8, 4, 40), encoded=model.encode(*grids))
-    exact = model.program_logprobs(model.encode(*grids), packed)
-    named = dict(model.named_parameters())
-    expected = torch.autograd.grad(exact.sum(), list(named.values()))
-    with torch.autocast("cpu", torch.bfloat16):
-        near = model.program_logprobs(model.encode(*grids), packed)
-    torch.testing.assert_close(near, exact, rtol=0.05, atol=0.05)
-    for name, one, other in zip(named, torch.autograd.grad(near.sum(), list(named.values())), expected, strict=True):
-        assert torch.cosine_similarity(one.flatten(), other.flatten(), dim=0) > 0.9, name
-
-
-@pytest.mark.parametrize("syntax", ["none", "handwritten"])
-@pytest.mark.parametrize("threads", [1, 2])
-def test_search_finds_what_teacher_forcing_scores(syntax: str, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Beams and samples, with tokens that no program has too; on threads of their own, and pieces of a step."""
-    monkeypatch.setattr("karelsynth.model.decoder._SMALLEST_PIECE", 1)
-    model = execution_model(syntax=syntax, max_length=12, **(MIXING if syntax == "none" else {}))
-    encoded = model.encode(*random_grids(9, 9, 2)).detach()
-    before = torch.get_num_threads()
-    try:
-        torch.set_num_threads(threads)
-        beams = beam_search(model, encoded, beam=10, dtype=torch.float32)
-        alone = beam_search(model, Encoded(*(encoded.codes[3:4], None), worlds=worlds_of(encoded, 3)), beam=10)
-    finally:
-        torch.set_num_threads(before)
-    drawn = sample_rollouts(model, encoded, rollouts=10, dtype=torch.float32)
-    for candidates in (beams, drawn):
-        torch.testing.assert_close(rescore(model, encoded, candidates), candidates.logprobs, atol=1e-3, rtol=1e-3)
-    assert alone.tokens[0, 0].tolist() == beams.tokens[3, 0].tolist()
-
-
-def worlds_of(encoded: Encoded, task: int) -> tuple[Tensor, Tensor]:
-    assert encoded.worlds is not None
-    inputs, outputs = encoded.worlds
-    return inputs[task : task + 1], outputs[task : task + 1]
-
-
-def test_pruning_goes_with_it() -> None:
-    """With a beam that holds everything, pruned search ranks what fits, by the same log-probabilities."""
-    model = execution_model(syntax="handwritten", max_length=7)
-    tasks = generate(3, 0, 200)
-    tasks = tasks[tasks.lengths <= 7][:4]
-    assert len(tasks) == 4
-    given_inputs, given_outputs = (np.ascontiguousarray(part[:, :2]) for part in (tasks.inputs, tasks.outputs))
-    encoded = model.encode(torch.from_numpy(given_inputs), torch.from_numpy(given_outputs)).detach()
-    found = beam_search(
-        model, encoded, beam=300, dtype=torch.float32, pruning=Pruning(given_inputs, given_outputs, merging=False)
-    )
-    plain = beam_search(model, encoded, beam=300, dtype=torch.float32)
-    consistent = check(plain, given_inputs, given_outputs, given=2).consistent
-    for task in range(4):
-        rights = np.flatnonzero(consistent[task])
-        assert len(rights)
-        expected = plain.tokens[task, rights]
-        assert torch.equal(found.tokens[task, : len(rights)], expected)
-        torch.testing.assert_close(found.logprobs[task, : len(rights)], plain.logprobs[task, rights])
-
-
-@given(worlds(), worlds(), st.integers(0, 3))
-def test_the_heros_frame_forgets_place_and_heading_only(before: World, after: World, turns: int) -> None:
-    """Turning both grids changes nothing; and it can be undone, so no more is lost."""
-    frame = HeroFrame()
-    cells = torch.from_numpy(worlds_to_codes([before, after]).astype(np.int32)).permute(1, 2, 0)[None]
-    framed = frame(cells)
-    assert framed.shape == cells.shape
-    assert int(framed[0, 9, 9, 0]) // 16 == 1
-    assert sorted((framed % 16).flatten(0, 2).tolist()) == sorted((cells % 16).flatten(0, 2).tolist())
-    turned = torch.rot90(cells, -turns, (2, 1))  # rows go up, so this is to the right
-    hero = turned // 16
-    turned = turned % 16 + 16 * torch.where(hero > 0, (hero - 1 + turns) % 4 + 1, 0)
-    assert torch.equal(frame(turned), framed)
-
-
-# Training
-
-
-def test_batches_show_the_given_examples() -> None:
-    model = execution_model(max_length=72)
-    feed = Feed(Stream(4), model, batch_size=6, seed=1, pack=True)
-    (batch,) = feed.batches(0, 1)
-    expected = model.pack(batch.tasks.tokens, batch.tasks.lengths, encoded=model.encode(batch.inputs, batch.outputs))
-    assert batch.packed is not None
-    assert batch.packed.features is not None
-    assert expected.features is not None
-    assert torch.equal(batch.packed.features, expected.features)
-
-
-@pytest.mark.parametrize("objective", ["mle", "rl", "rl_beam", "rl_beam_div"])
-def test_it_trains_with_every_objective(objective: str, tmp_path: Path) -> None:
-    wider = {"hidden_size": 32, "execution_size": 32, "normalise_code": True}
-    recipe = recipe_from(
-        {
-            "name": "tiny",
-            "model": asdict(execution_model(syntax="handwritten", max_length=72, **wider).settings),
-            "data": {"seed": 5, "tasks": 16},
-            "objective": {"name": objective, "beam": 4, "rollouts": 4, "bag": 2},
-            "optimizer": {"learning_rate": 1e-2},
-            "run": {"steps": 120 if objective == "mle" else 2, "batch_size": 16, "log_every": 1, "validation_tasks": 4},
-        }
-    )
-    losses: list[float] = []
-    final = train(recipe, tmp_path, observe=lambda progress: losses.append(progress.metrics["loss"]))
-    if objective == "mle":
-        assert losses[-1] < 0.7 * losses[0]
-    model = Synthesizer.from_pretrained(final)
-    assert model.settings.execution
-    assert evaluate(model, generate(1, 0, 2), beam=2).to_json()["provenance"]["decoding"] == "execution-guided"
-
-
-def test_the_recipe_fits_the_limit_of_size() -> None:
-    recipe = load_recipe(Path(__file__).parent.parent / "recipes" / "execution_stream.toml")
-    assert recipe.model.execution
-    assert 2 * sum(parameter.numel() for parameter in Synthesizer(recipe.model).parameters()) <= 25 * 2**20
