@@ -33,6 +33,7 @@ from karelsynth.objectives import (
 from karelsynth.objectives.rl_beam import renormalised
 from karelsynth.objectives.rl_beam_div import best_of_bag, best_of_bag_boolean
 from karelsynth.search import Candidates, Outcomes, beam_search, check, rescore, sample_rollouts, with_reference
+from karelsynth.train.steps import _telling
 from tests.models import tiny_model
 from tests.strategies import random_world
 
@@ -301,3 +302,22 @@ def test_a_reference_that_the_beam_missed_teaches(problem: Problem) -> None:
         loss, after = loss_of(both)
     lead_before, lead_after = ((values[:, 1] - values[:, 0])[missed].mean() for values in (before, after))
     assert lead_after > lead_before + 0.5
+
+
+@pytest.mark.parametrize("objective", ["reinforce", "reinforce with baseline", "rl_beam", "rl_beam_div", "div_opt"])
+def test_candidates_that_are_not_scored_have_no_gradient(objective: str) -> None:
+    rng = np.random.default_rng(3)
+    filled = np.ones((40, 6), bool) if objective.startswith("reinforce") else rng.random((40, 6)) < 0.7
+    right = (rng.random((40, 6)) < rng.choice([0, 0.3, 1], (40, 1))) & filled
+    rewards: NDArray[Any] = np.where(right, 1 + rng.random((40, 6)), 0) if objective == "div_opt" else right
+    values = np.where(filled, rng.normal(-9, 4, (40, 6)), -np.inf)
+    logprobs = torch.from_numpy(values).requires_grad_()
+    if objective.startswith("reinforce"):
+        loss, _ = reinforce(logprobs, torch.from_numpy(rewards), baseline="baseline" in objective)
+    else:
+        loss, _ = {"rl_beam": rl_beam}.get(objective, rl_beam_div)(logprobs, torch.from_numpy(rewards))
+    (gradient,) = torch.autograd.grad(loss, logprobs)
+    telling = _telling(rewards, filled, each=objective == "reinforce")
+    assert 0 < telling.sum() < filled.sum()
+    assert gradient.numpy()[~telling] == pytest.approx(0, abs=1e-12)
+    assert (np.abs(gradient.numpy()[telling]) > 1e-9).mean() > 0.7

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from karelsynth.karel.tokens import VOCABULARY_SIZE
+from karelsynth.model import cell_gpu
 from karelsynth.model.execution import StepExecution, distinct
 from karelsynth.model.recurrent import (
     LSTMState,
@@ -24,6 +25,7 @@ from karelsynth.model.recurrent import (
     lstm_step,
     lstm_step_compiled,
     pooled,
+    taken,
 )
 
 if TYPE_CHECKING:
@@ -49,11 +51,9 @@ class Output(NamedTuple):
 
     @staticmethod
     def of(module: nn.Module, dtype: torch.dtype) -> Output:
-        """Those of a linear layer or of several, in some precision and without gradient."""
+        """Those of a linear layer or of several, in some precision."""
         linear = [part for part in module.modules() if isinstance(part, nn.Linear)]
-        return Output(
-            tuple((one.weight.detach().t().to(dtype).contiguous(), one.bias.detach().to(dtype)) for one in linear)
-        )
+        return Output(tuple((taken(one.weight, dtype).t().contiguous(), taken(one.bias, dtype)) for one in linear))
 
     def scores(self, hidden: Tensor) -> Tensor:
         """float32 [rows, 52] of [rows, hidden_size]."""
@@ -166,8 +166,12 @@ def decode_step(
 
     Returns scores of the next tokens float32 [N, 52], without handwritten syntax, and the state.
     """
-    if state[0].is_cpu and state[0].dtype in _COMPILED_FOR and not torch.compiler.is_compiling():
-        return _decode_in_pieces(model, tasks, state, parents, task, tokens, features)
+    if not torch.compiler.is_compiling():
+        if state[0].is_cpu and state[0].dtype in _COMPILED_FOR:
+            return _decode_in_pieces(model, tasks, state, parents, task, tokens, features)
+        if state[0].is_cuda and cell_gpu.available():
+            new = tuple(part.new_empty(len(task), *part.shape[1:]) for part in state)
+            return _decode_piece(model, tasks, state, parents, task, tokens, features, new), new
     own, rest = state[: 2 * len(model.decoder.layers)], state[2 * len(model.decoder.layers) :]
     gates = tasks.gates.index_select(0, task).add_(model.decoder.token_gates.index_select(0, tokens)[:, None])
     if model.execution is not None and features is not None:
@@ -223,11 +227,15 @@ def _decode_piece(
 ) -> Tensor:
     """The scores of `decode_step`; the state is written to `new`."""
     depth = 2 * len(model.decoder.layers)
-    gates, rows = tasks.gates, task
+    gates: Tensor = tasks.gates
+    rows: Tensor | None = task
     if model.execution is not None and features is not None:
-        # Many hypotheses have led their examples to the same states: what that adds is found once for all of them.
-        some, rows = distinct(task, features)
-        gates = model.execution.added_to(gates.index_select(0, task[some]), features[some])
+        if gates.is_cpu:
+            # Many hypotheses have led their examples to the same states: what that adds is found once for all of them.
+            some, rows = distinct(task, features)
+            gates = model.execution.added_to(gates.index_select(0, task[some]), features[some])
+        else:
+            gates, rows = model.execution.added_to(gates.index_select(0, task), features), None
     present = None if tasks.present is None else tasks.present.index_select(0, task)
     lstm_step_compiled(model.decoder, gates, rows, tokens, state[:depth], parents, new[:depth], present)
     scores = model.output.scores(pooled(new[depth - 2], present))

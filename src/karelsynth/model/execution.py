@@ -27,7 +27,7 @@ from karelsynth.karel.syntax_compiler import compile_grammar
 from karelsynth.karel.threads import share_out
 from karelsynth.model.execution_gpu import ShownOnGPU, available
 from karelsynth.model.execution_kernel import FEATURES, VALUES, features_along_range, features_range
-from karelsynth.model.recurrent import autocast_dtype
+from karelsynth.model.recurrent import autocast_dtype, taken
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -57,6 +57,18 @@ class Shown:
         """
         found = self._features(np.ascontiguousarray(tokens.cpu()), tasks.cpu().numpy())
         return torch.from_numpy(found).to(tokens.device, non_blocking=True)
+
+    def features_at(self, tokens: Tensor, rows: Tensor, lengths: Tensor, tasks: Tensor) -> Tensor:
+        """The codes of the prefixes tokens[rows, :lengths] of M tasks [M], uint8 [M, K, 114]; the shortest first."""
+        host, own = np.ascontiguousarray(tokens.cpu()), tasks.cpu().numpy()
+        which, sizes = rows.cpu().numpy(), np.bincount(lengths.cpu().numpy())
+        ends = np.cumsum(sizes)
+        found = [
+            self._features(np.ascontiguousarray(host[which[end - size : end], :length]), own[end - size : end])
+            for length, (size, end) in enumerate(zip(sizes, ends, strict=True))
+            if size
+        ]
+        return torch.from_numpy(np.concatenate(found)).to(tokens.device, non_blocking=True)
 
     def _features(self, tokens: NDArray[np.uint8], tasks: NDArray[np.int64]) -> NDArray[np.uint8]:
         count, examples = len(tokens), self.inputs.shape[1]
@@ -140,13 +152,13 @@ class ExecutionEncoder(nn.Module):
     def step_weights(self, gates: Tensor, dtype: torch.dtype) -> StepExecution:
         """The weights for decoding; `gates` [execution_size, 4 · hidden_size] is the LSTM's share."""
         on_cpu = gates.device.type == "cpu"
-        table = self.first.weight.detach().t().to(torch.float32 if on_cpu else dtype).contiguous()
+        table = taken(self.first.weight, torch.float32 if on_cpu else dtype).t().contiguous()
         return StepExecution(
             self.values,
             table,
-            self.first.bias.detach().to(table.dtype),
-            self.second.weight.detach().t().to(dtype).contiguous(),
-            self.second.bias.detach().to(dtype),
+            taken(self.first.bias, table.dtype),
+            taken(self.second.weight, dtype).t().contiguous(),
+            taken(self.second.bias, dtype),
             gates,
         )
 

@@ -76,10 +76,13 @@ class ShownOnGPU:
 
     def features(self, tokens: Tensor, tasks: Tensor) -> Tensor:
         """The codes of prefixes uint8 [N, L] of tasks int64 [N], uint8 [N, K, 114]. All prefixes have L tokens."""
+        rows = torch.arange(len(tokens), device=tokens.device)
+        return self.features_at(tokens, rows, torch.full_like(rows, tokens.shape[1]), tasks)
+
+    def features_at(self, tokens: Tensor, rows: Tensor, lengths: Tensor, tasks: Tensor) -> Tensor:
+        """The codes of the prefixes tokens[rows, :lengths] of M tasks [M], uint8 [M, K, 114]."""
         examples = self.inputs.shape[1]
         number = torch.arange(examples, device=tokens.device)
-        rows = torch.arange(len(tokens), device=tokens.device)
-        lengths = torch.full_like(rows, tokens.shape[1])
         return self._run(tokens, rows, lengths, tasks[:, None] * examples + number)
 
     def features_along(

@@ -109,9 +109,13 @@ def _masks(
     masks, refused = masks_along(machine, ordered, sizes, step_sizes)
     if refused is not None:
         program, token = refused
-        raise KarelsynthError(
-            f"`{' '.join(TOKENS[number] for number in ordered[program, : sizes[program]])}` leaves the syntax at its "
-            f"token {token + 1}: it is no program of at most {machine.max_length} tokens; leave it out, or raise "
-            "`max_length`"
-        )
+        raise no_program(ordered[program, : sizes[program]], token, machine)
     return masks
+
+
+def no_program(tokens: NDArray[np.integer], at: int, machine: SyntaxMachine) -> KarelsynthError:
+    """The error for tokens that a machine refuses, from number `at` on."""
+    return KarelsynthError(
+        f"`{' '.join(TOKENS[number] for number in tokens)}` leaves the syntax at its token {at + 1}: it is no program "
+        f"of at most {machine.max_length} tokens; leave it out, or raise `max_length`"
+    )

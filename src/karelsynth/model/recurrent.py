@@ -4,8 +4,8 @@
 `lstm_step` does one step for hypotheses whose next token was just chosen: decoding. Both compute the same; the step
 reads its weights from `StepWeights`, which are prepared once for many steps: a token's share of the first layer's
 gates is looked up in a table, since there are only 52 tokens, and the share of what is constant over time is
-computed once by `StepWeights.constant`. What remains for each step are the products with the states, and on a CPU they
-should be nearly all that takes time: `lstm_step_compiled` is the same step there, with all else in one compiled loop.
+computed once by `StepWeights.constant`. What remains for each step are the products with the states, and they should be
+nearly all that takes time: `lstm_step_compiled` is the same step with all else in one compiled loop, for CPUs and GPUs.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
+
+from karelsynth.model import cell_gpu
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -136,10 +138,15 @@ class _Gates(NamedTuple):
     """[4 · hidden_size]."""
 
 
+def taken(parameter: Tensor, dtype: torch.dtype) -> Tensor:
+    """A parameter in some precision; apart from it where gradients are off."""
+    return (parameter if torch.is_grad_enabled() else parameter.detach()).to(dtype)
+
+
 def _gates(lstm: nn.LSTM, layer: int) -> _Gates:
     def ordered(name: str) -> Tensor:
         weight: Tensor = getattr(lstm, f"{name}_l{layer}")
-        enter, forget, fresh, leave = weight.detach().float().chunk(4)  # PyTorch's order
+        enter, forget, fresh, leave = taken(weight, torch.float32).chunk(4)  # PyTorch's order
         return torch.cat([enter, forget, leave, fresh])
 
     return _Gates(ordered("weight_ih"), ordered("weight_hh"), ordered("bias_ih") + ordered("bias_hh"))
@@ -157,9 +164,9 @@ def _step_weights(
         both = torch.cat([below, layer.states], dim=1)
         of_mixed = mixed.t().to(dtype).contiguous() if mixed.shape[1] else None
         layers.append(LayerWeights(both.t().to(dtype).contiguous(), layer.bias.to(dtype), of_mixed))
-    h, c = initial.detach().to(dtype)
+    h, c = taken(initial, dtype)
     return StepWeights(
-        token_gates=(embedding.detach().float() @ of_tokens.t() + gates[0].bias).to(dtype),
+        token_gates=(taken(embedding, torch.float32) @ of_tokens.t() + gates[0].bias).to(dtype),
         constant_matrix=of_constant.t().to(dtype).contiguous(),
         changing_matrix=of_changing.t().to(dtype).contiguous(),
         layers=tuple(layers),
@@ -235,42 +242,67 @@ def _cell(gates: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
 def lstm_step_compiled(
     weights: StepWeights,
     constant: Tensor,
-    rows: Tensor,
-    tokens: Tensor,
+    rows: Tensor | None,
+    tokens: Tensor | None,
     state: LSTMState,
     parents: Tensor,
     new: LSTMState,
     present: Tensor | None = None,
 ) -> None:
-    """The same step on a CPU with a compiled cell, on the calling thread; float32 or bfloat16.
+    """The same step with a compiled cell; on a CPU in float32 or bfloat16 and on the calling thread.
 
     Args:
         constant: [tasks, K, 4 · hidden_size], what constants add to the first layer.
-        rows: int64 [N], which of those is for each hypothesis.
-        tokens: int64 [N].
+        rows: int64 [N], which of those is for each hypothesis; None if each has its own.
+        tokens: int64 [N]; None if all have the first of them.
         state: tensors [old rows, K, hidden_size].
         parents: int64 [N], the old row that each goes on from; those of the same should stand side by side.
         new: the new state, contiguous tensors [N, K, hidden_size] to be filled.
         present: bool [N, K], which examples there are; None for all.
     """
-    from karelsynth.model.cell_kernel import cells
-
-    # Several hypotheses may go on from one: what they have in common, most of the work, is done once.
-    used, states = torch.unique_consecutive(parents, return_inverse=True)
-    of_tokens = weights.token_gates
+    states, used = parents, None
+    if constant.is_cpu:
+        # Several hypotheses may go on from one: what they have in common, most of the work, is done once.
+        used, states = torch.unique_consecutive(parents, return_inverse=True)
+    elif len(state[0]) > len(parents):  # on a GPU it is done for all, if they are not more than the hypotheses
+        used, states = parents, torch.arange(len(parents), device=parents.device)
+    of_tokens: Tensor = weights.token_gates
     for number, layer in enumerate(weights.layers):
         (h, c), after = state[2 * number : 2 * number + 2], new[2 * number : 2 * number + 2]
         size = h.shape[-1]
         if layer.bias is not None:
-            below, rows = new[2 * number - 2], torch.arange(len(parents))
+            below, rows = new[2 * number - 2], None
             constant = _product(None, below, layer.matrix[:-size])
-            if layer.mixed is None:
-                of_tokens, tokens = layer.bias[None], torch.zeros_like(parents)
-            else:
-                of_tokens, tokens = torch.addmm(layer.bias, pooled(below, present), layer.mixed), rows
-        of_states = _product(None, h.index_select(0, used), layer.matrix[-size:])
-        taken = (of_states, states, constant, rows, of_tokens, tokens, c, parents, *after)
+            of_tokens, tokens = layer.bias[None], None
+            if layer.mixed is not None:
+                of_tokens = torch.addmm(layer.bias, pooled(below, present), layer.mixed)
+                tokens = torch.arange(len(parents), device=parents.device)
+        of_states = _product(None, h if used is None else h.index_select(0, used), layer.matrix[-size:])
+        _compiled_cells(of_states, states, constant, rows, of_tokens, tokens, c, parents, *after)
+
+
+def _compiled_cells(
+    of_states: Tensor,
+    states: Tensor,
+    of_inputs: Tensor,
+    inputs: Tensor | None,
+    of_tokens: Tensor,
+    tokens: Tensor | None,
+    c: Tensor,
+    parents: Tensor,
+    new_h: Tensor,
+    new_c: Tensor,
+) -> None:
+    """See `cell_kernel.cells`."""
+    if new_h.is_cpu:
+        from karelsynth.model.cell_kernel import cells
+
+        inputs = torch.arange(len(parents)) if inputs is None else inputs
+        tokens = torch.zeros_like(parents) if tokens is None else tokens
+        taken = (of_states, states, of_inputs, inputs, of_tokens, tokens, c, parents, new_h, new_c)
         cells(*(_array(tensor) for tensor in taken))
+    else:
+        cell_gpu.cells(of_states, states, of_inputs, inputs, of_tokens, tokens, c.contiguous(), parents, new_h, new_c)
 
 
 def _array(tensor: Tensor) -> NDArray[Any]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
 import torch
 from torch import Tensor, nn
@@ -12,6 +14,9 @@ from karelsynth.search import beam_search, check, rescore, sample_rollouts, with
 from karelsynth.train.batches import Batch
 from karelsynth.train.distributed import Group
 from karelsynth.train.recipe import ObjectiveRecipe
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 
 class Loss(nn.Module):
@@ -52,10 +57,32 @@ class Loss(nn.Module):
                 )
                 found = with_reference(found, tokens, lengths)
         outcomes = check(found, *batch.examples(), given=batch.inputs.shape[1])
-        rewards = torch.from_numpy(REWARDS[recipe.reward](outcomes)).to(model.device, non_blocking=True)
-        logprobs = rescore(model, encoded, found)
+        values = REWARDS[recipe.reward](outcomes)
+        wanted = _telling(values, found.lengths.numpy() > 0, each=recipe.name == "rl" and not recipe.baseline)
+        rewards, matter = (torch.from_numpy(part).to(model.device, non_blocking=True) for part in (values, wanted))
+        known = found.logprobs.nan_to_num(nan=-torch.inf, neginf=-torch.inf).to(model.device, non_blocking=True)
+        logprobs = torch.where(matter, rescore(model, encoded, found, wanted=wanted), known)
         if recipe.name == "rl":
-            return reinforce(logprobs, rewards, baseline=recipe.baseline)
-        if recipe.name == "rl_beam":
-            return rl_beam(logprobs, rewards)
-        return rl_beam_div(logprobs, rewards, bag=recipe.bag)
+            loss, metrics = reinforce(logprobs, rewards, baseline=recipe.baseline)
+        elif recipe.name == "rl_beam":
+            loss, metrics = rl_beam(logprobs, rewards)
+        else:
+            loss, metrics = rl_beam_div(logprobs, rewards, bag=recipe.bag)
+        if not loss.requires_grad:  # a batch that teaches nothing: its gradient is zero, not missing
+            loss = loss + sum(parameter.sum() * 0 for parameter in model.parameters())
+        return loss, metrics
+
+
+def _telling(rewards: NDArray[Any], filled: NDArray[np.bool_], *, each: bool) -> NDArray[np.bool_]:
+    """bool [B, S]: the candidates whose log-probabilities have a gradient at all.
+
+    Where all candidates of a task earn the same there is nothing to choose: the gradients of the beam's objectives are
+    zero, and so are those of rollouts with a baseline. Without one (`each`), rollouts that earn nothing have none.
+    """
+    if each:
+        telling: NDArray[np.bool_] = filled & (rewards != 0)
+    else:
+        lowest = np.where(filled, rewards, np.inf).min(1, initial=np.inf)
+        highest = np.where(filled, rewards, -np.inf).max(1, initial=-np.inf)
+        telling = filled & (lowest < highest)[:, None]
+    return telling

@@ -1,0 +1,101 @@
+"""Launching the kernels of `cell_gpu_kernel`, where there is Triton: it comes with PyTorch for GPUs."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+@cache
+def available() -> bool:
+    """Whether there is Triton."""
+    return find_spec("triton") is not None
+
+
+def cells(
+    of_states: Tensor,
+    states: Tensor,
+    of_inputs: Tensor,
+    inputs: Tensor | None,
+    of_tokens: Tensor | None,
+    tokens: Tensor | None,
+    c: Tensor,
+    parents: Tensor,
+    new_h: Tensor,
+    new_c: Tensor,
+    acts: Tensor | None = None,
+) -> None:
+    """See `cell_kernel.cells`; all tensors are contiguous.
+
+    Args:
+        inputs: None if each hypothesis has its own.
+        of_tokens: None if there are none.
+        tokens: None if all have the first of them.
+        acts: [N, K, 4 · H], to be filled with the gates after sigmoid and tanh.
+    """
+    from karelsynth.model import cell_gpu_kernel as kernel
+
+    rows, examples, size = new_h.shape[0] * new_h.shape[1], new_h.shape[1], new_h.shape[2]
+    if rows:
+        kernel.cells[(rows,)](
+            of_states, states, of_inputs, inputs, of_tokens, tokens, c, parents, new_h, new_c, acts, examples,
+            SIZE=size, OWN_INPUTS=inputs is None, WITH_TOKENS=of_tokens is not None, ONE_TOKEN=tokens is None,
+            KEEP=acts is not None, **_shape(size),
+        )  # fmt: skip
+
+
+def children_sums(
+    grad_gates: Tensor, grad_c: Tensor, first: Tensor, last: Tensor, sum_gates: Tensor, sum_c: Tensor
+) -> None:
+    """For each of N nodes the sums over its children, numbers first [N] to last [N] (exclusive), of two gradients.
+
+    Args:
+        grad_gates: [M, K, 4 · H] of the children.
+        grad_c: [M, K, H].
+        sum_gates: [N, K, 4 · H], to be filled.
+        sum_c: [N, K, H], to be filled.
+    """
+    from karelsynth.model import cell_gpu_kernel as kernel
+
+    nodes, examples, size = sum_c.shape
+    kernel.children_sums[(nodes * examples,)](
+        grad_gates, grad_c, first, last, sum_gates, sum_c, examples, SIZE=size, **_shape(size)
+    )
+
+
+def cells_back(
+    grad_h: Tensor,
+    more: tuple[Tensor, Tensor] | None,
+    acts: Tensor,
+    c: Tensor,
+    c_before: Tensor,
+    parents: Tensor,
+    grad_before: Tensor,
+) -> None:
+    """From the gradients of h and c back through `cells`.
+
+    Args:
+        grad_h: [N, K, H].
+        more: [N, K, H], to be added to it, and the gradient of c, [N, K, H]; None for nothing.
+        acts: [N, K, 4 · H], what `cells` kept; the gradient of the gates takes its place.
+        c: [N, K, H]; c_before: […, K, H], by `parents` [N].
+        grad_before: [N, K, H], to be filled with the gradient of the state before.
+    """
+    from karelsynth.model import cell_gpu_kernel as kernel
+
+    nodes, examples, size = c.shape
+    more_grad_h, grad_c = more or (grad_h, grad_h)
+    kernel.cells_back[(nodes * examples,)](
+        grad_h, more_grad_h, grad_c, acts, c, c_before, parents, grad_before, examples,
+        SIZE=size, WITH_MORE=more is not None, **_shape(size),
+    )  # fmt: skip
+
+
+def _shape(size: int) -> dict[str, Any]:
+    """How a row's numbers are shared out."""
+    block = 1 << (size - 1).bit_length()
+    return {"BLOCK": block, "num_warps": max(1, min(8, block // 128))}

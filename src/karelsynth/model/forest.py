@@ -1,0 +1,267 @@
+"""The distinct beginnings of many programs for each task, and the network run once for each of them, with gradient.
+
+Candidates for a task begin alike, and what the network says after a beginning depends on nothing else. So the
+beginnings of a task's programs are the nodes of a tree, whose root is the empty one, and those of a batch a forest:
+
+    forest = pack_forest(tokens, lengths, tasks, device=device)     # programs [N, L], and the task of each
+    logits = decode_forest(weights, step_tasks, forest)             # [P, 52], for each of the P beginnings
+    forest.program_logprobs(logits)                                 # [N]
+
+Nodes lie by depth, and at one depth by task and then by tokens: a node's children lie side by side. `decode_forest`
+computes what `decode_step` does step by step and `Synthesizer.score` for whole programs. Products with what is known
+beforehand are done for all nodes at once; those with states go from depth to depth. On a GPU the way back is written
+by hand (`_Recurrence`), with the kernels of `cell_gpu`: a parent first adds up what its children send back, so that
+products are as few on the way back as they were on the way there, and nothing depends on the order of additions.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from karelsynth.karel.tokens import VOCABULARY_SIZE
+from karelsynth.model import cell_gpu
+from karelsynth.model.forest_kernel import lay_out
+from karelsynth.model.packing import no_program
+from karelsynth.model.recurrent import pooled
+from karelsynth.model.syntax import handwritten_syntax
+from karelsynth.model.transfer import moved
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from karelsynth.karel.syntax import SyntaxMachine
+    from karelsynth.model.decoder import StepModel, StepTasks
+    from karelsynth.model.execution import Shown
+    from karelsynth.model.execution_gpu import ShownOnGPU
+    from karelsynth.model.recurrent import StepWeights
+
+
+@dataclass(frozen=True)
+class Forest:
+    """P distinct beginnings of N programs; see the module's docstring."""
+
+    count: int
+    """N."""
+    sizes: tuple[int, ...]
+    """[T]: how many nodes there are at each depth."""
+    parents: Tensor
+    """int64 [P]: the number of the node's parent among those of its depth; 0 at depth 0."""
+    first: Tensor
+    """int64 [P]: the number of the node's first child among the nodes of its depth."""
+    last: Tensor
+    """int64 [P]: the number after that of its last child."""
+    tokens: Tensor
+    """int64 [P]: the last token, `<s>` at depth 0."""
+    tasks: Tensor
+    """int64 [P]."""
+    admitted: Tensor | None
+    """bool [P, 52]: tokens that the handwritten syntax admits there; None without it."""
+    features: Tensor | None
+    """uint8 [P, K, 114]: where the beginnings have led the examples; None for models without `execution`."""
+    choices: Tensor
+    """int64: of every token of every program, 52 times the number of the node before it, plus the token."""
+    programs: Tensor
+    """int64: of every token of every program, the program's number."""
+
+    def program_logprobs(self, logits: Tensor) -> Tensor:
+        """log p(program | examples), float32 [N], from the scores of tokens at every node, float32 [P, 52]."""
+        if self.admitted is not None:
+            logits = logits.masked_fill(~self.admitted, -torch.inf)
+        chosen = logits.log_softmax(1).flatten().index_select(0, self.choices)
+        return chosen.new_zeros(self.count).index_add(0, self.programs, chosen)
+
+
+def pack_forest(
+    tokens: NDArray[np.uint8],
+    lengths: NDArray[np.integer],
+    tasks: NDArray[np.integer],
+    *,
+    machine: SyntaxMachine | None = None,
+    device: torch.device | str = "cpu",
+    shown: Shown | ShownOnGPU | None = None,
+) -> Forest:
+    """Find the distinct beginnings of programs [N, L] of 1 … L tokens [N] for tasks [N].
+
+    Args:
+        machine: a syntax; the tokens that it admits are found too. KarelsynthError if it does not admit a program.
+        device: where to.
+        shown: examples of all tasks to run the beginnings on, for models with `execution`.
+    """
+    if not len(tokens) or lengths.min() < 1 or lengths.max() > tokens.shape[1]:
+        raise ValueError(f"programs have 1 to {tokens.shape[1]} tokens, and there must be one at least")
+    order = _sorted(tokens, lengths, tasks)
+    tokens = np.ascontiguousarray(tokens[order], np.uint8)
+    sizes_of, of = lengths[order].astype(np.int64), tasks[order].astype(np.int64)
+    nodes = lay_out(tokens, sizes_of, of)
+    inside = np.arange(tokens.shape[1]) < sizes_of[:, None]
+    of_nodes = moved(np.stack([*nodes[1:6], of[nodes.rows].astype(np.int32)]), device).long()
+    of_tokens = moved(np.stack([nodes.before, tokens[inside], np.repeat(order, sizes_of)]).astype(np.int32), device)
+    before, chosen, programs = of_tokens.long()
+    last, rows, parents, first, end, task = of_nodes
+    sizes = tuple(nodes.sizes.tolist())
+    features = None
+    if shown is not None:
+        depths = np.repeat(np.arange(len(sizes)), nodes.sizes)
+        features = shown.features_at(moved(tokens, device), rows, moved(depths, device), task)
+    choices = before * VOCABULARY_SIZE + chosen
+    admitted = None
+    if machine is not None:
+        admitted = _admitted(machine, sizes, parents, last)
+        refused = (~admitted.flatten().index_select(0, choices)).nonzero()[:, 0].cpu().numpy()
+        if len(refused):
+            number = int(np.searchsorted(np.cumsum(sizes_of), refused[0], side="right"))
+            at = int(refused[0] - sizes_of[:number].sum())
+            raise no_program(tokens[number, : sizes_of[number]], at, machine)
+    return Forest(
+        len(tokens),
+        sizes,
+        parents,
+        first,
+        end,
+        last,
+        task,
+        admitted,
+        features,
+        choices,
+        programs,
+    )
+
+
+def _sorted(tokens: NDArray[np.uint8], lengths: NDArray[np.integer], tasks: NDArray[np.integer]) -> NDArray[np.int64]:
+    """The order of programs by task and then by tokens. What comes after a program's end does not matter."""
+    inside = np.arange(tokens.shape[1]) < lengths[:, None]
+    keys = np.concatenate([tasks.astype(">u4")[:, None].view(np.uint8), (tokens + 1) * inside], axis=1, dtype=np.uint8)
+    return np.argsort(np.ascontiguousarray(keys).view(f"S{keys.shape[1]}")[:, 0], kind="stable")
+
+
+def _admitted(machine: SyntaxMachine, sizes: tuple[int, ...], parents: Tensor, tokens: Tensor) -> Tensor:
+    """bool [P, 52]: what the machine admits at each node."""
+    syntax = handwritten_syntax(machine, parents.device)
+    states = syntax.initial(sizes[0])
+    masks = [syntax.mask(states)]
+    for own, last in list(zip(*(torch.split(part, list(sizes)) for part in (parents, tokens)), strict=True))[1:]:
+        states = syntax.advance(states.index_select(0, own), last)
+        masks.append(syntax.mask(states))
+    return torch.cat(masks)
+
+
+def decode_forest(model: StepModel, tasks: StepTasks, forest: Forest) -> Tensor:
+    """Scores of the next tokens at every node, float32 [P, 52], without handwritten syntax; differentiable.
+
+    Args:
+        model: by `Synthesizer.step_model`, with gradient.
+        tasks: by `Synthesizer.step_tasks`, with gradient.
+    """
+    # Products with one-hot rows, for their gradients are products too, while those of look-ups are slow.
+    count, dtype = len(tasks.gates), tasks.gates.dtype
+    of_tasks = functional.one_hot(forest.tasks, count).to(dtype)
+    of_tokens = functional.one_hot(forest.tokens, VOCABULARY_SIZE).to(dtype)
+    gates = (of_tasks @ tasks.gates.flatten(1)).view(-1, *tasks.gates.shape[1:])
+    gates = gates + (of_tokens @ model.decoder.token_gates)[:, None]
+    if model.execution is not None and forest.features is not None:
+        gates = model.execution.added_to(gates, forest.features)
+    present = None if tasks.present is None else tasks.present.index_select(0, forest.tasks)
+    scores = model.output.scores(pooled(_layers(model.decoder, gates, forest, present), present))
+    if model.syntax is not None and model.syntax_output is not None:
+        gates = (of_tokens @ model.syntax.token_gates)[:, None]
+        scores = scores - model.syntax_output.scores(_layers(model.syntax, gates, forest, None)[:, 0]).exp()
+    return scores
+
+
+def _layers(weights: StepWeights, gates: Tensor, forest: Forest, present: Tensor | None) -> Tensor:
+    """The top layer's output [P, K, hidden_size], from what tokens and constants add to the first one's gates."""
+    hidden: Tensor | None = None
+    for number, layer in enumerate(weights.layers):
+        h, c = weights.initial[2 * number : 2 * number + 2]
+        if hidden is not None and layer.bias is not None:
+            gates = (torch.addmm(layer.bias, hidden.flatten(0, 1), layer.matrix[: -len(h)])).view(*hidden.shape[:2], -1)
+            if layer.mixed is not None:
+                gates = gates + (pooled(hidden, present) @ layer.mixed)[:, None]
+        recurrence: Any = _Recurrence.apply if gates.is_cuda and cell_gpu.available() else _recurrence
+        hidden = recurrence(gates, layer.matrix[-len(h) :], h, c, forest)
+    assert hidden is not None
+    return hidden
+
+
+def _recurrence(gates: Tensor, matrix: Tensor, h: Tensor, c: Tensor, forest: Forest) -> Tensor:
+    """One layer's outputs [P, K, H] from all of its gates [P, K, 4 · H] but what the states add.
+
+    Args:
+        matrix: [H, 4 · H].
+        h, c: [H], the state before the first token.
+    """
+    size, examples = len(h), gates.shape[1]
+    above: Tensor = h.expand(1, examples, size)
+    cell: Tensor = c.expand(1, examples, size).float()
+    outputs = []
+    for own, parents in _by_depth(forest, gates, forest.parents):
+        whole = (own + (above @ matrix).index_select(0, parents)).float()
+        enter, forget, leave = whole[..., : 3 * size].sigmoid().chunk(3, dim=-1)
+        cell = forget * cell.index_select(0, parents) + enter * whole[..., 3 * size :].tanh()
+        above = (leave * cell.tanh()).to(gates.dtype)
+        outputs.append(above)
+    return torch.cat(outputs)
+
+
+class _Recurrence(torch.autograd.Function):
+    """`_recurrence` on a GPU."""
+
+    @staticmethod
+    def forward(ctx: Any, gates: Tensor, matrix: Tensor, h: Tensor, c: Tensor, forest: Forest) -> Tensor:
+        gates, matrix = gates.contiguous(), matrix.contiguous()
+        count, examples, size = *gates.shape[:2], len(h)
+        hidden = gates.new_empty(count, examples, size)
+        cell = torch.empty_like(hidden, dtype=torch.float32)
+        acts = torch.empty_like(gates)
+        above: Tensor = h.expand(1, examples, size)
+        before: Tensor = c.float().expand(1, examples, size).contiguous()
+        for own, parents, new_h, new_c, kept in _by_depth(forest, gates, forest.parents, hidden, cell, acts):
+            of_states = above.reshape(-1, size) @ matrix
+            cell_gpu.cells(of_states, parents, own, None, None, None, before, parents, new_h, new_c, kept)
+            above, before = new_h, new_c
+        ctx.save_for_backward(hidden, cell, acts, matrix, h, c)
+        ctx.forest = forest
+        return hidden
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor, None]:
+        hidden, cell, acts, matrix, h, c = ctx.saved_tensors
+        forest: Forest = ctx.forest
+        examples, size = hidden.shape[1:]
+        grad = grads[0].contiguous()
+        sums = torch.empty_like(acts)  # of the children's gradients
+        grad_before = torch.empty_like(cell)
+        of_cells = torch.empty_like(cell)
+        levels = list(
+            _by_depth(forest, grad, acts, cell, grad_before, sums, of_cells, forest.parents, forest.first, forest.last)
+        )
+        start = c.float().expand(1, examples, size).contiguous()
+        for depth in reversed(range(len(levels))):
+            of_h, kept, own_c, own_before, own_sums, own_cells, parents, first, last = levels[depth]
+            more = None
+            if depth + 1 < len(levels):
+                below = levels[depth + 1]
+                cell_gpu.children_sums(below[1], below[3], first, last, own_sums, own_cells)
+                more = ((own_sums.view(-1, 4 * size) @ matrix.t()).view_as(of_h), own_cells)
+            else:
+                own_sums.zero_()
+            c_before = levels[depth - 1][2] if depth else start
+            cell_gpu.cells_back(of_h, more, kept, own_c, c_before, parents, own_before)
+        # What the roots send back to the state before the first token, which all of them share.
+        roots = forest.sizes[0]
+        of_start = acts[:roots].float().sum((0, 1))
+        grad_matrix = hidden.view(-1, size).t() @ sums.view(-1, 4 * size)
+        grad_matrix = grad_matrix + torch.outer(h.float(), of_start).to(grad_matrix.dtype)
+        grad_h = (of_start @ matrix.float().t()).to(h.dtype)
+        return acts, grad_matrix, grad_h, grad_before[:roots].sum((0, 1)).to(c.dtype), None
+
+
+def _by_depth(forest: Forest, *tensors: Tensor) -> Any:
+    """Tensors [P, …] in their parts at each depth, side by side."""
+    return zip(*(torch.split(tensor, list(forest.sizes)) for tensor in tensors), strict=True)

@@ -1,0 +1,200 @@
+"""Programs' distinct beginnings, and the network run once for each: the same as for whole programs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from karelsynth.errors import KarelsynthError
+from karelsynth.karel.syntax import SyntaxMachine
+from karelsynth.karel.tokens import END, START, VOCABULARY_SIZE
+from karelsynth.model import Synthesizer, cell_gpu
+from karelsynth.model.decoder import decode_step, start_state
+from karelsynth.model.forest import _Recurrence, _recurrence, pack_forest
+from tests.models import execution_model, random_grids, random_programs, tiny_model
+
+TASKS, EXAMPLES = 3, 4
+FAST = torch.bfloat16
+MODELS: dict[str, dict[str, Any]] = {
+    "none": {"syntax": "none"},
+    "learned": {"syntax": "learned"},
+    "handwritten": {"syntax": "handwritten"},
+    "mixing": {"syntax": "none", "mixing": True, "head_size": 5},
+    "execution": {"syntax": "handwritten", "execution": True, "execution_size": 9, "mixing": True},
+}
+
+
+def model_of(name: str) -> Synthesizer:
+    return execution_model(**MODELS[name]) if name == "execution" else tiny_model(**MODELS[name])
+
+
+def programs_alike(seed: int, count: int) -> tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.int64]]:
+    """Programs of which some are equal, many begin alike, and their tasks, in no order."""
+    rng = np.random.default_rng(seed)
+    tokens, lengths = random_programs(seed, max(2, count // 3), 40)
+    chosen = rng.integers(0, len(tokens), count)
+    return tokens[chosen], lengths[chosen], rng.integers(0, TASKS, count)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 10**6), st.integers(1, 30))
+def test_nodes_are_the_distinct_beginnings(seed: int, count: int) -> None:
+    tokens, lengths, tasks = programs_alike(seed, count)
+    tokens[np.arange(tokens.shape[1]) >= lengths[:, None]] = seed % 50  # what comes after the end does not matter
+    forest = pack_forest(tokens, lengths, tasks)
+    beginnings = {
+        (int(task), *row[:at].tolist())
+        for row, length, task in zip(tokens, lengths, tasks, strict=True)
+        for at in range(length)
+    }
+    assert sum(forest.sizes) == len(forest.tokens) == len(beginnings)
+    # Every node's way from its root, by its parents; and the children that it is said to have.
+    ways: list[tuple[int, ...]] = []
+    offset = 0
+    for depth, size in enumerate(forest.sizes):
+        above = ways[-forest.sizes[depth - 1] :] if depth else []
+        for node in range(offset, offset + size):
+            last, parent = int(forest.tokens[node]), int(forest.parents[node])
+            ways.append((*above[parent], last) if depth else (int(forest.tasks[node]),))
+            assert last == START if depth == 0 else ways[-1][0] == int(forest.tasks[node])
+            children = [
+                child
+                for child in range(forest.sizes[depth + 1] if depth + 1 < len(forest.sizes) else 0)
+                if forest.parents[offset + size + child] == node - offset
+            ]
+            assert children == list(range(int(forest.first[node]), int(forest.last[node])))
+        offset += size
+    assert set(ways) == beginnings
+    for number, (row, length, task) in enumerate(zip(tokens, lengths, tasks, strict=True)):
+        own = forest.choices[forest.programs == number].tolist()
+        assert [(ways[choice // VOCABULARY_SIZE], choice % VOCABULARY_SIZE) for choice in own] == [
+            ((int(task), *row[:at].tolist()), row[at]) for at in range(length)
+        ]
+
+
+def test_programs_have_tokens() -> None:
+    tokens, lengths, tasks = programs_alike(1, 4)
+    with pytest.raises(ValueError, match="1 to"):
+        pack_forest(tokens, lengths * 0, tasks)
+    with pytest.raises(ValueError, match="at least"):
+        pack_forest(tokens[:0], lengths[:0], tasks[:0])
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("some_missing", [False, True])
+def test_the_forest_is_teacher_forcing(name: str, some_missing: bool) -> None:
+    """Log-probabilities and gradients."""
+    model = model_of(name)
+    inputs, outputs = random_grids(5, TASKS, EXAMPLES)
+    present = None
+    if some_missing:
+        present = torch.tensor([[True, False, True, True], [True] * 4, [False, True, False, False]])
+    tokens, lengths, tasks = programs_alike(7, 25)
+    results = []
+    for way in ("sequences", "forest"):
+        encoded = model.encode(inputs, outputs, present)
+        if way == "forest":
+            forest = model.pack_forest(tokens, lengths, tasks, encoded=encoded)
+            logprobs = model.forest_logprobs(encoded, forest)
+        else:
+            packed = model.pack(tokens, lengths, encoded=encoded, tasks=tasks)
+            logprobs = model.program_logprobs(encoded, packed, torch.from_numpy(tasks))
+        weights = torch.linspace(-1, 1, len(tokens))
+        gradients = torch.autograd.grad((logprobs * weights).sum(), list(model.parameters()), allow_unused=True)
+        results.append((logprobs.detach(), gradients))
+    (one, of_one), (other, of_other) = results
+    torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-4)
+    for (parameter, _), first, second in zip(model.named_parameters(), of_one, of_other, strict=True):
+        assert (first is None) == (second is None), parameter
+        if first is not None and second is not None:
+            scale = first.abs().max().item()
+            torch.testing.assert_close(first, second, rtol=1e-3, atol=1e-4 * max(1.0, scale), msg=parameter)
+
+
+def test_a_machine_besides_the_models_own() -> None:
+    model, machine = tiny_model(syntax="none"), SyntaxMachine(max_length=40)
+    encoded = model.encode(*random_grids(5, TASKS, EXAMPLES))
+    tokens, lengths, tasks = programs_alike(9, 10)
+    free, held = (
+        model.forest_logprobs(encoded, model.pack_forest(tokens, lengths, tasks, held_to, encoded=encoded))
+        for held_to in (None, machine)
+    )
+    assert (held > free).all()  # what it refuses gets no probability
+    tokens[3, 2] = END
+    with pytest.raises(KarelsynthError, match=r"`DEF run m\).* leaves the syntax at its token 3: .* at most 40 tokens"):
+        model.pack_forest(tokens, lengths, tasks, machine, encoded=encoded)
+
+
+# On a GPU
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("size", [10, 256, 360])
+def test_the_way_back_on_a_gpu_is_the_plain_one(size: int) -> None:
+    """Outputs and gradients of a layer, against PyTorch's own way back; bfloat16 is near."""
+    assert cell_gpu.available(), "PyTorch for GPUs brings Triton: is it installed?"
+    tokens, lengths, tasks = programs_alike(7, 60)
+    forest = pack_forest(tokens, lengths, tasks, device="cuda")
+    torch.manual_seed(0)
+    shapes = ((sum(forest.sizes), EXAMPLES, 4 * size), (size, 4 * size), (size,), (size,))
+    scales = (1.0, size**-0.5, 1.0, 1.0)
+    numbers = [(torch.randn(shape) * scale).cuda() for shape, scale in zip(shapes, scales, strict=True)]
+    weights = torch.randn(shapes[0][0], EXAMPLES, size).cuda()
+    results = []
+    ways: list[Any] = [_recurrence, _Recurrence.apply, _Recurrence.apply]
+    for way, dtype in zip(ways, (torch.float32, torch.float32, FAST), strict=True):
+        given = [number.to(dtype).requires_grad_() for number in numbers]
+        hidden = way(*given, forest)
+        results.append([hidden, *torch.autograd.grad((hidden.float() * weights).sum(), given)])
+    for exact, full, fast in zip(*results, strict=True):
+        scale = exact.abs().max().item()
+        assert (full - exact).abs().max() < 3e-3 * scale  # products in TF32 or not
+        assert (fast - exact).abs().max() < 0.05 * scale
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", MODELS)
+def test_the_step_on_a_gpu_is_the_hosts(name: str) -> None:
+    """For parents and tasks in any order, and for more and fewer hypotheses than before."""
+    model = model_of(name).eval()
+    encoded = model.encode(*random_grids(5, TASKS, EXAMPLES)).detach()
+    seen = {}
+    for device in ("cpu", "cuda"):
+        weights = model.to(device).step_model(torch.float32)
+        tasks = model.step_tasks(weights, encoded._replace(codes=encoded.codes.to(device)))
+        state, old, logits = start_state(weights, tasks), TASKS, []
+        generator = torch.Generator().manual_seed(1)
+        for rows in (7, 12, 5):
+            parents, task, token = (
+                torch.randint(0, top, (rows,), generator=generator).to(device) for top in (old, TASKS, VOCABULARY_SIZE)
+            )
+            features = None
+            if model.execution is not None:
+                features = torch.randint(0, 16, (rows, EXAMPLES, 114), generator=generator).byte().to(device)
+            scores, state = decode_step(weights, tasks, state, parents, task, token, features)
+            logits.append(scores.cpu())
+            old = rows
+        seen[device] = torch.cat(logits)
+    torch.testing.assert_close(seen["cuda"], seen["cpu"], rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", MODELS)
+def test_the_forest_on_a_gpu_is_the_hosts(name: str) -> None:
+    tokens, lengths, tasks = programs_alike(7, 25)
+    inputs, outputs = random_grids(5, TASKS, EXAMPLES)
+    found = []
+    for device in ("cpu", "cuda"):
+        model = model_of(name).to(device)
+        encoded = model.encode(inputs.to(device), outputs.to(device))
+        forest = model.pack_forest(tokens, lengths, tasks, encoded=encoded)
+        logprobs = model.forest_logprobs(encoded, forest)
+        gradients = torch.autograd.grad(logprobs.sum(), list(model.parameters()), allow_unused=True)
+        found.append((logprobs.detach().cpu(), [one.cpu() for one in gradients if one is not None]))
+    torch.testing.assert_close(found[0], found[1], rtol=0.02, atol=0.02)
