@@ -197,4 +197,7 @@ def test_the_forest_on_a_gpu_is_the_hosts(name: str) -> None:
         logprobs = model.forest_logprobs(encoded, forest)
         gradients = torch.autograd.grad(logprobs.sum(), list(model.parameters()), allow_unused=True)
         found.append((logprobs.detach().cpu(), [one.cpu() for one in gradients if one is not None]))
-    torch.testing.assert_close(found[0], found[1], rtol=0.02, atol=0.02)
+    (here, of_here), (there, of_there) = found
+    torch.testing.assert_close(there, here, rtol=0.02, atol=0.02)
+    for one, other in zip(of_there, of_here, strict=True):  # convolutions and products in TF32
+        assert (one - other).abs().max() < 0.03 * other.abs().max() + 0.01

@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from karelsynth.model.synthesizer import Encoded, Synthesizer
     from karelsynth.search.candidates import Candidates
 
-_AT_ONCE: Final = 3 * 2**18
+_AT_ONCE: Final = 3 * 2**17
 """Tokens whose intermediate results are held for the backward pass. With the paper's network, five examples and
-bfloat16 that takes about 75 KB for each distinct beginning, so at most 60 GB if no two programs begin alike, and less
-than half of it with beams. The largest batches that we train with, 512 tasks with beams of 64, stay below it.
+bfloat16 that takes about 70 KB for each distinct beginning, so at most 28 GB if no two programs begin alike, and about
+half of it with beams. 256 tasks with beams of 64 stay below it.
 """
 
 
