@@ -179,18 +179,6 @@ def test_bfloat16_is_near_and_every_parameter_gets_a_gradient(syntax: str) -> No
         assert torch.cosine_similarity(one.flatten(), other.flatten(), dim=0) > 0.9, name
 
 
-@pytest.mark.parametrize("syntax", SYNTAX_MODES)
-def test_the_step_compiles_without_breaks(syntax: str) -> None:
-    model = tiny_model(syntax=syntax)
-    weights = model.step_model(torch.float32)
-    tasks = model.step_tasks(weights, model.encode(*random_grids(13, 3, 2)))
-    arguments: Any = (weights, tasks, start_state(weights, tasks), *(torch.tensor([0, 2, 1, 2]) for _ in range(3)))
-    compiled = torch.compile(decode_step, backend="eager", fullgraph=True)
-    for one, other in zip(compiled(*arguments)[1], decode_step(*arguments)[1], strict=True):
-        torch.testing.assert_close(one, other)
-    torch.compiler.reset()
-
-
 # Models as folders.
 
 

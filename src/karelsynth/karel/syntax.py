@@ -64,11 +64,11 @@ class SyntaxMachine:
         self.tables: SyntaxTables = compiled.tables
         self.symbols = compiled.symbols
         self._start = (compiled.start, max_length - compiled.shortest)
-        self._symbol_bits = (compiled.symbols - 1).bit_length()
-        self._word_bits = _WORD_BITS // self._symbol_bits * self._symbol_bits
+        self.symbol_bits = (compiled.symbols - 1).bit_length()
+        self.word_bits = _WORD_BITS // self.symbol_bits * self.symbol_bits
         # Opening a level takes two tokens or more and closing it one, so max_length bounds the depth.
         deepest = (max_length - compiled.shortest) // 3 + 1
-        self.words = -(-deepest * self._symbol_bits // self._word_bits)
+        self.words = -(-deepest * self.symbol_bits // self.word_bits)
         self.width = 2 + self.words
 
     def initial(self, count: int) -> NDArray[np.int64]:
@@ -97,13 +97,13 @@ class SyntaxMachine:
         popped = operation == POP
         pushed = (operation > STAY) & ~popped
         kept = ~popped & ~pushed
-        bits, top_shift = self._symbol_bits, self._word_bits - self._symbol_bits
+        bits, top_shift = self.symbol_bits, self.word_bits - self.symbol_bits
         low = (1 << bits) - 1
         incoming = operation + 0
         for word in range(self.words):
             now = state[..., 2 + word]
             above = state[..., 3 + word] if word + 1 < self.words else now * 0
-            up = ((now << bits) & ((1 << self._word_bits) - 1)) | incoming
+            up = ((now << bits) & ((1 << self.word_bits) - 1)) | incoming
             down = (now >> bits) | ((above & low) << top_shift)
             new[..., 2 + word] = now * kept + up * pushed + down * popped
             incoming = now >> top_shift
@@ -128,7 +128,7 @@ class SyntaxMachine:
         return bool(self.accepts(self.read(tokens[:length])))
 
     def _row(self, state: Any) -> Any:
-        return state[..., 0] * self.symbols + (state[..., 2] & ((1 << self._symbol_bits) - 1))
+        return state[..., 0] * self.symbols + (state[..., 2] & ((1 << self.symbol_bits) - 1))
 
 
 @cache

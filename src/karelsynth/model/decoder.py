@@ -166,12 +166,11 @@ def decode_step(
 
     Returns scores of the next tokens float32 [N, 52], without handwritten syntax, and the state.
     """
-    if not torch.compiler.is_compiling():
-        if state[0].is_cpu and state[0].dtype in _COMPILED_FOR:
-            return _decode_in_pieces(model, tasks, state, parents, task, tokens, features)
-        if state[0].is_cuda and cell_gpu.available():
-            new = tuple(part.new_empty(len(task), *part.shape[1:]) for part in state)
-            return _decode_piece(model, tasks, state, parents, task, tokens, features, new), new
+    if state[0].is_cpu and state[0].dtype in _COMPILED_FOR:
+        return _decode_in_pieces(model, tasks, state, parents, task, tokens, features)
+    if state[0].is_cuda and cell_gpu.available():
+        new = tuple(part.new_empty(len(task), *part.shape[1:]) for part in state)
+        return _decode_piece(model, tasks, state, parents, task, tokens, features, new), new
     own, rest = state[: 2 * len(model.decoder.layers)], state[2 * len(model.decoder.layers) :]
     gates = tasks.gates.index_select(0, task).add_(model.decoder.token_gates.index_select(0, tokens)[:, None])
     if model.execution is not None and features is not None:

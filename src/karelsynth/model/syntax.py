@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from karelsynth.karel.syntax import SyntaxMachine
+from karelsynth.model import cell_gpu, syntax_gpu
 from karelsynth.model.decoder import token_scores
 from karelsynth.model.recurrent import PrefixLSTM, autocast_dtype
 
@@ -48,11 +49,15 @@ class HandwrittenSyntax(NamedTuple):
 
     def mask(self, states: Tensor) -> Tensor:
         """Tokens that are admitted, bool [..., 52]."""
+        if states.is_cuda and cell_gpu.available():
+            return syntax_gpu.mask(self.machine, self.tables, states)
         admitted: Tensor = self.machine.mask(states, self.tables)
         return admitted
 
     def advance(self, states: Tensor, tokens: Tensor) -> Tensor:
         """The states [..., width] after one token [...] each."""
+        if states.is_cuda and cell_gpu.available():
+            return syntax_gpu.advance(self.machine, self.tables, states, tokens)
         after: Tensor = self.machine.advance(states, tokens, self.tables)
         return after
 

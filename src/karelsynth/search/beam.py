@@ -21,7 +21,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import torch
@@ -58,21 +58,6 @@ TASKS_PER_THREAD: Final = 4
 """On a CPU, a thread searches for this many tasks or more on its own; if there are fewer, threads share each step."""
 
 
-class Step(Protocol):
-    """`decode_step`, or a compiled version of it."""
-
-    def __call__(
-        self,
-        model: StepModel,
-        tasks: StepTasks,
-        state: LSTMState,
-        parents: Tensor,
-        task: Tensor,
-        tokens: Tensor,
-        features: Tensor | None,
-    ) -> tuple[Tensor, LSTMState]: ...
-
-
 def decoding_dtype(device: torch.device) -> torch.dtype:
     """The precision that decoding is fastest in: bfloat16, but for CPUs that cannot multiply it."""
     fast = device.type == "cuda" or torch.cpu._is_avx512_bf16_supported()
@@ -99,7 +84,6 @@ def beam_search(
     machine: SyntaxMachine | None = None,
     dtype: torch.dtype | None = None,
     weights: StepModel | None = None,
-    step: Step = decode_step,
     pruning: Pruning | None = None,
     slack: float = math.inf,
     stop: Callable[[], bool] | None = None,
@@ -115,7 +99,6 @@ def beam_search(
             softmax. Its own `max_length` must be the same.
         dtype: of the network's states and products; log-probabilities add up in float32 in any case.
         weights: the model's `step_model`, where it is at hand: making it takes longer than some searches do.
-        step: what runs the network.
         pruning: the tasks' examples, to run beginnings of programs on. Programs that are right on all of them come
             first in the result, then those that are right on fewer.
         slack: with pruning, and once a task has a program that is right on all examples, only hypotheses go on that are
@@ -135,7 +118,6 @@ def beam_search(
         syntax = handwritten_syntax(machine, device) if machine else None
         search = _Search(
             weights,
-            step,
             syntax,
             beam,
             every=1 if on_cpu else CHECK_EVERY,
@@ -189,7 +171,6 @@ class _Search:
     """What stays the same during a search."""
 
     weights: StepModel
-    step: Step
     syntax: HandwrittenSyntax | None
     beam: int
     every: int
@@ -295,30 +276,32 @@ class _Search:
     def _totals(self, beams: _Beams, at: int) -> tuple[Tensor, Tensor]:
         """Scores of all continuations, float32 [B, S, 52], and the rows of the new state, int64 [B, S]."""
         count, width = beams.scores.shape
-        open_now = beams.scores > -torch.inf
-        if self.dense:
-            places = torch.arange(count * width, device=open_now.device)
-        else:
-            places = open_now.flatten().nonzero()[:, 0]
-        rows = beams.row.flatten().index_select(0, places)
-        if not self.dense:  # those that go on from the same state side by side, which the network makes use of
-            rows, order = rows.sort()
-            places = places.index_select(0, order)
-        tokens = beams.last.flatten().index_select(0, places)
-        task, features = places // width, None
+        places: Tensor | None = None
+        if not self.dense:
+            places = (beams.scores > -torch.inf).flatten().nonzero()[:, 0]
+            # Those that go on from the same state side by side, which the network makes use of.
+            places = places.index_select(0, beams.row.flatten().index_select(0, places).argsort())
+
+        def of_places(values: Tensor) -> Tensor:
+            """Of values [B, S, …] those that the network is run for."""
+            flat = values.flatten(0, 1)
+            return flat if places is None else flat.index_select(0, places)
+
+        rows, tokens, before = (of_places(values) for values in (beams.row, beams.last, beams.scores))
+        task = of_places(torch.arange(count, device=rows.device)[:, None].expand(count, width))
+        features = None
         if self.shown is not None:
-            prefixes = beams.tokens[:, :, :at].flatten(0, 1).index_select(0, places)
-            features = self.shown.features(prefixes, beams.number.index_select(0, task))
-        logits, beams.state = self.step(self.weights, beams.tasks, beams.state, rows, task, tokens, features)
+            features = self.shown.features(of_places(beams.tokens[:, :, :at]), beams.number.index_select(0, task))
+        logits, beams.state = decode_step(self.weights, beams.tasks, beams.state, rows, task, tokens, features)
         if self.syntax is not None and beams.syntax is not None:
-            admitted = self.syntax.mask(beams.syntax.flatten(0, 1).index_select(0, places))
-            logits = logits.masked_fill(~admitted, -torch.inf)
+            logits = logits.masked_fill(~self.syntax.mask(of_places(beams.syntax)), -torch.inf)
         # An empty place's numbers may be anything, NaN too: they must not be added to.
-        before = beams.scores.flatten().index_select(0, places)[:, None]
-        sums = torch.where(before > -torch.inf, before + logits.log_softmax(1), -torch.inf)
-        totals = sums.new_full((count * width, VOCABULARY_SIZE), -torch.inf).index_copy_(0, places, sums)
-        numbers = torch.arange(len(places), device=places.device)
-        new_rows = torch.zeros_like(beams.row).flatten().index_copy_(0, places, numbers)
+        totals = torch.where(before[:, None] > -torch.inf, before[:, None] + logits.log_softmax(1), -torch.inf)
+        new_rows = torch.arange(len(rows), device=rows.device)
+        if places is not None:
+            blank = totals.new_full((count * width, VOCABULARY_SIZE), -torch.inf)
+            totals = blank.index_copy_(0, places, totals)
+            new_rows = torch.zeros_like(beams.row).flatten().index_copy_(0, places, new_rows)
         return totals.view(count, width, VOCABULARY_SIZE), new_rows.view(count, width)
 
 

@@ -9,7 +9,7 @@ import torch
 from karelsynth.karel.tokens import END, START
 from karelsynth.model.decoder import StepModel, StepTasks, decode_step, start_state
 from karelsynth.model.syntax import HandwrittenSyntax, handwritten_syntax
-from karelsynth.search.beam import CHECK_EVERY, Step, decoding_dtype
+from karelsynth.search.beam import CHECK_EVERY, decoding_dtype
 from karelsynth.search.candidates import Candidates
 
 if TYPE_CHECKING:
@@ -26,7 +26,6 @@ def sample_rollouts(
     rollouts: int = 100,
     dtype: torch.dtype | None = None,
     generator: torch.Generator | None = None,
-    step: Step = decode_step,
 ) -> Candidates:
     """`rollouts` programs for each task, drawn from the model independently and hence in no order.
 
@@ -39,7 +38,7 @@ def sample_rollouts(
     with torch.autocast(device.type, enabled=False):  # the precision is chosen here
         weights = model.step_model(dtype or decoding_dtype(device))
         tasks = model.step_tasks(weights, encoded)
-        return _draw(weights, tasks, encoded.shown(), syntax, rollouts, model.settings.max_length, generator, step)
+        return _draw(weights, tasks, encoded.shown(), syntax, rollouts, model.settings.max_length, generator)
 
 
 def _draw(
@@ -50,7 +49,6 @@ def _draw(
     rollouts: int,
     limit: int,
     generator: torch.Generator | None,
-    step: Step,
 ) -> Candidates:
     count, device = len(tasks.gates), tasks.gates.device
     task = torch.arange(count, device=device).repeat_interleave(rollouts, output_size=count * rollouts)
@@ -62,7 +60,7 @@ def _draw(
     state, parents = start_state(weights, tasks), task
     for at in range(limit):
         features = None if shown is None else shown.features(tokens[:, :at], task)
-        logits, state = step(weights, tasks, state, parents, task, last, features)
+        logits, state = decode_step(weights, tasks, state, parents, task, last, features)
         parents = torch.arange(len(task), device=device)
         if syntax is not None and syntax_states is not None:
             # A program that has ended admits nothing more. What is drawn after it is not used, but must be drawable.
