@@ -10,9 +10,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
+from karelsynth.evaluate import interval, percent
 from karelsynth.reproduce import page, tables
-from karelsynth.reproduce.results import ResultError, read_results
+from karelsynth.reproduce.claims import CLAIMS, claims, difference
+from karelsynth.reproduce.results import Result, ResultError, as_bits, read_results
+from karelsynth.reproduce.rows import ROWS, Job
 from karelsynth.reproduce.running import Places
 from tests.reproduce.small import ROOT, jobs
 
@@ -35,6 +39,8 @@ from tests.reproduce.small import ROOT, jobs
         (lambda text: re.sub(r'"exact": \{', '"exact": {"x": 1}, "y": {', text), r'has no "report\.exact\.1"'),
         (lambda text: re.sub(r'"run": \{[^}]*\}', '"run": 3', text), r'"recipe\.run" is no object'),
         (lambda text: re.sub(r'"seconds": [\d.]+', '"seconds": "x"', text), r'"training\.seconds" is no number'),
+        (lambda text: re.sub(r'"50": "\w+"', '"50": "xy"', text), r'"solved\.50" is not 2 hexadecimal digits'),
+        (lambda text: re.sub(r'"5": "\w+"', '"5": 7', text), r'"solved\.5" is no text'),
     ],
 )
 def test_a_broken_result_gets_one_clear_message(change: Any, message: str, measured: Places, tmp_path: Path) -> None:
@@ -72,6 +78,52 @@ def test_tables_show_what_was_measured_beside_the_paper(measured: Places) -> Non
     runs = tables.every_run(results, recipes)
     assert len(runs.split("\n")) == 2 + len(results)
     assert f"| rl_beam-seed0 | {result.top('generalization'):.2f} (" in runs
+
+
+def told(seed: int, right: NDArray[np.bool_], *, bits: bool) -> Result:
+    """A result of a row that is right on some tasks."""
+    count = len(right)
+    share = {"50": percent(int(right.sum()), count)}
+    report = {
+        "tasks": count,
+        "generalization": share,
+        "confidence_95": {"generalization": {"50": interval(int(right.sum()), count)}},
+    }
+    solved = {"solved": {"50": as_bits(right)}} if bits else {}
+    return Result(Job(ROWS["mle"], seed), {"report": report, **solved})
+
+
+def test_differences_between_rows() -> None:
+    """Task by task where that is known, by independent shares where not, and seed by seed where there are several."""
+    rng = np.random.default_rng(1)
+    one = rng.random(2500) < 0.7
+    other = one & (rng.random(2500) < 0.98)
+    middle, low, high = difference([told(0, one, bits=True)], [told(0, other, bits=True)], 50)
+    assert middle == pytest.approx(100 * (one.mean() - other.mean()), abs=0.011)
+    assert 0 < low < middle < high
+    assert high - middle == pytest.approx(196 * np.std(one.astype(int) - other) / 50, rel=0.01)
+    _, wide, _ = difference([told(0, one, bits=True)], [told(0, other, bits=False)], 50)
+    assert wide < 0 < low
+    # Newcombe's own example: 56 of 70 and 48 of 80 give 0.0524 to 0.3339.
+    first, second = np.arange(70) < 56, np.arange(80) < 48
+    newcombe = difference([told(0, first, bits=False)], [told(0, second, bits=False)], 50)
+    assert newcombe == pytest.approx((20, 5.24, 33.39), abs=0.02)
+    shares = [(0.70, 0.68), (0.72, 0.69), (0.71, 0.70)]
+    rows = [[told(seed, np.arange(100) < 100 * pair[side], bits=False) for seed, pair in enumerate(shares)]
+            for side in (0, 1)]  # fmt: skip
+    assert difference(rows[0], rows[1], 50) == pytest.approx((2, 2 - 2.484, 2 + 2.484), abs=0.01)
+    assert difference(rows[0], rows[1][1:2], 50)[0] == pytest.approx(3)
+
+
+def test_every_claim_has_a_verdict(measured: Places) -> None:
+    results, recipes = read_results(measured.results), page.load_recipes(measured.recipes)
+    text = claims(results, recipes)
+    assert len(text.split("\n")) == 2 + len(CLAIMS)
+    for line, claim in zip(text.split("\n")[2:], CLAIMS, strict=True):
+        verdict, ours = line.split("|")[-2].strip(), line.split("|")[-3].strip()
+        there = all(tables.seeds_of(results, ROWS[name]) for name in (claim.better, claim.worse))
+        assert (verdict in ("held", "undecided", "the opposite")) == there == (ours != tables.NOT_YET)
+        assert claim.paper > 0  # they are claims of the paper's
 
 
 def test_what_is_shown_of_one_seed_names_it(measured: Places, tmp_path: Path) -> None:
@@ -126,7 +178,7 @@ def test_pages_and_pictures_are_rendered_from_results_alone(measured: Places, tm
 def test_rendering_without_results_says_not_yet(tmp_path: Path) -> None:
     files = page.rendered(tmp_path / "none", page.load_recipes(ROOT / "recipes"), tmp_path)
     assert set(files) == {page.PAGE, "docs/pictures/aliasing.svg"}
-    assert files[page.PAGE].count(tables.NOT_YET) == 4 * 5 + 3 * 4 + 2 * 4 + 2 * 4 + 1 + 4 * 4
+    assert files[page.PAGE].count(tables.NOT_YET) == 4 * 5 + 3 * 4 + 2 * 4 + 2 * 4 + 1 + 4 * 4 + len(CLAIMS)
     assert "Nothing is measured yet" in files[page.PAGE]
 
 

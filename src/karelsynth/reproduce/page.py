@@ -14,6 +14,7 @@ from karelsynth.files import read_text, write_whole
 from karelsynth.karel.draw.svg import scene_svg
 from karelsynth.reproduce import tables
 from karelsynth.reproduce.aliasing import PROGRAM_A, PROGRAM_B, both_right
+from karelsynth.reproduce.claims import claims
 from karelsynth.reproduce.masks import MaskTable
 from karelsynth.reproduce.pictures import aliasing_scene, masks_scene
 from karelsynth.reproduce.results import Recipes, Result, Results, read_results, row_recipe
@@ -83,6 +84,7 @@ def page(results: Results, recipes: Recipes) -> str:
         program_b=PROGRAM_B.to("paper").rstrip(),
         every_run=tables.every_run(results, recipes),
         budgets=tables.budgets(recipes),
+        claims=claims(results, recipes),
         **_tables(results, recipes),
     )
 

@@ -1,20 +1,25 @@
 """What was measured: a small JSON file for each row and seed, and nothing that cannot be traced.
 
     {"row": "mle", "seed": 0, "data": "test", "recipe": {…}, "start": null, "training": {"seconds": …, "tasks": …,
-     "device": …, "gpu_gib": …}, "report": {…}, "aliasing": […], "validity": {…}, "masks": {…}}
+     "device": …, "gpu_gib": …}, "report": {…}, "solved": {…}, "aliasing": […], "validity": {…}, "masks": {…}}
 
 `start` is the recipe of the model that the run started from, if it started from one; `device` is where it was trained
 and `gpu_gib` the most memory that this took there (null on a CPU); `report` is what `karelsynth evaluate` writes,
-provenance included; `validity` is there for models that learn the syntax, `masks` for the one that the figure shows.
+provenance included; `solved` says by rank which tasks count, a bit each (results of before have none); `validity` is
+there for models that learn the syntax, `masks` for the one that the figure shows.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
 
 from karelsynth.errors import KarelsynthError
 from karelsynth.files import read_text, write_whole
@@ -25,6 +30,8 @@ Results = Mapping[Job, "Result"]
 Recipes = Mapping[str, Recipe]
 """Today's, by name."""
 _AGAIN: Final = "remove the file, and `karelsynth reproduce` measures the row again"
+PAIRED: Final = (1, 5, 50)
+"""Ranks at which rows are compared task by task."""
 _RECIPE: Final = dict.fromkeys(("model", "objective", "optimizer", "data", "run"), "object")
 _MAY_DIFFER: Final = frozenset({"run.seed", "run.compile", "run.log_every", "run.checkpoint_every"})
 """Between two runs of a row. How often and on what a run is validated may not: that chooses its best model."""
@@ -49,6 +56,16 @@ _MASKS: Final = {
     **{f"tasks.{name}": "number" for name in ("positions", "valid_refused", "invalid_passed", "reference_refused")},
 }
 """All that tables and pictures read, by its place: what the file must have there."""
+
+
+def as_bits(values: NDArray[np.bool_]) -> str:
+    """Truth values as hexadecimal digits."""
+    return np.packbits(values).tobytes().hex()
+
+
+def from_bits(digits: str, count: int) -> NDArray[np.bool_]:
+    """The other way round."""
+    return np.unpackbits(np.frombuffer(bytes.fromhex(digits), np.uint8), count=count).astype(bool)
 
 
 class ResultError(KarelsynthError, ValueError):
@@ -77,6 +94,11 @@ class Result:
         """Wilson's, over tasks."""
         low, high = self.report["confidence_95"][measure][str(rank)]
         return float(low), float(high)
+
+    def solved(self, rank: int) -> NDArray[np.bool_] | None:
+        """Which tasks count at a rank, [tasks]; None if that was not kept."""
+        bits = self.told.get("solved", {}).get(str(rank))
+        return None if bits is None else from_bits(bits, int(self.report["tasks"]))
 
     def follows(self, recipes: Recipes) -> bool:
         """Whether the run did what its recipe says today, seed and logging aside; the one it started from, too."""
@@ -199,6 +221,12 @@ def _read(path: Path) -> Result:
     if row.start is not None:
         _check(told, _inside("start", _RECIPE), path, _AGAIN)
     _check(told, _inside("report", _REPORT), path, _AGAIN)
+    if "solved" in told:
+        _check(told, {"report.tasks": "number", **{f"solved.{rank}": "text" for rank in PAIRED}}, path, _AGAIN)
+        size = -(-int(told["report"]["tasks"]) // 8)
+        for rank, digits in told["solved"].items():
+            if not re.fullmatch(f"[0-9a-f]{{{2 * size}}}", digits):
+                raise ResultError(f'{path}: "solved.{rank}" is not {2 * size} hexadecimal digits; {_AGAIN}')
     if told["report"]["novel"]["tasks"]:
         _check(told, _inside("report.novel", _NOVEL), path, _AGAIN)
     if row.draws_masks:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, Literal
 
+import numpy as np
 import torch
 
 from karelsynth.errors import KarelsynthError
@@ -25,7 +26,7 @@ from karelsynth.reproduce.aliasing import PROGRAM_A, opinions
 from karelsynth.reproduce.history import read_history, write_history
 from karelsynth.reproduce.masks import masks_along, masks_over
 from karelsynth.reproduce.memory import NoRoom, out_of_memory
-from karelsynth.reproduce.results import Results, read_results, row_recipe, write_result
+from karelsynth.reproduce.results import PAIRED, Results, as_bits, read_results, row_recipe, write_result
 from karelsynth.reproduce.rows import ROWS, Job
 from karelsynth.reproduce.trained import Trained, check_same, from_kept, from_run, is_finished, is_kept, keep
 from karelsynth.reproduce.validity import validity
@@ -194,13 +195,15 @@ class Runner:
         tasks = self._test_tasks()
         start = time.perf_counter()
         provenance = {"model": str(trained.model), **({"commit": self._commit} if self._commit else {})}
-        report = evaluate(model, tasks, beam=BEAM, provenance=provenance).to_json()
+        found = evaluate(model, tasks, beam=BEAM, provenance=provenance)
+        report = found.to_json()
         told: dict[str, Any] = {
             "data": OWN_TEST if self._places.data is None else self._places.data.name,
             "recipe": trained.recipe,
             "start": trained.start,
             "training": trained.training,
             "report": report,
+            "solved": {str(rank): as_bits(np.any(found.judged.generalization[:, :rank], axis=1)) for rank in PAIRED},
             "aliasing": opinions(model, beam=BEAM),
         }
         if model.syntax is not None:
