@@ -1,4 +1,8 @@
-"""One process or several: `torchrun` starts them, and each takes its part of every batch."""
+"""One process or several: `torchrun` starts them, and each takes its part of every batch.
+
+There may be more processes than GPUs, which then share them. That pays where steps are many small operations, as those
+of RL are: a GPU that works for several processes at a time (NVIDIA's MPS) waits less for each of them.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +13,8 @@ from dataclasses import dataclass
 import torch
 import torch.distributed as dist
 from torch import Tensor
+
+from karelsynth.karel.threads import THREADS, core_count
 
 
 @dataclass(frozen=True)
@@ -21,15 +27,20 @@ class Group:
 
     @staticmethod
     def join(device: torch.device | None = None) -> Group:
-        """The group that `torchrun` made, or this process alone; on a GPU if there is one."""
-        size = int(os.environ.get("WORLD_SIZE", "1"))
-        rank, local = int(os.environ.get("RANK", "0")), int(os.environ.get("LOCAL_RANK", "0"))
+        """The group that `torchrun` made, or this process alone; on a GPU if there is one.
+
+        Processes on one machine share its cores, unless the environment says how many each may use.
+        """
+        size, rank = int(os.environ.get("WORLD_SIZE", "1")), int(os.environ.get("RANK", "0"))
+        local, here = int(os.environ.get("LOCAL_RANK", "0")), int(os.environ.get("LOCAL_WORLD_SIZE", str(size)))
+        gpus = torch.cuda.device_count()
         if device is None:
-            device = torch.device("cuda", local) if torch.cuda.is_available() else torch.device("cpu")
+            device = torch.device("cuda", local % gpus) if gpus else torch.device("cpu")
         if device.type == "cuda":
             torch.cuda.set_device(device.index or 0)
         if size > 1:
-            dist.init_process_group("nccl" if device.type == "cuda" else "gloo", rank=rank, world_size=size)
+            os.environ.setdefault(THREADS, str(max(1, core_count() // here)))
+            dist.init_process_group(backend(device.type, here, gpus), rank=rank, world_size=size)
         return Group(rank, size, device)
 
     def leave(self) -> None:
@@ -52,3 +63,8 @@ class Group:
     def precision(self, name: str) -> AbstractContextManager[object]:
         """The precision that networks run in; weights stay float32."""
         return torch.autocast(self.device.type, torch.bfloat16) if name == "bfloat16" else nullcontext()
+
+
+def backend(device: str, processes: int, gpus: int) -> str:
+    """What so many processes on one machine exchange gradients by: NCCL wants a GPU for each of them."""
+    return "nccl" if device == "cuda" and processes <= gpus else "gloo"
