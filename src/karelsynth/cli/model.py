@@ -38,24 +38,26 @@ def train(
     A run that was stopped or killed goes on from its last checkpoint when the same command is given again, and ends
     with the same weights as if nothing had happened. Several GPUs: torchrun --nproc-per-node=8 -m karelsynth train …
     """
+    from karelsynth.train.distributed import leads
     from karelsynth.train.loop import train as follow
     from karelsynth.train.recipe import load_recipe
 
     chosen = load_recipe(recipe, changes or [])
     folder = out or Path("runs") / chosen.name
-    with _TrainingBar(chosen.run.steps) as show:
+    with _TrainingBar(chosen.run.steps, shown=leads()) as show:
         try:
             final = follow(chosen, folder, device=chosen_device(device) if device else None, observe=show)
         except KeyboardInterrupt:
             error_console().print(f"stopped; the same command goes on from the last checkpoint in {folder}")
             raise typer.Exit(130) from None
-    console().print(f"the trained model is in {final}, the best on validation in {folder / 'best'}", markup=False)
+    if leads():
+        console().print(f"the trained model is in {final}, the best on validation in {folder / 'best'}", markup=False)
 
 
 class _TrainingBar:
     """A progress bar of steps with speed and loss."""
 
-    def __init__(self, steps: int) -> None:
+    def __init__(self, steps: int, *, shown: bool) -> None:
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
         self._bar = Progress(
@@ -65,6 +67,7 @@ class _TrainingBar:
             TextColumn("{task.description}"),
             TimeRemainingColumn(),
             console=error_console(),
+            disable=not shown,
         )
         self._task = self._bar.add_task("", total=steps)
 

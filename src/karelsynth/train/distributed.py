@@ -31,7 +31,7 @@ class Group:
 
         Processes on one machine share its cores, unless the environment says how many each may use.
         """
-        size, rank = int(os.environ.get("WORLD_SIZE", "1")), int(os.environ.get("RANK", "0"))
+        size, rank = int(os.environ.get("WORLD_SIZE", "1")), _rank()
         local, here = int(os.environ.get("LOCAL_RANK", "0")), int(os.environ.get("LOCAL_WORLD_SIZE", str(size)))
         gpus = torch.cuda.device_count()
         if device is None:
@@ -63,6 +63,15 @@ class Group:
     def precision(self, name: str) -> AbstractContextManager[object]:
         """The precision that networks run in; weights stay float32."""
         return torch.autocast(self.device.type, torch.bfloat16) if name == "bfloat16" else nullcontext()
+
+
+def leads() -> bool:
+    """Whether this process speaks for all that `torchrun` started."""
+    return _rank() == 0
+
+
+def _rank() -> int:
+    return int(os.environ.get("RANK", "0"))
 
 
 def backend(device: str, processes: int, gpus: int) -> str:
