@@ -117,6 +117,32 @@ def test_the_forest_is_teacher_forcing(name: str, some_missing: bool) -> None:
             torch.testing.assert_close(first, second, rtol=1e-3, atol=1e-4 * max(1.0, scale), msg=parameter)
 
 
+def test_it_is_near_in_bfloat16() -> None:
+    """As in training on a GPU: log-probabilities and the gradients' directions."""
+    model = model_of("execution")
+    tokens, lengths, tasks = programs_alike(7, 25)
+    results = []
+    for enabled in (False, True):
+        with torch.autocast("cpu", torch.bfloat16, enabled=enabled):
+            encoded = model.encode(*random_grids(5, TASKS, EXAMPLES))
+            logprobs = model.forest_logprobs(encoded, model.pack_forest(tokens, lengths, tasks, encoded=encoded))
+        gradients = torch.autograd.grad(logprobs.sum(), list(model.parameters()), allow_unused=True)
+        results.append((logprobs.detach(), [one.flatten() for one in gradients if one is not None]))
+    (full, of_full), (fast, of_fast) = results
+    torch.testing.assert_close(fast, full, rtol=0.1, atol=0.3)
+    for one, other in zip(of_full, of_fast, strict=True):
+        assert one.norm() < 1e-3 or torch.nn.functional.cosine_similarity(one, other, dim=0) > 0.8
+
+
+def test_a_model_with_execution_wants_the_examples() -> None:
+    model = model_of("execution")
+    encoded = model.encode(*random_grids(5, TASKS, EXAMPLES))._replace(worlds=None)
+    tokens, lengths, tasks = programs_alike(7, 5)
+    forest = model.pack_forest(tokens, lengths, tasks, encoded=encoded)
+    with pytest.raises(ValueError, match="packed with their examples"):
+        model.forest_logprobs(encoded, forest)
+
+
 def test_a_machine_besides_the_models_own() -> None:
     model, machine = tiny_model(syntax="none"), SyntaxMachine(max_length=40)
     encoded = model.encode(*random_grids(5, TASKS, EXAMPLES))
@@ -159,20 +185,22 @@ def test_the_way_back_on_a_gpu_is_the_plain_one(size: int) -> None:
 
 
 @pytest.mark.gpu
+@pytest.mark.parametrize(("dtype", "near"), [(torch.float32, 1e-3), (FAST, 0.15)])
 @pytest.mark.parametrize("name", MODELS)
-def test_the_step_on_a_gpu_is_the_hosts(name: str) -> None:
-    """For parents and tasks in any order, and for more and fewer hypotheses than before."""
+def test_the_step_on_a_gpu_is_the_hosts(name: str, dtype: torch.dtype, near: float) -> None:
+    """For parents and tasks in any order, and for more and fewer hypotheses than before; with indices in strides."""
     model = model_of(name).eval()
     encoded = model.encode(*random_grids(5, TASKS, EXAMPLES)).detach()
     seen = {}
     for device in ("cpu", "cuda"):
-        weights = model.to(device).step_model(torch.float32)
+        weights = model.to(device).step_model(torch.float32 if device == "cpu" else dtype)
         tasks = model.step_tasks(weights, encoded._replace(codes=encoded.codes.to(device)))
         state, old, logits = start_state(weights, tasks), TASKS, []
         generator = torch.Generator().manual_seed(1)
         for rows in (7, 12, 5):
             parents, task, token = (
-                torch.randint(0, top, (rows,), generator=generator).to(device) for top in (old, TASKS, VOCABULARY_SIZE)
+                torch.randint(0, top, (rows, 1), generator=generator).expand(rows, 3).contiguous().to(device)[:, 0]
+                for top in (old, TASKS, VOCABULARY_SIZE)
             )
             features = None
             if model.execution is not None:
@@ -181,7 +209,8 @@ def test_the_step_on_a_gpu_is_the_hosts(name: str) -> None:
             logits.append(scores.cpu())
             old = rows
         seen[device] = torch.cat(logits)
-    torch.testing.assert_close(seen["cuda"], seen["cpu"], rtol=1e-3, atol=1e-3)
+    scale = seen["cpu"].abs().max().item()
+    assert (seen["cuda"] - seen["cpu"]).abs().max() < near * max(1.0, scale)
 
 
 @pytest.mark.gpu

@@ -26,13 +26,16 @@ from karelsynth.model.synthesizer import Synthesizer
 from karelsynth.search import beam_search
 from karelsynth.tasks.batch import TaskBatch
 from karelsynth.tasks.generator import generate
+from karelsynth.train import steps
 from karelsynth.train.batches import Batch, Feed, Repeated, Stream
 from karelsynth.train.checkpoint import CheckpointError
-from karelsynth.train.distributed import backend
+from karelsynth.train.distributed import Group, backend
 from karelsynth.train.loop import Diverged, Progress, train
 from karelsynth.train.metrics import METRICS
 from karelsynth.train.recipe import Recipe, RecipeError, load_recipe, recipe_from
 from karelsynth.train.schedule import learning_rate
+from karelsynth.train.steps import Loss
+from tests.models import tiny_model
 
 RECIPES = Path(__file__).parent.parent / "recipes"
 TINY = {
@@ -313,6 +316,24 @@ def test_two_processes_do_what_one_does(device: str, name: str, tmp_path: Path) 
         torch.testing.assert_close(one[key], two[key], rtol=rtol, atol=atol)
 
 
+@pytest.mark.parametrize("name", ["rl", "rl_beam", "rl_beam_div"])
+def test_scoring_what_has_no_gradient_changes_nothing(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Losses and gradients of a step, with rewards by chance: some tasks have none, and some only rewards."""
+    model, recipe = tiny_model(syntax="handwritten", max_length=72), tiny(name).objective
+    (batch,) = Feed(Stream(4), model, batch_size=12, seed=1, pack=False).batches(0, 1)
+    chances = np.array([0, 0.5, 1, 0.5] * 3)[:, None]
+    drawn = np.random.default_rng(2).random((12, 10)) < chances
+    monkeypatch.setattr(steps, "REWARDS", {recipe.reward: lambda outcomes: drawn[:, : outcomes.syntax.shape[1]].copy()})
+    told = []
+    for telling in (steps._telling, lambda rewards, filled, *, each: filled):
+        monkeypatch.setattr(steps, "_telling", telling)
+        loss, metrics = Loss(model, recipe, Group(0, 1, torch.device("cpu")))(batch, torch.Generator().manual_seed(3))
+        gradients = torch.autograd.grad(loss, list(model.parameters()), allow_unused=True)
+        told.append((loss.detach(), metrics["reward"], [one for one in gradients if one is not None]))
+    assert any(one.abs().max() > 1e-4 for one in told[0][2])
+    torch.testing.assert_close(told[0], told[1], rtol=1e-3, atol=1e-4)
+
+
 def test_processes_without_a_gpu_of_their_own_do_not_ask_nccl() -> None:
     assert backend("cuda", 2, 2) == "nccl"
     assert backend("cuda", 3, 2) == "gloo"
@@ -427,9 +448,7 @@ def test_every_objective_trains_on_the_gpu(name: str, syntax: str, execution: bo
 @pytest.mark.gpu
 @pytest.mark.parametrize("execution", [False, True])
 def test_gpu_and_cpu_find_the_same_programs(execution: bool) -> None:
-    torch.manual_seed(0)
-    settings = TINY | {"syntax": "handwritten", "execution": execution, "hero_frame": execution, "mixing": execution}
-    model = Synthesizer(ModelSettings(**settings)).eval()  # type: ignore[arg-type]
+    model = tiny_model(syntax="handwritten", execution=execution, hero_frame=execution, mixing=execution).eval()
     tasks = generate(3, 0, 16, reserved=True)
     inputs, outputs = (torch.from_numpy(worlds[:, :5].copy()) for worlds in (tasks.inputs, tasks.outputs))
     found = {}
@@ -438,5 +457,5 @@ def test_gpu_and_cpu_find_the_same_programs(execution: bool) -> None:
         with torch.no_grad():
             encoded = here.encode(inputs.to(device), outputs.to(device))
             found[device] = beam_search(here, encoded, beam=8, dtype=torch.float32).cpu()
-    torch.testing.assert_close(found["cuda"].logprobs, found["cpu"].logprobs, rtol=1e-3, atol=1e-3)
+    torch.testing.assert_close(found["cuda"].logprobs, found["cpu"].logprobs, rtol=1e-2, atol=2e-2)
     assert (found["cuda"].tokens[:, 0] == found["cpu"].tokens[:, 0]).all(1).float().mean() > 0.8

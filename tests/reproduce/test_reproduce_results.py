@@ -41,6 +41,9 @@ from tests.reproduce.small import ROOT, jobs
         (lambda text: re.sub(r'"seconds": [\d.]+', '"seconds": "x"', text), r'"training\.seconds" is no number'),
         (lambda text: re.sub(r'"50": "\w+"', '"50": "xy"', text), r'"solved\.50" is not 2 hexadecimal digits'),
         (lambda text: re.sub(r'"5": "\w+"', '"5": 7', text), r'"solved\.5" is no text'),
+        (lambda text: re.sub(r'"tasks": 8,', '"tasks": 0,', text), r'"report\.tasks" is no number of tasks'),
+        (lambda text: re.sub(r'"tasks": 8,', '"tasks": NaN,', text), r'"report\.tasks" is no number'),
+        (lambda text: re.sub(r'"tasks": 8,', '"tasks": 1000000000000,', text), r'"solved\.1" is not 250000000000 '),
     ],
 )
 def test_a_broken_result_gets_one_clear_message(change: Any, message: str, measured: Places, tmp_path: Path) -> None:

@@ -2,18 +2,40 @@
 
 from __future__ import annotations
 
+import logging
+from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from torch import Tensor
+import torch
+from torch import Tensor
+
+log = logging.getLogger("karelsynth.model")
 
 
 @cache
 def available() -> bool:
-    """Whether there is Triton."""
-    return find_spec("triton") is not None
+    """Whether Triton's kernels run here: that takes a C compiler, too. If not, the log says why, once.
+
+    So ask only where there is a GPU to use.
+    """
+    if find_spec("triton") is None:
+        reason = "there is no Triton"
+    else:
+        try:
+            one = torch.ones(1, 1, 4, device="cuda")
+            zero, out = torch.zeros(1, dtype=torch.int64, device="cuda"), torch.empty(1, 1, 1, device="cuda")
+            cells(one, zero, one, None, None, None, one[:, :, :1].contiguous(), zero, out, torch.empty_like(out))
+            return True
+        except Exception as error:  # whatever a half-installed compiler comes up with
+            reason = f"{type(error).__name__}: {error}"
+    log.warning(
+        "Triton's kernels cannot be used on this GPU, so LSTMs and syntax take many small steps, which is slower. It "
+        "says: %s",
+        " ".join(reason.split()),
+    )
+    return False
 
 
 def cells(
@@ -29,7 +51,7 @@ def cells(
     new_c: Tensor,
     acts: Tensor | None = None,
 ) -> None:
-    """See `cell_kernel.cells`; all tensors are contiguous.
+    """See `cell_kernel.cells`; tensors of floats are contiguous.
 
     Args:
         inputs: None if each hypothesis has its own.
@@ -39,13 +61,17 @@ def cells(
     """
     from karelsynth.model import cell_gpu_kernel as kernel
 
+    _check(of_states, of_inputs, of_tokens, c, new_h, new_c, acts)
+    states, parents = states.contiguous(), parents.contiguous()
+    inputs, tokens = (None if numbers is None else numbers.contiguous() for numbers in (inputs, tokens))
     rows, examples, size = new_h.shape[0] * new_h.shape[1], new_h.shape[1], new_h.shape[2]
     if rows:
-        kernel.cells[(rows,)](
-            of_states, states, of_inputs, inputs, of_tokens, tokens, c, parents, new_h, new_c, acts, examples,
-            SIZE=size, OWN_INPUTS=inputs is None, WITH_TOKENS=of_tokens is not None, ONE_TOKEN=tokens is None,
-            KEEP=acts is not None, **_shape(size),
-        )  # fmt: skip
+        with on_device_of(new_h):
+            kernel.cells[(rows,)](
+                of_states, states, of_inputs, inputs, of_tokens, tokens, c, parents, new_h, new_c, acts, examples,
+                SIZE=size, OWN_INPUTS=inputs is None, WITH_TOKENS=of_tokens is not None, ONE_TOKEN=tokens is None,
+                KEEP=acts is not None, **_shape(size),
+            )  # fmt: skip
 
 
 def children_sums(
@@ -61,10 +87,12 @@ def children_sums(
     """
     from karelsynth.model import cell_gpu_kernel as kernel
 
+    _check(grad_gates, grad_c, first, last, sum_gates, sum_c)
     nodes, examples, size = sum_c.shape
-    kernel.children_sums[(nodes * examples,)](
-        grad_gates, grad_c, first, last, sum_gates, sum_c, examples, SIZE=size, **_shape(size)
-    )
+    with on_device_of(sum_c):
+        kernel.children_sums[(nodes * examples,)](
+            grad_gates, grad_c, first, last, sum_gates, sum_c, examples, SIZE=size, **_shape(size)
+        )
 
 
 def cells_back(
@@ -89,10 +117,22 @@ def cells_back(
 
     nodes, examples, size = c.shape
     more_grad_h, grad_c = more or (grad_h, grad_h)
-    kernel.cells_back[(nodes * examples,)](
-        grad_h, more_grad_h, grad_c, acts, c, c_before, parents, grad_before, examples,
-        SIZE=size, WITH_MORE=more is not None, **_shape(size),
-    )  # fmt: skip
+    _check(grad_h, more_grad_h, grad_c, acts, c, c_before, parents, grad_before)
+    with on_device_of(c):
+        kernel.cells_back[(nodes * examples,)](
+            grad_h, more_grad_h, grad_c, acts, c, c_before, parents, grad_before, examples,
+            SIZE=size, WITH_MORE=more is not None, **_shape(size),
+        )  # fmt: skip
+
+
+def on_device_of(tensor: Tensor) -> AbstractContextManager[object]:
+    """Triton launches on the current device, whichever that is."""
+    return torch.cuda.device(tensor.device) if tensor.is_cuda else nullcontext()  # on a host it is Triton's interpreter
+
+
+def _check(*tensors: Tensor | None) -> None:
+    """Kernels go by pointers, and would read something else."""
+    assert all(tensor is None or tensor.is_contiguous() for tensor in tensors), "tensors must be contiguous"
 
 
 def _shape(size: int) -> dict[str, Any]:

@@ -5,13 +5,13 @@ beginnings of a task's programs are the nodes of a tree, whose root is the empty
 
     forest = pack_forest(tokens, lengths, tasks, device=device)     # programs [N, L], and the task of each
     logits = decode_forest(weights, step_tasks, forest)             # [P, 52], for each of the P beginnings
-    forest.program_logprobs(logits)                                 # [N]
+    forest.program_logprobs(logits)                                 # [N]; all of it: `Synthesizer.forest_logprobs`
 
 Nodes lie by depth, and at one depth by task and then by tokens: a node's children lie side by side. `decode_forest`
 computes what `decode_step` does step by step and `Synthesizer.score` for whole programs. Products with what is known
 beforehand are done for all nodes at once; those with states go from depth to depth. On a GPU the way back is written
 by hand (`_Recurrence`), with the kernels of `cell_gpu`: a parent first adds up what its children send back, so that
-products are as few on the way back as they were on the way there, and nothing depends on the order of additions.
+products are as few on the way back as they were on the way there, and nothing in it depends on the order of additions.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
 from karelsynth.karel.tokens import VOCABULARY_SIZE
@@ -108,7 +109,7 @@ def pack_forest(
     features = None
     if shown is not None:
         depths = np.repeat(np.arange(len(sizes)), nodes.sizes)
-        features = shown.features_at(moved(tokens, device), rows, moved(depths, device), task)
+        features = shown.features_at(moved(tokens[:, : len(sizes) - 1], device), rows, moved(depths, device), task)
     choices = before * VOCABULARY_SIZE + chosen
     admitted = None
     if machine is not None:
@@ -155,12 +156,11 @@ def decode_forest(model: StepModel, tasks: StepTasks, forest: Forest) -> Tensor:
     """Scores of the next tokens at every node, float32 [P, 52], without handwritten syntax; differentiable.
 
     Args:
-        model: by `Synthesizer.step_model`, with gradient.
-        tasks: by `Synthesizer.step_tasks`, with gradient.
+        model, tasks: as `decode_step` has them, but with gradient.
     """
     # Products with one-hot rows, for their gradients are products too, while those of look-ups are slow.
     count, dtype = len(tasks.gates), tasks.gates.dtype
-    of_tasks = functional.one_hot(forest.tasks, count).to(dtype)
+    of_tasks = (forest.tasks[:, None] == torch.arange(count, device=forest.tasks.device)).to(dtype)
     of_tokens = functional.one_hot(forest.tokens, VOCABULARY_SIZE).to(dtype)
     gates = (of_tasks @ tasks.gates.flatten(1)).view(-1, *tasks.gates.shape[1:])
     gates = gates + (of_tokens @ model.decoder.token_gates)[:, None]
@@ -226,11 +226,15 @@ class _Recurrence(torch.autograd.Function):
             cell_gpu.cells(of_states, parents, own, None, None, None, before, parents, new_h, new_c, kept)
             above, before = new_h, new_c
         ctx.save_for_backward(hidden, cell, acts, matrix, h, c)
-        ctx.forest = forest
+        ctx.forest, ctx.gone = forest, False
         return hidden
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor, None]:
+        if ctx.gone:
+            raise RuntimeError("the way back takes the place of what was kept for it: it can be gone once")
+        ctx.gone = True
         hidden, cell, acts, matrix, h, c = ctx.saved_tensors
         forest: Forest = ctx.forest
         examples, size = hidden.shape[1:]

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from karelsynth.karel.syntax_compiler import CONTROL_BITS, OPERATION_BITS, POP, STAY
+from karelsynth.model.cell_gpu import on_device_of
 
 if TYPE_CHECKING:
     from karelsynth.karel.syntax import SyntaxMachine
@@ -26,10 +27,11 @@ def mask(machine: SyntaxMachine, tables: SyntaxTables, states: Tensor) -> Tensor
     admitted = torch.empty(*states.shape[:-1], tokens, dtype=torch.bool, device=states.device)
     count = states.numel() // machine.width
     if count:
-        kernel.masks[(-(-count // _ROWS_OF_MASKS),)](
-            states, tables.price, admitted, count, WIDTH=machine.width, SYMBOLS=machine.symbols,
-            SYMBOL_BITS=machine.symbol_bits, TOKENS=tokens, ROWS=_ROWS_OF_MASKS, LANES=1 << (tokens - 1).bit_length(),
-        )  # fmt: skip
+        with on_device_of(states):
+            kernel.masks[(-(-count // _ROWS_OF_MASKS),)](
+                states, tables.price, admitted, count, WIDTH=machine.width, SYMBOLS=machine.symbols, TOKENS=tokens,
+                SYMBOL_BITS=machine.symbol_bits, ROWS=_ROWS_OF_MASKS, LANES=1 << (tokens - 1).bit_length(),
+            )  # fmt: skip
     return admitted
 
 
@@ -40,9 +42,10 @@ def advance(machine: SyntaxMachine, tables: SyntaxTables, states: Tensor, tokens
     states, tokens = states.contiguous(), tokens.contiguous()
     new, count = torch.empty_like(states), tokens.numel()
     if count:
-        kernel.advances[(-(-count // _ROWS),)](
-            states, tokens, tables.transition, new, count, WIDTH=machine.width, SYMBOLS=machine.symbols,
-            SYMBOL_BITS=machine.symbol_bits, WORD_BITS=machine.word_bits, CONTROL_BITS=CONTROL_BITS,
-            OPERATION_BITS=OPERATION_BITS, POP=POP, STAY=STAY, TOKENS=tables.transition.shape[1], ROWS=_ROWS,
-        )  # fmt: skip
+        with on_device_of(states):
+            kernel.advances[(-(-count // _ROWS),)](
+                states, tokens, tables.transition, new, count, WIDTH=machine.width, SYMBOLS=machine.symbols,
+                SYMBOL_BITS=machine.symbol_bits, WORD_BITS=machine.word_bits, CONTROL_BITS=CONTROL_BITS,
+                OPERATION_BITS=OPERATION_BITS, POP=POP, STAY=STAY, TOKENS=tables.transition.shape[1], ROWS=_ROWS,
+            )  # fmt: skip
     return new

@@ -192,6 +192,8 @@ class Synthesizer(nn.Module):
 
     def forest_logprobs(self, encoded: Encoded, forest: Forest) -> Tensor:
         """log p(program | examples), float32 [N]: the same as `program_logprobs`, faster where programs begin alike."""
+        if self.execution is not None and forest.features is None:
+            raise ValueError("a model with `execution` scores programs that were packed with their examples")
         dtype = autocast_dtype(encoded.codes.device, self.embedding.weight.dtype)
         with torch.autocast(encoded.codes.device.type, enabled=False):  # the precision is chosen here
             weights = self._step_model(dtype)

@@ -48,7 +48,7 @@ CLAIMS: Final = (
     Claim("A learned syntax helps on little data", "small_mle_learned", "small_mle"),
     Claim("… more than as many parameters elsewhere", "small_mle_learned", "small_mle_large"),
     Claim("… and more than a handwritten one", "small_mle_learned", "small_mle_handwritten"),
-    Claim("With much data a larger decoder does better", "mle_large", "mle_learned"),
+    Claim("With much data a larger decoder beats a learned syntax", "mle_large", "mle_learned"),
 )
 
 
@@ -61,7 +61,7 @@ def claims(results: Results, recipes: Recipes) -> str:
 def difference(better: list[Result], worse: list[Result], rank: int) -> tuple[float, float, float]:
     """By how many points one row is better than the other, and a 95 % interval.
 
-    Where both rows have several seeds in common, those are compared one by one; otherwise their first ones are.
+    Seeds that both rows have are compared one by one; if there is none, their first ones are.
     """
     others = {result.job.seed: result for result in worse}
     pairs = [(one, others[one.job.seed]) for one in better if one.job.seed in others] or [(better[0], worse[0])]

@@ -5,7 +5,7 @@
 
 `start` is the recipe of the model that the run started from, if it started from one; `device` is where it was trained
 and `gpu_gib` the most memory that this took there (null on a CPU); `report` is what `karelsynth evaluate` writes,
-provenance included; `solved` says by rank which tasks count, a bit each (results of before have none); `validity` is
+provenance included; `solved` says by rank which tasks count, a bit each (older results have none); `validity` is
 there for models that learn the syntax, `masks` for the one that the figure shows.
 """
 
@@ -223,10 +223,14 @@ def _read(path: Path) -> Result:
     _check(told, _inside("report", _REPORT), path, _AGAIN)
     if "solved" in told:
         _check(told, {"report.tasks": "number", **{f"solved.{rank}": "text" for rank in PAIRED}}, path, _AGAIN)
-        size = -(-int(told["report"]["tasks"]) // 8)
-        for rank, digits in told["solved"].items():
-            if not re.fullmatch(f"[0-9a-f]{{{2 * size}}}", digits):
-                raise ResultError(f'{path}: "solved.{rank}" is not {2 * size} hexadecimal digits; {_AGAIN}')
+        tasks = told["report"]["tasks"]
+        if type(tasks) is not int or tasks < 1:
+            raise ResultError(f'{path}: "report.tasks" is no number of tasks; {_AGAIN}')
+        size = 2 * -(-tasks // 8)
+        for rank in PAIRED:
+            digits = told["solved"][str(rank)]
+            if len(digits) != size or not re.fullmatch("[0-9a-f]*", digits):
+                raise ResultError(f'{path}: "solved.{rank}" is not {size} hexadecimal digits; {_AGAIN}')
     if told["report"]["novel"]["tasks"]:
         _check(told, _inside("report.novel", _NOVEL), path, _AGAIN)
     if row.draws_masks:

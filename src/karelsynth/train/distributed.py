@@ -35,9 +35,10 @@ class Group:
         local, here = int(os.environ.get("LOCAL_RANK", "0")), int(os.environ.get("LOCAL_WORLD_SIZE", str(size)))
         gpus = torch.cuda.device_count()
         if device is None:
-            device = torch.device("cuda", local % gpus) if gpus else torch.device("cpu")
+            device = torch.device("cuda" if gpus else "cpu")
         if device.type == "cuda":
-            torch.cuda.set_device(device.index or 0)
+            device = device if device.index is not None else torch.device("cuda", local % max(1, gpus))
+            torch.cuda.set_device(device)
         if size > 1:
             os.environ.setdefault(THREADS, str(max(1, core_count() // here)))
             dist.init_process_group(backend(device.type, here, gpus), rank=rank, world_size=size)

@@ -59,8 +59,9 @@ class Loss(nn.Module):
         outcomes = check(found, *batch.examples(), given=batch.inputs.shape[1])
         values = REWARDS[recipe.reward](outcomes)
         wanted = _telling(values, found.lengths.numpy() > 0, each=recipe.name == "rl" and not recipe.baseline)
+        wanted |= np.isnan(found.logprobs.numpy())  # the search has not seen them, and figures count them
         rewards, matter = (torch.from_numpy(part).to(model.device, non_blocking=True) for part in (values, wanted))
-        known = found.logprobs.nan_to_num(nan=-torch.inf, neginf=-torch.inf).to(model.device, non_blocking=True)
+        known = found.logprobs.to(model.device, non_blocking=True)
         logprobs = torch.where(matter, rescore(model, encoded, found, wanted=wanted), known)
         if recipe.name == "rl":
             loss, metrics = reinforce(logprobs, rewards, baseline=recipe.baseline)
