@@ -52,9 +52,9 @@ class Forest:
     sizes: tuple[int, ...]
     """[T]: how many nodes there are at each depth."""
     parents: Tensor
-    """int64 [P]: the number of the node's parent among those of its depth; 0 at depth 0."""
+    """int64 [P]: the number of the node's parent among the nodes one depth above; 0 at depth 0."""
     first: Tensor
-    """int64 [P]: the number of the node's first child among the nodes of its depth."""
+    """int64 [P]: the number of the node's first child among the nodes one depth below."""
     last: Tensor
     """int64 [P]: the number after that of its last child."""
     tokens: Tensor
@@ -98,11 +98,11 @@ def pack_forest(
         raise ValueError(f"programs have 1 to {tokens.shape[1]} tokens, and there must be one at least")
     order = _sorted(tokens, lengths, tasks)
     tokens = np.ascontiguousarray(tokens[order], np.uint8)
-    sizes_of, of = lengths[order].astype(np.int64), tasks[order].astype(np.int64)
-    nodes = lay_out(tokens, sizes_of, of)
-    inside = np.arange(tokens.shape[1]) < sizes_of[:, None]
-    of_nodes = moved(np.stack([*nodes[1:6], of[nodes.rows].astype(np.int32)]), device).long()
-    of_tokens = moved(np.stack([nodes.before, tokens[inside], np.repeat(order, sizes_of)]).astype(np.int32), device)
+    long, owners = lengths[order].astype(np.int64), tasks[order].astype(np.int64)
+    nodes = lay_out(tokens, long, owners)
+    inside = np.arange(tokens.shape[1]) < long[:, None]
+    of_nodes = moved(np.stack([*nodes[1:6], owners[nodes.rows].astype(np.int32)]), device).long()
+    of_tokens = moved(np.stack([nodes.before, tokens[inside], np.repeat(order, long)]).astype(np.int32), device)
     before, chosen, programs = of_tokens.long()
     last, rows, parents, first, end, task = of_nodes
     sizes = tuple(nodes.sizes.tolist())
@@ -116,9 +116,9 @@ def pack_forest(
         admitted = _admitted(machine, sizes, parents, last)
         refused = (~admitted.flatten().index_select(0, choices)).nonzero()[:, 0].cpu().numpy()
         if len(refused):
-            number = int(np.searchsorted(np.cumsum(sizes_of), refused[0], side="right"))
-            at = int(refused[0] - sizes_of[:number].sum())
-            raise no_program(tokens[number, : sizes_of[number]], at, machine)
+            number = int(np.searchsorted(np.cumsum(long), refused[0], side="right"))
+            at = int(refused[0] - long[:number].sum())
+            raise no_program(tokens[number, : long[number]], at, machine)
     return Forest(
         len(tokens),
         sizes,
@@ -180,7 +180,7 @@ def _layers(weights: StepWeights, gates: Tensor, forest: Forest, present: Tensor
     for number, layer in enumerate(weights.layers):
         h, c = weights.initial[2 * number : 2 * number + 2]
         if hidden is not None and layer.bias is not None:
-            gates = (torch.addmm(layer.bias, hidden.flatten(0, 1), layer.matrix[: -len(h)])).view(*hidden.shape[:2], -1)
+            gates = torch.addmm(layer.bias, hidden.flatten(0, 1), layer.matrix[: -len(h)]).view(*hidden.shape[:2], -1)
             if layer.mixed is not None:
                 gates = gates + (pooled(hidden, present) @ layer.mixed)[:, None]
         recurrence: Any = _Recurrence.apply if gates.is_cuda and cell_gpu.available() else _recurrence

@@ -299,8 +299,8 @@ def _compiled_cells(
 
         inputs = torch.arange(len(parents)) if inputs is None else inputs
         tokens = torch.zeros_like(parents) if tokens is None else tokens
-        taken = (of_states, states, of_inputs, inputs, of_tokens, tokens, c, parents, new_h, new_c)
-        cells(*(_array(tensor) for tensor in taken))
+        given = (of_states, states, of_inputs, inputs, of_tokens, tokens, c, parents, new_h, new_c)
+        cells(*(_array(tensor) for tensor in given))
     else:
         cell_gpu.cells(of_states, states, of_inputs, inputs, of_tokens, tokens, c.contiguous(), parents, new_h, new_c)
 

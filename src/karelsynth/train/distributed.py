@@ -1,7 +1,7 @@
 """One process or several: `torchrun` starts them, and each takes its part of every batch.
 
-There may be more processes than GPUs, which then share them. That pays where steps are many small operations, as those
-of RL are: a GPU that works for several processes at a time (NVIDIA's MPS) waits less for each of them.
+There may be more processes than GPUs, which then share them. That is meant for steps of many small operations, as those
+of RL are: a GPU that works for several processes at a time (NVIDIA's MPS) should wait less for each of them.
 """
 
 from __future__ import annotations
