@@ -120,9 +120,11 @@ def _tensors(path: Path) -> dict[str, Tensor]:
 
 def _joined(path: Path) -> bytes:
     """The content of a file, or of the parts that it was cut into."""
-    some = None if path.exists() else next(path.parent.glob(f"{path.name}.*-of-*"), None)
+    some = next(path.parent.glob(f"{path.name}.*-of-*"), None)
     if some is None:
         return _content(path)
+    if path.exists():
+        raise KarelsynthError(f"{path}: there are weights in parts beside it, {some.name}; remove those that are not wanted")
     parts = some.name.rpartition("-of-")[2]
     if not parts.isdecimal():
         raise KarelsynthError(f"{some}: parts of weights are named {path.name}.1-of-2 and so on; rename or remove it")

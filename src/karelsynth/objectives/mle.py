@@ -4,7 +4,8 @@
     L_syntax = − Σ_i Σ_t g_φ(s_t^i | s_1^i … s_{t−1}^i)           (eq:stx_loss)
 
 With learned syntax, g_φ = −exp(score) is what the syntax LSTM adds to a token's score. The second loss, times β, keeps
-it from masking valid programs. The first is a mean over tokens, the second a sum, as in the authors' recipe.
+it from masking valid programs. The first is a mean over tokens, the second a sum, as in the authors' recipe: so β must
+shrink as batches grow, or the mask learns to let everything pass (docs/log.md).
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from torch import Tensor
 from torch.nn import functional
 
 SYNTAX_WEIGHT: Final = 1e-5
-"""β."""
+"""β, for batches of 128 programs."""
 
 
 def mle(

@@ -50,7 +50,7 @@ class ObjectiveRecipe:
 
     name: Literal["mle", "rl", "rl_beam", "rl_beam_div"] = "mle"
     syntax_weight: float = 1e-5
-    """β of the syntax loss, for models that learn the syntax."""
+    """β of the syntax loss, for models that learn the syntax; that loss is a sum over the batch, see `objectives.mle`."""
     reward: Literal["generalization", "consistency", "generalization_and_speed"] = "generalization"
     rollouts: int = 100
     """Samples per task of `rl`."""
