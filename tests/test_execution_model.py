@@ -186,7 +186,7 @@ def test_batches_show_the_given_examples() -> None:
     assert torch.equal(batch.packed.features, expected.features)
 
 
-@pytest.mark.parametrize("objective", ["mle", "rl", "rl_beam", "rl_beam_div"])
+@pytest.mark.parametrize("objective", ["mle", "rl", "rl_beam", "rl_beam_div", "mml"])
 def test_it_trains_with_every_objective(objective: str, tmp_path: Path) -> None:
     wider = {"hidden_size": 32, "execution_size": 32, "normalise_code": True}
     recipe = recipe_from(

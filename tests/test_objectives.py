@@ -26,6 +26,7 @@ from karelsynth.objectives import (
     generalization,
     generalization_and_speed,
     mle,
+    mml,
     reinforce,
     rl_beam,
     rl_beam_div,
@@ -38,6 +39,8 @@ from tests.models import tiny_model
 from tests.strategies import random_world
 
 DOUBLE = torch.float64
+ON_BEAMS: dict[str, Any] = {"rl_beam": rl_beam, "rl_beam_div": rl_beam_div, "div_opt": rl_beam_div, "mml": mml}
+OBJECTIVES = ("reinforce", "reinforce with baseline", *ON_BEAMS)
 
 
 def random_logprobs(seed: int, *shape: int) -> Tensor:
@@ -88,7 +91,7 @@ def test_all_programs_in_the_beam_give_the_expected_reward() -> None:
 # Empty slots.
 
 
-@pytest.mark.parametrize("objective", [rl_beam, rl_beam_div])
+@pytest.mark.parametrize("objective", [rl_beam, rl_beam_div, mml])
 @pytest.mark.parametrize("boolean", [False, True])
 def test_empty_slots_and_tasks_without_candidates_count_for_nothing(objective: Any, boolean: bool) -> None:
     values = random_logprobs(2, 3, 4)
@@ -119,6 +122,7 @@ def test_gradients_by_finite_differences() -> None:
     for rewards in (zero_one, graded):
         assert torch.autograd.gradcheck(lambda values, r=rewards: rl_beam(values, r)[0], (logprobs,))
         assert torch.autograd.gradcheck(lambda values, r=rewards: rl_beam_div(values, r, bag=5)[0], (logprobs,))
+        assert torch.autograd.gradcheck(lambda values, r=rewards: mml(values, r)[0], (logprobs,))
         for baseline in (False, True):
             assert torch.autograd.gradcheck(
                 lambda values, r=rewards, b=baseline: reinforce(values, r, baseline=b)[0], (logprobs,)
@@ -149,6 +153,22 @@ def test_reinforce_is_unbiased(baseline: bool) -> None:
 def test_a_baseline_needs_company() -> None:
     with pytest.raises(ValueError, match="two or more"):
         reinforce(torch.zeros(2, 1), torch.zeros(2, 1), baseline=True)
+
+
+def test_mml_is_the_logarithm_of_what_right_programs_have() -> None:
+    logprobs = torch.tensor([[0.5, 0.25, 0.125], [0.1, 0.2, 0.3]], dtype=DOUBLE).log()
+    loss, metrics = mml(logprobs, torch.tensor([[True, False, True], [False, True, False]]))
+    assert loss.item() == pytest.approx(-(math.log(0.625) + math.log(0.2)) / 2)
+    assert metrics["expected_reward"].item() == pytest.approx((0.625 + 0.2) / 2)
+    graded, _ = mml(logprobs, torch.tensor([[1.2, 0, 0.4], [0, 1, 0]], dtype=DOUBLE))
+    assert graded.item() == pytest.approx(-(math.log(1.2 * 0.5 + 0.4 * 0.125) + math.log(0.2)) / 2)
+
+
+def test_mml_of_the_reference_alone_is_mle() -> None:
+    """Where only the reference is right, its gradient is that of MLE, however unlikely it is."""
+    logprobs = torch.tensor([[-40.0, -1.0, -0.6]], dtype=DOUBLE, requires_grad=True)
+    (gradient,) = torch.autograd.grad(mml(logprobs, torch.tensor([[True, False, False]]))[0], logprobs)
+    assert gradient.tolist() == [[-1, 0, 0]]
 
 
 # MLE and rewards.
@@ -250,7 +270,7 @@ def test_mle_learns(problem: Problem, syntax: str) -> None:
     assert accuracies[-1] > accuracies[0] + 0.1
 
 
-@pytest.mark.parametrize("objective", ["reinforce", "reinforce with baseline", "rl_beam", "rl_beam_div", "div_opt"])
+@pytest.mark.parametrize("objective", OBJECTIVES)
 def test_rewards_rise(problem: Problem, objective: str) -> None:
     model, optimizer = learner()
     before = expected_reward(model, problem)
@@ -268,12 +288,9 @@ def test_rewards_rise(problem: Problem, objective: str) -> None:
         if objective.startswith("reinforce"):
             loss, metrics = reinforce(logprobs, rewards, baseline="baseline" in objective)
             seen.append(-metrics["reward"].item())
-        elif objective == "rl_beam":
-            loss, metrics = rl_beam(logprobs, rewards)
-            seen.append(loss.item())
         else:
-            loss, metrics = rl_beam_div(logprobs, rewards, bag=5)
-            seen.append(loss.item())
+            loss, metrics = ON_BEAMS[objective](logprobs, rewards)
+            seen.append(-metrics["expected_reward"].item())
         improve(optimizer, loss)
     assert np.mean(seen[-5:]) < np.mean(seen[:5])
     assert expected_reward(model, problem) > before + 0.2
@@ -304,7 +321,7 @@ def test_a_reference_that_the_beam_missed_teaches(problem: Problem) -> None:
     assert lead_after > lead_before + 0.5
 
 
-@pytest.mark.parametrize("objective", ["reinforce", "reinforce with baseline", "rl_beam", "rl_beam_div", "div_opt"])
+@pytest.mark.parametrize("objective", OBJECTIVES)
 def test_candidates_that_are_not_scored_have_no_gradient(objective: str) -> None:
     rng = np.random.default_rng(3)
     filled = np.ones((40, 6), bool) if objective.startswith("reinforce") else rng.random((40, 6)) < 0.7
@@ -315,9 +332,9 @@ def test_candidates_that_are_not_scored_have_no_gradient(objective: str) -> None
     if objective.startswith("reinforce"):
         loss, _ = reinforce(logprobs, torch.from_numpy(rewards), baseline="baseline" in objective)
     else:
-        loss, _ = {"rl_beam": rl_beam}.get(objective, rl_beam_div)(logprobs, torch.from_numpy(rewards))
+        loss, _ = ON_BEAMS[objective](logprobs, torch.from_numpy(rewards))
     (gradient,) = torch.autograd.grad(loss, logprobs)
-    telling = _telling(rewards, filled, each=objective == "reinforce")
+    telling = _telling(rewards, filled, each=objective in ("reinforce", "mml"))
     assert 0 < telling.sum() < filled.sum()
     assert gradient.numpy()[~telling] == pytest.approx(0, abs=1e-12)
     assert (np.abs(gradient.numpy()[telling]) > 1e-9).mean() > 0.7

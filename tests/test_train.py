@@ -314,12 +314,12 @@ def test_two_processes_do_what_one_does(device: str, name: str, tmp_path: Path) 
     for key in one:
         if device == "cpu":
             torch.testing.assert_close(one[key], two[key], rtol=1e-4, atol=1e-5)
-        else:  # TensorFloat-32 rounds, and Adam makes full steps of gradients that are nothing but rounding: a few differ
+        else:  # TensorFloat-32 rounds, and Adam makes full steps of gradients that are only rounding: a few differ
             far = ~torch.isclose(one[key], two[key], rtol=1e-2, atol=1e-3)
             assert far.float().mean() < 0.002, key
 
 
-@pytest.mark.parametrize("name", ["rl", "rl_beam", "rl_beam_div"])
+@pytest.mark.parametrize("name", ["rl", "rl_beam", "rl_beam_div", "mml"])
 def test_scoring_what_has_no_gradient_changes_nothing(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Losses and gradients of a step, with rewards by chance: some tasks have none, and some only rewards."""
     model, recipe = tiny_model(syntax="handwritten", max_length=72), tiny(name).objective

@@ -124,7 +124,7 @@ def _joined(path: Path) -> bytes:
     if some is None:
         return _content(path)
     if path.exists():
-        raise KarelsynthError(f"{path}: there are weights in parts beside it, {some.name}; remove those that are not wanted")
+        raise KarelsynthError(f"{path}: weights in parts are beside it, {some.name}; remove those that are not wanted")
     parts = some.name.rpartition("-of-")[2]
     if not parts.isdecimal():
         raise KarelsynthError(f"{some}: parts of weights are named {path.name}.1-of-2 and so on; rename or remove it")

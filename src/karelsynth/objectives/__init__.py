@@ -1,4 +1,4 @@
-"""What training makes small, one file each, named as in the paper (Bunel et al. 2018).
+"""What training makes small, one file each, named as in the paper (Bunel et al. 2018); `mml` is not in it.
 
 Each is a function of what the model says, and of rewards, to a loss and a dictionary of figures worth logging; they
 know nothing of models or of how candidates were found. Losses are means over tasks, where the paper sums.
@@ -7,6 +7,7 @@ know nothing of models or of how candidates were found. Losses are means over ta
 from __future__ import annotations
 
 from karelsynth.objectives.mle import mle
+from karelsynth.objectives.mml import mml
 from karelsynth.objectives.reinforce import reinforce
 from karelsynth.objectives.rewards import REWARDS, consistency, generalization, generalization_and_speed
 from karelsynth.objectives.rl_beam import rl_beam
@@ -18,6 +19,7 @@ __all__ = [
     "generalization",
     "generalization_and_speed",
     "mle",
+    "mml",
     "reinforce",
     "rl_beam",
     "rl_beam_div",

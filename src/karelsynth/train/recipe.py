@@ -46,11 +46,12 @@ class DataRecipe:
 
 @dataclass(frozen=True)
 class ObjectiveRecipe:
-    """What is optimised; the names are the paper's."""
+    """What is optimised; the names are the paper's, but for `mml`."""
 
-    name: Literal["mle", "rl", "rl_beam", "rl_beam_div"] = "mle"
+    name: Literal["mle", "rl", "rl_beam", "rl_beam_div", "mml"] = "mle"
     syntax_weight: float = 1e-5
-    """β of the syntax loss, for models that learn the syntax; that loss is a sum over the batch, see `objectives.mle`."""
+    """β of the syntax loss, for models that learn the syntax. That loss is a sum over the batch: see `objectives.mle`.
+    """
     reward: Literal["generalization", "consistency", "generalization_and_speed"] = "generalization"
     rollouts: int = 100
     """Samples per task of `rl`."""

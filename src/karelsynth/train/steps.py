@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from karelsynth.model.synthesizer import Synthesizer
-from karelsynth.objectives import REWARDS, mle, reinforce, rl_beam, rl_beam_div
+from karelsynth.objectives import REWARDS, mle, mml, reinforce, rl_beam, rl_beam_div
 from karelsynth.search import beam_search, check, rescore, sample_rollouts, with_reference
 from karelsynth.train.batches import Batch
 from karelsynth.train.distributed import Group
@@ -58,7 +58,8 @@ class Loss(nn.Module):
                 found = with_reference(found, tokens, lengths)
         outcomes = check(found, *batch.examples(), given=batch.inputs.shape[1])
         values = REWARDS[recipe.reward](outcomes)
-        wanted = _telling(values, found.lengths.numpy() > 0, each=recipe.name == "rl" and not recipe.baseline)
+        each = recipe.name == "mml" or (recipe.name == "rl" and not recipe.baseline)
+        wanted = _telling(values, found.lengths.numpy() > 0, each=each)
         wanted |= np.isnan(found.logprobs.numpy())  # the search has not seen them, and figures count them
         rewards, matter = (torch.from_numpy(part).to(model.device, non_blocking=True) for part in (values, wanted))
         known = found.logprobs.to(model.device, non_blocking=True)
@@ -67,6 +68,8 @@ class Loss(nn.Module):
             loss, metrics = reinforce(logprobs, rewards, baseline=recipe.baseline)
         elif recipe.name == "rl_beam":
             loss, metrics = rl_beam(logprobs, rewards)
+        elif recipe.name == "mml":
+            loss, metrics = mml(logprobs, rewards)
         else:
             loss, metrics = rl_beam_div(logprobs, rewards, bag=recipe.bag)
         if not loss.requires_grad:  # a batch that teaches nothing: its gradient is zero, not missing
@@ -78,7 +81,8 @@ def _telling(rewards: NDArray[Any], filled: NDArray[np.bool_], *, each: bool) ->
     """bool [B, S]: the candidates whose log-probabilities have a gradient at all.
 
     Where all candidates of a task earn the same there is nothing to choose: the gradients of the beam's objectives are
-    zero, and so are those of rollouts with a baseline. Without one (`each`), rollouts that earn nothing have none.
+    zero, and so are those of rollouts with a baseline. Without one, and with MML (`each`), those that earn nothing have
+    none.
     """
     if each:
         telling: NDArray[np.bool_] = filled & (rewards != 0)
