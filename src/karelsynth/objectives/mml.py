@@ -4,8 +4,8 @@
 
 Not in the paper, but between two of its objectives. It is MLE whose reference is every right program that beam search
 finds, so that none of them is punished for not being the one in the data; and it is the logarithm of what RL maximises,
-so that a task whose right programs are unlikely counts more, not less, than one that is nearly solved. Probabilities are
-not made to add up to 1 within the beam, as RL_beam's are: right programs must take theirs from whatever else there is.
+so that a task whose right programs are unlikely counts more, not less, than one that is nearly solved. Its
+probabilities are not made to add up to 1 within the beam, as RL_beam's are: right programs must take from all others.
 """
 
 from __future__ import annotations
