@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import torch
 
 from karelsynth.errors import KarelsynthError
+from karelsynth.files import write_whole
+from karelsynth.model import storage
 from karelsynth.model.storage import load_model, save_model
 from karelsynth.model.synthesizer import Synthesizer
 from tests.models import tiny_model
@@ -28,10 +32,41 @@ def test_weights_in_parts_are_read_as_one(tmp_path: Path) -> None:
         load_model(tmp_path)
     save_model(tmp_path, model.settings, model.state_dict(), None)
     assert [path.name for path in tmp_path.glob("model.safetensors*")] == ["model.safetensors"]
-    (tmp_path / "model.safetensors.1-of-2").write_bytes(b"")
-    with pytest.raises(KarelsynthError, match="weights in parts are beside it"):
-        load_model(tmp_path)
-    (tmp_path / "model.safetensors.1-of-2").unlink()
     (tmp_path / "model.safetensors").rename(tmp_path / "model.safetensors.x-of-y")
     with pytest.raises(KarelsynthError, match="rename or remove it"):
         load_model(tmp_path)
+
+
+@pytest.mark.parametrize("before", [None, 40_000, 60_000])
+@pytest.mark.parametrize("after", [None, 40_000])
+def test_saving_that_is_killed_never_leaves_parts_of_two_models(
+    before: int | None, after: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Killed after any number of files: the old weights, the new ones, or a message that some are missing."""
+    old, new = (tiny_model(seed=seed) for seed in (1, 2))
+    lost = range(3) if after else ()  # of three parts
+    read = 0
+    for files in range(6):
+        monkeypatch.setattr(storage, "write_whole", write_whole)
+        save_model(tmp_path, old.settings, old.state_dict(), None, part_bytes=before)
+        left = iter(range(files))
+
+        def killed(path: Path, content: bytes, left: Iterator[int] = left) -> None:
+            if next(left, None) is None:
+                raise KeyboardInterrupt
+            write_whole(path, content)
+
+        monkeypatch.setattr(storage, "write_whole", killed)
+        with contextlib.suppress(KeyboardInterrupt):
+            save_model(tmp_path, new.settings, new.state_dict(), None, part_bytes=after)
+        if files in lost:
+            with pytest.raises(KarelsynthError, match="there is no such file"):
+                load_model(tmp_path)
+            continue
+        _, weights = load_model(tmp_path)
+        read += 1
+        assert any(
+            all(torch.equal(weights.tensors[name], value) for name, value in model.state_dict().items())
+            for model in (old, new)
+        )
+    assert read == 6 - len(lost)

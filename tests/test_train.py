@@ -311,12 +311,14 @@ def test_two_processes_do_what_one_does(device: str, name: str, tmp_path: Path) 
         env=os.environ | {"OMP_NUM_THREADS": "1"},
     )  # fmt: skip
     one, two = weights(tmp_path / "one"), weights(tmp_path / "two")
-    for key in one:
-        if device == "cpu":
-            torch.testing.assert_close(one[key], two[key], rtol=1e-4, atol=1e-5)
-        else:  # TensorFloat-32 rounds, and Adam makes full steps of gradients that are only rounding: a few differ
-            far = ~torch.isclose(one[key], two[key], rtol=1e-2, atol=1e-3)
-            assert far.float().mean() < 0.002, key
+    if device == "cpu":
+        torch.testing.assert_close(one, two, rtol=1e-4, atol=1e-5)
+        return
+    # TensorFloat-32 rounds, and Adam makes full steps of gradients that are only rounding: a few weights differ, by
+    # no more than four steps of one run and four of the other.
+    mine, others = (torch.cat([weights[key].flatten() for key in one]) for weights in (one, two))
+    torch.testing.assert_close(mine, others, rtol=0, atol=2 * 4 * recipe.optimizer.learning_rate)
+    assert (~torch.isclose(mine, others, rtol=1e-2, atol=1e-3)).float().mean() < 0.002
 
 
 @pytest.mark.parametrize("name", ["rl", "rl_beam", "rl_beam_div", "mml"])

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from karelsynth.evaluate import interval, percent
 from karelsynth.reproduce import page, tables
 from karelsynth.reproduce.claims import CLAIMS, claims, difference
+from karelsynth.reproduce.intervals import of_mean, of_means
 from karelsynth.reproduce.results import Result, ResultError, as_bits, read_results
 from karelsynth.reproduce.rows import ROWS, Job
 from karelsynth.reproduce.running import Places
@@ -71,7 +72,8 @@ def test_tables_show_what_was_measured_beside_the_paper(measured: Places) -> Non
     mine = [results[job].top("exact") for job in jobs("small_mle", seeds=(0, 1, 2))]
     assert lines["MLE"][1] == "71.91"
     assert lines["MLE"][0] == tables.NOT_YET
-    assert lines["MLE"][6] == f"{np.mean(mine):.2f} [{min(mine):.2f}–{max(mine):.2f}]"
+    half = 4.303 * np.std(mine, ddof=1) / 3**0.5
+    assert lines["MLE"][6] == f"{np.mean(mine):.2f} [{max(np.mean(mine) - half, 0):.2f}–{np.mean(mine) + half:.2f}]"
     assert lines["RL_beam"][4].endswith("1 of 3 seeds")
     assert lines["RL_beam"][5] == "25.28"
     result = results[jobs("rl_beam")[0]]
@@ -83,7 +85,7 @@ def test_tables_show_what_was_measured_beside_the_paper(measured: Places) -> Non
     assert f"| rl_beam-seed0 | {result.top('generalization'):.2f} (" in runs
 
 
-def told(seed: int, right: NDArray[np.bool_], *, bits: bool) -> Result:
+def told(seed: int, right: NDArray[np.bool_], *, bits: bool, row: str = "mle") -> Result:
     """A result of a row that is right on some tasks."""
     count = len(right)
     share = {"50": percent(int(right.sum()), count)}
@@ -93,11 +95,11 @@ def told(seed: int, right: NDArray[np.bool_], *, bits: bool) -> Result:
         "confidence_95": {"generalization": {"50": interval(int(right.sum()), count)}},
     }
     solved = {"solved": {"50": as_bits(right)}} if bits else {}
-    return Result(Job(ROWS["mle"], seed), {"report": report, **solved})
+    return Result(Job(ROWS[row], seed), {"report": report, **solved})
 
 
 def test_differences_between_rows() -> None:
-    """Task by task where that is known, by independent shares where not, and seed by seed where there are several."""
+    """Task by task where that is known, by independent shares where not; over seeds, where there are several."""
     rng = np.random.default_rng(1)
     one = rng.random(2500) < 0.7
     other = one & (rng.random(2500) < 0.98)
@@ -112,10 +114,29 @@ def test_differences_between_rows() -> None:
     newcombe = difference([told(0, first, bits=False)], [told(0, second, bits=False)], 50)
     assert newcombe == pytest.approx((20, 5.24, 33.39), abs=0.02)
     shares = [(0.70, 0.68), (0.72, 0.69), (0.71, 0.70)]
-    rows = [[told(seed, np.arange(100) < 100 * pair[side], bits=False) for seed, pair in enumerate(shares)]
-            for side in (0, 1)]  # fmt: skip
-    assert difference(rows[0], rows[1], 50) == pytest.approx((2, 2 - 2.484, 2 + 2.484), abs=0.01)
-    assert difference(rows[0], rows[1][1:2], 50)[0] == pytest.approx(3)
+
+    def row(name: str, side: int) -> list[Result]:
+        return [told(seed, np.arange(100) < 100 * pair[side], bits=True, row=name) for seed, pair in enumerate(shares)]
+
+    # One starts from the other, or both from a third: differences of 2, 3 and 1 points.
+    for better, worse in (("rl_beam", "mle"), ("mle", "rl_beam"), ("rl_beam_div", "rl_beam")):
+        found = difference(row(better, 0), row(worse, 1), 50)
+        assert found == pytest.approx((2, 2 - 2.484, 2 + 2.484), abs=0.01)
+    # Otherwise Welch's: both have standard deviation 1, so 4 degrees of freedom.
+    half = 2.776 * (2 / 3) ** 0.5
+    assert difference(row("mle_learned", 0), row("mle", 1), 50) == pytest.approx((2, 2 - half, 2 + half), abs=0.01)
+    assert difference(row("rl_beam", 0), row("mle", 1)[1:2], 50)[0] == pytest.approx(3)
+
+
+def test_intervals_over_seeds() -> None:
+    few, many = [20.0, 21.0, 25.0], [18.0, 22.0, 30.0, 26.0, 24.0]
+    parts = np.var(few, ddof=1) / 3, np.var(many, ddof=1) / 5
+    freedom = int(sum(parts) ** 2 / (parts[0] ** 2 / 2 + parts[1] ** 2 / 4))
+    assert freedom == 5
+    half = 2.571 * sum(parts) ** 0.5
+    assert of_means(few, many) == pytest.approx((-2, -2 - half, -2 + half))
+    assert of_means([1.0, 1.0], [3.0, 3.0]) == (-2, -2, -2)
+    assert of_mean([1.0, 2.0, 3.0]) == pytest.approx((2, 2 - 4.303 / 3**0.5, 2 + 4.303 / 3**0.5))
 
 
 def test_every_claim_has_a_verdict(measured: Places) -> None:

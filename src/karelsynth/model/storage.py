@@ -77,15 +77,24 @@ def save_model(
 
 
 def _write_weights(path: Path, content: bytes, part_bytes: int | None) -> None:
-    """Write the weights, then remove what an earlier save left under other names."""
+    """Write the weights instead of what an earlier save left, whole or in parts.
+
+    Stopped in the middle it leaves the old weights or the new ones, or a part is missing, which is noticed: never parts
+    of both.
+    """
+    older = list(path.parent.glob(f"{path.name}.*-of-*"))
     size = part_bytes or len(content)
     parts = -(-len(content) // size)
-    names = [path] if parts == 1 else [path.with_name(f"{path.name}.{n + 1}-of-{parts}") for n in range(parts)]
-    for number, name in enumerate(names):
-        write_whole(name, content[number * size : (number + 1) * size])
-    for older in (path, *path.parent.glob(f"{path.name}.*-of-*")):
-        if older not in names:
-            older.unlink(missing_ok=True)
+    if parts == 1:
+        write_whole(path, content)  # from now on it is what is read
+        for part in older:
+            part.unlink(missing_ok=True)
+        return
+    for part in (path, *older):
+        part.unlink(missing_ok=True)
+    for number in range(parts):
+        part = path.with_name(f"{path.name}.{number + 1}-of-{parts}")
+        write_whole(part, content[number * size : (number + 1) * size])
 
 
 def load_model(folder: str | Path) -> tuple[ModelSettings, Weights]:
@@ -119,12 +128,10 @@ def _tensors(path: Path) -> dict[str, Tensor]:
 
 
 def _joined(path: Path) -> bytes:
-    """The content of a file, or of the parts that it was cut into."""
-    some = next(path.parent.glob(f"{path.name}.*-of-*"), None)
+    """The content of a file, or if there is none, of the parts that it was cut into."""
+    some = None if path.exists() else next(path.parent.glob(f"{path.name}.*-of-*"), None)
     if some is None:
         return _content(path)
-    if path.exists():
-        raise KarelsynthError(f"{path}: weights in parts are beside it, {some.name}; remove those that are not wanted")
     parts = some.name.rpartition("-of-")[2]
     if not parts.isdecimal():
         raise KarelsynthError(f"{some}: parts of weights are named {path.name}.1-of-2 and so on; rename or remove it")

@@ -58,11 +58,7 @@ def masks_scene(table: MaskTable, title: str) -> Scene:
         groups += [_turned(place, left + _CELL * (at + 0.5), bottom) for at, place in enumerate(table.places)]
     width = max(_SIDE + len(panels) * wide, 520)
     groups.append(Group("legend", tuple(_legend(width))))
-    refused, passed = _mean(table.refused, table.handwritten), _mean(table.passed, 1 - table.handwritten)
-    told = (
-        "Columns: the token read last; rows: the token that might come next. "
-        f"Valid tokens are refused by {refused:.2%} on average, invalid ones pass by {passed:.2%}."
-    )
+    told = "Columns: the token read last; rows: the token that might come next."
     return Scene(width, bottom + _FOOT, _THEME.canvas, tuple(groups), title, told)
 
 
@@ -88,10 +84,6 @@ def _mixed(share: NDArray[np.float64], none: Colour, whole: Colour) -> NDArray[n
     """[C, 52, 3]: from one colour to another by shares [C, 52]."""
     first, last = np.array(none, np.float64), np.array(whole, np.float64)
     return first + share[:, :, None] * (last - first)
-
-
-def _mean(values: NDArray[np.float64], weights: NDArray[np.float64]) -> float:
-    return float(values.sum() / max(1e-9, weights.sum()))
 
 
 def _turned(text: str, x: float, y: float) -> Group:

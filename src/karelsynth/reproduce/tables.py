@@ -1,15 +1,16 @@
 """The paper's tables, ours beside them, as Markdown.
 
 A cell of one seed gives percent and Wilson's 95 % interval over tasks, `74.76 (73.02–76.43)`; one of several seeds
-their mean and range, `12.31 [11.80–12.96]`. What is shown of one seed only names it; what is not measured yet says so.
+their mean and Student's over seeds, `12.31 [10.89–13.73]`. What is shown of one seed only names it; what is not
+measured yet says so.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from statistics import mean
 from typing import Any, Final
 
+from karelsynth.reproduce.intervals import of_mean
 from karelsynth.reproduce.results import Recipes, Result, Results
 from karelsynth.reproduce.rows import OBJECTIVES, RANKED, ROWS, SEEDS, SYNTAXES, VALIDITY, Row, SetName
 
@@ -34,7 +35,8 @@ def cell(results: Results, recipes: Recipes, row: Row, measure: str, rank: int =
     if len(values) == 1:
         shown = _interval(values[0], found[0].interval(measure, rank))
     else:
-        shown = f"{mean(values):.2f} [{min(values):.2f}–{max(values):.2f}]"
+        middle, low, high = of_mean(values)
+        shown = f"{middle:.2f} [{max(low, 0):.2f}–{min(high, 100):.2f}]"
     wanted = len(SEEDS[row.tasks])
     return shown + stale + (f", {len(found)} of {wanted} seeds" if len(found) < wanted else "")
 
