@@ -121,6 +121,26 @@ def as_on_a_gpu(*arguments: object, **settings: object) -> _Search:
     return _Search(*arguments, **{**settings, "every": 4, "dense": True})  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("threads", [1, 2])
+def test_every_program_was_open_before_it_ended(threads: int) -> None:
+    """`left_open` tells of each task's own hypotheses, also where threads share the tasks out."""
+    model = tiny_model(syntax="handwritten", max_length=12)
+    encoded = model.encode(*random_grids(5, 9, 2)).detach()
+    told: dict[tuple[int, int], set[bytes]] = {}
+
+    def note(number: torch.Tensor, tokens: torch.Tensor, scores: torch.Tensor) -> None:
+        for task, rows, there in zip(number.tolist(), tokens, scores > -torch.inf, strict=True):
+            told[task, tokens.shape[2]] = {bytes(row.tolist()) for row in rows[there]}
+
+    found = beam_search(model, encoded, beam=6, dtype=torch.float32, threads=threads, left_open=note)
+    plain = beam_search(model, encoded, beam=6, dtype=torch.float32)
+    assert torch.equal(found.tokens, plain.tokens)
+    assert {task for task, _ in told} == set(range(9))
+    for task, (rows, lengths) in enumerate(zip(found.tokens, found.lengths.tolist(), strict=True)):
+        for row, length in zip(rows, lengths, strict=True):
+            assert length == 0 or bytes(row[: length - 1].tolist()) in told[task, length - 1]
+
+
 def test_tasks_do_not_see_each_other() -> None:
     model = tiny_model(syntax="handwritten")
     encoded = model.encode(*random_grids(4, 5, 3)).detach()

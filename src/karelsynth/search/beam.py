@@ -88,6 +88,7 @@ def beam_search(
     slack: float = math.inf,
     stop: Callable[[], bool] | None = None,
     threads: int | None = None,
+    left_open: Callable[[Tensor, Tensor, Tensor], None] | None = None,
 ) -> Candidates:
     """The likeliest programs for each task, best first: `beam` of them, or fewer where no more were found.
 
@@ -106,6 +107,8 @@ def beam_search(
             beam can find, and the search ends as soon as that is certain.
         stop: asked before every token, by every thread; when it says so, the search ends with what it has.
         threads: how many to use on a CPU; by default as many as torch does.
+        left_open: told of the open hypotheses after every token: which tasks int64 [B], their tokens so far uint8
+            [B, S, at], and their scores float32 [B, S], −∞ where there is none; by every thread for its own tasks.
     """
     machine = machine or model.machine
     limit = max_length or (machine.max_length if machine else model.settings.max_length)
@@ -126,6 +129,7 @@ def beam_search(
             pruning=pruning,
             slack=slack,
             stop=stop,
+            left_open=left_open,
         )
         tasks = model.step_tasks(weights, encoded)
         threads = (threads or torch.get_num_threads()) if on_cpu else 1
@@ -182,6 +186,7 @@ class _Search:
     pruning: Pruning | None
     slack: float
     stop: Callable[[], bool] | None
+    left_open: Callable[[Tensor, Tensor, Tensor], None] | None
 
     @torch.no_grad()  # for every thread
     def run(self, tasks: StepTasks, limit: int) -> Candidates:
@@ -193,6 +198,8 @@ class _Search:
             if self.stop is not None and self.stop():
                 break
             self._expand(beams, at)
+            if self.left_open is not None:
+                self.left_open(beams.number, beams.tokens[:, :, : at + 1], beams.scores)
             if ((at + 1) % self.every == 0 or at < _NARROW_STEPS) and at + 1 < limit:
                 going, width = _going(beams)
                 if len(going) < len(beams.number):
@@ -311,7 +318,10 @@ def _run_on_threads(search: _Search, tasks: StepTasks, limit: int, threads: int)
     def run(some: Tensor) -> Candidates:
         pruning = None if search.pruning is None else search.pruning.select(some.numpy())
         shown = search.shown.select(some) if isinstance(search.shown, Shown) else None  # this is on a CPU
-        return replace(search, pruning=pruning, shown=shown).run(tasks.select(some), limit)
+        told = search.left_open
+        left_open = None if told is None else lambda number, *hypotheses: told(some[number], *hypotheses)
+        own = replace(search, pruning=pruning, shown=shown, left_open=left_open)
+        return own.run(tasks.select(some), limit)
 
     found = list(single_threaded(threads).map(run, torch.arange(len(tasks.gates)).tensor_split(threads)))
     names = ("tokens", "lengths", "logprobs")

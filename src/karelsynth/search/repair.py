@@ -3,8 +3,8 @@
     found = repair(tokens, lengths, logprobs, inputs, outputs, stop=lambda: time.monotonic() > late)
 
 A network that has not found an answer has mostly written most of it: a branch is missing, or a condition is the wrong
-one. A best-first search takes the most promising program so far, makes everything that is one change away from it (see
-`repair_kernel`), and runs all of that on the examples; two cores run some hundred thousand programs a second.
+one. A best-first search takes the most promising programs so far, makes everything that is one change away from them
+(see `repair_kernel`), and runs all of that on the examples; two cores run some hundred thousand programs a second.
 Promising is what is right on many examples and nearly so on the others, was likely to begin with, is short, and has not
 been changed often. Programs that lead all examples to the same ends are the same so far: a few of each kind go on.
 """
@@ -39,8 +39,10 @@ PER_NAT: Final = 0.15
 PER_CHANGE: Final = 1.0
 """What each change since then costs."""
 PER_TOKEN: Final = 0.05
+AT_ONCE: Final = 8
+"""How many programs are changed at a time: more of them keep all cores busy, fewer are more choosy."""
 KEPT: Final = 20
-"""How many neighbours of a program may be taken further."""
+"""How many neighbours of a program, on average, may be taken further."""
 ALIKE: Final = 3
 """How many programs with the same ends may."""
 _SEEN: Final = 1 << 22
@@ -49,7 +51,8 @@ _SEEN: Final = 1 << 22
 
 @dataclass(frozen=True)
 class Repaired:
-    """What a repair found: programs that are right on all examples, all of them one change away from the same one.
+    """What a repair found: programs that are right on all examples, all of them one change away from a few, or all of
+    them among those that it began with.
 
     Or, if there is none, the one program that came nearest to it; without a program to begin with, not even that.
     """
@@ -107,7 +110,7 @@ def repair(
     """
     judge = _Judge(inputs, outputs)
     seen = np.zeros(_SEEN, np.uint64)
-    made, sizes = np.zeros((MOST, longest), np.uint8), np.empty(MOST, np.int64)
+    made, sizes = np.zeros((AT_ONCE * MOST, longest), np.uint8), np.empty(AT_ONCE * MOST, np.int64)
     kinds: Counter[int] = Counter()
     waiting: list[tuple[float, int, NDArray[np.uint8], float]] = []
     tried, number = 0, 0
@@ -139,12 +142,18 @@ def repair(
 
     short = lengths <= longest
     own = -PER_NAT * logprobs[short].astype(np.float64)
-    queue(np.ascontiguousarray(tokens[short]), lengths[short].astype(np.int64), own, int(short.sum()))
-    while waiting and not stop() and tried < _SEEN // 2 - MOST:
-        _, _, program, cost = heapq.heappop(waiting)
-        count = neighbours(program, len(program), longest, seen, made, sizes)
+    given, counts = np.ascontiguousarray(tokens[short]), lengths[short].astype(np.int64)
+    if answers := queue(given, counts, own, len(given)):
+        return result(given[answers], counts[answers], solves=True)
+    while waiting and not stop() and tried < _SEEN // 2 - AT_ONCE * MOST:
+        count, costs = 0, []
+        for _ in range(min(AT_ONCE, len(waiting))):
+            _, _, program, cost = heapq.heappop(waiting)
+            more = neighbours(program, len(program), longest, seen, made[count : count + MOST], sizes[count:])
+            costs.append(np.full(more, cost + PER_CHANGE))
+            count += more
         tried += count
-        if answers := queue(made[:count], sizes[:count], np.full(count, cost + PER_CHANGE), KEPT):
+        if answers := queue(made[:count], sizes[:count], np.concatenate(costs), KEPT * len(costs)):
             return result(made[answers], sizes[answers], solves=True)
     some = int(len(best) > 0)
     return result(best[None][:some], np.full(some, len(best)), solves=False)

@@ -36,6 +36,7 @@ from karelsynth.karel.world import Hero, World
 from karelsynth.model.pretrained import SHIPPED
 from karelsynth.model.synthesizer import Encoded, Synthesizer
 from karelsynth.search.beam import TASKS_PER_THREAD, beam_search, decoding_dtype, encode_for_search
+from karelsynth.search.closing import close_programs
 from karelsynth.search.pruning import Pruning
 from karelsynth.search.repair import repair
 from karelsynth.search.scoring import score_programs
@@ -111,10 +112,45 @@ class _Found:
     def __getitem__(self, rows: NDArray[Any]) -> _Found:
         return _Found(self.tokens[rows], self.lengths[rows], self.logprobs[rows], self.right[rows])
 
+    def and_also(self, other: _Found) -> _Found:
+        width = max(self.tokens.shape[1], other.tokens.shape[1])
+        tokens = [np.pad(each.tokens, ((0, 0), (0, width - each.tokens.shape[1]))) for each in (self, other)]
+        rest = (
+            np.concatenate([getattr(self, name), getattr(other, name)]) for name in ("lengths", "logprobs", "right")
+        )
+        return _Found(np.concatenate(tokens), *rest)
+
     @property
     def ranks(self) -> NDArray[np.int64]:
         """Their numbers, those that are right on most examples first, and the preferred ones first among these."""
         return np.lexsort((PER_TOKEN * self.lengths - self.logprobs, -self.right.sum(1)))
+
+
+class _OpenEnds:
+    """What a search has left open, the likeliest after every token, in case that it comes to be repaired."""
+
+    def __init__(self) -> None:
+        self._noted: list[tuple[torch.Tensor, torch.Tensor, torch.Tensor]] = []
+
+    def note(self, number: torch.Tensor, tokens: torch.Tensor, scores: torch.Tensor) -> None:
+        """See `beam_search`."""
+        self._noted.append((number.cpu(), tokens[:, :REPAIRED].cpu().clone(), scores[:, :REPAIRED].cpu()))
+
+    def closed(self, task: int) -> tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.float32]]:
+        """As programs: tokens, lengths, and how likely they were when they were open."""
+        programs: dict[bytes, float] = {}
+        for number, tokens, scores in self._noted:
+            for row in (number == task).nonzero()[:, 0].tolist():
+                there = scores[row] > -torch.inf
+                closed, lengths = close_programs(tokens[row, there].numpy())
+                for program, length, score in zip(closed, lengths, scores[row, there].tolist(), strict=True):
+                    if length:
+                        programs.setdefault(program[:length].tobytes(), score)
+        lengths = np.array([len(program) for program in programs], np.int64)
+        padded = np.zeros((len(programs), lengths.max(initial=1)), np.uint8)
+        for row, program in enumerate(programs):
+            padded[row, : len(program)] = np.frombuffer(program, np.uint8)
+        return padded, lengths, np.array(list(programs.values()), np.float32)
 
 
 class Solver:
@@ -229,6 +265,7 @@ class Solver:
         )
         longest = min(round_.longest, self.model.settings.max_length)
         encoded = encode_for_search(self.model, inputs, outputs)
+        ends = _OpenEnds()
         candidates = beam_search(
             self.model,
             encoded,
@@ -240,6 +277,7 @@ class Solver:
             slack=self.slack,
             stop=lambda: time.perf_counter() >= deadline or stop(),
             threads=self._threads,
+            left_open=ends.note if round_.repair else None,
         ).cpu()
         found = []
         for row, search in enumerate(searches):
@@ -254,7 +292,8 @@ class Solver:
             if round_.repair and not search.solved and search.seconds < budget and not stop():
                 start = time.perf_counter()
                 deadline = start + min(budget - search.seconds, round_.repair * budget)
-                self._repair(search, programs, encoded.row(row), deadline, stop)
+                near = programs.and_also(_run(search, *ends.closed(row)))
+                self._repair(search, near, encoded.row(row), deadline, stop)
                 search.seconds += time.perf_counter() - start
 
     def _repair(
