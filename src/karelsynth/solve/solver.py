@@ -31,7 +31,7 @@ from karelsynth.karel.interpreter import Status
 from karelsynth.karel.machine import encode_programs, run_batch
 from karelsynth.karel.program import Program
 from karelsynth.karel.syntax import syntax_machine
-from karelsynth.karel.tokens import ACTIONS
+from karelsynth.karel.tokens import ACTIONS, PAD
 from karelsynth.karel.world import Hero, World
 from karelsynth.model.pretrained import SHIPPED
 from karelsynth.model.synthesizer import Encoded, Synthesizer
@@ -113,6 +113,7 @@ class _Found:
         return _Found(self.tokens[rows], self.lengths[rows], self.logprobs[rows], self.right[rows])
 
     def and_also(self, other: _Found) -> _Found:
+        """These and others for the same task."""
         width = max(self.tokens.shape[1], other.tokens.shape[1])
         tokens = [np.pad(each.tokens, ((0, 0), (0, width - each.tokens.shape[1]))) for each in (self, other)]
         rest = (
@@ -147,7 +148,7 @@ class _OpenEnds:
                     if length:
                         programs.setdefault(program[:length].tobytes(), score)
         lengths = np.array([len(program) for program in programs], np.int64)
-        padded = np.zeros((len(programs), lengths.max(initial=1)), np.uint8)
+        padded = np.full((len(programs), lengths.max(initial=1)), PAD, np.uint8)
         for row, program in enumerate(programs):
             padded[row, : len(program)] = np.frombuffer(program, np.uint8)
         return padded, lengths, np.array(list(programs.values()), np.float32)
@@ -185,6 +186,7 @@ class Solver:
             turns, near = iter(range(1)), encode_programs([Program.parse(programs[0])])
             lengths, logprobs = np.full(1, near.shape[1]), np.zeros(1, np.float32)
             repair(near, lengths, logprobs, outputs, inputs, longest=8, stop=lambda: next(turns, None) is None)
+            close_programs(near[:, :-1])
             for count in (1, 2 * self._threads * TASKS_PER_THREAD):
                 searches = [_Search(inputs, outputs) for _ in range(count)]
                 self._search(searches, Round(2, 8), budget=math.inf, stop=lambda: False)
