@@ -260,6 +260,16 @@ def test_another_recipe_does_not_continue_a_run(tmp_path: Path) -> None:
         train(tiny(batch_size=16), tmp_path, device=torch.device("cpu"))
 
 
+def test_a_run_of_a_version_with_fewer_settings_goes_on(tmp_path: Path) -> None:
+    train(tiny(), tmp_path, device=torch.device("cpu"), stop_after=3)
+    (newest,) = tmp_path.glob("checkpoint-*")
+    notes = json.loads((newest / "notes.json").read_text())
+    del notes["recipe"]["optimizer"]["name"]
+    (newest / "notes.json").write_text(json.dumps(notes))
+    train(tiny(), tmp_path, device=torch.device("cpu"))
+    assert (tmp_path / "final").is_dir()
+
+
 def test_a_checkpoint_without_its_notes_is_named(tmp_path: Path) -> None:
     train(tiny(), tmp_path, device=torch.device("cpu"), stop_after=3)
     (newest,) = tmp_path.glob("checkpoint-*")

@@ -14,7 +14,7 @@ import math
 import os
 import time
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -31,7 +31,8 @@ from karelsynth.train import checkpoint
 from karelsynth.train.batches import Feed, open_source
 from karelsynth.train.distributed import Group
 from karelsynth.train.metrics import MetricsLog
-from karelsynth.train.recipe import Recipe
+from karelsynth.train.optimizers import Optimizers
+from karelsynth.train.recipe import Recipe, RecipeError, recipe_from
 from karelsynth.train.schedule import learning_rate
 from karelsynth.train.steps import Loss
 from karelsynth.train.validation import Validator
@@ -92,21 +93,13 @@ class _Run:
         torch.manual_seed(recipe.run.seed)
         # A checkpoint holds the weights: what the run once started from may be gone or lie elsewhere by now.
         self.model = (_start_model(recipe) if saved is None else Synthesizer(recipe.model)).to(group.device)
-        self.names: dict[Tensor, str] = {value: name for name, value in self.model.named_parameters()}
-        settings = recipe.optimizer
-        self.optimizer = torch.optim.AdamW(
-            self.model.parameters(),
-            lr=settings.learning_rate,
-            betas=(settings.beta1, settings.beta2),
-            weight_decay=settings.weight_decay,
-            fused=group.device.type == "cuda",
-        )
+        self.optimizers = Optimizers(self.model, recipe.optimizer)
         self.step, self.best = 0, -math.inf
         self.spent: float | None = 0.0
         """The seconds before this sitting; None if an older version began the run, which did not count them."""
         if saved is not None:
             self.model.load_state_dict(saved.model)
-            checkpoint.restore_optimizer(self.optimizer, self.names, saved.optimizer)
+            self.optimizers.restore(saved.optimizer)
             self.step, self.best = saved.step, saved.notes["best"] if saved.notes["best"] is not None else -math.inf
             self.spent = saved.notes.get("seconds")
 
@@ -138,15 +131,13 @@ class _Run:
             since, since_step = time.perf_counter(), self.step
             for batch in feed.batches(self.step, last):
                 self.model.train()
-                for parameters in self.optimizer.param_groups:
-                    parameters["lr"] = learning_rate(recipe.optimizer, self.step, steps)
                 with group.precision(recipe.run.precision):
                     loss, metrics = loss_of(batch, self._generator())
-                self.optimizer.zero_grad(set_to_none=True)
+                self.optimizers.zero_grad()
                 loss.backward()
                 if recipe.optimizer.clip is not None:
                     metrics["gradient_norm"] = nn.utils.clip_grad_norm_(self.model.parameters(), recipe.optimizer.clip)
-                self.optimizer.step()
+                self.optimizers.step(learning_rate(recipe.optimizer, self.step, steps))
                 self.step += 1
                 for name, value in {"loss": loss, **metrics}.items():
                     sums[name] = sums.get(name, torch.zeros((), device=group.device)) + value.detach()
@@ -214,7 +205,7 @@ class _Run:
                 "torch": torch.__version__,
                 **self._seconds(),
             }
-            tensors = checkpoint.optimizer_tensors(self.optimizer, self.names)
+            tensors = self.optimizers.tensors()
             checkpoint.save(
                 self.folder, checkpoint.Checkpoint(self.step, dict(self.model.state_dict()), tensors, notes)
             )
@@ -245,10 +236,15 @@ def _start_model(recipe: Recipe) -> Synthesizer:
 
 
 def _check_same_run(saved: dict[str, Any], recipe: dict[str, Any], folder: Path) -> None:
-    """Refuse to go on by another recipe. What it is called, and where its first weights lie, makes it no other."""
+    """Refuse to go on by another recipe. What it is called, and where its first weights lie, makes it no other.
+
+    A setting that the saved one says nothing of, since an older version had none, was at its default.
+    """
+    with suppress(RecipeError):  # of settings that there are no longer: their names are what differs
+        saved = recipe_from(saved).to_json()
     one, two = (
         {**told, "name": None, "about": None, "start_from": told.get("start_from") is not None}
-        for told in (saved, json.loads(json.dumps(recipe)))
+        for told in (json.loads(json.dumps(saved)), json.loads(json.dumps(recipe)))
     )
     if one != two:
         raise checkpoint.CheckpointError(

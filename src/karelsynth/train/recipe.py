@@ -66,8 +66,10 @@ class ObjectiveRecipe:
 
 @dataclass(frozen=True)
 class OptimizerRecipe:
-    """Adam and its schedule."""
+    """Adam or Muon, and the schedule."""
 
+    name: Literal["adam", "muon"] = "adam"
+    """`muon` takes matrices from Adam: see `train.optimizers`."""
     learning_rate: float = 1e-4
     schedule: Literal["constant", "cosine"] = "constant"
     warmup: int = 0
@@ -78,6 +80,8 @@ class OptimizerRecipe:
     """The largest norm of the gradient; None for no limit."""
     beta1: float = 0.9
     beta2: float = 0.999
+    momentum: float = 0.95
+    """Muon's."""
     weight_decay: float = 0.0
 
 
@@ -167,7 +171,12 @@ def _check(recipe: Recipe) -> Recipe:
     for key, value in {"data.fewer": recipe.data.fewer, "optimizer.final": recipe.optimizer.final}.items():
         if not 0 <= value <= 1:
             raise RecipeError(f"`{key}` is a share from 0 to 1, not {value}")
-    for key, value in {"optimizer.beta1": recipe.optimizer.beta1, "optimizer.beta2": recipe.optimizer.beta2}.items():
+    below_one = {
+        "optimizer.beta1": recipe.optimizer.beta1,
+        "optimizer.beta2": recipe.optimizer.beta2,
+        "optimizer.momentum": recipe.optimizer.momentum,
+    }
+    for key, value in below_one.items():
         if not 0 <= value < 1:
             raise RecipeError(f"`{key}` must be from 0 to below 1, not {value}")
     for key, value in {"run.seed": recipe.run.seed, "data.seed": recipe.data.seed}.items():

@@ -1,0 +1,64 @@
+"""The optimizers of a recipe, driven as one.
+
+Adam moves each weight by itself. Muon, for matrices, takes the step whose singular values are all alike: directions
+in which gradients are small count as much as those in which they are large. PyTorch's takes matrices only, so with
+`optimizer.name = "muon"` all else (biases, convolutions, first states) stays with Adam. Muon's steps are scaled to be
+as large as Adam's usually are, so that one learning rate and one schedule serve both.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor, nn
+
+from karelsynth.train import checkpoint
+
+if TYPE_CHECKING:
+    from karelsynth.train.recipe import OptimizerRecipe
+
+
+class Optimizers:
+    """What moves a model's weights; each weight is in the hands of one of `parts`."""
+
+    def __init__(self, model: nn.Module, recipe: OptimizerRecipe) -> None:
+        self._names: dict[Tensor, str] = {value: name for name, value in model.named_parameters()}
+        rate, decay = recipe.learning_rate, recipe.weight_decay
+        matrices = [value for value in self._names if recipe.name == "muon" and value.ndim == 2]
+        others = [value for value in self._names if recipe.name != "muon" or value.ndim != 2]
+        self.parts: list[torch.optim.Optimizer] = []
+        if others:
+            betas, fused = (recipe.beta1, recipe.beta2), others[0].device.type == "cuda"
+            self.parts.append(torch.optim.AdamW(others, lr=rate, betas=betas, weight_decay=decay, fused=fused))
+        if matrices:
+            self.parts.append(
+                torch.optim.Muon(
+                    matrices, lr=rate, momentum=recipe.momentum, weight_decay=decay, adjust_lr_fn="match_rms_adamw"
+                )
+            )
+
+    def step(self, learning_rate: float) -> None:
+        """Move all weights by their gradients."""
+        for part in self.parts:
+            for group in part.param_groups:
+                group["lr"] = learning_rate
+            part.step()
+
+    def zero_grad(self) -> None:
+        """Forget all gradients."""
+        for part in self.parts:
+            part.zero_grad(set_to_none=True)
+
+    def tensors(self) -> dict[str, Tensor]:
+        """What the optimizers remember, as `name/slot`."""
+        return {
+            key: value for part in self.parts for key, value in checkpoint.optimizer_tensors(part, self._names).items()
+        }
+
+    def restore(self, tensors: dict[str, Tensor]) -> None:
+        """Put back what `tensors` gave."""
+        for part in self.parts:
+            held = {self._names[value] for group in part.param_groups for value in group["params"]}
+            mine = {key: value for key, value in tensors.items() if key.rsplit("/", 1)[0] in held}
+            checkpoint.restore_optimizer(part, self._names, mine)
