@@ -44,6 +44,20 @@ def test_directions_of_small_gradients_count_as_much() -> None:
     assert spread["muon"] < 3 < spread["adam"]
 
 
+def test_steps_of_muon_may_be_larger() -> None:
+    moved = []
+    for scale in (1.0, 3.0):
+        torch.manual_seed(0)
+        model = nn.Linear(6, 5)
+        before = [value.detach().clone() for value in model.parameters()]
+        for value in model.parameters():
+            value.grad = torch.randn_like(value)
+        Optimizers(model, OptimizerRecipe(name="muon", muon_scale=scale)).step(0.01)
+        moved.append([value.detach() - old for value, old in zip(model.parameters(), before, strict=True)])
+    torch.testing.assert_close(moved[1][0], 3 * moved[0][0], rtol=1e-4, atol=1e-6)
+    torch.testing.assert_close(moved[1][1], moved[0][1])
+
+
 def test_each_step_has_its_learning_rate() -> None:
     model = nn.Linear(4, 3)
     for value in model.parameters():

@@ -14,6 +14,7 @@ from karelsynth.karel.draw.scene import Text
 from karelsynth.karel.syntax import syntax_machine
 from karelsynth.karel.tokens import ID, TOKENS
 from karelsynth.reproduce.aliasing import ELSEWHERE, PROGRAM_A, PROGRAM_B, aliasing_examples, both_right, opinions
+from karelsynth.reproduce.intervals import of_share
 from karelsynth.reproduce.masks import MaskTable, masks_along, masks_over
 from karelsynth.reproduce.pictures import aliasing_scene, masks_scene
 from karelsynth.reproduce.validity import shares, without_syntax
@@ -62,6 +63,24 @@ def test_masks_over_programs_are_the_means_of_masks_along_them(monkeypatch: pyte
         each.learned[at, token] for each, p in zip(apart, programs, strict=True) for at, token in enumerate(p.token_ids)
     ]
     assert told["reference_refused"] == pytest.approx(100 * (1 - np.mean(kept)), abs=1e-3)
+    passed, invalid = sum(each.passed.sum() for each in apart), sum((1 - each.handwritten).sum() for each in apart)
+    assert told["invalid_passed"] == pytest.approx(100 * passed / invalid, abs=1e-3)
+    for name, (low, high) in told["confidence_95"].items():
+        assert 0 <= low <= told[name] <= high <= 100
+
+
+def test_the_interval_of_a_share_holds_what_other_programs_would_have_said() -> None:
+    rng = np.random.default_rng(0)
+
+    def programs(count: int) -> tuple[np.ndarray, np.ndarray]:
+        sizes = rng.integers(4, 40, count).astype(np.float64)
+        return sizes * rng.beta(2, 6, count), sizes  # a share of 25 %, alike within a program
+
+    truth = of_share(*programs(200_000)).middle
+    assert truth == pytest.approx(25, abs=0.2)
+    held = [low <= truth <= high for _, low, high in (of_share(*programs(100)) for _ in range(1000))]
+    assert 0.92 < np.mean(held) < 0.97
+    assert of_share(np.zeros(3), np.ones(3)) == (0, 0, 0)
 
 
 def test_models_without_learned_syntax_have_no_masks() -> None:

@@ -1,4 +1,5 @@
-"""95 % intervals of means and differences over seeds, and of a difference between two rows that solve the same tasks.
+"""95 % intervals: of means and differences over seeds, of a difference between two rows that solve the same tasks, and
+of a share that is made up of many programs' parts.
 
 Few seeds make wide intervals: with three, the mean's is 2.5 standard deviations to either side.
 """
@@ -48,6 +49,17 @@ def of_same_tasks(solved: NDArray[np.bool_], others: NDArray[np.bool_]) -> Inter
     """The difference of two shares of the same tasks, in points: what counts are the tasks that only one has solved."""
     count, only, lost = len(solved), int((solved & ~others).sum()), int((others & ~solved).sum())
     return Interval.around(100 * (only - lost) / count, 196 * sqrt(only + lost - (only - lost) ** 2 / count) / count)
+
+
+def of_share(parts: NDArray[np.float64], wholes: NDArray[np.float64]) -> Interval:
+    """What the parts of independent programs are of all their wholes, in percent.
+
+    A program's positions are much alike, so that it is programs that count, not positions.
+    """
+    whole, count = max(1.0, float(wholes.sum())), max(2, len(parts))
+    share = float(parts.sum()) / whole
+    half = 1.96 * sqrt(count / (count - 1) * float(((parts - share * wholes) ** 2).sum())) / whole
+    return Interval(100 * share, 100 * max(0.0, share - half), 100 * min(1.0, share + half))
 
 
 def _quantile(freedom: int) -> float:

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from karelsynth.errors import KarelsynthError
 from karelsynth.karel.syntax import syntax_machine
 from karelsynth.karel.tokens import TOKENS, VOCABULARY_SIZE
+from karelsynth.reproduce.intervals import of_share
 
 if TYPE_CHECKING:
     from karelsynth.karel.program import Program
@@ -75,29 +76,38 @@ def masks_along(model: Synthesizer, program: Program) -> MaskTable:
 def masks_over(model: Synthesizer, tokens: NDArray[np.uint8], lengths: NDArray[np.integer]) -> dict[str, Any]:
     """Both masks over all positions of programs [N, L]: a table by the token read last, and what it comes to.
 
-    As plain data: "table"; "positions"; "valid_refused" and "invalid_passed", the mean amounts in percent; and
-    "reference_refused", the same of the tokens that the programs really go on with.
+    As plain data: "table"; "positions"; "valid_refused" and "invalid_passed", the mean amounts in percent;
+    "reference_refused", the same of the tokens that the programs really go on with; and "confidence_95" of the three.
     """
     sums = np.zeros((4, VOCABULARY_SIZE, VOCABULARY_SIZE))
     counts = np.zeros(VOCABULARY_SIZE)
-    reference = 0.0
+    parts: dict[str, list[NDArray[np.float64]]] = {name: [] for name in ("valid", "refused", "passed", "reference")}
     for at in range(0, len(tokens), _CHUNK):
         part, sizes = tokens[at : at + _CHUNK], lengths[at : at + _CHUNK]
         valid, passes, last = _masks(model, part, sizes)
-        for total, share in zip(sums, _shares(valid, passes), strict=True):
+        shares = _shares(valid, passes)
+        for total, share in zip(sums, shares, strict=True):
             np.add.at(total, last, share)
         counts += np.bincount(last, minlength=VOCABULARY_SIZE)
-        reference += float((1 - passes[np.arange(len(last)), _targets(part, sizes)]).sum())
+        begins = np.cumsum(sizes) - sizes
+        kept = passes[np.arange(len(last)), _targets(part, sizes)]
+        per_position = (shares[0].sum(1), shares[2].sum(1), shares[3].sum(1), 1 - kept)
+        for found, values in zip(parts.values(), per_position, strict=True):
+            found.append(np.add.reduceat(values, begins))
     seen = np.flatnonzero(counts)
     table = MaskTable(tuple(TOKENS[number] for number in seen), *(sums[:, seen] / counts[seen][:, None]))
-    valid_total = sums[0].sum()
-    positions = int(counts.sum())
+    of = {name: np.concatenate(found) for name, found in parts.items()}
+    steps = lengths.astype(np.float64)
+    figures = {
+        "valid_refused": of_share(of["refused"], of["valid"]),
+        "invalid_passed": of_share(of["passed"], steps * VOCABULARY_SIZE - of["valid"]),
+        "reference_refused": of_share(of["reference"], steps),
+    }
     return {
         "table": table.to_json(),
-        "positions": positions,
-        "valid_refused": _percent(sums[2].sum(), valid_total),
-        "invalid_passed": _percent(sums[3].sum(), positions * VOCABULARY_SIZE - valid_total),
-        "reference_refused": _percent(reference, positions),
+        "positions": int(counts.sum()),
+        **{name: round(found.middle, 4) for name, found in figures.items()},
+        "confidence_95": {name: [round(found.low, 4), round(found.high, 4)] for name, found in figures.items()},
     }
 
 
@@ -132,7 +142,3 @@ def _targets(tokens: NDArray[np.uint8], lengths: NDArray[np.integer]) -> NDArray
 
 def _hex(row: NDArray[np.float64]) -> str:
     return bytes(np.rint(row * _LEVELS).astype(np.uint8)).hex()
-
-
-def _percent(part: float, whole: float) -> float:
-    return round(100 * float(part) / max(1.0, float(whole)), 4)

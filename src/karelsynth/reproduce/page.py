@@ -105,13 +105,16 @@ def _masks_text(results: Results, recipes: Recipes) -> str:
     if found is None:
         return f"The picture: {tables.NOT_YET}."
     over = found.told["masks"]["tasks"]
+    refused, passed, reference = (
+        f"{over[name]:.2f} % ({over['confidence_95'][name][0]:.2f} to {over['confidence_95'][name][1]:.2f})"
+        for name in ("valid_refused", "invalid_passed", "reference_refused")
+    )
     return (
         f"Of {found.job.row.label}, seed {found.job.seed}{tables.mark(found, recipes)}:\n\n"
         "![masks along Program A](pictures/masks.svg)\n\n"
         f"The same over all {over['positions']:,} positions of the test set's programs, by the token read last: valid\n"
-        f"tokens are refused by {over['valid_refused']:.2f} % on average, invalid ones pass by "
-        f"{over['invalid_passed']:.2f} %;\nof the tokens that the programs really go on with, "
-        f"{over['reference_refused']:.2f} % is refused.\n\n"
+        f"tokens are refused by {refused} on average,\ninvalid ones pass by {passed};\n"
+        f"of the tokens that the programs really go on with, {reference} is refused.\n\n"
         "![masks over the test set](pictures/masks_test.svg)"
     )
 

@@ -50,10 +50,13 @@ _VALIDITY: Final = {
     for rank in VALIDITY
     for name, kind in (("share", "number"), ("confidence_95", "interval"))
 }
+_MASK_FIGURES: Final = ("valid_refused", "invalid_passed", "reference_refused")
 _MASKS: Final = {
     "program": "object",
     "tasks.table": "object",
-    **{f"tasks.{name}": "number" for name in ("positions", "valid_refused", "invalid_passed", "reference_refused")},
+    "tasks.positions": "number",
+    **{f"tasks.{name}": "number" for name in _MASK_FIGURES},
+    **{f"tasks.confidence_95.{name}": "interval" for name in _MASK_FIGURES},
 }
 """All that tables and pictures read, by its place: what the file must have there."""
 

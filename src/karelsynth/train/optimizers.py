@@ -3,7 +3,7 @@
 Adam moves each weight by itself. Muon, for matrices, takes the step whose singular values are all alike: directions
 in which gradients are small count as much as those in which they are large. PyTorch's takes matrices only, so with
 `optimizer.name = "muon"` all else (biases, convolutions, first states) stays with Adam. Muon's steps are scaled to be
-as large as Adam's usually are, so that one learning rate and one schedule serve both.
+as large as Adam's usually are; they may be larger, by `optimizer.muon_scale`. One schedule serves both.
 """
 
 from __future__ import annotations
@@ -28,21 +28,23 @@ class Optimizers:
         matrices = [value for value in self._names if recipe.name == "muon" and value.ndim == 2]
         others = [value for value in self._names if recipe.name != "muon" or value.ndim != 2]
         self.parts: list[torch.optim.Optimizer] = []
+        self._scales: list[float] = []
         if others:
             betas, fused = (recipe.beta1, recipe.beta2), others[0].device.type == "cuda"
             self.parts.append(torch.optim.AdamW(others, lr=rate, betas=betas, weight_decay=decay, fused=fused))
+            self._scales.append(1.0)
         if matrices:
+            momentum, scaled = recipe.momentum, "match_rms_adamw"
             self.parts.append(
-                torch.optim.Muon(
-                    matrices, lr=rate, momentum=recipe.momentum, weight_decay=decay, adjust_lr_fn="match_rms_adamw"
-                )
+                torch.optim.Muon(matrices, lr=rate, momentum=momentum, weight_decay=decay, adjust_lr_fn=scaled)
             )
+            self._scales.append(recipe.muon_scale)
 
     def step(self, learning_rate: float) -> None:
         """Move all weights by their gradients."""
-        for part in self.parts:
+        for part, scale in zip(self.parts, self._scales, strict=True):
             for group in part.param_groups:
-                group["lr"] = learning_rate
+                group["lr"] = learning_rate * scale
             part.step()
 
     def zero_grad(self) -> None:

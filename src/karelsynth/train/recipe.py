@@ -82,6 +82,8 @@ class OptimizerRecipe:
     beta2: float = 0.999
     momentum: float = 0.95
     """Muon's."""
+    muon_scale: float = 1.0
+    """Muon's learning rate, as a multiple of Adam's."""
     weight_decay: float = 0.0
 
 
@@ -151,6 +153,7 @@ def _check(recipe: Recipe) -> Recipe:
         "run.validation_beam": recipe.run.validation_beam,
         "run.checkpoint_every": recipe.run.checkpoint_every,
         "optimizer.learning_rate": recipe.optimizer.learning_rate,
+        "optimizer.muon_scale": recipe.optimizer.muon_scale,
         "objective.beam": recipe.objective.beam,
         "objective.rollouts": recipe.objective.rollouts,
         "objective.bag": recipe.objective.bag,
