@@ -89,7 +89,7 @@ def masks_over(model: Synthesizer, tokens: NDArray[np.uint8], lengths: NDArray[n
         for total, share in zip(sums, shares, strict=True):
             np.add.at(total, last, share)
         counts += np.bincount(last, minlength=VOCABULARY_SIZE)
-        begins = np.cumsum(sizes) - sizes
+        begins = np.cumsum(sizes, dtype=np.int64) - sizes.astype(np.int64)
         kept = passes[np.arange(len(last)), _targets(part, sizes)]
         per_position = (shares[0].sum(1), shares[2].sum(1), shares[3].sum(1), 1 - kept)
         for found, values in zip(parts.values(), per_position, strict=True):
