@@ -33,7 +33,7 @@ from karelsynth.karel.program import (
 )
 from karelsynth.karel.tokens import ACTIONS, ID
 from karelsynth.karel.world import World
-from karelsynth.search.repair import _Judge, repair
+from karelsynth.search.repair import PER_CELL, PER_EXAMPLE, _Judge, repair
 from karelsynth.search.repair_kernel import CRASH, MOST, neighbours
 from tests.strategies import programs, random_program, random_world
 
@@ -140,7 +140,15 @@ def test_judging_is_the_interpreters(seed: int) -> None:
     befores = [random_world(rng) for _ in range(3)]
     afters = [run(several[0], world).world if rng.random() < 0.7 else random_world(rng) for world in befores]
     judge = _Judge(worlds_to_codes(befores), worlds_to_codes(afters))
-    right, wrong, behaviour = judge(encode_programs(several), np.array([program.size for program in several]))
+    tokens, sizes = encode_programs(several), np.array([program.size for program in several])
+    right, wrong, behaviour = judge(tokens, sizes, np.full(8, np.inf))
+    bounds = np.array([rng.uniform(-12, 40) for _ in several])
+    bounded = judge(tokens, sizes, bounds)
+    # Given up is what comes to more than its bound, but never what is right; all else is judged the same.
+    beyond = (wrong > 0) & (PER_CELL * wrong - PER_EXAMPLE * right > bounds)
+    np.testing.assert_array_equal(bounded[0], np.where(beyond, -1, right))
+    for part, whole in zip(bounded[1:], (wrong, behaviour), strict=True):
+        np.testing.assert_array_equal(part[~beyond], whole[~beyond])
     ends = []
     for number, program in enumerate(several):
         runs = [run(program, world) for world in befores]
@@ -227,8 +235,8 @@ def test_it_stops_when_told_and_where_there_is_nothing_to_repair() -> None:
     few = iter(range(3))
     nearer = repair(*start, inputs, outputs, longest=40, stop=lambda: next(few, None) is None)
     assert not nearer.solves
-    judge = _Judge(inputs, outputs)
-    assert judge(nearer.tokens, nearer.lengths)[1] < judge(start[0], start[1])[1]
+    judge, all_of_them = _Judge(inputs, outputs), np.full(1, np.inf)
+    assert judge(nearer.tokens, nearer.lengths, all_of_them)[1] < judge(start[0], start[1], all_of_them)[1]
     none = (np.zeros((0, 5), np.uint8), np.zeros(0, np.int64), np.zeros(0))
     assert not len(repair(*none, inputs, outputs, longest=40, stop=lambda: False).tokens)
     broken = (start[0][:, :-1], start[1] - 1, start[2])  # does not parse

@@ -45,6 +45,8 @@ KEPT: Final = 20
 """How many neighbours of a program, on average, may be taken further."""
 ALIKE: Final = 3
 """How many programs with the same ends may."""
+OPEN: Final = 512
+"""How many programs wait to be changed, at most twice as many; what is less promising than they is given up early."""
 _SEEN: Final = 1 << 22
 """Places of the table of programs that were met; it is never more than half full."""
 
@@ -74,16 +76,19 @@ class _Judge:
         self._inputs, self._targets = (np.ascontiguousarray(part).reshape(-1, CELLS) for part in (inputs, outputs))
 
     def __call__(
-        self, tokens: NDArray[np.uint8], lengths: NDArray[np.int64]
+        self, tokens: NDArray[np.uint8], lengths: NDArray[np.int64], bounds: NDArray[np.float64]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.uint64]]:
-        """On how many examples programs [N, L] are right, by how many cells not, and a number for what they do."""
+        """On how many examples programs [N, L] are right, by how many cells not, and a number for what they do.
+
+        -1 for those that do not parse or are certain to come to more than their bounds [N]; see `judge_range`.
+        """
         right, wrong = np.empty(len(tokens), np.int64), np.empty(len(tokens), np.int64)
         behaviour, grammar = np.empty(len(tokens), np.uint64), compile_grammar(KAREL)
 
         def work(first: int, last: int) -> None:
             judge_range(
                 first, last, tokens, lengths, self._inputs, self._heroes, self._targets, grammar.tables.transition,
-                grammar.symbols, grammar.start, right, wrong, behaviour,
+                grammar.symbols, grammar.start, PER_EXAMPLE, PER_CELL, bounds, right, wrong, behaviour,
             )  # fmt: skip
 
         share_out(work, len(tokens), self.examples, None)
@@ -113,18 +118,20 @@ def repair(
     made, sizes = np.zeros((AT_ONCE * MOST, longest), np.uint8), np.empty(AT_ONCE * MOST, np.int64)
     kinds: Counter[int] = Counter()
     waiting: list[tuple[float, int, NDArray[np.uint8], float]] = []
-    tried, number = 0, 0
+    tried, number, worst = 0, 0, np.inf
     nearest, best = (-1, 0), np.zeros(0, np.uint8)
 
     def queue(rows: NDArray[np.uint8], counts: NDArray[np.int64], costs: NDArray[np.float64], most: int) -> list[int]:
         """Judge programs that have cost so much so far, and queue the most promising; returns those that are right."""
         nonlocal number, nearest, best
-        right, wrong, behaviour = judge(rows, counts)
-        promise = costs + PER_TOKEN * counts + PER_CELL * wrong - PER_EXAMPLE * right
+        own = costs + PER_TOKEN * counts
+        right, wrong, behaviour = judge(rows, counts, worst - own)
+        promise = own + PER_CELL * wrong - PER_EXAMPLE * right
         pushed = 0
-        for row in promise.argsort(kind="stable"):
+        some = np.flatnonzero(right >= 0)
+        for row in some[promise[some].argsort(kind="stable")]:
             kind = int(behaviour[row])
-            if right[row] >= 0 and kinds[kind] < ALIKE:
+            if kinds[kind] < ALIKE:
                 kinds[kind] += 1
                 number += 1
                 program = rows[row, : counts[row]].copy()
@@ -155,5 +162,8 @@ def repair(
         tried += count
         if answers := queue(made[:count], sizes[:count], np.concatenate(costs), KEPT * len(costs)):
             return result(made[answers], sizes[answers], solves=True)
+        if len(waiting) > 2 * OPEN:
+            waiting = heapq.nsmallest(OPEN, waiting)  # in order, and so a heap
+            worst = waiting[-1][0]
     some = int(len(best) > 0)
     return result(best[None][:some], np.full(some, len(best)), solves=False)

@@ -315,6 +315,9 @@ def judge_range(
     transition: NDArray[np.int32],
     symbols: int,
     start: int,
+    per_example: float,
+    per_cell: float,
+    bounds: NDArray[np.float64],
     right: NDArray[np.int64],
     wrong: NDArray[np.int64],
     behaviour: NDArray[np.uint64],
@@ -323,6 +326,8 @@ def judge_range(
 
     For each: on how many examples it is right, or -1 if it does not parse; how many cells are not as in the targets,
     a crash counting as some more; and a number that is the same for programs that lead all examples to the same ends.
+    One that comes to more than its bound, each wrong cell costing `per_cell` and each right example saving
+    `per_example`, is given up as soon as that is certain, with -1 as well.
     """
     most = tokens.shape[1]
     code, origin = np.empty(2 * most + 2, np.int64), np.empty(2 * most + 2, np.int16)
@@ -355,4 +360,8 @@ def judge_range(
             else:
                 bad += different + CRASH
                 bits += _found(example, CELLS, status)
+            left = inputs.shape[0] - 1 - example
+            if bad > 0 and per_cell * bad - per_example * (good + left) > bounds[number]:
+                good = -1
+                break
         right[number], wrong[number], behaviour[number] = good, bad, bits
