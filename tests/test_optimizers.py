@@ -44,6 +44,25 @@ def test_directions_of_small_gradients_count_as_much() -> None:
     assert spread["muon"] < 3 < spread["adam"]
 
 
+def test_what_the_recipe_says_reaches_muon() -> None:
+    """No decay unless it is asked for, steps about as large as Adam's, and as much memory as is said."""
+    torch.manual_seed(0)
+    layer = nn.Linear(64, 32, bias=False)
+    before = layer.weight.detach().clone()
+    layer.weight.grad = torch.zeros_like(layer.weight)
+    Optimizers(layer, OptimizerRecipe(name="muon")).step(0.1)
+    torch.testing.assert_close(layer.weight.detach(), before)
+    Optimizers(layer, OptimizerRecipe(name="muon", weight_decay=0.5, muon_scale=2.0)).step(0.1)
+    torch.testing.assert_close(layer.weight.detach(), before * (1 - 0.1 * 2 * 0.5))
+    layer.weight.grad = gradient = torch.randn_like(layer.weight)
+    before = layer.weight.detach().clone()
+    optimizers = Optimizers(layer, OptimizerRecipe(name="muon", momentum=0.75))
+    optimizers.step(0.1)
+    step = layer.weight.detach() - before
+    assert float(step.square().mean().sqrt()) == pytest.approx(0.2 * 0.1, rel=0.2)
+    torch.testing.assert_close(optimizers.tensors()["weight/momentum_buffer"], 0.25 * gradient)
+
+
 def test_steps_of_muon_may_be_larger() -> None:
     moved = []
     for scale in (1.0, 3.0):

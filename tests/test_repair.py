@@ -33,7 +33,7 @@ from karelsynth.karel.program import (
 )
 from karelsynth.karel.tokens import ACTIONS, ID
 from karelsynth.karel.world import World
-from karelsynth.search.repair import PER_CELL, PER_EXAMPLE, _Judge, repair
+from karelsynth.search.repair import ALIKE, OPEN, PER_CELL, PER_EXAMPLE, _Judge, _Waiting, repair
 from karelsynth.search.repair_kernel import CRASH, MOST, neighbours
 from tests.strategies import programs, random_program, random_world
 
@@ -201,7 +201,9 @@ WANTED = Program.parse(
         "DEF run m( REPEAT R=3 r( IFELSE c( markersPresent c) i( pickMarker i) ELSE e( putMarker e) move r) m)",
     ],
 )
-def test_near_misses_are_repaired(start: str) -> None:
+@pytest.mark.parametrize("open_", [OPEN, 24], ids=["all wait", "few may wait"])
+def test_near_misses_are_repaired(start: str, open_: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("karelsynth.search.repair.OPEN", open_)
     befores, inputs, outputs = examples_of(WANTED, 3)
     program = Program.parse(start)
     rounds = iter(range(400))
@@ -223,6 +225,33 @@ def test_near_misses_are_repaired(start: str) -> None:
         assert [run(answer, world).world.to_codes().tobytes() for world in befores] == [
             after.tobytes() for after in outputs
         ]
+
+
+def test_the_least_promising_go_and_leave_their_places() -> None:
+    waiting, program = _Waiting(), np.zeros(5, np.uint8)
+    kinds = iter(range(10 * OPEN))
+    for price in range(2 * OPEN):
+        assert waiting.push(float(price), program, 0.0, next(kinds))
+    waiting.trim()
+    assert (len(waiting), waiting.bound) == (2 * OPEN, np.inf)  # not yet too many
+    dear = next(kinds)
+    assert [waiting.push(1e9, program, 0.0, dear) for _ in range(ALIKE + 1)] == [True] * ALIKE + [False]
+    waiting.trim()
+    assert (len(waiting), waiting.bound) == (OPEN, OPEN - 1)
+    assert waiting.push(-1.0, program, 7.0, dear)  # those of its kind were never changed
+    assert waiting.pop()[1] == 7.0
+    waiting.pop()
+    assert waiting.bound == np.inf  # fewer wait than may: whatever comes is welcome
+
+
+def test_it_does_not_run_dry_before_it_is_told_to_stop(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("karelsynth.search.repair.OPEN", 16)
+    _, inputs, _ = examples_of(WANTED, 3)
+    outputs = examples_of(Program.parse("DEF run m( turnLeft m)"), 5)[2]  # of other worlds: there is no answer
+    program, asked = Program.parse("DEF run m( move turnLeft m)"), iter(range(60))
+    start = (encode_programs([program]), np.array([program.size]), np.array([-1.0]))
+    assert not repair(*start, inputs, outputs, longest=30, stop=lambda: next(asked, None) is None).solves
+    assert next(asked, None) is None
 
 
 def test_it_stops_when_told_and_where_there_is_nothing_to_repair() -> None:

@@ -12,7 +12,7 @@ import time
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -116,6 +116,9 @@ def test_changes_on_the_command_line() -> None:
         ("[optimizer]\nfinal = -0.1", "`optimizer.final` is a share from 0 to 1, not -0.1"),
         ("[optimizer]\nbeta1 = 2", "`optimizer.beta1` must be from 0 to below 1, not 2.0"),
         ("[optimizer]\nbeta2 = nan", "`optimizer.beta2` must be from 0 to below 1, not nan"),
+        ("[optimizer]\nmomentum = 1", "`optimizer.momentum` must be from 0 to below 1, not 1.0"),
+        ("[optimizer]\nmuon_scale = 0", "`optimizer.muon_scale` must be above 0, not 0.0"),
+        ("[optimizer]\nname = 'moun'", "`optimizer.name` is `adam` or `muon`, not `moun`; did you mean `muon`?"),
         ("[objective]\nsyntax_weight = -1", "`objective.syntax_weight` must be 0 or above, not -1.0"),
         ("[run]\nseed = -1", "`run.seed` is a whole number from 0 to 2⁶³ − 1, not -1"),
         ("[data]\nseed = -1", "`data.seed` is a whole number from 0 to 2⁶³ − 1, not -1"),
@@ -296,14 +299,17 @@ def test_a_diverged_run_stops_and_keeps_the_last_good_checkpoint(tmp_path: Path)
     assert [path.name for path in tmp_path.glob("checkpoint-*")] == ["checkpoint-00000001"]
 
 
-@pytest.mark.parametrize("name", ["mle", "rl_beam_div"])
+@pytest.mark.parametrize(("name", "optimizer"), [("mle", "adam"), ("mle", "muon"), ("rl_beam_div", "adam")])
 @pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
-def test_two_processes_do_what_one_does(device: str, name: str, tmp_path: Path) -> None:
+def test_two_processes_do_what_one_does(
+    device: str, name: str, optimizer: Literal["adam", "muon"], tmp_path: Path
+) -> None:
     """DistributedDataParallel over two processes, the same global batch: the same weights, up to rounding.
 
     Where there is one GPU, they share it.
     """
-    recipe = tiny(name, steps=4, validate_every=100, checkpoint_every=100)
+    plain = tiny(name, steps=4, validate_every=100, checkpoint_every=100)
+    recipe = replace(plain, optimizer=replace(plain.optimizer, name=optimizer))
     train(recipe, tmp_path / "one", device=torch.device(device))
     script = tmp_path / "run.py"
     script.write_text(
@@ -321,11 +327,11 @@ def test_two_processes_do_what_one_does(device: str, name: str, tmp_path: Path) 
         env=os.environ | {"OMP_NUM_THREADS": "1"},
     )  # fmt: skip
     one, two = weights(tmp_path / "one"), weights(tmp_path / "two")
-    if device == "cpu":
+    if device == "cpu" and optimizer == "adam":
         torch.testing.assert_close(one, two, rtol=1e-4, atol=1e-5)
         return
-    # TensorFloat-32 rounds, and Adam makes full steps of gradients that are only rounding: a few weights differ, by
-    # no more than four steps of one run and four of the other.
+    # TensorFloat-32 rounds, and so does Muon, which computes in bfloat16; and Adam makes full steps of gradients that
+    # are only rounding. A few weights differ, by no more than four steps of one run and four of the other.
     mine, others = (torch.cat([weights[key].flatten() for key in one]) for weights in (one, two))
     torch.testing.assert_close(mine, others, rtol=0, atol=2 * 4 * recipe.optimizer.learning_rate)
     assert (~torch.isclose(mine, others, rtol=1e-2, atol=1e-3)).float().mean() < 0.002

@@ -49,7 +49,7 @@ def picture(loss: Curve, solved: Curve) -> Scene:
     shapes += _curve([(step / steps, value / 1.25) for step, value in loss], THEME.hero)
     shapes += _curve([(step / steps, value / 100) for step, value in solved], SOLVED, dots=True)
     shapes.append(Text(LEFT + 90, 24, "loss, nats a token", 13, THEME.hero))
-    shapes.append(Text(WIDTH - RIGHT - 150, 24, "validation tasks solved, greedy", 13, SOLVED))
+    shapes.append(Text(WIDTH - RIGHT - 150, 24, "validation tasks solved", 13, SOLVED))
     shapes.append(Text(WIDTH / 2, HEIGHT - 12, "steps", 12, THEME.muted))
     last_loss, last_solved = loss[-1][1], solved[-1][1]
     told = f"After {steps:,} steps the loss is {last_loss:.3f} and {last_solved:.1f} % of validation tasks are solved."

@@ -11,6 +11,7 @@ import torch
 from karelsynth.errors import KarelsynthError
 from karelsynth.evaluate import Judged
 from karelsynth.karel.draw.scene import Text
+from karelsynth.karel.program import Program
 from karelsynth.karel.syntax import syntax_machine
 from karelsynth.karel.tokens import ID, TOKENS
 from karelsynth.reproduce.aliasing import ELSEWHERE, PROGRAM_A, PROGRAM_B, aliasing_examples, both_right, opinions
@@ -44,10 +45,10 @@ def test_masks_along_a_program() -> None:
 
 
 def test_masks_over_programs_are_the_means_of_masks_along_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("karelsynth.reproduce.masks._CHUNK", 1)
+    monkeypatch.setattr("karelsynth.reproduce.masks._CHUNK", 2)
     model = tiny_model(syntax="learned")
-    programs = [PROGRAM_A, PROGRAM_B]
-    tokens = np.zeros((2, 40), np.uint8)
+    programs = [PROGRAM_A, PROGRAM_B, Program.parse("DEF run m( move turnLeft m)")]
+    tokens = np.zeros((3, 40), np.uint8)
     for row, program in enumerate(programs):
         tokens[row, : program.size] = program.token_ids
     told = masks_over(model, tokens, np.array([program.size for program in programs]))
@@ -65,8 +66,15 @@ def test_masks_over_programs_are_the_means_of_masks_along_them(monkeypatch: pyte
     assert told["reference_refused"] == pytest.approx(100 * (1 - np.mean(kept)), abs=1e-3)
     passed, invalid = sum(each.passed.sum() for each in apart), sum((1 - each.handwritten).sum() for each in apart)
     assert told["invalid_passed"] == pytest.approx(100 * passed / invalid, abs=1e-3)
-    for name, (low, high) in told["confidence_95"].items():
-        assert 0 <= low <= told[name] <= high <= 100
+    by_program = {
+        "valid_refused": ([each.refused.sum() for each in apart], [each.handwritten.sum() for each in apart]),
+        "invalid_passed": ([each.passed.sum() for each in apart], [(1 - each.handwritten).sum() for each in apart]),
+    }
+    for name, (parts, wholes) in by_program.items():
+        found = of_share(np.array(parts), np.array(wholes))
+        assert told["confidence_95"][name] == pytest.approx([found.low, found.high], abs=1e-3)
+    low, high = told["confidence_95"]["reference_refused"]
+    assert 0 <= low < told["reference_refused"] < high <= 100
 
 
 def test_the_interval_of_a_share_holds_what_other_programs_would_have_said() -> None:
@@ -81,6 +89,7 @@ def test_the_interval_of_a_share_holds_what_other_programs_would_have_said() -> 
     held = [low <= truth <= high for _, low, high in (of_share(*programs(100)) for _ in range(1000))]
     assert 0.92 < np.mean(held) < 0.97
     assert of_share(np.zeros(3), np.ones(3)) == (0, 0, 0)
+    assert of_share(np.ones(1), np.full(1, 4.0)) == (25, 0, 100)
 
 
 def test_models_without_learned_syntax_have_no_masks() -> None:

@@ -54,10 +54,13 @@ def of_same_tasks(solved: NDArray[np.bool_], others: NDArray[np.bool_]) -> Inter
 def of_share(parts: NDArray[np.float64], wholes: NDArray[np.float64]) -> Interval:
     """What the parts of independent programs are of all their wholes, in percent.
 
-    A program's positions are much alike, so that it is programs that count, not positions.
+    A program's positions are much alike, so that it is programs that count, not positions: one of them says nothing of
+    others.
     """
-    whole, count = max(1.0, float(wholes.sum())), max(2, len(parts))
+    whole, count = max(1.0, float(wholes.sum())), len(parts)
     share = float(parts.sum()) / whole
+    if count < 2:
+        return Interval(100 * share, 0.0, 100.0)
     half = 1.96 * sqrt(count / (count - 1) * float(((parts - share * wholes) ** 2).sum())) / whole
     return Interval(100 * share, 100 * max(0.0, share - half), 100 * min(1.0, share + half))
 

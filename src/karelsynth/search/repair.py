@@ -4,7 +4,8 @@
 
 A network that has not found an answer has mostly written most of it: a branch is missing, or a condition is the wrong
 one. A best-first search takes the most promising programs so far, makes everything that is one change away from them
-(see `repair_kernel`), and runs all of that on the examples; two cores run some hundred thousand programs a second.
+(see `repair_kernel`), and runs all of that on the examples; two cores run some hundred thousand programs a second, and
+leave off where a program cannot become promising any more.
 Promising is what is right on many examples and nearly so on the others, was likely to begin with, is short, and has not
 been changed often. Programs that lead all examples to the same ends are the same so far: a few of each kind go on.
 """
@@ -46,7 +47,8 @@ KEPT: Final = 20
 ALIKE: Final = 3
 """How many programs with the same ends may."""
 OPEN: Final = 512
-"""How many programs wait to be changed, at most twice as many; what is less promising than they is given up early."""
+"""How many programs wait to be changed. Up to twice as many may; then the less promising half goes, and while so many
+wait, what is less promising than all of those that stayed is given up early."""
 _SEEN: Final = 1 << 22
 """Places of the table of programs that were met; it is never more than half full."""
 
@@ -56,7 +58,8 @@ class Repaired:
     """What a repair found: programs that are right on all examples, all of them one change away from a few, or all of
     them among those that it began with.
 
-    Or, if there is none, the one program that came nearest to it; without a program to begin with, not even that.
+    Or, if there is none, the one that came nearest of those that were taken further; without a program to begin with,
+    not even that.
     """
 
     tokens: NDArray[np.uint8]
@@ -95,6 +98,45 @@ class _Judge:
         return right, wrong, behaviour
 
 
+class _Waiting:
+    """Programs that wait to be changed, those with the least `price` first."""
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[float, int, NDArray[np.uint8], float, int]] = []
+        self._kinds: Counter[int] = Counter()
+        self._pushed, self._dearest = 0, np.inf
+
+    def __len__(self) -> int:
+        return len(self._heap)
+
+    @property
+    def bound(self) -> float:
+        """The price above which a program would not be missed: enough others wait, or waited and had their turn."""
+        return self._dearest if len(self._heap) >= OPEN else np.inf
+
+    def push(self, price: float, program: NDArray[np.uint8], cost: float, kind: int) -> bool:
+        """Queue a program and what it has cost so far, unless enough of its kind are or have been here."""
+        if self._kinds[kind] >= ALIKE:
+            return False
+        self._kinds[kind] += 1
+        self._pushed += 1  # of two that are equal the older one goes first
+        heapq.heappush(self._heap, (price, self._pushed, program.copy(), cost, kind))
+        return True
+
+    def pop(self) -> tuple[NDArray[np.uint8], float]:
+        """The most promising one, and what it has cost so far."""
+        _, _, program, cost, _ = heapq.heappop(self._heap)
+        return program, cost
+
+    def trim(self) -> None:
+        """Let the least promising ones go if there are too many. Others of their kinds may then come."""
+        if len(self._heap) > 2 * OPEN:
+            self._heap.sort()  # which leaves it a heap
+            self._kinds.subtract(entry[-1] for entry in self._heap[OPEN:])
+            del self._heap[OPEN:]
+            self._dearest = self._heap[-1][0]
+
+
 def repair(
     tokens: NDArray[np.uint8],
     lengths: NDArray[np.int64],
@@ -111,36 +153,31 @@ def repair(
         logprobs: [N], the programs' log-probabilities.
         inputs, outputs: the examples, uint8 [K, 18, 18].
         longest: how long a program may become, in tokens.
-        stop: asked a few hundred times a second.
+        stop: asked after every AT_ONCE programs, some dozen times a second.
     """
     judge = _Judge(inputs, outputs)
     seen = np.zeros(_SEEN, np.uint64)
     made, sizes = np.zeros((AT_ONCE * MOST, longest), np.uint8), np.empty(AT_ONCE * MOST, np.int64)
-    kinds: Counter[int] = Counter()
-    waiting: list[tuple[float, int, NDArray[np.uint8], float]] = []
-    tried, number, worst = 0, 0, np.inf
+    waiting, tried = _Waiting(), 0
     nearest, best = (-1, 0), np.zeros(0, np.uint8)
 
     def queue(rows: NDArray[np.uint8], counts: NDArray[np.int64], costs: NDArray[np.float64], most: int) -> list[int]:
         """Judge programs that have cost so much so far, and queue the most promising; returns those that are right."""
-        nonlocal number, nearest, best
+        nonlocal nearest, best
         own = costs + PER_TOKEN * counts
-        right, wrong, behaviour = judge(rows, counts, worst - own)
-        promise = own + PER_CELL * wrong - PER_EXAMPLE * right
+        right, wrong, behaviour = judge(rows, counts, waiting.bound - own)
+        prices = own + PER_CELL * wrong - PER_EXAMPLE * right
         pushed = 0
-        some = np.flatnonzero(right >= 0)
-        for row in some[promise[some].argsort(kind="stable")]:
-            kind = int(behaviour[row])
-            if kinds[kind] < ALIKE:
-                kinds[kind] += 1
-                number += 1
-                program = rows[row, : counts[row]].copy()
-                heapq.heappush(waiting, (promise[row], number, program, costs[row]))
+        judged = np.flatnonzero(right >= 0)
+        for row in judged[prices[judged].argsort(kind="stable")]:
+            program = rows[row, : counts[row]]
+            if waiting.push(prices[row], program, costs[row], int(behaviour[row])):
                 if (right[row], -wrong[row]) > nearest:
-                    nearest, best = (right[row], -wrong[row]), program
+                    nearest, best = (right[row], -wrong[row]), program.copy()
                 pushed += 1
                 if pushed == most:
                     break
+        waiting.trim()
         return np.flatnonzero(right == judge.examples).tolist()
 
     def result(rows: NDArray[np.uint8], counts: NDArray[np.int64], *, solves: bool) -> Repaired:
@@ -155,15 +192,12 @@ def repair(
     while waiting and not stop() and tried < _SEEN // 2 - AT_ONCE * MOST:
         count, costs = 0, []
         for _ in range(min(AT_ONCE, len(waiting))):
-            _, _, program, cost = heapq.heappop(waiting)
+            program, cost = waiting.pop()
             more = neighbours(program, len(program), longest, seen, made[count : count + MOST], sizes[count:])
             costs.append(np.full(more, cost + PER_CHANGE))
             count += more
         tried += count
         if answers := queue(made[:count], sizes[:count], np.concatenate(costs), KEPT * len(costs)):
             return result(made[answers], sizes[answers], solves=True)
-        if len(waiting) > 2 * OPEN:
-            waiting = heapq.nsmallest(OPEN, waiting)  # in order, and so a heap
-            worst = waiting[-1][0]
     some = int(len(best) > 0)
     return result(best[None][:some], np.full(some, len(best)), solves=False)

@@ -1,9 +1,11 @@
 """The optimizers of a recipe, driven as one.
 
 Adam moves each weight by itself. Muon, for matrices, takes the step whose singular values are all alike: directions
-in which gradients are small count as much as those in which they are large. PyTorch's takes matrices only, so with
-`optimizer.name = "muon"` all else (biases, convolutions, first states) stays with Adam. Muon's steps are scaled to be
-as large as Adam's usually are; they may be larger, by `optimizer.muon_scale`. One schedule serves both.
+in which gradients are small count as much as those in which they are large. PyTorch's takes matrices only, embeddings
+and output layers among them, so with `optimizer.name = "muon"` all else (biases, convolutions, first states) stays with
+Adam. Muon's steps are scaled to be as large as Adam's usually are; they may be larger, by `optimizer.muon_scale`. One
+schedule serves both, and one `weight_decay`: each step takes the share learning rate times decay of every weight, of
+matrices `muon_scale` times that.
 """
 
 from __future__ import annotations

@@ -81,7 +81,7 @@ class OptimizerRecipe:
     beta1: float = 0.9
     beta2: float = 0.999
     momentum: float = 0.95
-    """Muon's."""
+    """Muon's, as is `muon_scale`: Adam has no use for them."""
     muon_scale: float = 1.0
     """Muon's learning rate, as a multiple of Adam's."""
     weight_decay: float = 0.0
