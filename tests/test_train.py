@@ -118,6 +118,11 @@ def test_changes_on_the_command_line() -> None:
         ("[optimizer]\nbeta2 = nan", "`optimizer.beta2` must be from 0 to below 1, not nan"),
         ("[optimizer]\nmomentum = 1", "`optimizer.momentum` must be from 0 to below 1, not 1.0"),
         ("[optimizer]\nmuon_scale = 0", "`optimizer.muon_scale` must be above 0, not 0.0"),
+        (
+            "[optimizer]\nmuon_scale = 2",
+            "`optimizer.muon_scale` is Muon's: set `optimizer.name` to `muon`, or leave it",
+        ),
+        ("[optimizer]\nmomentum = 0.9", "`optimizer.momentum` is Muon's: set `optimizer.name` to `muon`"),
         ("[optimizer]\nname = 'moun'", "`optimizer.name` is `adam` or `muon`, not `moun`; did you mean `muon`?"),
         ("[objective]\nsyntax_weight = -1", "`objective.syntax_weight` must be 0 or above, not -1.0"),
         ("[run]\nseed = -1", "`run.seed` is a whole number from 0 to 2⁶³ − 1, not -1"),

@@ -11,6 +11,10 @@ from typing import Final
 ACTIONS: Final = ("move", "turnLeft", "turnRight", "pickMarker", "putMarker")
 SENSORS: Final = ("markersPresent", "noMarkersPresent", "leftIsClear", "rightIsClear", "frontIsClear")
 BRACKETS: Final = ("m(", "m)", "c(", "c)", "r(", "r)", "w(", "w)", "i(", "i)", "e(", "e)")
+OPENERS: Final = ("m(", "r(", "w(", "i(", "e(")
+"""What begins a block of statements."""
+CLOSERS: Final = ("m)", "r)", "w)", "i)", "e)")
+"""What ends it, in the same order."""
 LARGEST_COUNT: Final = 19
 COUNTS: Final = tuple(f"R={n}" for n in range(LARGEST_COUNT + 1))
 

@@ -6,16 +6,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from karelsynth.karel.compiled import compiled
-from karelsynth.karel.tokens import ID
+from karelsynth.karel.tokens import CLOSERS, ID, OPENERS
 
 _IF, _IFELSE, _WHILE, _REPEAT = ID["IF"], ID["IFELSE"], ID["WHILE"], ID["REPEAT"]
 _OPEN_I, _CLOSE_I = ID["i("], ID["i)"]
 _MOVE, _PUT = ID["move"], ID["putMarker"]
-_OPENS = np.isin(np.arange(256), [ID[name] for name in ("m(", "w(", "i(", "r(", "e(")])
-_CLOSES = np.isin(np.arange(256), [ID[name] for name in ("m)", "w)", "i)", "r)", "e)")])
+_OPENS = np.isin(np.arange(256), [ID[name] for name in OPENERS])
+_CLOSES = np.isin(np.arange(256), [ID[name] for name in CLOSERS])
 _CLOSER = np.zeros(256, np.uint8)
-for _name in ("m", "w", "i", "r", "e"):
-    _CLOSER[ID[f"{_name}("]] = ID[f"{_name})"]
+_CLOSER[[ID[name] for name in OPENERS]] = [ID[name] for name in CLOSERS]
 
 
 @compiled()

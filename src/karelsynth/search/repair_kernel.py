@@ -19,7 +19,7 @@ from karelsynth.karel.compiled import compiled
 from karelsynth.karel.grammar import NORMAL_FORM
 from karelsynth.karel.interpreter import MAX_TICKS, Status
 from karelsynth.karel.machine_kernel import CELLS, compile_program, put_hero_back, run_code, take_hero_out
-from karelsynth.karel.tokens import ACTIONS, COUNTS, ID, VOCABULARY_SIZE
+from karelsynth.karel.tokens import ACTIONS, CLOSERS, COUNTS, ID, OPENERS, VOCABULARY_SIZE
 from karelsynth.tasks.kernel_layout import CONDITIONS
 from karelsynth.tasks.program_kernel import GAMMA, mix
 
@@ -76,8 +76,8 @@ _ACTION_KINDS, _CONDITION_KINDS, _COUNT_KINDS = len(ACTIONS), len(CONDITIONS), l
 _MOVE, _PUT = ID["move"], ID["putMarker"]
 _WHILE, _IF, _IFELSE, _REPEAT = ID["WHILE"], ID["IF"], ID["IFELSE"], ID["REPEAT"]
 _BEGINS: Final = np.isin(np.arange(256), [ID[name] for name in (*ACTIONS, "WHILE", "IF", "IFELSE", "REPEAT")])
-_OPENS: Final = np.isin(np.arange(256), [ID[name] for name in ("m(", "w(", "i(", "r(", "e(")])
-_CLOSES: Final = np.isin(np.arange(256), [ID[name] for name in ("m)", "w)", "i)", "r)", "e)")])
+_OPENS: Final = np.isin(np.arange(256), [ID[name] for name in OPENERS])
+_CLOSES: Final = np.isin(np.arange(256), [ID[name] for name in CLOSERS])
 _ELSE_TOKEN = ID["ELSE"]
 
 

@@ -189,6 +189,11 @@ def _check(recipe: Recipe) -> Recipe:
         raise RecipeError(
             "`objective.baseline` is the mean of the other rollouts: `objective.rollouts` must be 2 or more"
         )
+    plain = OptimizerRecipe()
+    if recipe.optimizer.name != "muon":
+        for name in ("momentum", "muon_scale"):
+            if getattr(recipe.optimizer, name) != getattr(plain, name):
+                raise RecipeError(f"`optimizer.{name}` is Muon's: set `optimizer.name` to `muon`, or leave it out")
     if recipe.optimizer.warmup >= recipe.run.steps:
         raise RecipeError(f"`optimizer.warmup` ({recipe.optimizer.warmup}) must be less than `run.steps`")
     return recipe
