@@ -28,6 +28,7 @@ from karelsynth.karel.world import HEADINGS, STEP, World
 from karelsynth.model import execution_gpu, execution_gpu_kernel
 from karelsynth.model.execution import Shown, show
 from karelsynth.model.execution_kernel import CHANGING, FEATURES, VALUES, open_blocks
+from karelsynth.model.packing_kernel import CHOICES, EVERYTHING, lay_out
 from karelsynth.search import beam_search
 from karelsynth.train.batches import Feed, Stream
 from tests.models import execution_model, random_grids, random_programs
@@ -174,7 +175,8 @@ def test_codes_of_prefixes_are_those_in_plain_python(program: Program, seed: int
     befores, targets = pairs(random.Random(seed), program, 2)
     shown = Shown(worlds_to_codes(befores)[None], worlds_to_codes(targets)[None])
     tokens = np.array([ID[token] for token in prefix], np.uint8).reshape(1, -1)
-    found = shown.features(torch.from_numpy(tokens), torch.zeros(1, dtype=torch.int64))
+    padded = np.pad(tokens, ((0, 0), (0, data.draw(st.integers(0, 3)))))
+    found = shown.features(torch.from_numpy(padded), torch.tensor([len(prefix)]), torch.zeros(1, dtype=torch.int64))
     assert found.shape == (1, 2, FEATURES)
     assert found[0].tolist() == expected_features(prefix, befores, targets)
     assert found.max() < VALUES
@@ -187,30 +189,37 @@ def test_open_blocks(program: Program, data: st.DataObject) -> None:
     assert open_blocks(tokens, np.empty(len(tokens) + 1, np.uint8)) == len(plain_open_blocks(prefix))
 
 
-def test_along_a_program_is_prefix_by_prefix() -> None:
+@pytest.mark.parametrize("packed", [EVERYTHING, CHOICES], ids=["all tokens", "choices"])
+def test_along_a_program_is_prefix_by_prefix(packed: NDArray[np.bool_]) -> None:
     """Programs of several lengths, shown some of the examples in any order; heads and conditions change nothing."""
     rng = random.Random(1)
-    several = sorted((random_program(rng, depth=rng.randint(1, 3)) for _ in range(40)), key=lambda p: -p.size)
+    several = [random_program(rng, depth=rng.randint(1, 3)) for _ in range(40)]
     examples = [pairs(rng, program, 3) for program in several]
     inputs, outputs = (np.stack([worlds_to_codes(pair[side]) for pair in examples]) for side in (0, 1))
     shown = Shown(inputs, outputs)
     tokens, lengths = encode_programs(several), np.array([program.size for program in several])
     chosen = np.array([rng.sample(range(3), 2) for _ in several])
-    step_sizes = np.array([(lengths > step).sum() for step in range(lengths.max())])
-    found = shown.features_along(tokens, lengths, step_sizes, np.arange(0, 120, 3)[:, None] + chosen).numpy()
-    offsets = np.cumsum(step_sizes) - step_sizes
+    layout = lay_out(tokens, lengths, packed)
+    order = layout.order
+    which = np.arange(0, 120, 3)[:, None] + chosen
+    found = shown.features_along(tokens[order], lengths[order], layout, which[order]).numpy()
     waited, dead, changed = 0, 0, 0
-    for number in range(len(several)):
+    for place, number in enumerate(order):
         own = Shown(inputs[number : number + 1, chosen[number]], outputs[number : number + 1, chosen[number]])
+        before = None
         for at in range(lengths[number]):
-            prefix = torch.from_numpy(tokens[number : number + 1, :at])
-            expected = own.features(prefix, torch.zeros(1, dtype=torch.int64))[0].numpy()
-            assert np.array_equal(found[offsets[at] + number], expected), (several[number], at)
+            prefix, length = torch.from_numpy(tokens[number : number + 1]), torch.tensor([at])
+            expected = own.features(prefix, length, torch.zeros(1, dtype=torch.int64))[0].numpy()
+            row = layout.rows[place, at]
+            assert (row >= 0) == packed[tokens[number, at]]
+            if row >= 0:
+                assert np.array_equal(found[row], expected), (several[number], at)
             waited += int((expected[:, 89] > 0).sum())
             dead += int((expected[:, 90] != Status.OK).sum())
-            if at and not np.array_equal(expected, found[offsets[at - 1] + number]):
+            if before is not None and not np.array_equal(expected, before):
                 assert CHANGING[tokens[number, at - 1]], TOKENS[tokens[number, at - 1]]
                 changed += 1
+            before = expected
     assert min(waited, dead, changed) > 100
 
 
@@ -253,8 +262,8 @@ def test_the_kernel_of_gpus_finds_the_same(monkeypatch: pytest.MonkeyPatch) -> N
             grammar.start, found,
         )  # fmt: skip
     for number, row in enumerate(rows):
-        prefix = torch.from_numpy(tokens[row : row + 1, : lengths[number]])
-        expected = shown.features(prefix, torch.tensor([tasks[number]]))[0, [2, 0, 1]]
+        prefix, length = torch.from_numpy(tokens[row : row + 1]), torch.from_numpy(lengths[number : number + 1])
+        expected = shown.features(prefix, length, torch.tensor([tasks[number]]))[0, [2, 0, 1]]
         assert np.array_equal(found[3 * number : 3 * number + 3], expected), number
 
 
@@ -262,21 +271,23 @@ def test_what_is_no_world_is_refused() -> None:
     inputs, outputs = (grids.numpy() for grids in random_grids(22, 4, 3))
     inputs[2, 1] &= 15  # without its hero
     shown, tokens = Shown(inputs, outputs), torch.zeros(1, 0, dtype=torch.uint8)
+    zero = torch.zeros(1, dtype=torch.int64)
     with pytest.raises(WorldError, match=r"inputs\[2, 1\] is no world"):
-        shown.features(tokens, torch.zeros(1, dtype=torch.int64))
+        shown.features(tokens, zero, zero)
+    programs = np.full((1, 1), ID["DEF"], np.uint8)
+    one = np.ones(1, np.int64)
     with pytest.raises(WorldError, match=r"inputs\[2, 1\] is no world"):
-        shown.features_along(
-            np.full((1, 1), ID["DEF"], np.uint8), np.ones(1, np.int64), np.ones(1, np.int64), np.array([[6, 7]])
-        )
+        shown.features_along(programs, one, lay_out(programs, one), np.array([[6, 7]]))
     some = shown.select(torch.tensor([3, 0]))  # the others can be run on
-    assert some.features(tokens, torch.zeros(1, dtype=torch.int64)).shape == (1, 3, FEATURES)
+    assert some.features(tokens, zero, zero).shape == (1, 3, FEATURES)
 
 
 def test_what_is_too_long_for_a_gpu_is_refused() -> None:
     shown = execution_gpu.ShownOnGPU(*random_grids(23, 1, 1))
     tokens = torch.zeros(1, execution_gpu.LONGEST + 1, dtype=torch.uint8)
+    zero = torch.zeros(1, dtype=torch.int64)
     with pytest.raises(KarelsynthError, match="more than 80 tokens cannot be run on a GPU: give the model"):
-        shown.features(tokens, torch.zeros(1, dtype=torch.int64))
+        shown.features(tokens, zero, zero)
 
 
 @pytest.mark.parametrize(
@@ -300,7 +311,8 @@ def test_why_a_gpu_is_not_used_is_said_once(
 
 
 @pytest.mark.gpu
-def test_a_gpu_finds_the_same() -> None:
+@pytest.mark.parametrize("choices", [False, True])
+def test_a_gpu_finds_the_same(choices: bool) -> None:
     """Prefixes one by one, along programs, in the batches that are trained on, and in beams."""
     assert execution_gpu.available(), "Numba cannot use this GPU: is numba-cuda installed?"
     inputs, outputs = random_grids(20, 40, 5)
@@ -308,10 +320,10 @@ def test_a_gpu_finds_the_same() -> None:
     assert isinstance(device, execution_gpu.ShownOnGPU)
     tokens, _, tasks = any_prefixes(21, 40, 3000)
     for length in range(0, tokens.shape[1] + 1, 3):
-        prefixes, of = torch.from_numpy(tokens[:, :length]), torch.from_numpy(tasks)
-        assert torch.equal(device.features(prefixes.cuda(), of.cuda()).cpu(), host.features(prefixes, of)), length
-    model = execution_model(syntax="handwritten", max_length=72)
-    on_gpu = execution_model(syntax="handwritten", max_length=72).cuda()
+        given = (torch.from_numpy(tokens), torch.full((len(tokens),), length), torch.from_numpy(tasks))
+        assert torch.equal(device.features(*(part.cuda() for part in given)).cpu(), host.features(*given)), length
+    model = execution_model(syntax="handwritten", max_length=72, choices=choices)
+    on_gpu = execution_model(syntax="handwritten", max_length=72, choices=choices).cuda()
     batches, others = (
         list(Feed(Stream(4), one, batch_size=64, seed=1, pack=True).batches(0, 32)) for one in (model, on_gpu)
     )

@@ -40,7 +40,7 @@ def stepwise(model: Synthesizer, encoded: Encoded, tokens: NDArray[np.uint8]) ->
     tasks, rows = model.step_tasks(weights, encoded), torch.arange(len(tokens))
     state, last, logits = start_state(weights, tasks), torch.full_like(rows, START), []
     for at in range(tokens.shape[1]):
-        features = shown.features(torch.from_numpy(tokens[:, :at]), rows)
+        features = shown.features(torch.from_numpy(tokens), torch.full_like(rows, at), rows)
         scores, state = decode_step(weights, tasks, state, rows, rows, last, features)
         logits.append(scores)
         last = torch.from_numpy(tokens[:, at].astype(np.int64))
@@ -110,12 +110,21 @@ def test_bfloat16_is_near_and_every_parameter_gets_a_gradient(settings: dict[str
         assert torch.cosine_similarity(one.flatten(), other.flatten(), dim=0) > 0.9, name
 
 
-@pytest.mark.parametrize("syntax", ["none", "handwritten"])
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"syntax": "none", "max_length": 12, **MIXING},
+        {"syntax": "handwritten", "max_length": 12},
+        {"syntax": "handwritten", "max_length": 24, "choices": True, **MIXING},
+    ],
+)
 @pytest.mark.parametrize("threads", [1, 2])
-def test_search_finds_what_teacher_forcing_scores(syntax: str, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_search_finds_what_teacher_forcing_scores(
+    settings: dict[str, Any], threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Beams and samples, with tokens that no program has too; on threads of their own, and pieces of a step."""
     monkeypatch.setattr("karelsynth.model.decoder._SMALLEST_PIECE", 1)
-    model = execution_model(syntax=syntax, max_length=12, **(MIXING if syntax == "none" else {}))
+    model = execution_model(**settings)
     encoded = model.encode(*random_grids(9, 9, 2)).detach()
     before = torch.get_num_threads()
     try:
@@ -136,9 +145,10 @@ def worlds_of(encoded: Encoded, task: int) -> tuple[Tensor, Tensor]:
     return inputs[task : task + 1], outputs[task : task + 1]
 
 
-def test_pruning_goes_with_it() -> None:
+@pytest.mark.parametrize("choices", [False, True])
+def test_pruning_goes_with_it(choices: bool) -> None:
     """With a beam that holds everything, pruned search ranks what fits, by the same log-probabilities."""
-    model = execution_model(syntax="handwritten", max_length=7)
+    model = execution_model(syntax="handwritten", max_length=7, choices=choices)
     tasks = generate(3, 0, 200)
     tasks = tasks[tasks.lengths <= 7][:4]
     assert len(tasks) == 4
@@ -175,8 +185,9 @@ def test_the_heros_frame_forgets_place_and_heading_only(before: World, after: Wo
 # Training
 
 
-def test_batches_show_the_given_examples() -> None:
-    model = execution_model(max_length=72)
+@pytest.mark.parametrize("settings", [{}, {"syntax": "handwritten", "choices": True}])
+def test_batches_show_the_given_examples(settings: dict[str, Any]) -> None:
+    model = execution_model(max_length=72, **settings)
     feed = Feed(Stream(4), model, batch_size=6, seed=1, pack=True)
     (batch,) = feed.batches(0, 1)
     expected = model.pack(batch.tasks.tokens, batch.tasks.lengths, encoded=model.encode(batch.inputs, batch.outputs))

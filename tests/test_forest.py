@@ -17,7 +17,8 @@ from karelsynth.karel.tokens import END, START, VOCABULARY_SIZE
 from karelsynth.model import Synthesizer, cell_gpu
 from karelsynth.model.decoder import decode_step, start_state
 from karelsynth.model.forest import _Recurrence, _recurrence, pack_forest
-from tests.models import execution_model, random_grids, random_programs, tiny_model
+from karelsynth.model.packing_kernel import CHOICES
+from tests.models import random_grids, random_programs, tiny_model
 
 TASKS, EXAMPLES = 3, 4
 FAST = torch.bfloat16
@@ -27,11 +28,12 @@ MODELS: dict[str, dict[str, Any]] = {
     "handwritten": {"syntax": "handwritten"},
     "mixing": {"syntax": "none", "mixing": True, "head_size": 5},
     "execution": {"syntax": "handwritten", "execution": True, "execution_size": 9, "mixing": True},
+    "choices": {"syntax": "handwritten", "execution": True, "execution_size": 9, "choices": True},
 }
 
 
 def model_of(name: str) -> Synthesizer:
-    return execution_model(**MODELS[name]) if name == "execution" else tiny_model(**MODELS[name])
+    return tiny_model(**MODELS[name])
 
 
 def programs_alike(seed: int, count: int) -> tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.int64]]:
@@ -43,11 +45,15 @@ def programs_alike(seed: int, count: int) -> tuple[NDArray[np.uint8], NDArray[np
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.integers(0, 10**6), st.integers(1, 30))
-def test_nodes_are_the_distinct_beginnings(seed: int, count: int) -> None:
+@given(st.integers(0, 10**6), st.integers(1, 30), st.booleans())
+def test_nodes_are_the_distinct_beginnings(seed: int, count: int, choices: bool) -> None:
     tokens, lengths, tasks = programs_alike(seed, count)
     tokens[np.arange(tokens.shape[1]) >= lengths[:, None]] = seed % 50  # what comes after the end does not matter
-    forest = pack_forest(tokens, lengths, tasks)
+    forest = pack_forest(tokens, lengths, tasks, choices=choices)
+    if choices:
+        short = [row[:length][CHOICES[row[:length]]] for row, length in zip(tokens, lengths, strict=True)]
+        lengths = np.array([len(row) for row in short])
+        tokens = np.stack([np.resize(row, lengths.max()) for row in short])
     beginnings = {
         (int(task), *row[:at].tolist())
         for row, length, task in zip(tokens, lengths, tasks, strict=True)

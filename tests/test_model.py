@@ -16,7 +16,8 @@ from torch.nn import functional
 
 from karelsynth.errors import KarelsynthError
 from karelsynth.karel.formats.codes import codes_to_tensor
-from karelsynth.karel.tokens import ID, PAD, START, VOCABULARY_SIZE
+from karelsynth.karel.grammar import KAREL
+from karelsynth.karel.tokens import ID, PAD, START, TOKENS, VOCABULARY_SIZE
 from karelsynth.model import ModelSettings, Synthesizer, pack_programs
 from karelsynth.model.decoder import decode_step, start_state
 from karelsynth.model.recurrent import PrefixLSTM
@@ -75,6 +76,12 @@ def test_encoder_is_what_the_paper_draws() -> None:
 def test_packing_lists_every_token_once_by_step() -> None:
     tokens, lengths = random_programs(2, 9, 40)
     packed = pack_programs(tokens, lengths)
+    choices = pack_programs(tokens, lengths, choices=True)
+    for number, (row, length) in enumerate(zip(tokens, lengths, strict=True)):
+        short = [int(token) for token in row[:length] if TOKENS[token] not in KAREL.scaffolding()]
+        rows = choices.programs == number
+        assert choices.targets[rows].tolist() == short
+        assert choices.inputs[rows].tolist() == [START, *short[:-1]]
     assert packed.step_sizes.sum() == lengths.sum() == len(packed.targets)
     assert packed.step_sizes.tolist() == [(lengths > step).sum() for step in range(lengths.max())]
     for number, (row, length) in enumerate(zip(tokens, lengths, strict=True)):
@@ -252,6 +259,8 @@ def test_settings_are_checked() -> None:
     for wrong in ({"channels": 0}, {"layers": True}, {"max_length": 4}, {"syntax": "both"}):
         with pytest.raises(KarelsynthError, match=next(iter(wrong))):
             ModelSettings.from_dict(wrong)
+    with pytest.raises(KarelsynthError, match="`choices` leaves scaffolding to the handwritten syntax"):
+        ModelSettings.from_dict({"choices": True, "syntax": "learned"})
     with pytest.raises(KarelsynthError, match="there are `syntax`"):
         ModelSettings.from_dict({"zzz": 1})
     assert ModelSettings.from_dict(asdict(TINY)) == TINY

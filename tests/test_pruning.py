@@ -171,11 +171,11 @@ def test_right_is_what_ending_would_give(seed: int) -> None:
     assert right[0] == sum(program.run(world).ok for world in inputs)
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_a_pruned_search_finds_an_answer_where_an_exhaustive_one_does(seed: int) -> None:
+@pytest.mark.parametrize(("seed", "choices"), [(0, False), (1, False), (2, False), (3, True)])
+def test_a_pruned_search_finds_an_answer_where_an_exhaustive_one_does(seed: int, choices: bool) -> None:
     """All programs of at most 9 tokens: 3,905 of actions alone, and loops of one action."""
     rng = random.Random(seed)
-    model = tiny_model(seed, syntax="handwritten", max_length=9).eval()
+    model = tiny_model(seed, syntax="handwritten", max_length=9, choices=choices).eval()
     inputs: list[NDArray[np.uint8]] = []
     outputs: list[NDArray[np.uint8]] = []
     while len(inputs) < 12:

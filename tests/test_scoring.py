@@ -23,6 +23,14 @@ KINDS: list[dict[str, Any]] = [
         "syntax": "handwritten",
         "max_length": 60,
     },
+    {
+        "execution": True,
+        "execution_size": 9,
+        "mixing": True,
+        "syntax": "handwritten",
+        "max_length": 60,
+        "choices": True,
+    },
 ]
 
 

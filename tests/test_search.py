@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pytest
@@ -47,15 +48,15 @@ def listing(candidates: Candidates, task: int) -> list[tuple[tuple[int, ...], fl
     return listed
 
 
-@pytest.mark.parametrize("syntax", ["none", "learned"])
-def test_a_wide_beam_finds_what_brute_force_finds(syntax: str) -> None:
+@pytest.mark.parametrize("settings", [{}, {"syntax": "learned"}, {"syntax": "handwritten", "choices": True}])
+def test_a_wide_beam_finds_what_brute_force_finds(settings: dict[str, Any]) -> None:
     """Score every program of a small language; a beam that is wide enough gives the same list in the same order."""
     length = 13
     machine = SyntaxMachine(narrowed(KAREL, "move putMarker", "frontIsClear", "R=3"), length)
     programs = [[ID[token] for token in words] for words in expansions(machine.grammar, ("program",), length)]
     tokens = np.array([row + [PAD] * (length - len(row)) for row in programs])
     lengths = (tokens != PAD).sum(1)
-    model = tiny_model(syntax=syntax)
+    model = tiny_model(**settings)
     with torch.no_grad():
         encoded = model.encode(*random_grids(1, 2, 3))
         candidates = beam_search(model, encoded, beam=len(programs) + 10, machine=machine, dtype=FULL)
@@ -76,17 +77,26 @@ def plain_beam_search(
     model: Synthesizer, encoded: Encoded, task: int, beam: int, limit: int, machine: SyntaxMachine | None
 ) -> list[tuple[tuple[int, ...], float]]:
     """Beam search of one task with lists, scoring prefixes from their beginning."""
-    open_now: list[tuple[tuple[int, ...], float]] = [((), 0.0)]
+
+    def settled(prefix: tuple[int, ...]) -> tuple[int, ...]:
+        """With all that must follow, if a step is a choice."""
+        while model.settings.choices and machine and (token := int(machine.follows(machine.read(prefix)))) >= 0:
+            prefix = (*prefix, token)
+        return prefix
+
+    open_now: list[tuple[tuple[int, ...], float]] = [(settled(()), 0.0)]
     finished: list[tuple[tuple[int, ...], float]] = []
     for _ in range(limit):
         longer = []
         masks = [machine.mask(machine.read(prefix)) if machine else EVERY_TOKEN for prefix, _ in open_now]
         # The logits after a prefix are those of any token that follows it.
-        programs = np.array([[*prefix, np.flatnonzero(m)[0]] for (prefix, _), m in zip(open_now, masks, strict=True)])
-        packed = model.pack(programs, np.full(len(programs), programs.shape[1]), machine)
+        whole = [(*prefix, np.flatnonzero(mask)[0]) for (prefix, _), mask in zip(open_now, masks, strict=True)]
+        lengths = np.array([len(row) for row in whole])
+        programs = np.array([(*row, *[PAD] * (lengths.max() - len(row))) for row in whole])
+        packed = model.pack(programs, lengths, machine)
         logits = model.score(encoded, packed, torch.full((len(programs),), task)).logits[-len(programs) :]
         for (prefix, score), mask, logprobs in zip(open_now, masks, logits.log_softmax(1).tolist(), strict=True):
-            longer += [((*prefix, token), score + logprobs[token]) for token in np.flatnonzero(mask).tolist()]
+            longer += [(settled((*prefix, token)), score + logprobs[token]) for token in np.flatnonzero(mask).tolist()]
         longer.sort(key=lambda pair: -pair[1])
         finished += [pair for pair in longer if pair[0][-1] == END]
         finished = sorted(finished, key=lambda pair: -pair[1])[:beam]
@@ -97,12 +107,17 @@ def plain_beam_search(
 
 
 @pytest.mark.parametrize("dense", [False, True])
-@pytest.mark.parametrize(("syntax", "limit"), [("none", 6), ("learned", 6), ("handwritten", 16)])
-def test_equals_a_plain_beam_search(syntax: str, limit: int, dense: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("syntax", "limit", "choices"),
+    [("none", 6, False), ("learned", 6, False), ("handwritten", 16, False), ("handwritten", 20, True)],
+)
+def test_equals_a_plain_beam_search(
+    syntax: str, limit: int, choices: bool, dense: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """`dense` is how it runs on a GPU: all places at every step, and a look at what is done every few steps."""
     if dense:
         monkeypatch.setattr("karelsynth.search.beam._Search", as_on_a_gpu)
-    model = tiny_model(seed=3, syntax=syntax, max_length=limit)
+    model = tiny_model(seed=3, syntax=syntax, max_length=limit, choices=choices)
     with torch.no_grad():
         # A sharper model: some tasks are done long before others.
         model.decoder.output.weight.mul_(2)
@@ -121,24 +136,25 @@ def as_on_a_gpu(*arguments: object, **settings: object) -> _Search:
     return _Search(*arguments, **{**settings, "every": 4, "dense": True})  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("choices", [False, True])
 @pytest.mark.parametrize("threads", [1, 2])
-def test_every_program_was_open_before_it_ended(threads: int) -> None:
+def test_every_program_was_open_before_it_ended(threads: int, choices: bool) -> None:
     """`left_open` tells of each task's own hypotheses, also where threads share the tasks out."""
-    model = tiny_model(syntax="handwritten", max_length=12)
+    model = tiny_model(syntax="handwritten", max_length=12, choices=choices)
     encoded = model.encode(*random_grids(5, 9, 2)).detach()
-    told: dict[tuple[int, int], set[bytes]] = {}
+    told: dict[int, set[bytes]] = {}
 
     def note(number: torch.Tensor, tokens: torch.Tensor, scores: torch.Tensor) -> None:
         for task, rows, there in zip(number.tolist(), tokens, scores > -torch.inf, strict=True):
-            told[task, tokens.shape[2]] = {bytes(row.tolist()) for row in rows[there]}
+            told.setdefault(task, set()).update(bytes(row.tolist()).rstrip(b"\0") for row in rows[there])
 
     found = beam_search(model, encoded, beam=6, dtype=torch.float32, threads=threads, left_open=note)
     plain = beam_search(model, encoded, beam=6, dtype=torch.float32)
     assert torch.equal(found.tokens, plain.tokens)
-    assert {task for task, _ in told} == set(range(9))
+    assert told.keys() == set(range(9))
     for task, (rows, lengths) in enumerate(zip(found.tokens, found.lengths.tolist(), strict=True)):
         for row, length in zip(rows, lengths, strict=True):
-            assert length == 0 or bytes(row[: length - 1].tolist()) in told[task, length - 1]
+            assert length == 0 or bytes(row[: length - 1].tolist()) in told[task]
 
 
 def test_tasks_do_not_see_each_other() -> None:
@@ -191,8 +207,9 @@ def test_max_length_must_be_the_syntaxs() -> None:
         beam_search(model, encoded, max_length=9)
 
 
-def test_rollouts_come_as_often_as_they_are_likely() -> None:
-    model = tiny_model(syntax="handwritten", max_length=6)  # a language of 30 programs
+@pytest.mark.parametrize("choices", [False, True])
+def test_rollouts_come_as_often_as_they_are_likely(choices: bool) -> None:
+    model = tiny_model(syntax="handwritten", max_length=6, choices=choices)  # a language of 30 programs
     encoded = model.encode(*random_grids(7, 2, 2)).detach()
     number = 10_000
     rollouts = sample_rollouts(model, encoded, rollouts=number, dtype=FULL, generator=torch.Generator().manual_seed(0))

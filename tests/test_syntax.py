@@ -310,11 +310,34 @@ def test_compiled_masks_along_programs_are_the_machine_s(grammar: Grammar) -> No
         tokens[:, at] = noise.argmax(axis=1)
         state = machine.advance(state, tokens[:, at])
     lengths = (tokens > 0).sum(axis=1)
-    order = np.argsort(-lengths, kind="stable")
-    tokens, lengths, masks = tokens[order], lengths[order], masks[order]
-    step_sizes = np.array([(lengths > at).sum() for at in range(lengths.max())])
-    found, wrong = masks_along(machine, tokens.astype(np.uint8), lengths, step_sizes)
+    wanted = (np.arange(40) < lengths[:, None]) & (rng.random(tokens.shape) < 0.7)
+    rows = np.full(tokens.shape, -1)
+    rows[wanted] = rng.permutation(wanted.sum())
+    found, wrong = masks_along(machine, tokens.astype(np.uint8), lengths, rows)
     assert wrong is None
-    assert np.array_equal(found, np.concatenate([masks[:size, at] for at, size in enumerate(step_sizes)]))
+    assert len(found) == wanted.sum()
+    assert np.array_equal(found[rows[wanted]], masks[wanted])
     tokens[7, 3] = ID["ELSE"]
-    assert masks_along(machine, tokens.astype(np.uint8), lengths, step_sizes)[1] == (7, 3)
+    assert masks_along(machine, tokens.astype(np.uint8), lengths, rows)[1] == (7, 3)
+
+
+@pytest.mark.parametrize("grammar", [KAREL, NORMAL_FORM], ids=lambda grammar: grammar.name)
+def test_scaffolding_is_what_leaves_no_choice(grammar: Grammar) -> None:
+    """With tokens to spare, the machine admits one token exactly where it is scaffolding, in random programs."""
+    rng = np.random.default_rng(5)
+    machine, scaffolding = SyntaxMachine(grammar, max_length=60), {ID[token] for token in grammar.scaffolding()}
+    state, seen = machine.initial(300), 0
+    for _ in range(40):
+        mask, follows, going = machine.mask(state), machine.follows(state), ~machine.accepts(state)
+        roomy = going & (state[:, 1] > 20)
+        assert np.array_equal(mask[roomy].sum(1) == 1, follows[roomy] >= 0)
+        told = going & (follows >= 0)
+        assert np.array_equal(mask[told].argmax(1), follows[told])
+        assert (mask[told].sum(1) == 1).all()
+        assert scaffolding.issuperset(follows[told].tolist())
+        assert not mask[going & ~told][:, sorted(scaffolding)].any()
+        seen += int(told.sum())
+        noise = rng.random(mask.shape) * mask
+        noise[~going, PAD] = 1
+        state = machine.advance(state, noise.argmax(1))
+    assert seen > 1000

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from itertools import product
+from itertools import pairwise, product
 from typing import Final
 
 from karelsynth.karel.tokens import ACTIONS, COUNTS, SENSORS
@@ -36,6 +36,20 @@ class Grammar:
     """How many equal actions may stand side by side inside a block; None for any number."""
     required: tuple[frozenset[str], ...] = ()
     """Of each of these sets of actions at least one must occur in the program."""
+
+    def scaffolding(self) -> frozenset[str]:
+        """Tokens that are never a choice, such as `c(` and `ELSE`: the tokens before them leave no other.
+
+        A choice is what an alternative begins with, and what ends a block, which might as well go on.
+        """
+        tokens, choices = set(), set()
+        for rule, alternatives in self.rules.items():
+            for alternative in alternatives:
+                own = [symbol for symbol in alternative if symbol not in self.rules and symbol != BLOCK]
+                tokens.update(own)
+                choices.update(own[:1] if rule != "program" else [])
+                choices.update(last for first, last in pairwise(alternative) if first == BLOCK)
+        return frozenset(tokens - choices)
 
 
 _STATEMENTS: Final[tuple[Alternative, ...]] = (

@@ -89,6 +89,7 @@ def run_batch(
 
     With `prefixes`, what is only the beginning of a program runs as far as it is determined: up to the first time
     that it needs what is not yet written. Whatever the rest will be, a run of the whole program begins like that.
+    Beginnings may be padded.
 
     Args:
         programs: token ids, integers [P, L] (what follows a program's `m)` must be `<pad>`), or Programs.

@@ -21,7 +21,7 @@ from karelsynth.karel.compiled import compiled, given
 from karelsynth.karel.formats.codes import HERO, SIDE, WALL
 from karelsynth.karel.interpreter import Status
 from karelsynth.karel.syntax_compiler import ACCEPT, CONTROL_BITS, NEVER, OPERATION_BITS, POP, STAY
-from karelsynth.karel.tokens import COUNTS, ID, VOCABULARY_SIZE
+from karelsynth.karel.tokens import COUNTS, ID, PAD, VOCABULARY_SIZE
 from karelsynth.karel.world import MOST_MARKERS
 
 CELLS: Final = SIDE * SIDE
@@ -361,7 +361,10 @@ def run_range(
     cells = final if keep_worlds else np.empty((1, CELLS), np.uint8)
     per_program = heroes.shape[1]
     for program in range(first, last):
-        wrong = compile_program(tokens[program], transition, symbols, start, code, origin, stack, opened)
+        length = tokens.shape[1]
+        while prefixes and length > 0 and tokens[program, length - 1] == PAD:
+            length -= 1  # to a whole program padding makes no difference
+        wrong = compile_program(tokens[program, :length], transition, symbols, start, code, origin, stack, opened)
         open_end = prefixes and wrong == length
         if open_end:
             wrong = -1

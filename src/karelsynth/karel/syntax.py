@@ -109,6 +109,10 @@ class SyntaxMachine:
             incoming = now >> top_shift
         return new
 
+    def follows(self, state: Any, tables: SyntaxTables | None = None) -> Any:
+        """The token that must come next [...] where that is scaffolding and no choice, or else NONE (−1)."""
+        return (tables or self.tables).follows[self._row(state)]
+
     def accepts(self, state: Any) -> Any:
         """Whether the tokens so far are a whole program: bool [...]."""
         return state[..., 0] == ACCEPT

@@ -36,6 +36,8 @@ POP: Final = (1 << OPERATION_BITS) - 1
 """Other operations push the symbol of that number."""
 NEVER: Final = 1 << 10
 """The price of a token that has no transition."""
+NONE: Final = -1
+"""No token."""
 _INFINITE: Final = 10**6
 
 
@@ -47,6 +49,8 @@ class SyntaxTables:
     """int32 [rows, 52]: next control | operation << 12 | price << 20."""
     price: Any
     """int16 [rows, 52]; NEVER where there is no transition."""
+    follows: Any
+    """int64 [rows]: the token that must come next where that is scaffolding (`Grammar.scaffolding`), or else NONE."""
 
     def convert(self, function: Callable[[NDArray[Any]], Any]) -> SyntaxTables:
         """The same tables in another array library, for example `tables.convert(torch.as_tensor)`."""
@@ -250,9 +254,12 @@ class _Automaton:
         for (control, symbol, token), entry in self.entries.items():
             transition[control * symbols + symbol, token] = entry
         price = (transition >> (CONTROL_BITS + OPERATION_BITS)).astype(np.int16)
+        scaffolding = np.array([ID[token] for token in sorted(self.grammar.scaffolding())], np.int64)
+        may_come = price[:, scaffolding] < NEVER
+        follows = np.where(may_come.any(1), scaffolding[may_come.argmax(1)], NONE)
         # Padding after the end: the mask does not offer it, but it changes nothing.
         transition[ACCEPT * symbols : (ACCEPT + 1) * symbols, PAD] = ACCEPT
-        tables = SyntaxTables(transition.astype(np.int32), price)
+        tables = SyntaxTables(transition.astype(np.int32), price, follows)
         return CompiledGrammar(tables, symbols, start, self.needs.needed[self.needs.first][everything])
 
     def control(self, place: _Place, missing: int) -> int:

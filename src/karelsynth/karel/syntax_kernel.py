@@ -19,14 +19,14 @@ _CONTROL_MASK = (1 << CONTROL_BITS) - 1
 
 @compiled(
     types.int64(
-        given(types.uint8, 2), given(types.int64, 1), given(types.int64, 1), given(types.int32, 2),
+        given(types.uint8, 2), given(types.int64, 1), given(types.int64, 2), given(types.int32, 2),
         given(types.int16, 2), types.int64, types.int64, types.int64, types.boolean[:, ::1],
     )
 )  # fmt: skip
 def _walk(
     tokens: NDArray[np.uint8],
     lengths: NDArray[np.int64],
-    offsets: NDArray[np.int64],
+    rows: NDArray[np.int64],
     transition: NDArray[np.int32],
     price: NDArray[np.int16],
     symbols: int,
@@ -34,7 +34,7 @@ def _walk(
     most_spare: int,
     masks: NDArray[np.bool_],
 ) -> int:  # pragma: no cover - compiled
-    """Fill masks [P, 52]: row offsets[t] + n is before token t of program n.
+    """Fill masks [P, 52]: row rows[n, t], if it is none below 0, is before token t of program n.
 
     Returns n · L + t for a wrong token, or -1.
     """
@@ -43,11 +43,12 @@ def _walk(
         control, spare, depth = start, most_spare, 0
         for at in range(lengths[number]):
             row = control * symbols + stack[depth]
-            out = offsets[at] + number
-            for token in range(VOCABULARY_SIZE):
-                masks[out, token] = price[row, token] <= spare
+            out = rows[number, at]
+            if out >= 0:
+                for token in range(VOCABULARY_SIZE):
+                    masks[out, token] = price[row, token] <= spare
             token = tokens[number, at]
-            if token >= VOCABULARY_SIZE or not masks[out, token]:
+            if token >= VOCABULARY_SIZE or price[row, token] > spare:
                 return int(number * tokens.shape[1] + at)
             entry = transition[row, token]
             spare -= entry >> (CONTROL_BITS + OPERATION_BITS)
@@ -62,24 +63,23 @@ def _walk(
 
 
 def masks_along(
-    machine: SyntaxMachine, tokens: NDArray[np.uint8], lengths: NDArray[np.int64], step_sizes: NDArray[np.int64]
+    machine: SyntaxMachine, tokens: NDArray[np.uint8], lengths: NDArray[np.int64], rows: NDArray[np.int64]
 ) -> tuple[NDArray[np.bool_], tuple[int, int] | None]:
     """Masks before every token of N programs, and the first (program, token) that the machine refuses, if there is one.
 
     Args:
-        tokens: [N, L], the longest program first.
+        tokens: [N, L].
         lengths: [N].
-        step_sizes: [T], how many programs have a token at each step.
+        rows: [N, L]: the row of the result for each token, from 0 on without gaps; below 0 where none is wanted.
 
-    Returns bool [P, 52] by step, and within a step by program.
+    Returns bool [P, 52].
     """
     compiled_grammar = compile_grammar(machine.grammar)
-    masks = np.empty((int(step_sizes.sum()), VOCABULARY_SIZE), np.bool_)
-    offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(step_sizes, dtype=np.int64)])
+    masks = np.empty((int(rows.max(initial=-1)) + 1, VOCABULARY_SIZE), np.bool_)
     wrong = _walk(
         np.ascontiguousarray(tokens, np.uint8),
         np.ascontiguousarray(lengths, np.int64),
-        offsets,
+        np.ascontiguousarray(rows, np.int64),
         machine.tables.transition,
         machine.tables.price,
         machine.symbols,

@@ -1,7 +1,7 @@
 """What execution shows the decoder: before every token, where the program so far has led each example.
 
     shown = show(inputs, outputs)                      # uint8 [B, K, 18, 18] cell codes
-    shown.features(prefixes, tasks)                    # uint8 [N, K, 114], for decoding
+    shown.features(prefixes, lengths, tasks)           # uint8 [N, K, 114], for decoding
     shown.features_along(…)                            # uint8 [P, K, 114], before every token of packed programs
 
 Prefixes are run as far as they are determined (`run_batch` with `prefixes`), always from their beginning: that takes a
@@ -32,6 +32,8 @@ from karelsynth.model.recurrent import autocast_dtype, taken
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from karelsynth.model.packing_kernel import Layout
+
 
 @dataclass(frozen=True)
 class Shown:
@@ -50,27 +52,14 @@ class Shown:
         """[B, K]: where they stand in the inputs. Once, though decoding asks at every step."""
         return heroes_of("inputs", self.inputs)
 
-    def features(self, tokens: Tensor, tasks: Tensor) -> Tensor:
-        """The codes of prefixes uint8 [N, L] of tasks int64 [N], uint8 [N, K, 114], where the prefixes are.
-
-        All prefixes have L tokens.
-        """
-        found = self._features(np.ascontiguousarray(tokens.cpu()), tasks.cpu().numpy())
+    def features(self, tokens: Tensor, lengths: Tensor, tasks: Tensor) -> Tensor:
+        """The codes of prefixes uint8 [N, L], so long int64 [N], of tasks int64 [N]: uint8 [N, K, 114]."""
+        found = self._features(*(np.ascontiguousarray(part.cpu()) for part in (tokens, lengths, tasks)))
         return torch.from_numpy(found).to(tokens.device, non_blocking=True)
 
-    def features_at(self, tokens: Tensor, rows: Tensor, lengths: Tensor, tasks: Tensor) -> Tensor:
-        """The codes of the prefixes tokens[rows, :lengths] of M tasks [M], uint8 [M, K, 114]; the shortest first."""
-        host, own = np.ascontiguousarray(tokens.cpu()), tasks.cpu().numpy()
-        which, sizes = rows.cpu().numpy(), np.bincount(lengths.cpu().numpy())
-        ends = np.cumsum(sizes)
-        found = [
-            self._features(np.ascontiguousarray(host[which[end - size : end], :length]), own[end - size : end])
-            for length, (size, end) in enumerate(zip(sizes, ends, strict=True))
-            if size
-        ]
-        return torch.from_numpy(np.concatenate(found)).to(tokens.device, non_blocking=True)
-
-    def _features(self, tokens: NDArray[np.uint8], tasks: NDArray[np.int64]) -> NDArray[np.uint8]:
+    def _features(
+        self, tokens: NDArray[np.uint8], lengths: NDArray[np.int64], tasks: NDArray[np.int64]
+    ) -> NDArray[np.uint8]:
         count, examples = len(tokens), self.inputs.shape[1]
         heroes = self._heroes
         out = np.empty((count, examples, FEATURES), np.uint8)
@@ -81,8 +70,8 @@ class Shown:
 
         def work(first: int, last: int) -> None:
             features_range(
-                first, last, tokens, tasks, befores, heroes, targets, grammar.tables.transition, grammar.symbols,
-                grammar.start, flat,
+                first, last, tokens, lengths, tasks, befores, heroes, targets, grammar.tables.transition,
+                grammar.symbols, grammar.start, flat,
             )  # fmt: skip
 
         share_out(work, count, examples, None)
@@ -92,28 +81,26 @@ class Shown:
         self,
         tokens: NDArray[np.uint8],
         lengths: NDArray[np.int64],
-        step_sizes: NDArray[np.int64],
+        layout: Layout,
         which: NDArray[np.integer],
         threads: int | None = None,
     ) -> Tensor:
-        """The codes before every token of N programs, uint8 [P, K', 114], laid out as `PackedPrograms` are.
+        """The codes before every packed token of N programs, uint8 [P, K', 114].
 
         Args:
-            tokens: [N, L], the longest program first.
+            tokens: [N, L], in the order of the layout.
             lengths: [N].
-            step_sizes: [T], how many programs have a token at each step.
+            layout: where they go.
             which: [N, K'], the examples that each program is shown, as numbers among all B · K.
             threads: how many threads; by default one for each core.
         """
-        total = int(step_sizes.sum())
-        offsets = np.cumsum(step_sizes) - step_sizes
-        out = np.empty((total, which.shape[1], FEATURES), np.uint8)
+        out = np.empty((layout.columns.shape[1], which.shape[1], FEATURES), np.uint8)
         befores, targets = (np.ascontiguousarray(part).reshape(-1, CELLS) for part in (self.inputs, self.outputs))
         grammar, flat, rows = compile_grammar(KAREL), out.reshape(-1, FEATURES), np.ascontiguousarray(which, np.int64)
 
         def work(first: int, last: int) -> int:
             found: int = features_along_range(
-                first, last, tokens, lengths, offsets, rows, befores, targets, grammar.tables.transition,
+                first, last, tokens, lengths, layout.rows, rows, befores, targets, grammar.tables.transition,
                 grammar.symbols, grammar.start, flat,
             )  # fmt: skip
             return found

@@ -28,6 +28,8 @@ from karelsynth.model.transfer import moved
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from karelsynth.model.packing_kernel import Layout
+
 LONGEST: Final = 80
 """Tokens of the longest prefix that a thread of the kernel has room for."""
 _THREADS: Final = 64
@@ -74,33 +76,26 @@ class ShownOnGPU:
     """uint8 [B, K, 18, 18]."""
     outputs: Tensor
 
-    def features(self, tokens: Tensor, tasks: Tensor) -> Tensor:
-        """The codes of prefixes uint8 [N, L] of tasks int64 [N], uint8 [N, K, 114]. All prefixes have L tokens."""
-        rows = torch.arange(len(tokens), device=tokens.device)
-        return self.features_at(tokens, rows, torch.full_like(rows, tokens.shape[1]), tasks)
-
-    def features_at(self, tokens: Tensor, rows: Tensor, lengths: Tensor, tasks: Tensor) -> Tensor:
-        """The codes of the prefixes tokens[rows, :lengths] of M tasks [M], uint8 [M, K, 114]."""
+    def features(self, tokens: Tensor, lengths: Tensor, tasks: Tensor) -> Tensor:
+        """The codes of prefixes uint8 [N, L], so long int64 [N], of tasks int64 [N]: uint8 [N, K, 114]."""
         examples = self.inputs.shape[1]
-        number = torch.arange(examples, device=tokens.device)
-        return self._run(tokens, rows, lengths, tasks[:, None] * examples + number)
+        rows, number = (torch.arange(size, device=tokens.device) for size in (len(tokens), examples))
+        return self._run(tokens, rows, lengths.contiguous(), tasks[:, None] * examples + number)
 
     def features_along(
         self,
         tokens: NDArray[np.uint8],
         lengths: NDArray[np.int64],
-        step_sizes: NDArray[np.int64],
+        layout: Layout,
         which: NDArray[np.integer],
         threads: int | None = None,
     ) -> Tensor:
-        """The codes before every token of N programs, uint8 [P, K', 114]: see `Shown.features_along`."""
-        steps = np.repeat(np.arange(len(step_sizes)), step_sizes)
-        programs = np.arange(len(steps)) - np.repeat(np.cumsum(step_sizes) - step_sizes, step_sizes)
+        """The codes before every packed token of N programs, uint8 [P, K', 114]: see `Shown.features_along`."""
         device = self.inputs.device
-        rows = moved(programs, device)
+        rows, places = moved(layout.columns[3:], device).long()
         chosen = moved(which.astype(np.int64, copy=False), device).index_select(0, rows)
-        prefixes = moved(tokens[:, : len(step_sizes) - 1], device)  # no prefix has the last token
-        return self._run(prefixes, rows, moved(steps, device), chosen)
+        prefixes = moved(tokens[:, : int(lengths.max()) - 1], device)  # no prefix has the last token
+        return self._run(prefixes, rows, places, chosen)
 
     def _run(self, tokens: Tensor, rows: Tensor, lengths: Tensor, which: Tensor) -> Tensor:
         """The codes of tokens[rows, :lengths] on the examples which [M, K] of all B · K, uint8 [M, K, 114]."""

@@ -344,15 +344,16 @@ def _scratch(most: int, count: int) -> tuple[Any, ...]:  # pragma: no cover - co
 
 @compiled(
     types.void(
-        types.int64, types.int64, given(types.uint8, 2), given(types.int64, 1), given(types.uint8, 3),
-        given(types.int16, 2), given(types.uint8, 3), given(types.int32, 2), types.int64, types.int64,
-        types.uint8[:, ::1],
+        types.int64, types.int64, given(types.uint8, 2), given(types.int64, 1), given(types.int64, 1),
+        given(types.uint8, 3), given(types.int16, 2), given(types.uint8, 3), given(types.int32, 2), types.int64,
+        types.int64, types.uint8[:, ::1],
     )
 )  # fmt: skip
 def features_range(
     first: int,
     last: int,
     tokens: NDArray[np.uint8],
+    lengths: NDArray[np.int64],
     tasks: NDArray[np.int64],
     inputs: NDArray[np.uint8],
     heroes: NDArray[np.int16],
@@ -362,7 +363,7 @@ def features_range(
     start: int,
     out: NDArray[np.uint8],
 ) -> None:  # pragma: no cover - compiled
-    """For prefixes first … last − 1 of tokens [N, L], codes to out [N · K, 114].
+    """For prefixes first … last − 1 of tokens [N, L], so long [N], codes to out [N · K, 114].
 
     Args:
         tasks: [N], the row of `inputs` that each prefix runs on.
@@ -374,14 +375,14 @@ def features_range(
     for number in range(first, last):
         task = tasks[number]
         run_and_describe(
-            tokens[number], inputs[task], heroes[task], targets[task], transition, symbols, start, text, closing, code,
-            origin, stack, opened, counters, worlds, nothing, unseen, out, number * count,
+            tokens[number, : lengths[number]], inputs[task], heroes[task], targets[task], transition, symbols, start,
+            text, closing, code, origin, stack, opened, counters, worlds, nothing, unseen, out, number * count,
         )  # fmt: skip
 
 
 @compiled(
     types.int64(
-        types.int64, types.int64, given(types.uint8, 2), given(types.int64, 1), given(types.int64, 1),
+        types.int64, types.int64, given(types.uint8, 2), given(types.int64, 1), given(types.int64, 2),
         given(types.int64, 2), given(types.uint8, 2), given(types.uint8, 2), given(types.int32, 2), types.int64,
         types.int64, types.uint8[:, ::1],
     )
@@ -391,7 +392,7 @@ def features_along_range(
     last: int,
     tokens: NDArray[np.uint8],
     lengths: NDArray[np.int64],
-    offsets: NDArray[np.int64],
+    rows: NDArray[np.int64],
     shown: NDArray[np.int64],
     inputs: NDArray[np.uint8],
     outputs: NDArray[np.uint8],
@@ -403,9 +404,9 @@ def features_along_range(
     """Codes before every token of programs first … last − 1, laid out as packed programs are, to out [P · K, 114].
 
     Args:
-        tokens: [N, L], the longest program first.
+        tokens: [N, L].
         lengths: [N].
-        offsets: [T], where each step begins among the P tokens.
+        rows: [N, L], the row of each token among the P that are packed; -1 if it is not.
         shown: [N, K], which of the examples each program is shown.
         inputs, outputs: [·, 324].
 
@@ -423,16 +424,20 @@ def features_along_range(
         bad = find_heroes(0, 1, befores.reshape(1, count, SIDE, SIDE), heroes)
         if bad >= 0:
             return int(shown[program, bad])
+        before, changed = 0, True
         for at in range(lengths[program]):
-            row = (offsets[at] + program) * count
-            if at == 0 or CHANGING[tokens[program, at - 1]]:
+            changed = changed or CHANGING[tokens[program, at - 1]]
+            if rows[program, at] < 0:
+                continue
+            row = rows[program, at] * count
+            if changed:
                 run_and_describe(
                     tokens[program, :at], befores, heroes[0], targets, transition, symbols, start, text, closing, code,
                     origin, stack, opened, counters, worlds, nothing, unseen, out, row,
                 )  # fmt: skip
             else:
-                before = (offsets[at - 1] + program) * count
                 for number in range(count):
                     for feature in range(FEATURES):
                         out[row + number, feature] = out[before + number, feature]
+            before, changed = row, False
     return -1

@@ -7,11 +7,12 @@ beginnings of a task's programs are the nodes of a tree, whose root is the empty
     logits = decode_forest(weights, step_tasks, forest)             # [P, 52], for each of the P beginnings
     forest.program_logprobs(logits)                                 # [N]; all of it: `Synthesizer.forest_logprobs`
 
-Nodes lie by depth, and at one depth by task and then by tokens: a node's children lie side by side. `decode_forest`
-computes what `decode_step` does step by step and `Synthesizer.score` for whole programs. Products with what is known
-beforehand are done for all nodes at once; those with states go from depth to depth. On a GPU the way back is written
-by hand (`_Recurrence`), with the kernels of `cell_gpu`: a parent first adds up what its children send back, so that
-products are as few on the way back as they were on the way there, and nothing in it depends on the order of additions.
+For models with `choices` the beginnings are those of the tokens that are a choice. Nodes lie by depth, and at one
+depth by task and then by tokens: a node's children lie side by side. `decode_forest` computes what `decode_step` does
+step by step and `Synthesizer.score` for whole programs. Products with what is known beforehand are done for all nodes
+at once; those with states go from depth to depth. On a GPU the way back is written by hand (`_Recurrence`), with the
+kernels of `cell_gpu`: a parent first adds up what its children send back, so that products are as few on the way back
+as they were on the way there, and nothing in it depends on the order of additions.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from karelsynth.karel.tokens import VOCABULARY_SIZE
 from karelsynth.model import cell_gpu
 from karelsynth.model.forest_kernel import lay_out
 from karelsynth.model.packing import no_program
+from karelsynth.model.packing_kernel import CHOICES, EVERYTHING
 from karelsynth.model.recurrent import pooled
 from karelsynth.model.syntax import handwritten_syntax
 from karelsynth.model.transfer import moved
@@ -86,6 +88,7 @@ def pack_forest(
     machine: SyntaxMachine | None = None,
     device: torch.device | str = "cpu",
     shown: Shown | ShownOnGPU | None = None,
+    choices: bool = False,
 ) -> Forest:
     """Find the distinct beginnings of programs [N, L] of 1 … L tokens [N] for tasks [N].
 
@@ -93,31 +96,38 @@ def pack_forest(
         machine: a syntax; the tokens that it admits are found too. KarelsynthError if it does not admit a program.
         device: where to.
         shown: examples of all tasks to run the beginnings on, for models with `execution`.
+        choices: leave out scaffolding.
     """
     if not len(tokens) or lengths.min() < 1 or lengths.max() > tokens.shape[1]:
         raise ValueError(f"programs have 1 to {tokens.shape[1]} tokens, and there must be one at least")
     order = _sorted(tokens, lengths, tasks)
     tokens = np.ascontiguousarray(tokens[order], np.uint8)
     long, owners = lengths[order].astype(np.int64), tasks[order].astype(np.int64)
-    nodes = lay_out(tokens, long, owners)
     inside = np.arange(tokens.shape[1]) < long[:, None]
+    packed = inside & (CHOICES if choices else EVERYTHING)[tokens]
+    counts = packed.sum(1)
+    # The packed tokens of each program, and their places in it, side by side from the left.
+    ahead = np.argsort(~packed, axis=1, kind="stable")[:, : counts.max()]
+    nodes = lay_out(np.take_along_axis(tokens, ahead, 1), counts, owners)
     of_nodes = moved(np.stack([*nodes[1:6], owners[nodes.rows].astype(np.int32)]), device).long()
-    of_tokens = moved(np.stack([nodes.before, tokens[inside], np.repeat(order, long)]).astype(np.int32), device)
+    of_tokens = moved(np.stack([nodes.before, tokens[packed], np.repeat(order, counts)]).astype(np.int32), device)
     before, chosen, programs = of_tokens.long()
-    last, rows, parents, first, end, task = of_nodes
+    last, _, parents, first, end, task = of_nodes
     sizes = tuple(nodes.sizes.tolist())
     features = None
     if shown is not None:
         depths = np.repeat(np.arange(len(sizes)), nodes.sizes)
-        features = shown.features_at(moved(tokens[:, : len(sizes) - 1], device), rows, moved(depths, device), task)
-    choices = before * VOCABULARY_SIZE + chosen
+        places = ahead[nodes.rows, depths]
+        prefixes = moved(tokens[nodes.rows][:, : places.max()], device)
+        features = shown.features(prefixes, moved(places, device), task)
+    next_tokens = before * VOCABULARY_SIZE + chosen
     admitted = None
     if machine is not None:
-        admitted = _admitted(machine, sizes, parents, last)
-        refused = (~admitted.flatten().index_select(0, choices)).nonzero()[:, 0].cpu().numpy()
+        admitted = _admitted(machine, sizes, parents, last, choices=choices)
+        refused = (~admitted.flatten().index_select(0, next_tokens)).nonzero()[:, 0].cpu().numpy()
         if len(refused):
-            number = int(np.searchsorted(np.cumsum(long), refused[0], side="right"))
-            at = int(refused[0] - long[:number].sum())
+            number = int(np.searchsorted(np.cumsum(counts), refused[0], side="right"))
+            at = int(ahead[number, refused[0] - counts[:number].sum()])
             raise no_program(tokens[number, : long[number]], at, machine)
     return Forest(
         len(tokens),
@@ -129,7 +139,7 @@ def pack_forest(
         task,
         admitted,
         features,
-        choices,
+        next_tokens,
         programs,
     )
 
@@ -141,13 +151,17 @@ def _sorted(tokens: NDArray[np.uint8], lengths: NDArray[np.integer], tasks: NDAr
     return np.argsort(np.ascontiguousarray(keys).view(f"S{keys.shape[1]}")[:, 0], kind="stable")
 
 
-def _admitted(machine: SyntaxMachine, sizes: tuple[int, ...], parents: Tensor, tokens: Tensor) -> Tensor:
+def _admitted(
+    machine: SyntaxMachine, sizes: tuple[int, ...], parents: Tensor, tokens: Tensor, *, choices: bool
+) -> Tensor:
     """bool [P, 52]: what the machine admits at each node."""
     syntax = handwritten_syntax(machine, parents.device)
     states = syntax.initial(sizes[0])
+    states = syntax.settled(states) if choices else states
     masks = [syntax.mask(states)]
     for own, last in list(zip(*(torch.split(part, list(sizes)) for part in (parents, tokens)), strict=True))[1:]:
         states = syntax.advance(states.index_select(0, own), last)
+        states = syntax.settled(states) if choices else states
         masks.append(syntax.mask(states))
     return torch.cat(masks)
 

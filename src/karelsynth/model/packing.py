@@ -5,7 +5,8 @@ PyTorch's packed sequences):
 
     step 0: tokens of all N programs; step 1: of all that have a second token; …
 
-so that P = the sum of their lengths. With K examples a program's K rows lie side by side, and a packed array
+so that P = the sum of their lengths. For models with `choices` all of this is about those tokens that are a choice, as
+if programs had no others. With K examples a program's K rows lie side by side, and a packed array
 [P · K, …] is a view [P, K, …]: pooling over examples needs no index. All of this is planned on the host, since
 PyTorch wants the sizes of the steps on the host and asking the GPU for them would stall it.
 """
@@ -22,7 +23,7 @@ from torch import Tensor
 from karelsynth.errors import KarelsynthError
 from karelsynth.karel.syntax_kernel import masks_along
 from karelsynth.karel.tokens import TOKENS
-from karelsynth.model.packing_kernel import lay_out
+from karelsynth.model.packing_kernel import CHOICES, EVERYTHING, Layout, lay_out
 from karelsynth.model.transfer import moved
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ class PackedPrograms:
     count: int
     """N."""
     inputs: Tensor
-    """int64 [P]: the token before, `<s>` at the beginning."""
+    """int64 [P]: the packed token before, `<s>` at the beginning."""
     targets: Tensor
     """int64 [P]: the token itself."""
     programs: Tensor
@@ -66,6 +67,7 @@ def pack_programs(
     shown: Shown | ShownOnGPU | None = None,
     which: NDArray[np.integer] | None = None,
     threads: int | None = None,
+    choices: bool = False,
 ) -> PackedPrograms:
     """Pack programs [N, L] of 1 … L tokens [N].
 
@@ -75,38 +77,37 @@ def pack_programs(
         shown: examples to run the programs on, for models with `execution`.
         which: [N, K], the examples that each program is shown, as numbers among all of them.
         threads: how many threads run them; by default one for each core.
+        choices: leave out scaffolding.
     """
-    count, steps = len(tokens), int(lengths.max(initial=0))
-    if not count or lengths.min() < 1 or steps > tokens.shape[1]:
+    if not len(tokens) or lengths.min() < 1 or lengths.max() > tokens.shape[1]:
         raise ValueError(f"programs have 1 to {tokens.shape[1]} tokens, and there must be one at least")
-    order = np.argsort(-lengths.astype(np.int64), kind="stable")
-    ordered, sizes = tokens[order].astype(np.uint8, copy=False), lengths[order].astype(np.int64)
-    step_sizes = count - np.searchsorted(sizes[::-1], np.arange(steps), side="right")
-    laid_out = lay_out(ordered, sizes, order, step_sizes)
-    masks = None if machine is None else _masks(ordered, sizes, step_sizes, machine)
+    ids, long = tokens.astype(np.uint8, copy=False), lengths.astype(np.int64)
+    layout = lay_out(ids, long, CHOICES if choices else EVERYTHING)
+    ordered, sizes = ids[layout.order], long[layout.order]
+    masks = None if machine is None else _masks(ordered, sizes, layout, machine)
     features = None
     if shown is not None and which is not None:
-        features = shown.features_along(ordered, sizes, step_sizes, which[order], threads)
+        features = shown.features_along(ordered, sizes, layout, which[layout.order], threads)
         if features.device.type != torch.device(device).type:
             features = moved(features.numpy(), device)
 
-    numbers = moved(laid_out, device).long()
+    numbers = moved(layout.columns[:3], device).long()
     return PackedPrograms(
-        count,
+        len(tokens),
         numbers[0],
         numbers[1],
         numbers[2],
-        torch.from_numpy(step_sizes),
+        torch.from_numpy(layout.step_sizes),
         None if masks is None else moved(masks, device),
         features,
     )
 
 
 def _masks(
-    ordered: NDArray[np.uint8], sizes: NDArray[np.int64], step_sizes: NDArray[np.int64], machine: SyntaxMachine
+    ordered: NDArray[np.uint8], sizes: NDArray[np.int64], layout: Layout, machine: SyntaxMachine
 ) -> NDArray[np.bool_]:
     """bool [P, 52]: what the machine admits before each token."""
-    masks, refused = masks_along(machine, ordered, sizes, step_sizes)
+    masks, refused = masks_along(machine, ordered, sizes, layout.rows)
     if refused is not None:
         program, token = refused
         raise no_program(ordered[program, : sizes[program]], token, machine)

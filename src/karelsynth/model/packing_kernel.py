@@ -2,47 +2,82 @@
 
 from __future__ import annotations
 
+from typing import Final, NamedTuple
+
 import numpy as np
 from numba import types
 from numpy.typing import NDArray
 
 from karelsynth.karel.compiled import compiled, given
-from karelsynth.karel.tokens import START
+from karelsynth.karel.grammar import KAREL
+from karelsynth.karel.tokens import ID, START
+
+EVERYTHING: Final = np.ones(256, np.bool_)
+CHOICES: Final = ~np.isin(np.arange(256), [ID[token] for token in KAREL.scaffolding()])
+"""bool [256]: which tokens are packed, all of them or only those that are a choice."""
+
+
+class Layout(NamedTuple):
+    """Where the P packed tokens of N programs [N, L] lie: by step, and within a step by program, the longest first."""
+
+    order: NDArray[np.int64]
+    """[N]: the programs by how many of their tokens are packed, the most first."""
+    step_sizes: NDArray[np.int64]
+    """[T]: how many programs have a token at each step."""
+    rows: NDArray[np.int64]
+    """[N, L], programs in that order: the row of each token, or -1 if it is not packed."""
+    columns: NDArray[np.int32]
+    """[5, P]: the packed token before, `<s>` for the first; the token; its program's number as given, and in that
+    order; its place in the program."""
+
+
+@compiled(types.void(given(types.uint8, 2), given(types.int64, 1), given(types.boolean, 1), types.int64[::1]))
+def _count(
+    tokens: NDArray[np.uint8], lengths: NDArray[np.int64], packed: NDArray[np.bool_], counts: NDArray[np.int64]
+) -> None:  # pragma: no cover - compiled
+    for program in range(len(tokens)):
+        counts[program] = 0
+        for at in range(lengths[program]):
+            counts[program] += packed[tokens[program, at]]
 
 
 @compiled(
     types.void(
-        given(types.uint8, 2), given(types.int64, 1), given(types.int64, 1), given(types.int64, 1), types.int32[:, ::1]
+        given(types.uint8, 2), given(types.int64, 1), given(types.int64, 1), given(types.int64, 1),
+        given(types.boolean, 1), types.int64[:, ::1], types.int32[:, ::1],
     )
-)
+)  # fmt: skip
 def _lay_out(
     tokens: NDArray[np.uint8],
     lengths: NDArray[np.int64],
-    numbers: NDArray[np.int64],
+    order: NDArray[np.int64],
     offsets: NDArray[np.int64],
-    out: NDArray[np.int32],
+    packed: NDArray[np.bool_],
+    rows: NDArray[np.int64],
+    columns: NDArray[np.int32],
 ) -> None:  # pragma: no cover - compiled
-    for row in range(tokens.shape[0]):
-        before = START
-        for at in range(lengths[row]):
-            place = offsets[at] + row
-            out[0, place] = before
-            out[1, place] = tokens[row, at]
-            out[2, place] = numbers[row]
-            before = tokens[row, at]
+    for number in range(len(order)):
+        program, before, step = order[number], START, 0
+        for at in range(lengths[program]):
+            token = tokens[program, at]
+            if packed[token]:
+                row = offsets[step] + number
+                rows[number, at] = row
+                columns[0, row], columns[1, row] = before, token
+                columns[2, row], columns[3, row], columns[4, row] = program, number, at
+                before = token
+                step += 1
 
 
-def lay_out(
-    tokens: NDArray[np.uint8], lengths: NDArray[np.int64], numbers: NDArray[np.int64], step_sizes: NDArray[np.int64]
-) -> NDArray[np.int32]:
-    """Tokens by step, and within a step by program: int32 [3, P], the token before, the token, the program's number.
-
-    Args:
-        tokens: [N, L], the longest program first.
-        lengths, numbers: [N].
-        step_sizes: [T], how many programs have a token at each step.
-    """
-    out = np.empty((3, int(step_sizes.sum())), np.int32)
+def lay_out(tokens: NDArray[np.uint8], lengths: NDArray[np.int64], packed: NDArray[np.bool_] = EVERYTHING) -> Layout:
+    """Lay out the tokens of programs [N, L] of so many tokens [N] that are `packed` [256], by token."""
+    tokens, counts = np.ascontiguousarray(tokens), np.empty(len(tokens), np.int64)
+    _count(tokens, lengths, packed, counts)
+    order = np.argsort(-counts, kind="stable")
+    steps = int(counts.max(initial=0))
+    step_sizes = len(tokens) - np.searchsorted(counts[order][::-1], np.arange(steps), side="right")
     offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(step_sizes, dtype=np.int64)])
-    _lay_out(np.ascontiguousarray(tokens), lengths, numbers, offsets, out)
-    return out
+    rows = np.full(tokens.shape, -1, np.int64)
+    columns = np.empty((5, int(offsets[-1])), np.int32)
+    _lay_out(tokens, lengths, order, offsets, packed, rows, columns)
+    return Layout(order, step_sizes, rows, columns)

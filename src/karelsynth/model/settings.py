@@ -22,6 +22,9 @@ class ModelSettings:
 
     syntax: str = "none"
     """`none`; `handwritten`: tokens that no valid program can go on with get −∞; `learned`: a syntax LSTM."""
+    choices: bool = False
+    """Whether the decoder reads and writes only tokens that are a choice. What must follow them, such as `c(`, two
+    fifths of all tokens, is left to the handwritten syntax, which the model must have."""
     channels: int = 32
     """Planes made of each grid before the two are joined."""
     blocks: int = 2
@@ -56,6 +59,11 @@ class ModelSettings:
     def __post_init__(self) -> None:
         if self.syntax not in SYNTAX_MODES:
             raise KarelsynthError(f"model setting `syntax` is {listed(SYNTAX_MODES)}, not {self.syntax!r}")
+        if self.choices and self.syntax != "handwritten":
+            raise KarelsynthError(
+                "model setting `choices` leaves scaffolding to the handwritten syntax: `syntax` must be `handwritten`, "
+                f"not {self.syntax!r}"
+            )
         for field in fields(self):
             value, least = getattr(self, field.name), _SMALLEST.get(field.name, 1)
             if type(field.default) is bool:

@@ -61,6 +61,19 @@ class HandwrittenSyntax(NamedTuple):
         after: Tensor = self.machine.advance(states, tokens, self.tables)
         return after
 
+    def follows(self, states: Tensor) -> Tensor:
+        """The token [...] that must come next where that is scaffolding and no choice, or else −1."""
+        token: Tensor = self.machine.follows(states, self.tables)
+        return token
+
+    def settled(self, states: Tensor) -> Tensor:
+        """The states after all scaffolding that must come next: there is a choice now. Waits for the device."""
+        while True:
+            token = self.follows(states)
+            if not bool((token >= 0).any()):
+                return states
+            states = torch.where(token[..., None] >= 0, self.advance(states, token.clamp(min=0)), states)
+
 
 @cache
 def handwritten_syntax(machine: SyntaxMachine, device: torch.device) -> HandwrittenSyntax:

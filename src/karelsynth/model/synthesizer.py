@@ -132,8 +132,9 @@ class Synthesizer(nn.Module):
             which = np.arange(count * examples).reshape(count, examples)
             which = which if tasks is None else which[tasks]
         return pack_programs(
-            tokens, lengths, machine=machine or self.machine, device=self.device, shown=shown, which=which
-        )
+            tokens, lengths, machine=machine or self.machine, device=self.device, shown=shown, which=which,
+            choices=self.settings.choices,
+        )  # fmt: skip
 
     def forward(
         self,
@@ -187,8 +188,9 @@ class Synthesizer(nn.Module):
     ) -> Forest:
         """Pack programs [N, L] for encoded tasks [N], many for each, for `forest_logprobs`; `machine` as in `pack`."""
         return pack_forest(
-            tokens, lengths, tasks, machine=machine or self.machine, device=self.device, shown=encoded.shown()
-        )
+            tokens, lengths, tasks, machine=machine or self.machine, device=self.device, shown=encoded.shown(),
+            choices=self.settings.choices,
+        )  # fmt: skip
 
     def forest_logprobs(self, encoded: Encoded, forest: Forest) -> Tensor:
         """log p(program | examples), float32 [N]: the same as `program_logprobs`, faster where programs begin alike."""

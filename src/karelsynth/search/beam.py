@@ -7,6 +7,10 @@ log-probability, which only falls as it grows. Hence an open one that is no bett
 never lead to a result and is dropped, and a task is done when it has no open hypothesis left. What is unfinished at
 `max_length` is dropped.
 
+A step is one token, or for models with `choices` one choice: the scaffolding that must follow it is written at once.
+Hypotheses are then of different lengths and have made as many choices, which makes them easier to compare than as many
+tokens would.
+
 Hypotheses are rows of fixed-shape arrays; nothing loops over tasks or hypotheses. Two things are decided on the host:
 every few steps, tasks that are done leave the batch; and on a CPU, where asking costs nothing, the network is run for
 open hypotheses only (most places are empty at first, when a valid program has few ways to begin, and at the end).
@@ -27,7 +31,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from karelsynth.karel.tokens import ACTIONS, END, ID, START, VOCABULARY_SIZE
+from karelsynth.karel.tokens import ACTIONS, END, ID, PAD, START, VOCABULARY_SIZE
 from karelsynth.model.decoder import StepModel, StepTasks, decode_step, shared_steps, single_threaded, start_state
 from karelsynth.model.execution import Shown
 from karelsynth.model.syntax import HandwrittenSyntax, handwritten_syntax
@@ -105,10 +109,11 @@ def beam_search(
         slack: with pruning, and once a task has a program that is right on all examples, only hypotheses go on that are
             less likely than it by no more than this, in nats. At 0 the first in the result is the likeliest that this
             beam can find, and the search ends as soon as that is certain.
-        stop: asked before every token, by every thread; when it says so, the search ends with what it has.
+        stop: asked before every step, by every thread; when it says so, the search ends with what it has.
         threads: how many to use on a CPU; by default as many as torch does.
-        left_open: told of the open hypotheses after every token: which tasks int64 [B], their tokens so far uint8
-            [B, S, at], and their scores float32 [B, S], −∞ where there is none; by every thread for its own tasks.
+        left_open: told of the open hypotheses after every step: which tasks int64 [B], their tokens so far uint8
+            [B, S, L], padded, and their scores float32 [B, S], −∞ where there is none; by every thread for its own
+            tasks.
     """
     machine = machine or model.machine
     limit = max_length or (machine.max_length if machine else model.settings.max_length)
@@ -125,6 +130,7 @@ def beam_search(
             beam,
             every=1 if on_cpu else CHECK_EVERY,
             dense=not on_cpu,
+            choices=model.settings.choices,
             shown=encoded.shown(),
             pruning=pruning,
             slack=slack,
@@ -149,7 +155,9 @@ class _Beams:
     scores: Tensor
     """float32 [B, S]: of open hypotheses, best first; −∞ where there is none."""
     tokens: Tensor
-    """uint8 [B, S, L]."""
+    """uint8 [B, S, L], padded."""
+    lengths: Tensor
+    """int64 [B, S]: how many tokens each has."""
     syntax: Tensor | None
     """int64 [B, S, width]: states of the handwritten syntax."""
     state: LSTMState
@@ -157,7 +165,7 @@ class _Beams:
     row: Tensor
     """int64 [B, S]: the row of `state` that each open hypothesis goes on from."""
     last: Tensor
-    """int64 [B, S]: the token to go on from."""
+    """int64 [B, S]: the token to go on from, the last choice for models with `choices`."""
     pool_scores: Tensor
     """float32 [B, S]: of finished programs, best first; −∞ where there is none."""
     pool_tokens: Tensor
@@ -181,6 +189,8 @@ class _Search:
     """Steps between two looks at which tasks are done."""
     dense: bool
     """Run the network for empty places too, rather than wait to hear which they are."""
+    choices: bool
+    """Steps are choices; scaffolding is written without asking the network."""
     shown: Shown | ShownOnGPU | None
     """The examples, for models that see where hypotheses lead them."""
     pruning: Pruning | None
@@ -197,9 +207,9 @@ class _Search:
         for at in range(limit):
             if self.stop is not None and self.stop():
                 break
-            self._expand(beams, at)
+            self._expand(beams)
             if self.left_open is not None:
-                self.left_open(beams.number, beams.tokens[:, :, : at + 1], beams.scores)
+                self.left_open(beams.number, beams.tokens, beams.scores)
             if ((at + 1) % self.every == 0 or at < _NARROW_STEPS) and at + 1 < limit:
                 going, width = _going(beams)
                 if len(going) < len(beams.number):
@@ -216,11 +226,12 @@ class _Search:
         scores = torch.full((count, self.beam), -torch.inf, device=device)
         blank = torch.zeros(count, self.beam, limit, dtype=torch.uint8, device=device)
         number = torch.arange(count, device=device)
-        return _Beams(
+        beams = _Beams(
             number=number,
             tasks=tasks,
             scores=torch.zeros_like(scores[:, :1]),
-            tokens=blank[:, :1],
+            tokens=blank[:, :1].clone(),
+            lengths=torch.zeros_like(number)[:, None],
             syntax=None if self.syntax is None else self.syntax.initial(count)[:, None],
             state=start_state(self.weights, tasks),
             row=number[:, None],
@@ -231,25 +242,47 @@ class _Search:
             right=None if self.pruning is None else torch.zeros_like(number)[:, None],
             pool_right=None if self.pruning is None else torch.zeros_like(scores, dtype=torch.int64),
         )
+        self._write_scaffolding(beams)
+        return beams
 
-    def _expand(self, beams: _Beams, at: int) -> None:
-        """Choose token number `at` of every hypothesis."""
-        totals, rows = self._totals(beams, at)
-        _collect(beams, totals[:, :, END], at)
+    def _expand(self, beams: _Beams) -> None:
+        """Go one step on from every hypothesis."""
+        totals, rows = self._totals(beams)
+        _collect(beams, totals[:, :, END])
         totals[:, :, END] = -torch.inf
         places = self.beam if self.pruning is None else _TRIED * self.beam
         scores, chosen = totals.flatten(1).topk(min(places, totals[0].numel()))
         scores = scores.masked_fill(scores <= self._floor(beams), -torch.inf)
         if self.pruning is not None:
-            scores, chosen = self._prune(self.pruning, beams, scores, chosen, at)
+            scores, chosen = self._prune(self.pruning, beams, scores, chosen)
         parent, token = chosen // VOCABULARY_SIZE, chosen % VOCABULARY_SIZE
         beams.scores = scores
-        beams.tokens = _gathered(beams.tokens, parent)
-        beams.tokens[:, :, at] = token.to(torch.uint8)
-        if self.syntax is not None and beams.syntax is not None:
-            beams.syntax = self.syntax.advance(_gathered(beams.syntax, parent), token)
+        beams.tokens, beams.lengths = _gathered(beams.tokens, parent), beams.lengths.gather(1, parent)
+        beams.syntax = None if beams.syntax is None else _gathered(beams.syntax, parent)
+        self._write(beams, token)
         beams.row = rows.gather(1, parent)
         beams.last = token
+        self._write_scaffolding(beams)
+
+    def _write(self, beams: _Beams, token: Tensor) -> None:
+        """Add a token int64 [B, S] to every hypothesis."""
+        put_token(beams.tokens, beams.lengths, token)
+        beams.lengths = beams.lengths + 1
+        if self.syntax is not None and beams.syntax is not None:
+            beams.syntax = self.syntax.advance(beams.syntax, token)
+
+    def _write_scaffolding(self, beams: _Beams) -> None:
+        """Add all that must follow, if steps are choices. Waits for the device."""
+        while self.choices and self.syntax is not None and beams.syntax is not None:
+            token = self.syntax.follows(beams.syntax)
+            following = (token >= 0) & (beams.scores > -torch.inf)
+            if not bool(following.any()):
+                break
+            before, lengths = beams.syntax, beams.lengths
+            # Elsewhere padding is written, where there was some, and taken back.
+            self._write(beams, token.masked_fill(~following, PAD))
+            beams.lengths = lengths + following
+            beams.syntax = torch.where(following[:, :, None], beams.syntax, before)
 
     def _floor(self, beams: _Beams) -> Tensor:
         """What a hypothesis must be above to go on, [B, 1]: it will never come back above it.
@@ -262,15 +295,17 @@ class _Search:
         answers = beams.pool_scores.masked_fill(beams.pool_right < self.pruning.examples, -torch.inf)
         return torch.maximum(answers[:, -1:], answers[:, :1] - self.slack)
 
-    def _prune(self, pruning: Pruning, beams: _Beams, scores: Tensor, chosen: Tensor, at: int) -> tuple[Tensor, Tensor]:
+    def _prune(self, pruning: Pruning, beams: _Beams, scores: Tensor, chosen: Tensor) -> tuple[Tensor, Tensor]:
         """Run continuations [B, S'], best first, on the examples; the likeliest that pass, [B, S]."""
         device = scores.device
         parent, token = chosen // VOCABULARY_SIZE, chosen % VOCABULARY_SIZE
         places = ((scores > -torch.inf) & _TELLING.to(device)[token]).flatten().nonzero()[:, 0]
         row = torch.div(places, scores.shape[1], rounding_mode="floor")
         before = row * beams.tokens.shape[1] + parent.flatten().index_select(0, places)
-        prefixes = beams.tokens[:, :, : at + 1].flatten(0, 1).index_select(0, before)
-        prefixes[:, at] = token.flatten().index_select(0, places).to(torch.uint8)
+        ends = beams.lengths.flatten().index_select(0, before)
+        longest = int(ends.max()) + 1 if len(ends) else 1
+        prefixes = beams.tokens[:, :, :longest].flatten(0, 1).index_select(0, before)
+        put_token(prefixes, ends, token.flatten().index_select(0, places))
         tasks = beams.number.index_select(0, row)
         alive, right = pruning.judge(np.ascontiguousarray(prefixes.cpu()), tasks.cpu().numpy())
         dead = places[torch.from_numpy(~alive).to(device)]
@@ -280,7 +315,7 @@ class _Search:
         beams.right = counts.view(chosen.shape).gather(1, best)
         return scores, chosen.gather(1, best)
 
-    def _totals(self, beams: _Beams, at: int) -> tuple[Tensor, Tensor]:
+    def _totals(self, beams: _Beams) -> tuple[Tensor, Tensor]:
         """Scores of all continuations, float32 [B, S, 52], and the rows of the new state, int64 [B, S]."""
         count, width = beams.scores.shape
         places: Tensor | None = None
@@ -298,7 +333,8 @@ class _Search:
         task = of_places(torch.arange(count, device=rows.device)[:, None].expand(count, width))
         features = None
         if self.shown is not None:
-            features = self.shown.features(of_places(beams.tokens[:, :, :at]), beams.number.index_select(0, task))
+            prefixes = (of_places(beams.tokens), of_places(beams.lengths))
+            features = self.shown.features(*prefixes, beams.number.index_select(0, task))
         logits, beams.state = decode_step(self.weights, beams.tasks, beams.state, rows, task, tokens, features)
         if self.syntax is not None and beams.syntax is not None:
             logits = logits.masked_fill(~self.syntax.mask(of_places(beams.syntax)), -torch.inf)
@@ -337,23 +373,24 @@ def _going(beams: _Beams) -> tuple[Tensor, int]:
 def _keep(beams: _Beams, going: Tensor, width: int) -> None:
     """Go on with some of the tasks, and the first `width` places: open hypotheses are sorted, best first."""
     if len(going) < len(beams.number):
-        for name in ("number", "scores", "tokens", "row", "last", "pool_scores", "pool_tokens", "pool_lengths"):
+        own = ("number", "scores", "tokens", "lengths", "row", "last", "pool_scores", "pool_tokens", "pool_lengths")
+        for name in own:
             setattr(beams, name, getattr(beams, name).index_select(0, going))
         beams.tasks = beams.tasks.select(going)
         for name in ("syntax", "right", "pool_right"):
             if getattr(beams, name) is not None:
                 setattr(beams, name, getattr(beams, name).index_select(0, going))
-    for name in ("scores", "tokens", "row", "last"):
+    for name in ("scores", "tokens", "lengths", "row", "last"):
         setattr(beams, name, getattr(beams, name)[:, :width])
     beams.syntax = None if beams.syntax is None else beams.syntax[:, :width]
     beams.right = None if beams.right is None else beams.right[:, :width]
 
 
-def _collect(beams: _Beams, scores: Tensor, at: int) -> None:
-    """Let programs that end with token number `at`, with scores [B, S], compete for the pool."""
+def _collect(beams: _Beams, scores: Tensor) -> None:
+    """Let programs that end now, with scores [B, S], compete for the pool."""
     ended = beams.tokens.clone()
-    ended[:, :, at] = END
-    lengths = torch.full_like(beams.last, at + 1).masked_fill(scores == -torch.inf, 0)
+    put_token(ended, beams.lengths, torch.full_like(beams.last, END))
+    lengths = (beams.lengths + 1).masked_fill(scores == -torch.inf, 0)
     scores = torch.cat([beams.pool_scores, scores], dim=1)
     if beams.right is None or beams.pool_right is None:
         beams.pool_scores, best = scores.topk(beams.pool_scores.shape[1])
@@ -363,6 +400,13 @@ def _collect(beams: _Beams, scores: Tensor, at: int) -> None:
         beams.pool_scores, beams.pool_right = scores.gather(1, best), right.gather(1, best)
     beams.pool_tokens = _gathered(torch.cat([beams.pool_tokens, ended], dim=1), best)
     beams.pool_lengths = torch.cat([beams.pool_lengths, lengths], dim=1).gather(1, best)
+
+
+def put_token(tokens: Tensor, places: Tensor, token: Tensor) -> None:
+    """Write tokens int64 […] to the places int64 […] of uint8 [..., L]; what is full already stays as it is."""
+    room = places < tokens.shape[-1]
+    at = places.clamp(max=tokens.shape[-1] - 1)[..., None]
+    tokens.scatter_(-1, at, torch.where(room[..., None], token[..., None].to(torch.uint8), tokens.gather(-1, at)))
 
 
 def _gathered(values: Tensor, places: Tensor) -> Tensor:

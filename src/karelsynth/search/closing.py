@@ -2,8 +2,8 @@
 
     tokens, lengths = close_programs(prefixes)
 
-Every open block is closed. An IFELSE without its ELSE becomes an IF. What ends within a head, or with a block in which
-nothing stands yet, cannot be closed.
+Every open block is closed. An IFELSE without its ELSE, or with nothing in it, becomes an IF. What ends within a head,
+or with a block in which nothing stands yet, cannot be closed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def close_programs(prefixes: NDArray[np.uint8]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """Programs uint8 [N, 2 L], padded, and their lengths [N], of prefixes [N, L], L ≥ 1; 0 where there is none."""
+    """Programs uint8 [N, 2 L], padded, and their lengths [N], of padded prefixes [N, L]; 0 where there is none."""
     tokens = np.full((len(prefixes), 2 * prefixes.shape[1]), PAD, np.uint8)
     lengths = np.empty(len(prefixes), np.int64)
     close_rows(np.ascontiguousarray(prefixes), tokens, lengths)

@@ -6,10 +6,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from karelsynth.karel.compiled import compiled
-from karelsynth.karel.tokens import CLOSERS, ID, OPENERS
+from karelsynth.karel.tokens import CLOSERS, ID, OPENERS, PAD
 
 _IF, _IFELSE, _WHILE, _REPEAT = ID["IF"], ID["IFELSE"], ID["WHILE"], ID["REPEAT"]
-_OPEN_I, _CLOSE_I = ID["i("], ID["i)"]
+_OPEN_I, _CLOSE_I, _OPEN_E = ID["i("], ID["i)"], ID["e("]
 _MOVE, _PUT = ID["move"], ID["putMarker"]
 _OPENS = np.isin(np.arange(256), [ID[name] for name in OPENERS])
 _CLOSES = np.isin(np.arange(256), [ID[name] for name in CLOSERS])
@@ -21,11 +21,17 @@ _CLOSER[[ID[name] for name in OPENERS]] = [ID[name] for name in CLOSERS]
 def close_rows(
     prefixes: NDArray[np.uint8], tokens: NDArray[np.uint8], lengths: NDArray[np.int64]
 ) -> None:  # pragma: no cover - compiled
-    """Write prefixes [N, L], made whole, to `tokens` [N, at least 2 L], and how long they are; 0 if that cannot be."""
-    length = prefixes.shape[1]
-    opened, heads = np.empty(length + 1, np.int64), np.empty(length + 1, np.int64)
+    """Write padded prefixes [N, L], made whole, to `tokens` [N, 2 L or more], and their lengths; 0 if it cannot be."""
+    opened, heads = np.empty(prefixes.shape[1] + 1, np.int64), np.empty(prefixes.shape[1] + 1, np.int64)
     for row in range(len(prefixes)):
         lengths[row] = 0
+        length = prefixes.shape[1]
+        while length > 0 and prefixes[row, length - 1] == PAD:
+            length -= 1
+        if length > 1 and prefixes[row, length - 1] == _OPEN_E:
+            length -= 2  # an ELSE with nothing in it yet
+        if length == 0:
+            continue
         last = prefixes[row, length - 1]
         if not (_MOVE <= last <= _PUT or _CLOSES[last]):
             continue  # within a head, or in a block that has no statement yet

@@ -9,7 +9,7 @@ from numba import types
 from numpy.typing import NDArray
 
 from karelsynth.karel.compiled import compiled, given
-from karelsynth.karel.tokens import ID
+from karelsynth.karel.tokens import ID, PAD
 
 _IFELSE, _IF = ID["IFELSE"], ID["IF"]
 _OPEN_W, _CLOSE_W, _OPEN_R, _CLOSE_R = ID["w("], ID["w)"], ID["r("], ID["r)"]
@@ -78,7 +78,7 @@ def merge_range(
 
     Args:
         offsets: [T + 1], task t has rows offsets[t] … offsets[t + 1] − 1, the likeliest first.
-        tokens: [N, L], prefixes of the same length.
+        tokens: [N, L], prefixes, padded.
         worlds: [N, K, 81], where they lead, the cells four to a word.
         waits, ticks: [N, K], as the machine tells.
         alive: [N], read and written.
@@ -89,7 +89,7 @@ def merge_range(
 
     Returns how many were taken out.
     """
-    examples, words, length = worlds.shape[1], worlds.shape[2], tokens.shape[1]
+    examples, words = worlds.shape[1], worlds.shape[2]
     taken = 0
     for task in range(first, last):
         begin, end = offsets[task], offsets[task + 1]
@@ -101,7 +101,10 @@ def merge_range(
         for row in range(begin, end):
             if not alive[row]:
                 continue
-            branches = _open_branches(tokens, row, length)
+            length = tokens.shape[1]
+            while length > 0 and tokens[row, length - 1] == PAD:
+                length -= 1
+            branches = _open_branches(tokens, row, length) if length > 0 else -1
             shape[row - begin] = branches
             if branches < 0:
                 continue

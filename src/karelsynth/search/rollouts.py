@@ -6,15 +6,16 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from karelsynth.karel.tokens import END, START
+from karelsynth.karel.tokens import END, PAD, START
 from karelsynth.model.decoder import StepModel, StepTasks, decode_step, start_state
 from karelsynth.model.syntax import HandwrittenSyntax, handwritten_syntax
-from karelsynth.search.beam import CHECK_EVERY, decoding_dtype
+from karelsynth.search.beam import CHECK_EVERY, decoding_dtype, put_token
 from karelsynth.search.candidates import Candidates
 
 if TYPE_CHECKING:
     from karelsynth.model.execution import Shown
     from karelsynth.model.execution_gpu import ShownOnGPU
+    from karelsynth.model.settings import ModelSettings
     from karelsynth.model.synthesizer import Encoded, Synthesizer
 
 
@@ -38,7 +39,7 @@ def sample_rollouts(
     with torch.autocast(device.type, enabled=False):  # the precision is chosen here
         weights = model.step_model(dtype or decoding_dtype(device))
         tasks = model.step_tasks(weights, encoded)
-        return _draw(weights, tasks, encoded.shown(), syntax, rollouts, model.settings.max_length, generator)
+        return _draw(weights, tasks, encoded.shown(), syntax, rollouts, model.settings, generator)
 
 
 def _draw(
@@ -47,9 +48,10 @@ def _draw(
     shown: Shown | ShownOnGPU | None,
     syntax: HandwrittenSyntax | None,
     rollouts: int,
-    limit: int,
+    settings: ModelSettings,
     generator: torch.Generator | None,
 ) -> Candidates:
+    limit = settings.max_length
     count, device = len(tasks.gates), tasks.gates.device
     task = torch.arange(count, device=device).repeat_interleave(rollouts, output_size=count * rollouts)
     syntax_states = None if syntax is None else syntax.initial(len(task))
@@ -58,8 +60,22 @@ def _draw(
     logprobs = torch.zeros(len(task), device=device)
     last, going = torch.full_like(task, START), torch.ones_like(task, dtype=torch.bool)
     state, parents = start_state(weights, tasks), task
+
+    def write_scaffolding() -> None:
+        nonlocal syntax_states, lengths
+        while settings.choices and syntax is not None and syntax_states is not None:
+            token = syntax.follows(syntax_states)
+            following = (token >= 0) & going
+            if not bool(following.any()):
+                break
+            token = token.masked_fill(~following, PAD)
+            put_token(tokens, lengths, token)
+            lengths += following
+            syntax_states = torch.where(following[:, None], syntax.advance(syntax_states, token), syntax_states)
+
+    write_scaffolding()
     for at in range(limit):
-        features = None if shown is None else shown.features(tokens[:, :at], task)
+        features = None if shown is None else shown.features(tokens, lengths, task)
         logits, state = decode_step(weights, tasks, state, parents, task, last, features)
         parents = torch.arange(len(task), device=device)
         if syntax is not None and syntax_states is not None:
@@ -67,12 +83,13 @@ def _draw(
             logits = logits.masked_fill(~syntax.mask(syntax_states) & going[:, None], -torch.inf)
         distribution = logits.log_softmax(1)
         last = torch.multinomial(distribution.exp(), 1, generator=generator)[:, 0]
-        tokens[:, at] = (last * going).to(torch.uint8)
+        put_token(tokens, lengths, last * going)
         logprobs += distribution.gather(1, last[:, None])[:, 0].masked_fill(~going, 0)
         lengths += going
         if syntax is not None and syntax_states is not None:
             syntax_states = syntax.advance(syntax_states, last)
         going = going & (last != END)
+        write_scaffolding()
         if (at + 1) % CHECK_EVERY == 0 and not going.any():  # waits for the device
             break
     return Candidates(

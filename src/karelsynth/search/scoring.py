@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from karelsynth.karel.tokens import START
 from karelsynth.model.decoder import decode_step, shared_steps, start_state
+from karelsynth.model.packing_kernel import CHOICES, EVERYTHING
 from karelsynth.model.syntax import handwritten_syntax
 from karelsynth.search.beam import decoding_dtype
 
@@ -48,30 +48,35 @@ def score_programs(
     totals = np.zeros(len(tokens), np.float32)
     place = np.array(tasks, np.int64)
     """[N]: where a program's beginning stands among the distinct ones."""
+    packed = (CHOICES if model.settings.choices else EVERYTHING)[tokens]
+    packed &= np.arange(tokens.shape[1]) < lengths[:, None]
+    counts, ahead = packed.sum(1), np.argsort(~packed, axis=1, kind="stable")
+    """How many tokens each program has that the model writes, and where they are."""
     with torch.autocast(device.type, enabled=False), shared_steps(threads if device.type == "cpu" else 1):
         weights, shown = weights or model.step_model(dtype or decoding_dtype(device)), encoded.shown()
         every = model.step_tasks(weights, encoded)
         state = start_state(weights, every)
         syntax_state = None if syntax is None else syntax.initial(len(every.gates))
-        for at in range(int(lengths.max(initial=0))):
-            open_now = np.flatnonzero(lengths > at)
-            last = tokens[open_now, at - 1] if at else np.full(len(open_now), START)
+        for number in range(int(counts.max(initial=0))):
+            open_now = np.flatnonzero(counts > number)
+            at = ahead[open_now, number]
+            last = tokens[open_now, ahead[open_now, number - 1]] if number else np.full(len(open_now), START)
             ways = np.stack([place[open_now], last], axis=1)
             distinct, first, which = np.unique(ways, axis=0, return_index=True, return_inverse=True)
             parents, chosen = (torch.from_numpy(column.copy()).to(device) for column in distinct.T)
             rows = open_now[first]
             task = torch.from_numpy(np.asarray(tasks)[rows].astype(np.int64)).to(device)
-            features = None if shown is None else shown.features(_prefixes(tokens, rows, at, device), task)
+            features = None
+            if shown is not None:
+                beginnings, ends = (torch.from_numpy(part).to(device) for part in (tokens[rows, : at.max()], at[first]))
+                features = shown.features(beginnings, ends, task)
             logits, state = decode_step(weights, every, state, parents, task, chosen, features)
             if syntax is not None and syntax_state is not None:
                 syntax_state = syntax_state.index_select(0, parents)
-                syntax_state = syntax.advance(syntax_state, chosen) if at else syntax_state
+                syntax_state = syntax.advance(syntax_state, chosen) if number else syntax_state
+                syntax_state = syntax.settled(syntax_state) if model.settings.choices else syntax_state
                 logits = logits.masked_fill(~syntax.mask(syntax_state), -torch.inf)
             table = logits.float().log_softmax(1).cpu().numpy()
             place[open_now] = which.ravel()
             totals[open_now] += table[place[open_now], tokens[open_now, at]]
     return totals
-
-
-def _prefixes(tokens: NDArray[np.uint8], rows: NDArray[np.integer], at: int, device: torch.device) -> Tensor:
-    return torch.from_numpy(np.ascontiguousarray(tokens[rows, :at])).to(device)

@@ -132,7 +132,7 @@ class Feed:
             )
         self._source, self._batch_size, self._seed = source, batch_size, seed
         self._device, self._machine, self._pack = model.device, model.machine, pack
-        self._execution, self._fewer = model.settings.execution, fewer
+        self._execution, self._choices, self._fewer = model.settings.execution, model.settings.choices, fewer
         self._part = batch_size // ranks
         self._offset = rank * self._part
 
@@ -175,6 +175,7 @@ class Feed:
                 shown=show(*worlds) if self._execution else None,
                 which=given,
                 threads=1,
+                choices=self._choices,
             )
         # Which examples are given is picked on the device: there it costs nothing, here it would hold up all threads.
         picked = moved(given.ravel(), self._device)
