@@ -10,14 +10,17 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 
 from karelsynth.errors import ProgramSyntaxError
 from karelsynth.karel.grammar import BLOCK, KAREL, NORMAL_FORM, Grammar
 from karelsynth.karel.program import Action, Block, Condition, If, IfElse, Not, Program, Repeat, Sensor, While
 from karelsynth.karel.syntax import SyntaxMachine
-from karelsynth.karel.syntax_kernel import masks_along
+from karelsynth.karel.syntax_compiler import NONE
+from karelsynth.karel.syntax_kernel import masks_along, write_on
 from karelsynth.karel.tokens import ID, PAD, TOKENS
+from karelsynth.model.syntax import handwritten_syntax
 from tests.strategies import programs
 
 
@@ -319,6 +322,40 @@ def test_compiled_masks_along_programs_are_the_machine_s(grammar: Grammar) -> No
     assert np.array_equal(found[rows[wanted]], masks[wanted])
     tokens[7, 3] = ID["ELSE"]
     assert masks_along(machine, tokens.astype(np.uint8), lengths, rows)[1] == (7, 3)
+
+
+@pytest.mark.parametrize("scaffolding", [False, True])
+@pytest.mark.parametrize("limit", [12, 40, 128])
+def test_compiled_writing_is_the_machine_s(limit: int, scaffolding: bool) -> None:
+    """Token by token until nothing goes on, some rows standing still, by the machine, by tensors and compiled."""
+    rng = np.random.default_rng(limit)
+    machine = SyntaxMachine(KAREL, max_length=limit)
+    syntax = handwritten_syntax(machine, torch.device("cpu"))
+    texts: list[list[int]] = [[] for _ in range(60)]
+    count = len(texts)
+    states, tokens, lengths = machine.initial(count), np.zeros((count, limit), np.uint8), np.zeros(count, np.int64)
+    by_tensors = (torch.from_numpy(states.copy()), torch.from_numpy(tokens.copy()), torch.from_numpy(lengths.copy()))
+    chosen = np.full(count, NONE)
+    for _ in range(limit):
+        going = np.array([not machine.admits(text) for text in texts]) & (rng.random(count) < 0.9)
+        for row in np.flatnonzero(going):
+            if chosen[row] != NONE:
+                texts[row].append(int(chosen[row]))
+            while scaffolding and machine.follows(machine.read(texts[row])) != NONE:
+                texts[row].append(int(machine.follows(machine.read(texts[row]))))
+        given = (torch.from_numpy(chosen), torch.from_numpy(going))
+        new, longer = syntax._write_on_device(*by_tensors, *given, scaffolding=scaffolding)
+        by_tensors = (new, by_tensors[1], longer)
+        write_on(machine, states, tokens, lengths, chosen, going, scaffolding=scaffolding)
+        for text, own, length, state in zip(texts, tokens, lengths, states, strict=True):
+            assert own[:length].tolist() == text
+            assert np.array_equal(state, machine.read(text))
+        assert np.array_equal(by_tensors[0], states)
+        assert np.array_equal(by_tensors[1], tokens)
+        assert np.array_equal(by_tensors[2], lengths)
+        noise = rng.random((count, len(TOKENS))) * machine.mask(states)
+        chosen = np.where(noise.any(1), noise.argmax(1), NONE)
+    assert max(map(len, texts)) > 0.7 * limit
 
 
 @pytest.mark.parametrize("grammar", [KAREL, NORMAL_FORM], ids=lambda grammar: grammar.name)

@@ -1,4 +1,4 @@
-"""Draw a run's curve: training loss, and the share of validation tasks solved.
+"""Draw a run's curve: training loss, and if its log has any, the share of validation tasks solved.
 
 python tools/plot_run.py results/mle_stream/metrics.jsonl docs/pictures/mle_stream.svg
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -29,6 +30,8 @@ def main() -> None:
     arguments = parser.parse_args()
     entries = [json.loads(line) for line in read_text(arguments.metrics).splitlines()]
     loss = [(entry["step"], entry["loss"]) for entry in entries if "loss" in entry]
+    if not loss:
+        sys.exit(f"{arguments.metrics} has no losses: is it the metrics.jsonl of a run?")
     solved = [
         (entry["step"], entry["validation_generalization"]) for entry in entries if "validation_generalization" in entry
     ]
@@ -44,15 +47,17 @@ def picture(loss: Curve, solved: Curve) -> Scene:
         y = _y(share)
         shapes.append(Line(LEFT, y, WIDTH - RIGHT, y, 1, THEME.grid))
         shapes.append(Text(LEFT - 22, y, f"{1.25 * share:.2f}", 11, THEME.hero, bold=False))
-        shapes.append(Text(WIDTH - RIGHT + 20, y, f"{100 * share:.0f} %", 11, SOLVED, bold=False))
+        if solved:
+            shapes.append(Text(WIDTH - RIGHT + 20, y, f"{100 * share:.0f} %", 11, SOLVED, bold=False))
         shapes.append(Text(_x(share), HEIGHT - BOTTOM + 16, f"{steps * share:,.0f}", 11, THEME.muted, bold=False))
     shapes += _curve([(step / steps, value / 1.25) for step, value in loss], THEME.hero)
     shapes += _curve([(step / steps, value / 100) for step, value in solved], SOLVED, dots=True)
-    shapes.append(Text(LEFT + 90, 24, "loss, nats a token", 13, THEME.hero))
-    shapes.append(Text(WIDTH - RIGHT - 150, 24, "validation tasks solved", 13, SOLVED))
+    shapes.append(Text(LEFT + 90, 24, "loss, nats", 13, THEME.hero))
     shapes.append(Text(WIDTH / 2, HEIGHT - 12, "steps", 12, THEME.muted))
-    last_loss, last_solved = loss[-1][1], solved[-1][1]
-    told = f"After {steps:,} steps the loss is {last_loss:.3f} and {last_solved:.1f} % of validation tasks are solved."
+    told = f"After {steps:,} steps the loss is {loss[-1][1]:.3f}."
+    if solved:
+        shapes.append(Text(WIDTH - RIGHT - 150, 24, "validation tasks solved", 13, SOLVED))
+        told = told[:-1] + f" and {solved[-1][1]:.1f} % of validation tasks are solved."
     return Scene(WIDTH, HEIGHT, THEME.floor, (Group("curves", tuple(shapes)),), "A training run", told)
 
 

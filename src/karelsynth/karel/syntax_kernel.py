@@ -1,6 +1,7 @@
-"""The syntax machine's masks along whole programs, compiled: what teacher forcing needs for every batch.
+"""The syntax machine, compiled: what teacher forcing needs for every batch, and searches on a CPU for every step.
 
-Equal to `SyntaxMachine.mask` before each token, but without going through all programs token by token in Python.
+`masks_along` is equal to `SyntaxMachine.mask` before each token of whole programs, but without going through them token
+by token in Python; `write_on` to `SyntaxMachine.advance`, and to writing what must follow.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 
 from karelsynth.karel.compiled import compiled, given
 from karelsynth.karel.syntax import SyntaxMachine
-from karelsynth.karel.syntax_compiler import CONTROL_BITS, OPERATION_BITS, POP, STAY, compile_grammar
+from karelsynth.karel.syntax_compiler import CONTROL_BITS, DEAD, OPERATION_BITS, POP, STAY, compile_grammar
 from karelsynth.karel.tokens import VOCABULARY_SIZE
 
 _CONTROL_MASK = (1 << CONTROL_BITS) - 1
@@ -88,3 +89,78 @@ def masks_along(
         masks,
     )
     return masks, None if wrong < 0 else divmod(int(wrong), tokens.shape[1])
+
+
+@compiled(
+    types.void(
+        types.int64[:, ::1], types.uint8[:, ::1], types.int64[::1], given(types.int64, 1), given(types.boolean, 1),
+        types.boolean, given(types.int32, 2), given(types.int64, 1), types.int64, types.int64, types.int64,
+    )
+)  # fmt: skip
+def _write(
+    states: NDArray[np.int64],
+    tokens: NDArray[np.uint8],
+    lengths: NDArray[np.int64],
+    chosen: NDArray[np.int64],
+    going: NDArray[np.bool_],
+    scaffolding: bool,
+    transition: NDArray[np.int32],
+    follows: NDArray[np.int64],
+    symbols: int,
+    symbol_bits: int,
+    word_bits: int,
+) -> None:  # pragma: no cover - compiled
+    words, low, top_shift = states.shape[1] - 2, (1 << symbol_bits) - 1, word_bits - symbol_bits
+    for row in range(len(states)):
+        if not going[row]:
+            continue
+        state, token = states[row], chosen[row]
+        if token < 0 and scaffolding:
+            token = follows[state[0] * symbols + (state[2] & low)]
+        while token >= 0 and lengths[row] < tokens.shape[1]:
+            entry = transition[state[0] * symbols + (state[2] & low), token]
+            operation = (entry >> CONTROL_BITS) & POP
+            state[0] = entry & _CONTROL_MASK
+            state[1] -= entry >> (CONTROL_BITS + OPERATION_BITS)
+            if state[1] < 0:
+                state[0], state[1] = DEAD, -1
+            if operation == POP:
+                for word in range(words):
+                    above = state[3 + word] if word + 1 < words else 0
+                    state[2 + word] = state[2 + word] >> symbol_bits | (above & low) << top_shift
+            elif operation != STAY:
+                incoming = np.int64(operation)
+                for word in range(words):
+                    now = state[2 + word]
+                    state[2 + word] = (now << symbol_bits & ((1 << word_bits) - 1)) | incoming
+                    incoming = now >> top_shift
+            tokens[row, lengths[row]] = token
+            lengths[row] += 1
+            token = follows[state[0] * symbols + (state[2] & low)] if scaffolding else -1
+
+
+def write_on(
+    machine: SyntaxMachine,
+    states: NDArray[np.int64],
+    tokens: NDArray[np.uint8],
+    lengths: NDArray[np.int64],
+    chosen: NDArray[np.int64],
+    going: NDArray[np.bool_],
+    *,
+    scaffolding: bool,
+) -> None:
+    """Write a token to each of N prefixes, and what must follow it.
+
+    Args:
+        states: [N, width], after each prefix; overwritten.
+        tokens: [N, L], the prefixes; what is full already stays as it is.
+        lengths: [N], how long they are; overwritten.
+        chosen: [N], what to write, or NONE: what must follow only.
+        going: [N], those to write to.
+        scaffolding: whether to write what must follow, too.
+    """
+    tables = machine.tables
+    _write(
+        states, tokens, lengths, chosen, going, scaffolding, tables.transition, tables.follows, machine.symbols,
+        machine.symbol_bits, machine.word_bits,
+    )  # fmt: skip

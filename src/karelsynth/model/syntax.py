@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from karelsynth.karel.syntax import SyntaxMachine
+from karelsynth.karel.syntax_kernel import write_on
 from karelsynth.model import cell_gpu, syntax_gpu
 from karelsynth.model.decoder import token_scores
 from karelsynth.model.recurrent import PrefixLSTM, autocast_dtype
@@ -66,6 +67,39 @@ class HandwrittenSyntax(NamedTuple):
         token: Tensor = self.machine.follows(states, self.tables)
         return token
 
+    def write(
+        self, states: Tensor, tokens: Tensor, lengths: Tensor, chosen: Tensor, going: Tensor, *, scaffolding: bool
+    ) -> tuple[Tensor, Tensor]:
+        """Write a token int64 [N] to each prefix uint8 [N, L], so long [N], that is `going` [N], and what must follow.
+
+        `tokens` is overwritten; `chosen` is −1 where only that is wanted, and `scaffolding` says whether it is. Returns
+        the new states [N, width] and lengths. Elsewhere than on a CPU it waits for the device if scaffolding is wanted.
+        """
+        if states.is_cpu:
+            assert tokens.is_contiguous()
+            states, lengths = (part.clone(memory_format=torch.contiguous_format) for part in (states, lengths))
+            arrays = (part.contiguous().numpy() for part in (states, tokens, lengths, chosen, going))
+            write_on(self.machine, *arrays, scaffolding=scaffolding)
+            return states, lengths
+        return self._write_on_device(states, tokens, lengths, chosen, going, scaffolding=scaffolding)
+
+    def _write_on_device(
+        self, states: Tensor, tokens: Tensor, lengths: Tensor, chosen: Tensor, going: Tensor, *, scaffolding: bool
+    ) -> tuple[Tensor, Tensor]:
+        """`write` by operations on tensors; on a CPU it is the same, and slower."""
+        if scaffolding:
+            chosen = torch.where(chosen >= 0, chosen, self.follows(states))
+        while True:
+            writing = going & (chosen >= 0) & (lengths < tokens.shape[1])
+            if scaffolding and not bool(writing.any()):
+                return states, lengths
+            put_tokens(tokens, lengths, chosen, writing)
+            states = torch.where(writing[:, None], self.advance(states, chosen.clamp(min=0)), states)
+            lengths = lengths + writing
+            if not scaffolding:
+                return states, lengths
+            chosen = self.follows(states)
+
     def settled(self, states: Tensor) -> Tensor:
         """The states after all scaffolding that must come next: there is a choice now. Waits for the device."""
         while True:
@@ -73,6 +107,13 @@ class HandwrittenSyntax(NamedTuple):
             if not bool((token >= 0).any()):
                 return states
             states = torch.where(token[..., None] >= 0, self.advance(states, token.clamp(min=0)), states)
+
+
+def put_tokens(tokens: Tensor, places: Tensor, chosen: Tensor, writing: Tensor | None = None) -> None:
+    """Write tokens int64 [N] to the places int64 [N] of uint8 [N, L], if there is room, where `writing` [N] says so."""
+    room = places < tokens.shape[1] if writing is None else writing & (places < tokens.shape[1])
+    at = places.clamp(max=tokens.shape[1] - 1)[:, None]
+    tokens.scatter_(1, at, torch.where(room[:, None], chosen[:, None].to(torch.uint8), tokens.gather(1, at)))
 
 
 @cache

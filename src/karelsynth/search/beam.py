@@ -31,10 +31,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from karelsynth.karel.tokens import ACTIONS, END, ID, PAD, START, VOCABULARY_SIZE
+from karelsynth.karel.syntax_compiler import NONE
+from karelsynth.karel.tokens import ACTIONS, END, ID, START, VOCABULARY_SIZE
 from karelsynth.model.decoder import StepModel, StepTasks, decode_step, shared_steps, single_threaded, start_state
 from karelsynth.model.execution import Shown
-from karelsynth.model.syntax import HandwrittenSyntax, handwritten_syntax
+from karelsynth.model.syntax import HandwrittenSyntax, handwritten_syntax, put_tokens
 from karelsynth.search.candidates import Candidates
 
 if TYPE_CHECKING:
@@ -90,6 +91,7 @@ def beam_search(
     weights: StepModel | None = None,
     pruning: Pruning | None = None,
     slack: float = math.inf,
+    window: float = math.inf,
     stop: Callable[[], bool] | None = None,
     threads: int | None = None,
     left_open: Callable[[Tensor, Tensor, Tensor], None] | None = None,
@@ -109,6 +111,8 @@ def beam_search(
         slack: with pruning, and once a task has a program that is right on all examples, only hypotheses go on that are
             less likely than it by no more than this, in nats. At 0 the first in the result is the likeliest that this
             beam can find, and the search ends as soon as that is certain.
+        window: only hypotheses go on that are less likely than the likeliest of their task by no more than this, in
+            nats. Where the network is sure of what comes next, few do.
         stop: asked before every step, by every thread; when it says so, the search ends with what it has.
         threads: how many to use on a CPU; by default as many as torch does.
         left_open: told of the open hypotheses after every step: which tasks int64 [B], their tokens so far uint8
@@ -134,6 +138,7 @@ def beam_search(
             shown=encoded.shown(),
             pruning=pruning,
             slack=slack,
+            window=window,
             stop=stop,
             left_open=left_open,
         )
@@ -195,6 +200,7 @@ class _Search:
     """The examples, for models that see where hypotheses lead them."""
     pruning: Pruning | None
     slack: float
+    window: float
     stop: Callable[[], bool] | None
     left_open: Callable[[Tensor, Tensor, Tensor], None] | None
 
@@ -242,7 +248,8 @@ class _Search:
             right=None if self.pruning is None else torch.zeros_like(number)[:, None],
             pool_right=None if self.pruning is None else torch.zeros_like(scores, dtype=torch.int64),
         )
-        self._write_scaffolding(beams)
+        if self.choices:
+            self._write(beams, torch.full_like(beams.last, NONE))
         return beams
 
     def _expand(self, beams: _Beams) -> None:
@@ -255,6 +262,7 @@ class _Search:
         scores = scores.masked_fill(scores <= self._floor(beams), -torch.inf)
         if self.pruning is not None:
             scores, chosen = self._prune(self.pruning, beams, scores, chosen)
+        scores = scores.masked_fill(scores < scores[:, :1] - self.window, -torch.inf)
         parent, token = chosen // VOCABULARY_SIZE, chosen % VOCABULARY_SIZE
         beams.scores = scores
         beams.tokens, beams.lengths = _gathered(beams.tokens, parent), beams.lengths.gather(1, parent)
@@ -262,27 +270,20 @@ class _Search:
         self._write(beams, token)
         beams.row = rows.gather(1, parent)
         beams.last = token
-        self._write_scaffolding(beams)
 
     def _write(self, beams: _Beams, token: Tensor) -> None:
-        """Add a token int64 [B, S] to every hypothesis."""
-        put_token(beams.tokens, beams.lengths, token)
-        beams.lengths = beams.lengths + 1
-        if self.syntax is not None and beams.syntax is not None:
-            beams.syntax = self.syntax.advance(beams.syntax, token)
-
-    def _write_scaffolding(self, beams: _Beams) -> None:
-        """Add all that must follow, if steps are choices. Waits for the device."""
-        while self.choices and self.syntax is not None and beams.syntax is not None:
-            token = self.syntax.follows(beams.syntax)
-            following = (token >= 0) & (beams.scores > -torch.inf)
-            if not bool(following.any()):
-                break
-            before, lengths = beams.syntax, beams.lengths
-            # Elsewhere padding is written, where there was some, and taken back.
-            self._write(beams, token.masked_fill(~following, PAD))
-            beams.lengths = lengths + following
-            beams.syntax = torch.where(following[:, :, None], beams.syntax, before)
+        """Add a token int64 [B, S] to every hypothesis, and if steps are choices, what must follow it."""
+        tokens, lengths, chosen = beams.tokens.flatten(0, 1), beams.lengths.flatten(), token.flatten()
+        if self.syntax is None or beams.syntax is None:
+            put_tokens(tokens, lengths, chosen)
+            lengths = lengths + 1
+        else:
+            going = (beams.scores > -torch.inf).flatten()
+            states, lengths = self.syntax.write(
+                beams.syntax.flatten(0, 1), tokens, lengths, chosen, going, scaffolding=self.choices
+            )
+            beams.syntax = states.view_as(beams.syntax)
+        beams.lengths = lengths.view_as(beams.lengths)
 
     def _floor(self, beams: _Beams) -> Tensor:
         """What a hypothesis must be above to go on, [B, 1]: it will never come back above it.
@@ -305,7 +306,7 @@ class _Search:
         ends = beams.lengths.flatten().index_select(0, before)
         longest = int(ends.max()) + 1 if len(ends) else 1
         prefixes = beams.tokens[:, :, :longest].flatten(0, 1).index_select(0, before)
-        put_token(prefixes, ends, token.flatten().index_select(0, places))
+        put_tokens(prefixes, ends, token.flatten().index_select(0, places))
         tasks = beams.number.index_select(0, row)
         alive, right = pruning.judge(np.ascontiguousarray(prefixes.cpu()), tasks.cpu().numpy())
         dead = places[torch.from_numpy(~alive).to(device)]
@@ -389,7 +390,7 @@ def _keep(beams: _Beams, going: Tensor, width: int) -> None:
 def _collect(beams: _Beams, scores: Tensor) -> None:
     """Let programs that end now, with scores [B, S], compete for the pool."""
     ended = beams.tokens.clone()
-    put_token(ended, beams.lengths, torch.full_like(beams.last, END))
+    put_tokens(ended.flatten(0, 1), beams.lengths.flatten(), torch.full_like(beams.last.flatten(), END))
     lengths = (beams.lengths + 1).masked_fill(scores == -torch.inf, 0)
     scores = torch.cat([beams.pool_scores, scores], dim=1)
     if beams.right is None or beams.pool_right is None:
@@ -400,13 +401,6 @@ def _collect(beams: _Beams, scores: Tensor) -> None:
         beams.pool_scores, beams.pool_right = scores.gather(1, best), right.gather(1, best)
     beams.pool_tokens = _gathered(torch.cat([beams.pool_tokens, ended], dim=1), best)
     beams.pool_lengths = torch.cat([beams.pool_lengths, lengths], dim=1).gather(1, best)
-
-
-def put_token(tokens: Tensor, places: Tensor, token: Tensor) -> None:
-    """Write tokens int64 […] to the places int64 […] of uint8 [..., L]; what is full already stays as it is."""
-    room = places < tokens.shape[-1]
-    at = places.clamp(max=tokens.shape[-1] - 1)[..., None]
-    tokens.scatter_(-1, at, torch.where(room[..., None], token[..., None].to(torch.uint8), tokens.gather(-1, at)))
 
 
 def _gathered(values: Tensor, places: Tensor) -> Tensor:

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from karelsynth.karel.tokens import END, PAD, START
+from karelsynth.karel.syntax_compiler import NONE
+from karelsynth.karel.tokens import END, START
 from karelsynth.model.decoder import StepModel, StepTasks, decode_step, start_state
-from karelsynth.model.syntax import HandwrittenSyntax, handwritten_syntax
-from karelsynth.search.beam import CHECK_EVERY, decoding_dtype, put_token
+from karelsynth.model.syntax import HandwrittenSyntax, handwritten_syntax, put_tokens
+from karelsynth.search.beam import CHECK_EVERY, decoding_dtype
 from karelsynth.search.candidates import Candidates
 
 if TYPE_CHECKING:
@@ -61,19 +62,10 @@ def _draw(
     last, going = torch.full_like(task, START), torch.ones_like(task, dtype=torch.bool)
     state, parents = start_state(weights, tasks), task
 
-    def write_scaffolding() -> None:
-        nonlocal syntax_states, lengths
-        while settings.choices and syntax is not None and syntax_states is not None:
-            token = syntax.follows(syntax_states)
-            following = (token >= 0) & going
-            if not bool(following.any()):
-                break
-            token = token.masked_fill(~following, PAD)
-            put_token(tokens, lengths, token)
-            lengths += following
-            syntax_states = torch.where(following[:, None], syntax.advance(syntax_states, token), syntax_states)
-
-    write_scaffolding()
+    if settings.choices and syntax is not None and syntax_states is not None:
+        syntax_states, lengths = syntax.write(
+            syntax_states, tokens, lengths, torch.full_like(task, NONE), going, scaffolding=True
+        )
     for at in range(limit):
         features = None if shown is None else shown.features(tokens, lengths, task)
         logits, state = decode_step(weights, tasks, state, parents, task, last, features)
@@ -83,13 +75,15 @@ def _draw(
             logits = logits.masked_fill(~syntax.mask(syntax_states) & going[:, None], -torch.inf)
         distribution = logits.log_softmax(1)
         last = torch.multinomial(distribution.exp(), 1, generator=generator)[:, 0]
-        put_token(tokens, lengths, last * going)
         logprobs += distribution.gather(1, last[:, None])[:, 0].masked_fill(~going, 0)
-        lengths += going
-        if syntax is not None and syntax_states is not None:
-            syntax_states = syntax.advance(syntax_states, last)
+        if syntax is None or syntax_states is None:
+            put_tokens(tokens, lengths, last, going)
+            lengths += going
+        else:
+            syntax_states, lengths = syntax.write(
+                syntax_states, tokens, lengths, last, going, scaffolding=settings.choices
+            )
         going = going & (last != END)
-        write_scaffolding()
         if (at + 1) % CHECK_EVERY == 0 and not going.any():  # waits for the device
             break
     return Candidates(

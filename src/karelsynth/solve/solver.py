@@ -59,11 +59,13 @@ class Round(NamedTuple):
     """Tokens of a program."""
     repair: float = 0.0
     """How long near misses are repaired for afterwards, as a share of the budget."""
+    window: float = math.inf
+    """How much less likely than the likeliest, in nats, a beginning may be to go on."""
 
 
-ROUNDS: Final = (Round(64, 48, 0.5), Round(512, 36, 1), Round(2048, 48, 1), Round(4096, 72, 1))
-"""Width pays more than length: few programs that are asked for have more than 36 tokens, and a task that is not solved
-goes on to the last of them."""
+ROUNDS: Final = (Round(128, 48, 0.6, 5.0), Round(512, 36, 1), Round(2048, 48, 1), Round(4096, 72, 1))
+"""With its window the first is as wide as the network is unsure. Then width pays more than length: few programs that
+are asked for have more than 36 tokens, and a task that is not solved goes on to the last of them."""
 SLACK: Final = 2.0
 """How much less likely than the best answer, in nats, another may be to be worth waiting for."""
 PER_TOKEN: Final = 2.0
@@ -277,6 +279,7 @@ class Solver:
             weights=self._weights,
             pruning=Pruning(inputs, outputs),
             slack=self.slack,
+            window=round_.window,
             stop=lambda: time.perf_counter() >= deadline or stop(),
             threads=self._threads,
             left_open=ends.note if round_.repair else None,
