@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,8 +14,8 @@ from numpy.typing import NDArray
 
 from karelsynth.errors import KarelsynthError
 from karelsynth.karel.syntax import SyntaxMachine
-from karelsynth.karel.tokens import END, START, VOCABULARY_SIZE
-from karelsynth.model import Synthesizer, cell_gpu
+from karelsynth.karel.tokens import END, ID, START, VOCABULARY_SIZE
+from karelsynth.model import Synthesizer, cell_gpu, pack_programs
 from karelsynth.model.decoder import decode_step, start_state
 from karelsynth.model.forest import _Recurrence, _recurrence, pack_forest
 from karelsynth.model.packing_kernel import CHOICES
@@ -78,10 +79,20 @@ def test_nodes_are_the_distinct_beginnings(seed: int, count: int, choices: bool)
         offset += size
     assert set(ways) == beginnings
     for number, (row, length, task) in enumerate(zip(tokens, lengths, tasks, strict=True)):
-        own = forest.choices[forest.programs == number].tolist()
+        own = forest.next_tokens[forest.programs == number].tolist()
         assert [(ways[choice // VOCABULARY_SIZE], choice % VOCABULARY_SIZE) for choice in own] == [
             ((int(task), *row[:at].tolist()), row[at]) for at in range(length)
         ]
+
+
+def test_scaffolding_is_checked_too() -> None:
+    words = "DEF run m( WHILE frontIsClear w( move w) m)".split()
+    tokens, lengths = np.array([[ID[word] for word in words]], np.uint8), np.array([len(words)])
+    with pytest.raises(KarelsynthError, match="leaves the syntax at its token 5"):
+        pack_forest(tokens, lengths, np.zeros(1, np.int64), machine=SyntaxMachine(max_length=40), choices=True)
+    for pack in (pack_programs, partial(pack_forest, tasks=np.zeros(1, np.int64))):
+        with pytest.raises(ValueError, match="nothing but scaffolding"):
+            pack(tokens[:, :3], np.array([3]), choices=True)
 
 
 def test_programs_have_tokens() -> None:

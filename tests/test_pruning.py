@@ -16,6 +16,7 @@ from karelsynth.karel.interpreter import Status
 from karelsynth.karel.machine import run_batch
 from karelsynth.karel.syntax import syntax_machine
 from karelsynth.karel.tokens import ID
+from karelsynth.karel.world import World
 from karelsynth.search.beam import beam_search
 from karelsynth.search.candidates import check
 from karelsynth.search.pruning import Pruning
@@ -169,6 +170,23 @@ def test_right_is_what_ending_would_give(seed: int) -> None:
     tokens = np.array([program.token_ids[:-1]], np.uint8)
     _, right = Pruning(codes, wanted).judge(tokens, np.zeros(1, np.int64))
     assert right[0] == sum(program.run(world).ok for world in inputs)
+
+
+def test_of_prefixes_alike_the_shorter_one_stays() -> None:
+    """Although the longer one is likelier and has used fewer ticks: what follows may be too long for it."""
+    longer = "DEF run m( IF c( not c( markersPresent c) c) i( move i)".split()
+    shorter = "DEF run m( turnLeft turnRight turnLeft turnRight move".split()
+    tokens = np.zeros((2, len(longer)), np.uint8)
+    for row, words in enumerate((longer, shorter)):
+        tokens[row, : len(words)] = [ID[word] for word in words]
+    codes = worlds_to_codes([World.parse(". . .\n> . .")])[None]
+    runs = Pruning(codes, codes)
+    none = np.zeros(2, np.int64)
+    assert runs.judge(tokens, none).alive.tolist() == [True, True]
+    few = np.zeros((2, 8), np.uint8)  # of two that are as long, the likelier stays alone
+    for row, text in enumerate(("DEF run m( move turnLeft turnRight", "DEF run m( turnLeft turnRight move")):
+        few[row, : len(text.split())] = [ID[word] for word in text.split()]
+    assert runs.judge(few, none).alive.tolist() == [True, False]
 
 
 @pytest.mark.parametrize(("seed", "choices"), [(0, False), (1, False), (2, False), (3, True)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections import Counter
 from dataclasses import dataclass
@@ -74,7 +75,13 @@ def test_a_wide_beam_finds_what_brute_force_finds(settings: dict[str, Any]) -> N
 
 
 def plain_beam_search(
-    model: Synthesizer, encoded: Encoded, task: int, beam: int, limit: int, machine: SyntaxMachine | None
+    model: Synthesizer,
+    encoded: Encoded,
+    task: int,
+    beam: int,
+    limit: int,
+    machine: SyntaxMachine | None,
+    window: float = math.inf,
 ) -> list[tuple[tuple[int, ...], float]]:
     """Beam search of one task with lists, scoring prefixes from their beginning."""
 
@@ -101,6 +108,7 @@ def plain_beam_search(
         finished += [pair for pair in longer if pair[0][-1] == END]
         finished = sorted(finished, key=lambda pair: -pair[1])[:beam]
         open_now = [pair for pair in longer if pair[0][-1] != END][:beam]
+        open_now = [pair for pair in open_now if pair[1] >= open_now[0][1] - window]
         if not open_now or (len(finished) == beam and finished[-1][1] >= open_now[0][1]):
             break
     return finished
@@ -122,11 +130,11 @@ def test_equals_a_plain_beam_search(
         # A sharper model: some tasks are done long before others.
         model.decoder.output.weight.mul_(2)
         encoded = model.encode(*random_grids(2, 4, 3))
-        for beam in (1, 3, 7, 60):
-            candidates = beam_search(model, encoded, beam=beam, dtype=FULL)
+        for beam, window in ((1, math.inf), (3, math.inf), (7, math.inf), (60, math.inf), (7, 0.5), (7, 0.0)):
+            candidates = beam_search(model, encoded, beam=beam, dtype=FULL, window=window)
             assert candidates.tokens.shape == (4, beam, limit)
             for task in range(4 if beam < 60 else 1):
-                expected = plain_beam_search(model, encoded, task, beam, limit, model.machine)
+                expected = plain_beam_search(model, encoded, task, beam, limit, model.machine, window)
                 found = listing(candidates, task)
                 assert [score for _, score in found] == pytest.approx([score for _, score in expected], abs=1e-4)
                 assert dict(found) == pytest.approx(dict(expected), abs=1e-4)
@@ -314,7 +322,7 @@ def test_scoring_in_parts_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> No
     score = model.forest_logprobs
 
     def noted(encoded: Encoded, forest: Forest) -> torch.Tensor:
-        sizes.append(len(forest.choices))
+        sizes.append(len(forest.next_tokens))
         return score(encoded, forest)
 
     monkeypatch.setattr(model, "forest_logprobs", noted)

@@ -40,7 +40,7 @@ class Grammar:
     def scaffolding(self) -> frozenset[str]:
         """Tokens that are never a choice, such as `c(` and `ELSE`: the tokens before them leave no other.
 
-        A choice is what an alternative begins with, and what ends a block, which might as well go on.
+        A choice is the token that an alternative begins with, and what ends a block, which might as well go on.
         """
         tokens, choices = set(), set()
         for rule, alternatives in self.rules.items():

@@ -256,7 +256,7 @@ class _Automaton:
         price = (transition >> (CONTROL_BITS + OPERATION_BITS)).astype(np.int16)
         scaffolding = np.array([ID[token] for token in sorted(self.grammar.scaffolding())], np.int64)
         may_come = price[:, scaffolding] < NEVER
-        follows = np.where(may_come.any(1), scaffolding[may_come.argmax(1)], NONE)
+        follows = np.where(may_come, scaffolding, NONE).max(1, initial=NONE)
         # Padding after the end: the mask does not offer it, but it changes nothing.
         transition[ACCEPT * symbols : (ACCEPT + 1) * symbols, PAD] = ACCEPT
         tables = SyntaxTables(transition.astype(np.int32), price, follows)

@@ -2,7 +2,7 @@
 
     shown = show(inputs, outputs)                      # uint8 [B, K, 18, 18] cell codes
     shown.features(prefixes, lengths, tasks)           # uint8 [N, K, 114], for decoding
-    shown.features_along(…)                            # uint8 [P, K, 114], before every token of packed programs
+    shown.features_along(…)                            # uint8 [P, K, 114], before every token that is packed
 
 Prefixes are run as far as they are determined (`run_batch` with `prefixes`), always from their beginning: that takes a
 few hundredths of the network's time. What the codes mean is told in `execution_kernel`; examples on a GPU are run

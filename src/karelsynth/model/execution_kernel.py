@@ -401,7 +401,7 @@ def features_along_range(
     start: int,
     out: NDArray[np.uint8],
 ) -> int:  # pragma: no cover - compiled
-    """Codes before every token of programs first … last − 1, laid out as packed programs are, to out [P · K, 114].
+    """Codes before every packed token of programs first … last − 1 to out [P · K, 114].
 
     Args:
         tokens: [N, L].

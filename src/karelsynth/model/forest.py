@@ -26,6 +26,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
+from karelsynth.karel.syntax_kernel import masks_along
 from karelsynth.karel.tokens import VOCABULARY_SIZE
 from karelsynth.model import cell_gpu
 from karelsynth.model.forest_kernel import lay_out
@@ -67,16 +68,16 @@ class Forest:
     """bool [P, 52]: tokens that the handwritten syntax admits there; None without it."""
     features: Tensor | None
     """uint8 [P, K, 114]: where the beginnings have led the examples; None for models without `execution`."""
-    choices: Tensor
-    """int64: of every token of every program, 52 times the number of the node before it, plus the token."""
+    next_tokens: Tensor
+    """int64: of every packed token of every program, 52 times the number of the node before it, plus the token."""
     programs: Tensor
-    """int64: of every token of every program, the program's number."""
+    """int64: of every packed token of every program, the program's number."""
 
     def program_logprobs(self, logits: Tensor) -> Tensor:
         """log p(program | examples), float32 [N], from the scores of tokens at every node, float32 [P, 52]."""
         if self.admitted is not None:
             logits = logits.masked_fill(~self.admitted, -torch.inf)
-        chosen = logits.log_softmax(1).flatten().index_select(0, self.choices)
+        chosen = logits.log_softmax(1).flatten().index_select(0, self.next_tokens)
         return chosen.new_zeros(self.count).index_add(0, self.programs, chosen)
 
 
@@ -106,13 +107,19 @@ def pack_forest(
     inside = np.arange(tokens.shape[1]) < long[:, None]
     packed = inside & (CHOICES if choices else EVERYTHING)[tokens]
     counts = packed.sum(1)
+    if not counts.any():
+        raise ValueError("there is nothing but scaffolding in these programs")
+    if choices and machine is not None:  # which is not checked with the choices below
+        _, wrong = masks_along(machine, tokens, long, np.full(tokens.shape, -1))
+        if wrong is not None:
+            raise no_program(tokens[wrong[0], : long[wrong[0]]], wrong[1], machine)
     # The packed tokens of each program, and their places in it, side by side from the left.
     ahead = np.argsort(~packed, axis=1, kind="stable")[:, : counts.max()]
     nodes = lay_out(np.take_along_axis(tokens, ahead, 1), counts, owners)
-    of_nodes = moved(np.stack([*nodes[1:6], owners[nodes.rows].astype(np.int32)]), device).long()
+    of_nodes = [nodes.tokens, nodes.parents, nodes.first, nodes.last, owners[nodes.rows].astype(np.int32)]
+    last, parents, first, end, task = moved(np.stack(of_nodes), device).long()
     of_tokens = moved(np.stack([nodes.before, tokens[packed], np.repeat(order, counts)]).astype(np.int32), device)
     before, chosen, programs = of_tokens.long()
-    last, _, parents, first, end, task = of_nodes
     sizes = tuple(nodes.sizes.tolist())
     features = None
     if shown is not None:

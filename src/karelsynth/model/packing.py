@@ -83,6 +83,8 @@ def pack_programs(
         raise ValueError(f"programs have 1 to {tokens.shape[1]} tokens, and there must be one at least")
     ids, long = tokens.astype(np.uint8, copy=False), lengths.astype(np.int64)
     layout = lay_out(ids, long, CHOICES if choices else EVERYTHING)
+    if not layout.columns.size:
+        raise ValueError("there is nothing but scaffolding in these programs")
     ordered, sizes = ids[layout.order], long[layout.order]
     masks = None if machine is None else _masks(ordered, sizes, layout, machine)
     features = None

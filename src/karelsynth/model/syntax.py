@@ -76,7 +76,8 @@ class HandwrittenSyntax(NamedTuple):
         the new states [N, width] and lengths. Elsewhere than on a CPU it waits for the device if scaffolding is wanted.
         """
         if states.is_cpu:
-            assert tokens.is_contiguous()
+            if not tokens.is_contiguous():
+                raise ValueError("tokens are written in place: they must be contiguous")
             states, lengths = (part.clone(memory_format=torch.contiguous_format) for part in (states, lengths))
             arrays = (part.contiguous().numpy() for part in (states, tokens, lengths, chosen, going))
             write_on(self.machine, *arrays, scaffolding=scaffolding)

@@ -64,7 +64,7 @@ class Encoded(NamedTuple):
 
 
 class TeacherForced(NamedTuple):
-    """What the model says at every token of some packed programs."""
+    """What the model says at every packed token of some programs."""
 
     logits: Tensor
     """float32 [P, 52], syntax included."""

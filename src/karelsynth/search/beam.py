@@ -11,9 +11,10 @@ A step is one token, or for models with `choices` one choice: the scaffolding th
 Hypotheses are then of different lengths and have made as many choices, which makes them easier to compare than as many
 tokens would.
 
-Hypotheses are rows of fixed-shape arrays; nothing loops over tasks or hypotheses. Two things are decided on the host:
-every few steps, tasks that are done leave the batch; and on a CPU, where asking costs nothing, the network is run for
-open hypotheses only (most places are empty at first, when a valid program has few ways to begin, and at the end).
+Hypotheses are rows of fixed-shape arrays; nothing loops over tasks or hypotheses. Few things are decided on the host:
+every few steps, tasks that are done leave the batch; with `choices`, whether there is more scaffolding to write; and on
+a CPU, where asking costs nothing, the network is run for open hypotheses only (most places are empty at first, when a
+valid program has few ways to begin, and at the end).
 
 With `Pruning` the examples have a say: twice as many continuations as there are places are run on them, those that
 cannot be part of an answer go, and the likeliest of the rest get the places. Finished programs are then ranked by how
@@ -31,6 +32,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from karelsynth.karel.grammar import KAREL
 from karelsynth.karel.syntax_compiler import NONE
 from karelsynth.karel.tokens import ACTIONS, END, ID, START, VOCABULARY_SIZE
 from karelsynth.model.decoder import StepModel, StepTasks, decode_step, shared_steps, single_threaded, start_state
@@ -50,7 +52,7 @@ if TYPE_CHECKING:
 CHECK_EVERY: Final = 4
 """Steps between two looks at which tasks are done, on a GPU."""
 _NARROW_STEPS: Final = 4
-"""First steps after which to look in any case: every valid program begins with the same three tokens."""
+"""First steps after which to look in any case: a valid program has few ways to begin."""
 
 _TRIED: Final = 2
 """With pruning: continuations that are run for each place."""
@@ -123,6 +125,8 @@ def beam_search(
     limit = max_length or (machine.max_length if machine else model.settings.max_length)
     if machine is not None and machine.max_length != limit:
         raise ValueError(f"max_length is {limit}, and the syntax plans for programs of {machine.max_length} tokens")
+    if model.settings.choices and machine is not None and not machine.grammar.scaffolding() <= KAREL.scaffolding():
+        raise ValueError(f"a model with `choices` asks the network for what is scaffolding in {machine.grammar.name}")
     device = encoded.codes.device
     on_cpu = device.type == "cpu"
     with torch.autocast(device.type, enabled=False):  # the precision is chosen here

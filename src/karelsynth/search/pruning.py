@@ -6,8 +6,9 @@ determined (`run_batch` with `prefixes`). Two things follow:
 - A prefix that has crashed or run out of ticks on an example will do so whatever comes after it: it is no part of an
   answer.
 - Two prefixes that have no loop open and have brought every example to the same state have the same futures: any text
-  that makes one of them right makes the other right. Only the likeliest goes on. Inside an open loop that is not so:
-  the body will run again, from other states, where the two may differ.
+  that makes one of them right makes the other right. Only the likeliest goes on, unless it is longer, so that some of
+  those texts may be too long for it. Inside an open loop that is not so: the body will run again, from other states,
+  where the two may differ.
 
 And it is known of every prefix how many examples it has brought to their outputs, so programs that end are ranked by
 that first, and a search can stop at the first answer that nothing open can beat.

@@ -85,7 +85,8 @@ def merge_range(
 
     Two prefixes are alike if they have the same branches open and no loop, and every example's world is in the same
     state and waits for the same thing. All that can follow then does the same, except that the one that has used more
-    ticks may run out of them first: so it is the one to go only if it has used at least as many on every example.
+    ticks may run out of them first, and the longer one of tokens: so one goes only if the other has used no more of
+    either.
 
     Returns how many were taken out.
     """
@@ -97,7 +98,7 @@ def merge_range(
         while size < 2 * (end - begin):
             size *= 2
         table = np.full(size, -1, np.int64)
-        shape = np.empty(end - begin, np.int64)
+        shape, long = np.empty(end - begin, np.int64), np.empty(end - begin, np.int64)
         for row in range(begin, end):
             if not alive[row]:
                 continue
@@ -105,7 +106,7 @@ def merge_range(
             while length > 0 and tokens[row, length - 1] == PAD:
                 length -= 1
             branches = _open_branches(tokens, row, length) if length > 0 else -1
-            shape[row - begin] = branches
+            shape[row - begin], long[row - begin] = branches, length
             if branches < 0:
                 continue
             code = np.uint64(branches)
@@ -117,7 +118,7 @@ def merge_range(
             slot = np.int64(code >> np.uint64(1)) & (size - 1)
             while table[slot] >= 0:
                 other = table[slot]
-                same = shape[other - begin] == branches
+                same = shape[other - begin] == branches and long[other - begin] <= length
                 for example in range(examples):
                     if not same:
                         break

@@ -130,7 +130,7 @@ class _Found:
 
 
 class _OpenEnds:
-    """What a search has left open, the likeliest after every token, in case that it comes to be repaired."""
+    """What a search has left open, the likeliest after every step, in case that it comes to be repaired."""
 
     def __init__(self) -> None:
         self._noted: list[tuple[torch.Tensor, torch.Tensor, torch.Tensor]] = []
