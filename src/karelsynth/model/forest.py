@@ -31,7 +31,7 @@ from karelsynth.karel.tokens import VOCABULARY_SIZE
 from karelsynth.model import cell_gpu
 from karelsynth.model.forest_kernel import lay_out
 from karelsynth.model.packing import no_program
-from karelsynth.model.packing_kernel import CHOICES, EVERYTHING
+from karelsynth.model.packing_kernel import packed_places
 from karelsynth.model.recurrent import pooled
 from karelsynth.model.syntax import handwritten_syntax
 from karelsynth.model.transfer import moved
@@ -104,8 +104,7 @@ def pack_forest(
     order = _sorted(tokens, lengths, tasks)
     tokens = np.ascontiguousarray(tokens[order], np.uint8)
     long, owners = lengths[order].astype(np.int64), tasks[order].astype(np.int64)
-    inside = np.arange(tokens.shape[1]) < long[:, None]
-    packed = inside & (CHOICES if choices else EVERYTHING)[tokens]
+    packed, ahead = packed_places(tokens, long, choices=choices)
     counts = packed.sum(1)
     if not counts.any():
         raise ValueError("there is nothing but scaffolding in these programs")
@@ -113,9 +112,7 @@ def pack_forest(
         _, wrong = masks_along(machine, tokens, long, np.full(tokens.shape, -1))
         if wrong is not None:
             raise no_program(tokens[wrong[0], : long[wrong[0]]], wrong[1], machine)
-    # The packed tokens of each program, and their places in it, side by side from the left.
-    ahead = np.argsort(~packed, axis=1, kind="stable")[:, : counts.max()]
-    nodes = lay_out(np.take_along_axis(tokens, ahead, 1), counts, owners)
+    nodes = lay_out(np.take_along_axis(tokens, ahead[:, : counts.max()], 1), counts, owners)
     of_nodes = [nodes.tokens, nodes.parents, nodes.first, nodes.last, owners[nodes.rows].astype(np.int32)]
     last, parents, first, end, task = moved(np.stack(of_nodes), device).long()
     of_tokens = moved(np.stack([nodes.before, tokens[packed], np.repeat(order, counts)]).astype(np.int32), device)

@@ -17,6 +17,17 @@ CHOICES: Final = ~np.isin(np.arange(256), [ID[token] for token in KAREL.scaffold
 """bool [256]: which tokens are packed, all of them or only those that are a choice."""
 
 
+def packed_places(
+    tokens: NDArray[np.uint8], lengths: NDArray[np.integer], *, choices: bool
+) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
+    """Which tokens of programs [N, L] are packed, [N, L], and their places, of each program from the left, [N, L].
+
+    Places beyond a program's number of packed tokens mean nothing.
+    """
+    packed = (CHOICES if choices else EVERYTHING)[tokens] & (np.arange(tokens.shape[1]) < lengths[:, None])
+    return packed, np.argsort(~packed, axis=1, kind="stable")
+
+
 class Layout(NamedTuple):
     """Where the P packed tokens of N programs [N, L] lie: by step, and within a step by program, the longest first."""
 

@@ -13,7 +13,7 @@ import torch
 
 from karelsynth.karel.tokens import START
 from karelsynth.model.decoder import decode_step, shared_steps, start_state
-from karelsynth.model.packing_kernel import CHOICES, EVERYTHING
+from karelsynth.model.packing_kernel import packed_places
 from karelsynth.model.syntax import handwritten_syntax
 from karelsynth.search.beam import decoding_dtype
 
@@ -48,10 +48,8 @@ def score_programs(
     totals = np.zeros(len(tokens), np.float32)
     place = np.array(tasks, np.int64)
     """[N]: where a program's beginning stands among the distinct ones."""
-    packed = (CHOICES if model.settings.choices else EVERYTHING)[tokens]
-    packed &= np.arange(tokens.shape[1]) < lengths[:, None]
-    counts, ahead = packed.sum(1), np.argsort(~packed, axis=1, kind="stable")
-    """How many tokens each program has that the model writes, and where they are."""
+    packed, ahead = packed_places(tokens, lengths, choices=model.settings.choices)
+    counts = packed.sum(1)
     with torch.autocast(device.type, enabled=False), shared_steps(threads if device.type == "cpu" else 1):
         weights, shown = weights or model.step_model(dtype or decoding_dtype(device)), encoded.shown()
         every = model.step_tasks(weights, encoded)
