@@ -64,7 +64,7 @@ def main() -> None:
             optimizer=replace(recipe.optimizer, learning_rate=1e-6),
         )
         rows["RL_beam, beam 64"] = training_rate(rl, trained, group, Stream(1), arguments.seconds)
-    beyond = recipe.model.execution or recipe.model.mixing or recipe.model.head_size or recipe.model.code_stride > 1
+    beyond = recipe.model.execution or recipe.model.mixing or recipe.model.head_size or recipe.model.patch > 1
     flops = None if beyond else 3 * forward_flops(recipe.model)
     name = torch.cuda.get_device_name() if group.device.type == "cuda" else "CPU"
     print(f"{name}, {core_count()} cores, batch {recipe.run.batch_size}, {recipe.run.precision}")

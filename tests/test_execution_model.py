@@ -97,7 +97,7 @@ def test_the_decoder_looks_at_where_programs_lead() -> None:
 
 @pytest.mark.parametrize("settings", [{}, MIXING])
 def test_bfloat16_is_near_and_every_parameter_gets_a_gradient(settings: dict[str, Any]) -> None:
-    model = execution_model(code_stride=2, hero_frame=True, normalise_code=True, scale=1, **settings)
+    model = execution_model(patch=2, hero_frame=True, normalise_code=True, scale=1, **settings)
     grids = random_grids(7, 4, 3)
     packed = model.pack(*random_programs(8, 4, 40), encoded=model.encode(*grids))
     exact = model.program_logprobs(model.encode(*grids), packed)

@@ -20,7 +20,8 @@ class GridEncoder(nn.Module):
     """Input and output grid each through its own convolution, joined, residual blocks, one linear layer.
 
     Planes are last in memory throughout (`channels_last`), which is what fast convolutions want and what looking up
-    a cell's planes gives. The linear layer therefore reads its 20,736 numbers cell by cell.
+    a cell's planes gives. The linear layer therefore reads its numbers, 20,736 in the paper, place by place. A place is
+    a cell, or with `patch` a square of them, whose planes are then one after the other.
     """
 
     planes: Tensor
@@ -28,13 +29,11 @@ class GridEncoder(nn.Module):
     def __init__(self, settings: ModelSettings) -> None:
         super().__init__()
         self.register_buffer("planes", torch.from_numpy(CODE_PLANES.copy()), persistent=False)
-        self.input_grid = nn.Conv2d(PLANES, settings.channels, 3, padding=1)
-        self.output_grid = nn.Conv2d(PLANES, settings.channels, 3, padding=1)
-        joined = 2 * settings.channels
+        self.patch, planes, joined = settings.patch, PLANES * settings.patch**2, 2 * settings.channels
+        self.input_grid = nn.Conv2d(planes, settings.channels, 3, padding=1)
+        self.output_grid = nn.Conv2d(planes, settings.channels, 3, padding=1)
         self.blocks = nn.Sequential(*(ResidualBlock(joined) for _ in range(settings.blocks)))
-        stride = settings.code_stride
-        self.smaller = nn.Conv2d(joined, joined, 3, padding=1, stride=stride) if stride > 1 else None
-        self.linear = nn.Linear(joined * ((SIDE - 1) // stride + 1) ** 2, settings.code_size)
+        self.linear = nn.Linear(joined * (SIDE // settings.patch) ** 2, settings.code_size)
         self.norm = nn.LayerNorm(settings.code_size) if settings.normalise_code else nn.Identity()
         self.frame = HeroFrame() if settings.hero_frame else None
         self.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
@@ -44,17 +43,18 @@ class GridEncoder(nn.Module):
         cells = torch.stack([inputs, outputs], dim=-1).int()
         if self.frame is not None:
             cells = self.frame(cells)
+        if self.patch > 1:
+            places = SIDE // self.patch
+            cells = cells.view(-1, places, self.patch, places, self.patch, 2).permute(0, 1, 3, 5, 2, 4).flatten(3)
         dtype = autocast_dtype(inputs.device, self.linear.weight.dtype)  # made so, planes need no conversion
         planes = functional.embedding(cells, self.planes.to(dtype))
         grids = functional.relu(self._both_grids(planes.flatten(-2).permute(0, 3, 1, 2)))
         grids = self.blocks(grids)
-        if self.smaller is not None:
-            grids = functional.relu(self.smaller(grids))
         code: Tensor = self.norm(self.linear(grids.permute(0, 2, 3, 1).flatten(1)))
         return code
 
     def _both_grids(self, planes: Tensor) -> Tensor:
-        """The two convolutions [N, 32, 18, 18] → [N, 64, 18, 18] as one: half of its weights are zeros.
+        """The two convolutions, of 32 planes to 64 in the paper, as one: half of its weights are zeros.
 
         That costs few operations, and saves joining the results.
         """

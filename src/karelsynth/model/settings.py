@@ -6,6 +6,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, Final
 
 from karelsynth.errors import KarelsynthError, listed, nearest
+from karelsynth.karel.formats.codes import SIDE
 from karelsynth.karel.tokens import VOCABULARY_SIZE
 from karelsynth.tasks.batch import MAX_TOKENS
 
@@ -31,8 +32,9 @@ class ModelSettings:
     """Residual blocks."""
     code_size: int = 512
     """The code of an input-output pair."""
-    code_stride: int = 1
-    """Above 1, one more convolution takes the grid down by so much before the linear layer, by far the largest."""
+    patch: int = 1
+    """The encoder's convolutions see squares of so many cells a side as one: 2 makes of 18 × 18 cells 9 × 9 places with
+    four times the planes, a quarter of the convolutions' work."""
     normalise_code: bool = False
     """Whether the code is normalised (LayerNorm). The paper's is not, and wants a low learning rate for it."""
     hero_frame: bool = False
@@ -64,6 +66,8 @@ class ModelSettings:
                 "model setting `choices` leaves scaffolding to the handwritten syntax: `syntax` must be `handwritten`, "
                 f"not {self.syntax!r}"
             )
+        if type(self.patch) is int and self.patch > 0 and SIDE % self.patch:
+            raise KarelsynthError(f"model setting `patch` divides {SIDE}, the cells along a side, not {self.patch}")
         for field in fields(self):
             value, least = getattr(self, field.name), _SMALLEST.get(field.name, 1)
             if type(field.default) is bool:

@@ -23,6 +23,7 @@ from karelsynth.model.synthesizer import Synthesizer
 from karelsynth.model.transfer import moved
 from karelsynth.tasks.batch import TaskBatch
 from karelsynth.tasks.generator import generate
+from karelsynth.tasks.simplify import simplify
 from karelsynth.train.recipe import DataRecipe, RecipeError
 
 _AHEAD = 4
@@ -41,9 +42,12 @@ class Stream:
     """The generator's endless stream."""
 
     seed: int
+    simpler: bool = False
+    """Whether its programs are simplified."""
 
     def tasks(self, start: int, count: int) -> TaskBatch:
-        return generate(self.seed, start, count, threads=1)
+        tasks = generate(self.seed, start, count, threads=1)
+        return simplify(tasks, threads=1) if self.simpler else tasks
 
 
 class Repeated:
@@ -72,16 +76,22 @@ class Repeated:
 
 def open_source(recipe: DataRecipe) -> Source:
     """The source that a recipe names."""
-    if recipe.source == "stream":
-        if recipe.tasks is None:
-            return Stream(recipe.seed)
-        return Repeated(generate(recipe.seed, 0, recipe.tasks), recipe.seed)
+    if recipe.source == "stream" and recipe.tasks is None:
+        return Stream(recipe.seed, recipe.simplify)
+    tasks = _finite(recipe)
+    return Repeated(simplify(tasks) if recipe.simplify else tasks, recipe.seed)
+
+
+def _finite(recipe: DataRecipe) -> TaskBatch:
+    """The tasks of a recipe that has an end of them."""
+    if recipe.source == "stream" and recipe.tasks is not None:
+        return generate(recipe.seed, 0, recipe.tasks)
     from karelsynth.tasks.sets import load_tasks
 
     tasks = load_tasks(recipe.source, limit=recipe.tasks)
     if recipe.tasks is not None and recipe.tasks > len(tasks):
         raise RecipeError(f"`data.tasks` is {recipe.tasks:,}, but {recipe.source} holds {len(tasks):,}")
-    return Repeated(tasks, recipe.seed)
+    return tasks
 
 
 @dataclass(frozen=True)

@@ -42,6 +42,8 @@ class DataRecipe:
     fewer: float = 0.0
     """The share of tasks that are shown with fewer examples than they have to give, one at least; the paper has none.
     """
+    simplify: bool = False
+    """Whether reference programs are freed of what none of their examples needs: see `tasks.simplify`."""
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,204 @@
+"""Simpler programs that are still right on all examples of their task; compiled.
+
+The change that saves most tokens of all that are right is made, again and again, until none is. The changes: up to four
+statements that stand side by side are left out, or one action stands for them; a control statement becomes what is in
+it, or one of its branches; a WHILE becomes a REPEAT; an ELSE is left out; an IFELSE of a negated condition is turned
+around. Besides, what commutes is put into order: markers are put and picked before turns, and two turns to the right
+are two to the left.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from karelsynth.karel.compiled import compiled
+from karelsynth.karel.interpreter import MAX_TICKS, Status
+from karelsynth.karel.machine_kernel import (
+    CELLS,
+    IFELSE,
+    WHILE,
+    compile_program,
+    put_hero_back,
+    run_code,
+    take_hero_out,
+)
+from karelsynth.karel.tokens import ID, PAD
+from karelsynth.tasks.edit_kernel import (
+    ACTION,
+    ACTION_KINDS,
+    CLOSE_R,
+    CLOSES,
+    COUNT_KINDS,
+    ELSE,
+    FIRST_ACTION,
+    IFELSE_HEAD,
+    LAST_ACTION,
+    OPENS,
+    PARTS,
+    REPEAT_HEAD,
+    TO_IF,
+    edited_length,
+    note_edit,
+    structure,
+    write_edited,
+)
+from karelsynth.tasks.kernel_layout import CONDITIONS
+from karelsynth.tasks.program_kernel import is_reserved_program
+
+LONGEST_CUT: Final = 4
+"""Statements that are left out or replaced at a time."""
+_MOST: Final = 2400
+"""Room for the changes of a program; what is beyond is left out."""
+_OK = int(Status.OK)
+_NOT, _LEFT, _RIGHT = ID["not"], ID["turnLeft"], ID["turnRight"]
+_PICK, _PUT = ID["pickMarker"], ID["putMarker"]
+_NONE: Final = -1
+_PLAIN: Final = np.full(256, _NONE, np.int64)
+"""[256]: the number among the conditions of each token that is one by itself."""
+for _number, _name in enumerate(CONDITIONS):
+    if " " not in _name:
+        _PLAIN[ID[_name]] = _number
+
+
+@compiled()
+def _shorter(
+    tokens: NDArray[np.uint8],
+    length: int,
+    ends: NDArray[np.int64],
+    opens: NDArray[np.int64],
+    elses: NDArray[np.int64],
+    edits: NDArray[np.int64],
+) -> int:  # pragma: no cover - compiled
+    """Every change that leaves fewer tokens, to `edits` [·, PARTS]; returns how many. Whatever one makes parses."""
+    structure(tokens, length, ends, opens, elses)
+    count = 0
+    for at in range(3, length - 1):
+        end = ends[at]
+        if end == 0:
+            continue
+        last = end
+        for _ in range(LONGEST_CUT):
+            if not (OPENS[tokens[at - 1]] and CLOSES[tokens[last]]):  # a block must not be left empty
+                count = note_edit(edits, count, at, 0, 0, 0, 0, 0, 0, 0, last)
+            if last - at > 1:
+                for action in range(ACTION_KINDS):
+                    count = note_edit(edits, count, at, ACTION + action, 0, 0, 0, 0, 0, 0, last)
+            if ends[last] == 0:
+                break
+            last = ends[last]
+        if FIRST_ACTION <= tokens[at] <= LAST_ACTION:
+            continue
+        body, close = opens[at] + 1, elses[at] - 1 if elses[at] > 0 else end - 1  # of the first block
+        count = note_edit(edits, count, at, 0, body, close, 0, 0, 0, 0, end)
+        if tokens[at] == WHILE:
+            for times in range(COUNT_KINDS):
+                count = note_edit(edits, count, at, REPEAT_HEAD + times, body, close, CLOSE_R, 0, 0, 0, end)
+        elif tokens[at] == IFELSE:
+            other = elses[at] + 2
+            count = note_edit(edits, count, at, 0, other, end - 1, 0, 0, 0, 0, end)
+            count = note_edit(edits, count, at, TO_IF, at + 1, close + 1, 0, 0, 0, 0, end)
+            if tokens[at + 2] == _NOT and _PLAIN[tokens[at + 4]] != _NONE:
+                head = IFELSE_HEAD + _PLAIN[tokens[at + 4]]
+                count = note_edit(edits, count, at, head, other, end - 1, ELSE, body, close, 0, end - 1)
+    return count
+
+
+@compiled()
+def _in_order(tokens: NDArray[np.uint8], length: int, out: NDArray[np.uint8]) -> bool:  # pragma: no cover - compiled
+    """Write a program to `out` with what commutes in order; returns whether anything was not."""
+    for place in range(length):
+        out[0, place] = tokens[place]
+    changed, again = False, True
+    while again:
+        again = False
+        for at in range(3, length - 1):
+            one, other = out[0, at], out[0, at + 1]
+            if (one == _LEFT or one == _RIGHT) and (other == _PICK or other == _PUT):
+                out[0, at], out[0, at + 1] = other, one
+                again = True
+            elif one == _RIGHT and other == _RIGHT:
+                out[0, at], out[0, at + 1] = _LEFT, _LEFT
+                again = True
+        changed |= again
+    return changed
+
+
+@compiled()
+def _take(
+    tokens: NDArray[np.uint8], task: int, length: int, out: NDArray[np.uint8], size: int
+) -> None:  # pragma: no cover - compiled
+    """Put the program out[0, :size] in the place of a task's, which has so many tokens."""
+    for place in range(size):
+        tokens[task, place] = out[0, place]
+    for place in range(size, length):
+        tokens[task, place] = PAD
+
+
+@compiled()
+def simplify_range(
+    first: int,
+    last: int,
+    tokens: NDArray[np.uint8],
+    lengths: NDArray[np.int64],
+    inputs: NDArray[np.uint8],
+    heroes: NDArray[np.int16],
+    outputs: NDArray[np.uint8],
+    transition: NDArray[np.int32],
+    symbols: int,
+    start: int,
+) -> None:  # pragma: no cover - compiled
+    """Simplify programs first … last − 1 of tokens [N, L] in place, and their lengths [N].
+
+    Grids are flat, [N · E, 324]; `heroes` [N, E] are the heroes' cells. No program becomes one that is reserved.
+    """
+    most = tokens.shape[1]
+    code, origin = np.empty(2 * most + 2, np.int64), np.empty(2 * most + 2, np.int16)
+    stack, opened = np.empty(most + 2, np.int32), np.empty((most + 2, 3), np.int32)
+    counters, cells = np.empty(most + 1, np.int32), np.empty((1, CELLS), np.uint8)
+    nothing, unseen = np.empty((0, 0), np.uint8), np.empty((0, 0, 0), np.uint8)
+    ends, opens, elses = np.empty(most + 1, np.int64), np.empty(most + 1, np.int64), np.empty(most + 1, np.int64)
+    edits, sizes, text = np.empty((_MOST, PARTS), np.int64), np.empty(_MOST, np.int64), np.empty((1, most), np.uint8)
+    examples = heroes.shape[1]
+    for task in range(first, last):
+        telling = 0  # the example that the last change failed on: the next one will mostly fail there too
+        better = True
+        while better:
+            better = False
+            length = lengths[task]
+            if _in_order(tokens[task], length, text) and not is_reserved_program(text[0], length):
+                _take(tokens, task, length, text, length)
+            count = _shorter(tokens[task], length, ends, opens, elses, edits)
+            size = length
+            for number in range(count):
+                sizes[number] = edited_length(edits, number, length)
+                size = min(size, sizes[number])
+            while size < length and not better:
+                for number in range(count):
+                    if sizes[number] != size:
+                        continue
+                    write_edited(tokens[task], length, edits, number, text, 0)
+                    compile_program(text[0, :size], transition, symbols, start, code, origin, stack, opened)
+                    right = True
+                    for step in range(examples):
+                        example = (telling + step) % examples
+                        row, at = task * examples + example, int(heroes[task, example])
+                        heading = take_hero_out(inputs, row, at, cells, 0)
+                        status, _, _, _, at, heading = run_code(
+                            code, counters, cells, 0, at, heading, MAX_TICKS, nothing, 0, False, unseen, 0, 0, False
+                        )
+                        put_hero_back(cells, 0, at, heading)
+                        different = 0
+                        for cell in range(CELLS):
+                            different += cells[0, cell] != outputs[row, cell]
+                        if status != _OK or different > 0:
+                            right, telling = False, example
+                            break
+                    if right and not is_reserved_program(text[0], size):
+                        _take(tokens, task, length, text, size)
+                        lengths[task] = size
+                        better = True
+                        break
+                size += 1

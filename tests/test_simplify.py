@@ -1,0 +1,157 @@
+"""Simpler programs are as right, no longer, never reserved, and cannot lose a statement more."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from karelsynth.errors import KarelsynthError
+from karelsynth.karel.machine import encode_programs, run_batch
+from karelsynth.karel.program import If, IfElse, Program, Repeat, Statement, While
+from karelsynth.karel.tokens import TOKENS
+from karelsynth.tasks.batch import TaskBatch
+from karelsynth.tasks.generator import generate, is_reserved
+from karelsynth.tasks.simplify import simplify
+
+
+def program(tasks: TaskBatch, number: int) -> Program:
+    return Program.parse(" ".join(TOKENS[token] for token in tasks.tokens[number, : tasks.lengths[number]]))
+
+
+def task_of(code: str, worlds: NDArray[np.uint8]) -> TaskBatch:
+    """A task of a program and those of the worlds [N, 18, 18] that it runs well on."""
+    tokens = encode_programs([Program.parse(code)])
+    runs = run_batch(tokens, worlds[None])
+    assert runs.worlds is not None
+    good = runs.ok[0]
+    assert good.sum() > 5
+    lengths = np.array([(tokens[0] != 0).sum()], np.uint8)
+    return TaskBatch(tokens, lengths, worlds[None, good], runs.worlds[:1, good], np.zeros(1, bool))
+
+
+@pytest.fixture(scope="module")
+def many() -> NDArray[np.uint8]:
+    return generate(11, 0, 40).inputs.reshape(-1, 18, 18)
+
+
+@settings(max_examples=25, deadline=None)
+@given(seed=st.integers(0, 2**40), reserved=st.booleans(), examples=st.integers(2, 8))
+def test_simpler_programs_are_as_right_and_no_longer(seed: int, reserved: bool, examples: int) -> None:
+    tasks = generate(seed, 0, 40, reserved=reserved, examples=examples)
+    simpler = simplify(tasks)
+    correct = run_batch(simpler.tokens, tasks.inputs, expected=tasks.outputs).correct
+    assert correct is not None
+    assert correct.all()
+    assert (simpler.lengths <= tasks.lengths).all()
+    assert (simpler.lengths == (simpler.tokens != 0).sum(1)).all()
+    changed = (simpler.tokens != tasks.tokens).any(1)
+    assert not is_reserved(simpler.tokens)[changed].any()
+    np.testing.assert_array_equal(simplify(simpler, threads=1).tokens, simpler.tokens)
+    for part in ("inputs", "outputs", "novel"):
+        assert getattr(simpler, part) is getattr(tasks, part)
+
+
+def without(statements: tuple[Statement, ...]) -> list[tuple[Statement, ...]]:
+    """All that is left of a block when one statement goes, at any depth, or when its own block stands for it."""
+    found = []
+    for at, one in enumerate(statements):
+        before, after = statements[:at], statements[at + 1 :]
+        if before or after:
+            found.append(before + after)
+        if isinstance(one, IfElse):
+            found += [before + one.then + after, before + one.otherwise + after]
+            found += [(*before, IfElse(one.condition, less, one.otherwise), *after) for less in without(one.then)]
+            found += [(*before, IfElse(one.condition, one.then, less), *after) for less in without(one.otherwise)]
+        elif isinstance(one, While | If | Repeat):
+            found.append(before + one.body + after)
+            head = one.times if isinstance(one, Repeat) else one.condition
+            found += [(*before, type(one)(head, less), *after) for less in without(one.body)]  # type: ignore[arg-type]
+    return found
+
+
+def test_nothing_more_can_be_left_out() -> None:
+    tasks = generate(5, 0, 300)
+    simpler = simplify(tasks)
+    assert (simpler.lengths < tasks.lengths).mean() > 0.15
+    left = 0
+    for number in range(len(tasks)):
+        fewer = [Program(body) for body in without(program(simpler, number).body)]
+        if not fewer:
+            continue
+        tokens = encode_programs(fewer)
+        rows = np.full(len(fewer), number)
+        correct = run_batch(tokens, tasks.inputs, which=rows, expected=tasks.outputs, keep_worlds=False).correct
+        assert correct is not None
+        right = correct.all(1)
+        assert is_reserved(tokens[right]).all()  # those alone may not be taken
+        left += len(fewer)
+    assert left > 1000
+
+
+@pytest.mark.parametrize(
+    ("code", "simple"),
+    [
+        ("turnLeft turnLeft turnLeft move", "turnRight move"),
+        ("REPEAT R=7 r( turnLeft r) move", "turnRight move"),
+        ("turnLeft putMarker move", "putMarker turnLeft move"),
+        ("turnRight turnRight putMarker", "putMarker turnLeft turnLeft"),
+        ("turnLeft putMarker turnRight move", "putMarker move"),
+        ("IF c( frontIsClear c) i( IF c( frontIsClear c) i( move i) i)", "IF c( frontIsClear c) i( move i)"),
+        (
+            "IFELSE c( not c( frontIsClear c) c) i( turnLeft i) ELSE e( move e)",
+            "IFELSE c( frontIsClear c) i( move i) ELSE e( turnLeft e)",
+        ),
+        (
+            "IFELSE c( frontIsClear c) i( move putMarker i) ELSE e( turnLeft turnRight e)",
+            "IF c( frontIsClear c) i( move putMarker i)",
+        ),
+        ("IFELSE c( markersPresent c) i( move i) ELSE e( move e)", "move"),
+        ("REPEAT R=3 r( WHILE c( frontIsClear c) w( move w) r)", "WHILE c( frontIsClear c) w( move w)"),
+    ],
+)
+def test_what_does_nothing_goes(code: str, simple: str, many: NDArray[np.uint8]) -> None:
+    tasks = task_of(f"DEF run m( {code} m)", many)
+    assert program(simplify(tasks), 0) == Program.parse(f"DEF run m( {simple} m)")
+
+
+def test_a_loop_of_always_as_many_rounds_is_counted() -> None:
+    batch = generate(3, 0, 4000)
+    tokens = encode_programs([Program.parse("DEF run m( WHILE c( frontIsClear c) w( move w) putMarker m)")])
+    runs = run_batch(tokens, batch.inputs.reshape(1, -1, 18, 18))
+    assert runs.worlds is not None
+    ticks = runs.ticks[0]
+    same = np.flatnonzero(runs.ok[0] & (ticks == 3 + 3 + 2))[
+        :6
+    ]  # three rounds: a test each, a move each; the last test
+    tasks = TaskBatch(
+        tokens,
+        np.array([(tokens[0] != 0).sum()], np.uint8),
+        batch.inputs.reshape(-1, 18, 18)[None, same],
+        runs.worlds[:1, same],
+        np.zeros(1, bool),
+    )
+    assert len(same) == 6
+    assert program(simplify(tasks), 0) == Program.parse("DEF run m( REPEAT R=3 r( move r) putMarker m)")
+
+
+def test_a_wrong_program_stays_unless_a_simpler_one_is_right() -> None:
+    tasks = generate(8, 0, 50)
+    outputs = tasks.outputs.copy()
+    outputs[:, 0] = tasks.inputs[:, 0]  # what none of them does: all tasks change every grid
+    wrong = TaskBatch(tasks.tokens, tasks.lengths, tasks.inputs, outputs, tasks.novel)
+    simpler = simplify(wrong)
+    correct = run_batch(simpler.tokens, wrong.inputs, expected=wrong.outputs).correct
+    assert correct is not None
+    right: NDArray[np.bool_] = np.all(correct, axis=1)
+    assert right[simpler.lengths < tasks.lengths].all()
+
+
+def test_worlds_that_are_none_are_refused() -> None:
+    tasks = generate(8, 0, 3)
+    inputs = tasks.inputs.copy()
+    inputs[1, 2] = 0
+    with pytest.raises(KarelsynthError, match="inputs"):
+        simplify(TaskBatch(tasks.tokens, tasks.lengths, inputs, tasks.outputs, tasks.novel))
