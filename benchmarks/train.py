@@ -52,9 +52,13 @@ def main() -> None:
         rows["generator alone"] = generator_rate(arguments.seconds / 4)
     model = Synthesizer(recipe.model).to(group.device)
     if "network" in wanted:
-        rows["network alone"] = training_rate(recipe, model, group, Stream(1), arguments.seconds, same_batch=True)
+        rows["network alone"] = training_rate(
+            recipe, model, group, Stream(1, recipe.data.simplify), arguments.seconds, same_batch=True
+        )
     if "mle" in wanted:
-        rows["MLE, end to end"] = training_rate(recipe, model, group, Stream(1), arguments.seconds)
+        rows["MLE, end to end"] = training_rate(
+            recipe, model, group, Stream(1, recipe.data.simplify), arguments.seconds
+        )
     if "rl" in wanted and arguments.model:
         trained = Synthesizer.from_pretrained(arguments.model, group.device)
         rl = replace(
@@ -63,7 +67,7 @@ def main() -> None:
             run=replace(recipe.run, batch_size=arguments.rl_batch),
             optimizer=replace(recipe.optimizer, learning_rate=1e-6),
         )
-        rows["RL_beam, beam 64"] = training_rate(rl, trained, group, Stream(1), arguments.seconds)
+        rows["RL_beam, beam 64"] = training_rate(rl, trained, group, Stream(1, recipe.data.simplify), arguments.seconds)
     beyond = recipe.model.execution or recipe.model.mixing or recipe.model.head_size or recipe.model.patch > 1
     flops = None if beyond else 3 * forward_flops(recipe.model)
     name = torch.cuda.get_device_name() if group.device.type == "cuda" else "CPU"

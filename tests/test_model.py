@@ -59,13 +59,23 @@ def test_counts_by_settings_are_the_models(settings: dict[str, Any]) -> None:
     assert (parameters(model.syntax) if model.syntax else 0) == model.settings.syntax_parameters()
 
 
-def test_encoder_is_what_the_paper_draws() -> None:
-    """The joined convolution and the order of memory change nothing: plain convolutions on plain tensors agree."""
-    model = tiny_model()
+@pytest.mark.parametrize("patch", [1, 2, 3])
+def test_encoder_is_what_the_paper_draws(patch: int) -> None:
+    """The joined convolution and the order of memory change nothing: plain convolutions on plain tensors agree.
+
+    With patches, whose cells are one after the other in the planes, as well.
+    """
+    model = tiny_model(patch=patch)
     encoder = model.encoder
     inputs, outputs = random_grids(1, 4)
-    before = functional.relu(encoder.input_grid(torch.from_numpy(codes_to_tensor(inputs.numpy()))))
-    after = functional.relu(encoder.output_grid(torch.from_numpy(codes_to_tensor(outputs.numpy()))))
+
+    def planes(grids: Tensor) -> Tensor:
+        of_cells = torch.from_numpy(codes_to_tensor(grids.numpy()))  # [N, 16, 18, 18]
+        corners = [of_cells[:, :, row::patch, col::patch] for row in range(patch) for col in range(patch)]
+        return torch.cat(corners, dim=1)
+
+    before = functional.relu(encoder.input_grid(planes(inputs)))
+    after = functional.relu(encoder.output_grid(planes(outputs)))
     grids = torch.cat([before, after], dim=1)
     block: Any = encoder.blocks[0]
     hidden = block.third(functional.relu(block.second(functional.relu(block.first(grids)))))
@@ -261,6 +271,14 @@ def test_settings_are_checked() -> None:
             ModelSettings.from_dict(wrong)
     with pytest.raises(KarelsynthError, match="`choices` leaves scaffolding to the handwritten syntax"):
         ModelSettings.from_dict({"choices": True, "syntax": "learned"})
+    assert ModelSettings.from_dict({"code_stride": 1}) == ModelSettings()  # of older files: it made no difference
+    with pytest.raises(KarelsynthError, match="there is no model setting `code_stride`"):
+        ModelSettings.from_dict({"code_stride": 2})
+    for patch in (4, 36):
+        with pytest.raises(KarelsynthError, match=f"`patch` divides 18, the cells along a side, not {patch}"):
+            ModelSettings.from_dict({"patch": patch})
+    with pytest.raises(KarelsynthError, match="`patch` is a whole number from 1, not 0"):
+        ModelSettings.from_dict({"patch": 0})
     with pytest.raises(KarelsynthError, match="there are `syntax`"):
         ModelSettings.from_dict({"zzz": 1})
     assert ModelSettings.from_dict(asdict(TINY)) == TINY

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -11,8 +13,8 @@ from numpy.typing import NDArray
 from karelsynth.errors import KarelsynthError
 from karelsynth.karel.machine import encode_programs, run_batch
 from karelsynth.karel.program import If, IfElse, Program, Repeat, Statement, While
-from karelsynth.karel.tokens import TOKENS
-from karelsynth.tasks.batch import TaskBatch
+from karelsynth.karel.tokens import ID, TOKENS
+from karelsynth.tasks.batch import TaskBatch, concatenate
 from karelsynth.tasks.generator import generate, is_reserved
 from karelsynth.tasks.simplify import simplify
 
@@ -147,6 +149,50 @@ def test_a_wrong_program_stays_unless_a_simpler_one_is_right() -> None:
     assert correct is not None
     right: NDArray[np.bool_] = np.all(correct, axis=1)
     assert right[simpler.lengths < tasks.lengths].all()
+
+
+def test_a_wrong_program_may_be_put_in_order(many: NDArray[np.uint8]) -> None:
+    tasks = task_of("DEF run m( turnLeft putMarker m)", many)
+    wrong = replace(tasks, outputs=tasks.inputs)
+    assert program(simplify(wrong), 0) == Program.parse("DEF run m( putMarker turnLeft m)")
+
+
+def test_neither_threads_nor_neighbours_make_a_difference() -> None:
+    tasks = generate(21, 0, 700)
+    whole = simplify(tasks, threads=4)
+    for other in (
+        simplify(tasks, threads=1),
+        concatenate([simplify(tasks[slice(at, at + 50)]) for at in range(0, 700, 50)]),
+    ):
+        np.testing.assert_array_equal(whole.tokens, other.tokens)
+        np.testing.assert_array_equal(whole.lengths, other.lengths)
+
+
+@pytest.mark.parametrize(
+    "code",
+    ["DEF run m( move w) putMarker move m)", "DEF run m( move ELSE e( move e) m)", "DEF run m( move", "m)", "move"],
+)
+def test_what_is_no_program_is_refused(code: str) -> None:
+    tasks = generate(8, 0, 700)
+    tokens, lengths = tasks.tokens.copy(), tasks.lengths.copy()
+    words = code.split()
+    tokens[407], lengths[407] = 0, len(words)
+    tokens[407, : len(words)] = [ID[word] for word in words]
+    with pytest.raises(KarelsynthError, match=rf"tokens\[407\] with lengths\[407\] = {len(words)} is no program"):
+        simplify(replace(tasks, tokens=tokens, lengths=lengths))
+
+
+def test_arrays_that_do_not_fit_are_refused() -> None:
+    tasks = generate(8, 0, 3)
+    lengths = tasks.lengths.copy()
+    lengths[1] = 200
+    with pytest.raises(KarelsynthError, match=r"lengths\[1\] = 200 is no program"):
+        simplify(replace(tasks, lengths=lengths))
+    with pytest.raises(KarelsynthError, match="do not make a batch"):
+        simplify(replace(tasks, outputs=tasks.outputs[:, :1]))
+    with pytest.raises(KarelsynthError, match="do not make a batch"):
+        simplify(replace(tasks, tokens=tasks.tokens[:2]))
+    assert len(simplify(tasks[slice(0, 0)])) == 0
 
 
 def test_worlds_that_are_none_are_refused() -> None:

@@ -26,13 +26,14 @@ from karelsynth.model.synthesizer import Synthesizer
 from karelsynth.search import beam_search
 from karelsynth.tasks.batch import TaskBatch
 from karelsynth.tasks.generator import generate
+from karelsynth.tasks.simplify import simplify
 from karelsynth.train import steps
-from karelsynth.train.batches import Batch, Feed, Repeated, Stream
+from karelsynth.train.batches import Batch, Feed, Repeated, Stream, open_source
 from karelsynth.train.checkpoint import CheckpointError
 from karelsynth.train.distributed import Group, backend
 from karelsynth.train.loop import Diverged, Progress, train
 from karelsynth.train.metrics import METRICS
-from karelsynth.train.recipe import Recipe, RecipeError, load_recipe, recipe_from
+from karelsynth.train.recipe import DataRecipe, Recipe, RecipeError, load_recipe, recipe_from
 from karelsynth.train.schedule import learning_rate
 from karelsynth.train.steps import Loss
 from tests.models import tiny_model
@@ -202,6 +203,18 @@ def test_a_share_of_the_tasks_is_shown_with_fewer_examples() -> None:
     assert torch.equal(some.present, torch.arange(5) < numbers[:, None])
     assert 80 < int((numbers < 5).sum()) < 160
     assert set(numbers.tolist()) == {1, 2, 3, 4, 5}
+
+
+@pytest.mark.parametrize("tasks", [None, 40])
+def test_programs_are_simplified_on_demand(tasks: int | None) -> None:
+    """Whichever part of the stream is asked for: what a task becomes depends on that task alone."""
+    source = open_source(DataRecipe(seed=9, tasks=tasks, simplify=True))
+    plain = open_source(DataRecipe(seed=9, tasks=tasks))
+    some, same, drawn = source.tasks(0, 40), source.tasks(20, 20), plain.tasks(0, 40)
+    assert np.array_equal(some.tokens[20:], same.tokens)
+    assert np.array_equal(some.tokens, simplify(drawn).tokens)
+    assert (some.lengths < drawn.lengths).any()
+    assert np.array_equal(some.inputs, drawn.inputs)
 
 
 # The loop

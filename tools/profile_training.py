@@ -32,7 +32,13 @@ def main() -> None:
     model = Synthesizer(recipe.model).to(group.device)
     if recipe.run.compile:
         model.encoder.compile(dynamic=False)
-    feed = Feed(Stream(1), model, batch_size=recipe.run.batch_size, seed=0, pack=recipe.objective.name == "mle")
+    feed = Feed(
+        Stream(1, recipe.data.simplify),
+        model,
+        batch_size=recipe.run.batch_size,
+        seed=0,
+        pack=recipe.objective.name == "mle",
+    )
     loss_of = Loss(model, recipe.objective, group)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=group.device.type == "cuda")
     generator = torch.Generator(group.device)

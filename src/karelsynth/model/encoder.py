@@ -114,7 +114,7 @@ class ResidualBlock(nn.Module):
         self.first, self.second, self.third = (nn.Conv2d(channels, channels, 3, padding=1) for _ in range(3))
 
     def forward(self, grids: Tensor) -> Tensor:
-        """[N, channels, 18, 18] to the same."""
+        """[N, channels, places, places] to the same."""
         hidden = functional.relu(self.first(grids))
         hidden = functional.relu(self.second(hidden))
         return functional.relu(self.third(hidden) + grids)

@@ -3,18 +3,30 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from karelsynth.errors import KarelsynthError, listed, nearest
 from karelsynth.karel.formats.codes import SIDE
 from karelsynth.karel.tokens import VOCABULARY_SIZE
 from karelsynth.tasks.batch import MAX_TOKENS
 
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
 SYNTAX_MODES: Final = ("none", "handwritten", "learned")
 _SMALLEST: Final = {"max_length": 5, "head_size": 0}
 """Where the least is not 1: the shortest program has five tokens."""
 _ALIGNED: Final = 8
 """Widths of matrices on a GPU should be a multiple of this."""
+
+
+_RETIRED: Final = {"code_stride": 1}
+"""Settings that there are no longer, at the value that made no difference: files with it are as good as ever."""
+
+
+def without_retired(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings by name without those that there are no longer, unless they made a difference."""
+    return {name: value for name, value in values.items() if name not in _RETIRED or value != _RETIRED[name]}
 
 
 @dataclass(frozen=True)
@@ -79,7 +91,7 @@ class ModelSettings:
     @staticmethod
     def from_dict(values: dict[str, Any]) -> ModelSettings:
         """Settings by name; raises KarelsynthError for a name that is none, with the nearest one that is."""
-        known = [field.name for field in fields(ModelSettings)]
+        values, known = without_retired(values), [field.name for field in fields(ModelSettings)]
         for name in values:
             if name not in known:
                 close = nearest(name, known)

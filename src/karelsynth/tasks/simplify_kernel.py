@@ -48,7 +48,7 @@ from karelsynth.tasks.edit_kernel import (
 from karelsynth.tasks.kernel_layout import CONDITIONS
 from karelsynth.tasks.program_kernel import is_reserved_program
 
-LONGEST_CUT: Final = 4
+_LONGEST_CUT: Final = 4
 """Statements that are left out or replaced at a time."""
 _MOST: Final = 2400
 """Room for the changes of a program; what is beyond is left out."""
@@ -80,7 +80,7 @@ def _shorter(
         if end == 0:
             continue
         last = end
-        for _ in range(LONGEST_CUT):
+        for _ in range(_LONGEST_CUT):
             if not (OPENS[tokens[at - 1]] and CLOSES[tokens[last]]):  # a block must not be left empty
                 count = note_edit(edits, count, at, 0, 0, 0, 0, 0, 0, 0, last)
             if last - at > 1:
@@ -149,10 +149,11 @@ def simplify_range(
     transition: NDArray[np.int32],
     symbols: int,
     start: int,
-) -> None:  # pragma: no cover - compiled
+) -> int:  # pragma: no cover - compiled
     """Simplify programs first … last − 1 of tokens [N, L] in place, and their lengths [N].
 
     Grids are flat, [N · E, 324]; `heroes` [N, E] are the heroes' cells. No program becomes one that is reserved.
+    Returns the number of the first that is no program, or -1.
     """
     most = tokens.shape[1]
     code, origin = np.empty(2 * most + 2, np.int64), np.empty(2 * most + 2, np.int16)
@@ -163,6 +164,11 @@ def simplify_range(
     edits, sizes, text = np.empty((_MOST, PARTS), np.int64), np.empty(_MOST, np.int64), np.empty((1, most), np.uint8)
     examples = heroes.shape[1]
     for task in range(first, last):
+        if not 0 < lengths[task] <= most:
+            return task
+        whole = tokens[task, : lengths[task]]
+        if compile_program(whole, transition, symbols, start, code, origin, stack, opened) >= 0:
+            return task
         telling = 0  # the example that the last change failed on: the next one will mostly fail there too
         better = True
         while better:
@@ -180,9 +186,9 @@ def simplify_range(
                     if sizes[number] != size:
                         continue
                     write_edited(tokens[task], length, edits, number, text, 0)
-                    compile_program(text[0, :size], transition, symbols, start, code, origin, stack, opened)
-                    right = True
-                    for step in range(examples):
+                    wrong = compile_program(text[0, :size], transition, symbols, start, code, origin, stack, opened)
+                    right = wrong < 0
+                    for step in range(examples if right else 0):
                         example = (telling + step) % examples
                         row, at = task * examples + example, int(heroes[task, example])
                         heading = take_hero_out(inputs, row, at, cells, 0)
@@ -202,3 +208,4 @@ def simplify_range(
                         better = True
                         break
                 size += 1
+    return -1

@@ -20,7 +20,7 @@ from typing import Any, Literal, TypeVar
 
 from karelsynth.errors import KarelsynthError, listed, nearest
 from karelsynth.files import read_text
-from karelsynth.model.settings import ModelSettings
+from karelsynth.model.settings import ModelSettings, without_retired
 
 T = TypeVar("T")
 
@@ -142,7 +142,8 @@ def load_recipe(path: str | Path, changes: Sequence[str] = ()) -> Recipe:
 
 def recipe_from(table: Mapping[str, Any]) -> Recipe:
     """A recipe from nested tables, as `to_json` gives them."""
-    return _build(Recipe, table, "")
+    model = table.get("model")
+    return _build(Recipe, {**table, "model": without_retired(model)} if isinstance(model, Mapping) else table, "")
 
 
 def _check(recipe: Recipe) -> Recipe:
