@@ -10,6 +10,14 @@ from playwright.sync_api import Browser, Page, expect
 from tests.page.driver import TAKE_ALL, TAKE_ONE, NewPage, cell, expect_verdicts, link, solve
 from tests.page_server import PoolSolver
 
+LATE_GALLERY = """
+const soon = window.fetch;
+window.fetch = async (what, ...rest) => {
+  if (String(what).includes("/api/gallery")) await new Promise((resolve) => setTimeout(resolve, 400));
+  return soon(what, ...rest);
+};
+"""
+
 
 def test_a_newcomer_can_press_solve_at_once(new_page: NewPage) -> None:
     page = new_page()
@@ -43,6 +51,17 @@ def test_an_unsolved_task_says_so_and_shows_the_best_partial_answer(page: Page) 
     page.get_by_role("button", name="Search for 10 s").click()
     expect(page.locator("#budget")).to_have_value("10")
     expect(page.locator("#result")).to_contain_text("partial answer")
+
+
+def test_nothing_is_pushed_away_once_the_page_is_ready(page: Page) -> None:
+    """However late the tasks of the strip above the examples come."""
+    page.add_init_script(LATE_GALLERY)
+    page.reload()
+    page.wait_for_selector("html[data-ready]")
+    add = page.get_by_role("button", name="Add an example")
+    before = add.bounding_box()
+    expect(page.locator("#gallery-strip")).to_be_visible()
+    assert add.bounding_box() == before
 
 
 def test_what_is_right_nowhere_is_no_answer(new_page: NewPage) -> None:

@@ -20,6 +20,7 @@ async function linkedTask() {
   return (await guarded(() => taskOf(location.hash))) ?? null;
 }
 
+await showGallery(openTask); // its strip is above the examples, and would push them away from under the pointer
 const history = new History((await linkedTask()) ?? loadDraft() ?? starter());
 const tools = new Tools();
 byId("tools").append(tools.bar());
@@ -157,7 +158,6 @@ addEventListener("keydown", (event) => {
   }
 });
 
-showGallery(openTask);
 guarded(async () => {
   const { version, model } = await get("/api/version");
   byId("version").textContent = `karelsynth ${version} · ${model}`;
