@@ -10,7 +10,7 @@ nearly all that takes time: `lstm_step_compiled` is the same step with all else 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+_CONSTANTS: Final = 8
+"""Columns of ones that an LSTM's inputs end with; see `joined`."""
 LSTMState = tuple[Tensor, ...]
 """h and c of the first layer, h and c of the second, …; each [rows, …, hidden_size]."""
 
@@ -64,30 +66,29 @@ class PrefixLSTM(nn.Module):
         self.initial = nn.Parameter(torch.empty(2, layers, hidden_size).uniform_(-0.1, 0.1))
 
     def forward(self, inputs: Tensor, step_sizes: Tensor) -> Tensor:
-        """The top layer's outputs [rows, hidden_size] for packed inputs [rows, input_size]."""
+        """The top layer's outputs [rows, hidden_size] for packed inputs [rows, input_size + 8] made by `joined`."""
         rows = int(step_sizes[0])  # on the host
-        h, c = self.initial.to(inputs.dtype)[:, :, None].expand(-1, -1, rows, -1).contiguous()
-        weights = self._weights(inputs.dtype)
+        h, c = self.initial.to(inputs.dtype)[:, :, None, None].expand(-1, -1, -1, rows, -1).contiguous()
+        lstm: Callable[..., tuple[Tensor, Tensor, Tensor]] = torch.lstm
         # PyTorch's autocast would run cuDNN's LSTM in float16 even where bfloat16 is asked for: keep it away.
         with torch.autocast(inputs.device.type, enabled=False):
-            layers, dropout, train = self.lstm.num_layers, 0.0, torch.is_grad_enabled()
-            lstm: Callable[..., tuple[Tensor, Tensor, Tensor]] = torch.lstm
-            return lstm(inputs, step_sizes, (h, c), weights, True, layers, dropout, train, False)[0]
+            for layer in range(self.lstm.num_layers):
+                inputs = inputs if layer == 0 else joined(inputs)
+                weights, train = self._weights(layer, inputs.dtype), torch.is_grad_enabled()
+                inputs = lstm(inputs, step_sizes, (h[layer], c[layer]), weights, False, 1, 0.0, train, False)[0]
+        return inputs
 
-    def _weights(self, dtype: torch.dtype) -> list[Tensor]:
-        """The weights layer by layer, as the library's LSTM takes them, in some precision.
+    def _weights(self, layer: int, dtype: torch.dtype) -> list[Tensor]:
+        """A layer's matrices as the library's LSTM takes them, in some precision; the first has the biases in it.
 
-        cuDNN wants them in one piece, all matrices before all biases. `nn.LSTM` sees to that; converting the piece
-        as a whole and splitting it keeps it so, and gradients flow back through one `cat`.
+        cuDNN wants them in one piece: converting it as a whole and splitting it keeps it so.
         """
-        weights: list[Tensor] = [weight for layer in self.lstm.all_weights for weight in layer]
-        if dtype == self.initial.dtype:
-            return weights
-        order = sorted(range(len(weights)), key=lambda number: weights[number].ndim == 1)
-        piece = torch.cat([weights[number].flatten() for number in order]).to(dtype)
-        parts = torch.split(piece, [weights[number].numel() for number in order])
-        converted = dict(zip(order, parts, strict=True))
-        return [converted[number].view_as(weight) for number, weight in enumerate(weights)]
+        of_inputs, of_states, first, second = self.lstm.all_weights[layer]
+        both = (first + second)[:, None]
+        whole = torch.cat([of_inputs, both, both.new_zeros(len(both), _CONSTANTS - 1)], dim=1)
+        piece = torch.cat([whole.flatten(), of_states.flatten()]).to(dtype)
+        parts = torch.split(piece, [whole.numel(), of_states.numel()])
+        return [parts[0].view_as(whole), parts[1].view_as(of_states)]
 
     def step_weights(self, embedding: Tensor, dtype: torch.dtype, changing: int = 0) -> StepWeights:
         """The weights for decoding, given the tokens' embeddings [52, embedding_size].
@@ -109,14 +110,15 @@ class MixingLSTM(nn.Module):
         super().__init__()
         sizes = [input_size] + [2 * hidden_size] * (layers - 1)
         self.layers = nn.ModuleList(PrefixLSTM(size, hidden_size, 1) for size in sizes)
+        self.mixed = mixed
+        """Compiled or not."""
 
     def forward(self, inputs: Tensor, step_sizes: Tensor, present: Tensor | None) -> Tensor:
-        """The top layer's outputs [P, K, hidden_size] for packed inputs [P, K, input_size]; `present`: bool [P, K]."""
+        """The top layer's outputs [P, K, hidden_size] for packed inputs [P, K, input_size + 8]; `present`: [P, K]."""
         count, examples, _ = inputs.shape
         hidden = inputs
         for number, layer in enumerate(self.layers):
-            if number:
-                hidden = torch.cat([hidden, pooled(hidden, present)[:, None].expand(-1, examples, -1)], dim=2)
+            hidden = hidden if number == 0 else self.mixed(hidden, present)
             hidden = layer(hidden.flatten(0, 1), step_sizes * examples).view(count, examples, -1)
         return hidden
 
@@ -172,6 +174,20 @@ def _step_weights(
         layers=tuple(layers),
         initial=tuple(part for pair in zip(h, c, strict=True) for part in pair),
     )
+
+
+def joined(*parts: Tensor) -> Tensor:
+    """Inputs of `PrefixLSTM`, [..., sizes of all parts + 8]: parts [..., size], and ones, whose weights are the biases.
+
+    The way in which cuDNN adds up a bias's gradient took a sixth of a whole training step. There are eight ones, seven
+    without a weight, so that rows begin at multiples of sixteen bytes.
+    """
+    return torch.cat([*parts, parts[0].new_ones(()).expand(*parts[0].shape[:-1], _CONSTANTS)], dim=-1)
+
+
+def mixed(hidden: Tensor, present: Tensor | None) -> Tensor:
+    """A layer's inputs from the outputs of the one below [P, K, hidden_size]: these and their maximum over examples."""
+    return joined(hidden, pooled(hidden, present)[:, None].expand_as(hidden))
 
 
 def pooled(hidden: Tensor, present: Tensor | None) -> Tensor:

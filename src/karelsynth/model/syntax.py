@@ -16,7 +16,7 @@ from karelsynth.karel.syntax import SyntaxMachine
 from karelsynth.karel.syntax_kernel import write_on
 from karelsynth.model import cell_gpu, syntax_gpu
 from karelsynth.model.decoder import token_scores
-from karelsynth.model.recurrent import PrefixLSTM, autocast_dtype
+from karelsynth.model.recurrent import PrefixLSTM, autocast_dtype, joined
 
 if TYPE_CHECKING:
     from karelsynth.karel.syntax_compiler import SyntaxTables
@@ -34,7 +34,7 @@ class LearnedSyntax(nn.Module):
     def forward(self, embedded: Tensor, step_sizes: Tensor) -> Tensor:
         """Penalties exp(score), float32 [P, 52], for packed tokens [P, embedding_size]."""
         inputs = embedded.to(autocast_dtype(embedded.device, embedded.dtype))
-        scores: Tensor = self.output(self.recurrent(inputs, step_sizes))
+        scores: Tensor = self.output(self.recurrent(joined(inputs), step_sizes))
         return scores.float().exp()
 
 

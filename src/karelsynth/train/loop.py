@@ -121,7 +121,7 @@ class _Run:
             ranks=group.size,
         )
         if recipe.run.compile:
-            self.model.encoder.compile(dynamic=False)
+            self.model.compile_parts()
         loss_of: nn.Module = Loss(self.model, recipe.objective, group)
         if group.size > 1:
             loss_of = DistributedDataParallel(loss_of)
