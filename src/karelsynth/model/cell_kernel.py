@@ -2,7 +2,8 @@
 
 As tensors, the sums, the five sigmoids and tanhs and the products would go through memory a dozen times, which on a CPU
 takes as long as the matrix products. Here a row's gates stay in the fastest cache: each short loop below is one
-that a compiler turns into vector instructions. bfloat16 numbers come as the uint16 of their bits.
+that a compiler turns into vector instructions. bfloat16 numbers come as the uint16 of their bits; new h may be wanted
+in the uint8 of `eight_bits`.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from numba.extending import overload
 from numpy.typing import NDArray
 
 from karelsynth.karel.compiled import compiled, given
+from karelsynth.model.eight_bits import ONE, ZERO
 
 _STEEPEST: Final = np.float32(40)
 """Where sigmoids and tanhs are cut off, as a power of two: 2⁻⁴⁰ is nothing beside 1, and 2⁸⁰ no overflow."""
@@ -24,13 +26,17 @@ _ROUNDING: Final = np.float32(3 << 22)
 _POWERS: Final = tuple(np.float32(np.log(2) ** n / np.prod(np.arange(1.0, n + 1))) for n in range(8))
 """Of 2^x's series, which for |x| ≤ ½ is exact in float32 with these terms."""
 
+_ONE: Final = np.float32(ONE)
+_HALF_ABOVE_ZERO: Final = np.float32(ZERO + 0.5)
+"""What is above it is cut off: so it is rounded."""
+
 
 def _widen(value: Any) -> Any:
     """A float32 of a float32 or of bfloat16's bits."""
 
 
 def _narrow(value: Any, like: Any) -> Any:
-    """A float32 as it is, or as the bits of the nearest bfloat16, ties to even."""
+    """A float32 as it is, as the bits of the nearest bfloat16, ties to even, or between −1 and 1 in eight bits."""
 
 
 @overload(_widen, strict=False)
@@ -44,6 +50,8 @@ def _widen_typed(value: Any) -> Any:
 def _narrow_typed(value: Any, like: Any) -> Any:
     if isinstance(like, types.Float):
         return lambda value, like: value
+    if like == types.uint8:
+        return lambda value, like: np.uint8(np.int32(np.float32(value * _ONE + _HALF_ABOVE_ZERO)))
 
     def to_bits(value: Any, like: Any) -> Any:
         bits = np.float32(value).view(np.uint32)
@@ -72,13 +80,12 @@ def _exponentials(values: NDArray[np.float32], factor: np.float32) -> None:  # p
         values[at] = np.uint32((shifted.view(np.uint32) << np.uint32(23)) + total.view(np.uint32)).view(np.float32)
 
 
-def _cells_of(number: Any) -> Any:
-    of_hypotheses, rows = given(number, 3), given(types.int64, 1)
-    new = number[:, :, ::1]
-    return types.void(of_hypotheses, rows, of_hypotheses, rows, given(number, 2), rows, of_hypotheses, rows, new, new)
+def _cells_of(number: Any, of_h: Any) -> Any:
+    many, few, rows = given(number, 3), given(number, 2), given(types.int64, 1)
+    return types.void(many, rows, many, rows, few, rows, many, rows, of_h[:, :, ::1], number[:, :, ::1])
 
 
-@compiled([_cells_of(types.float32), _cells_of(types.uint16)])
+@compiled([_cells_of(kind, of_h) for kind in (types.float32, types.uint16) for of_h in (kind, types.uint8)])
 def cells(
     of_states: NDArray[Any],
     states: NDArray[np.int64],

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from karelsynth.karel.tokens import VOCABULARY_SIZE
 from karelsynth.model import cell_gpu
+from karelsynth.model.eight_bits import widened
 from karelsynth.model.execution import StepExecution, distinct
 from karelsynth.model.recurrent import (
     LSTMState,
@@ -35,8 +36,8 @@ if TYPE_CHECKING:
 
     from karelsynth.model.settings import ModelSettings
 
-_COMPILED_FOR: Final = (torch.float32, torch.bfloat16)
-"""Precisions that steps on a CPU have compiled cells for."""
+_COMPILED_FOR: Final = (torch.float32, torch.bfloat16, torch.uint8)
+"""Precisions of h that steps on a CPU have compiled cells for."""
 _PIECE: Final = 320
 """States (hypotheses times examples) that a CPU's core works on at a time."""
 _SMALLEST_PIECE: Final = 32
@@ -59,6 +60,8 @@ class Output(NamedTuple):
 
     def scores(self, hidden: Tensor) -> Tensor:
         """float32 [rows, 52] of [rows, hidden_size]."""
+        if hidden.dtype == torch.uint8:
+            hidden = widened(hidden, self.layers[0][0].dtype)
         for number, (matrix, bias) in enumerate(self.layers):
             hidden = torch.addmm(bias, hidden if number == 0 else hidden.relu_(), matrix)
         return hidden.float()

@@ -32,7 +32,7 @@ from karelsynth.model import cell_gpu
 from karelsynth.model.forest_kernel import lay_out
 from karelsynth.model.packing import no_program
 from karelsynth.model.packing_kernel import packed_places
-from karelsynth.model.recurrent import pooled
+from karelsynth.model.recurrent import pooled, product
 from karelsynth.model.syntax import handwritten_syntax
 from karelsynth.model.transfer import moved
 
@@ -197,12 +197,12 @@ def _layers(weights: StepWeights, gates: Tensor, forest: Forest, present: Tensor
     hidden: Tensor | None = None
     for number, layer in enumerate(weights.layers):
         h, c = weights.initial[2 * number : 2 * number + 2]
-        if hidden is not None and layer.bias is not None:
-            gates = torch.addmm(layer.bias, hidden.flatten(0, 1), layer.matrix[: -len(h)]).view(*hidden.shape[:2], -1)
+        if hidden is not None and layer.below is not None:
+            gates = product(hidden, layer.below, layer.bias)
             if layer.mixed is not None:
-                gates = gates + (pooled(hidden, present) @ layer.mixed)[:, None]
+                gates = gates + product(pooled(hidden, present), layer.mixed)[:, None]
         recurrence: Any = _Recurrence.apply if gates.is_cuda and cell_gpu.available() else _recurrence
-        hidden = recurrence(gates, layer.matrix[-len(h) :], h, c, forest)
+        hidden = recurrence(gates, layer.states, h, c, forest)
     assert hidden is not None
     return hidden
 

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from karelsynth.model import cell_gpu
+from karelsynth.model.eight_bits import EightBits, narrowed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,14 +30,28 @@ LSTMState = tuple[Tensor, ...]
 
 
 class LayerWeights(NamedTuple):
-    """One layer's product: gates = [below; h] · matrix + bias, gates in the order enter, forget, leave, fresh."""
+    """One layer's products: gates = h · states + below · inputs + bias, in the order enter, forget, leave, fresh."""
 
-    matrix: Tensor
-    """[below + hidden_size, 4 · hidden_size]; of the first layer the rows of h only."""
-    bias: Tensor | None
+    states: Tensor | EightBits
+    """[hidden_size, 4 · hidden_size]."""
+    below: Tensor | EightBits | None = None
+    """[hidden_size, 4 · hidden_size]: of the layer below; None in the first layer."""
+    bias: Tensor | None = None
     """[4 · hidden_size]; None in the first layer, whose bias is part of the tokens' gates."""
-    mixed: Tensor | None = None
+    mixed: Tensor | EightBits | None = None
     """[hidden_size, 4 · hidden_size]: the share of the maximum over examples of the layer below, with `mixing`."""
+
+    def in_eight_bits(self) -> LayerWeights:
+        """The same for states in eight bits."""
+
+        def small(matrix: Tensor | EightBits | None) -> EightBits | None:
+            return EightBits.of(matrix, matrix.dtype) if isinstance(matrix, Tensor) else matrix
+
+        states = small(self.states)
+        assert states is not None
+        return LayerWeights(
+            states, small(self.below), None if self.bias is None else self.bias.float(), small(self.mixed)
+        )
 
 
 class StepWeights(NamedTuple):
@@ -55,6 +70,13 @@ class StepWeights(NamedTuple):
     def constant(self, inputs: Tensor) -> Tensor:
         """What inputs [..., constant inputs] that stay the same add to the gates, [..., 4 · hidden_size]."""
         return inputs.to(self.constant_matrix.dtype) @ self.constant_matrix
+
+    def in_eight_bits(self) -> StepWeights:
+        """The same for states whose h is in eight bits; itself if the first h is not between −1 and 1."""
+        if any(bool((h.abs() > 1).any()) for h in self.initial[::2]):
+            return self
+        initial = tuple(part if number % 2 else narrowed(part) for number, part in enumerate(self.initial))
+        return self._replace(layers=tuple(layer.in_eight_bits() for layer in self.layers), initial=initial)
 
 
 class PrefixLSTM(nn.Module):
@@ -160,12 +182,12 @@ def _step_weights(
     """See `PrefixLSTM.step_weights`; `initial` is [2, layers, hidden_size]."""
     first, size = gates[0].inputs, initial.shape[2]
     of_tokens, of_constant, of_changing = first.tensor_split([embedding.shape[1], first.shape[1] - changing], dim=1)
-    layers = [LayerWeights(gates[0].states.t().to(dtype).contiguous(), None)]
+    layers = [LayerWeights(gates[0].states.t().to(dtype).contiguous())]
     for layer in gates[1:]:
-        below, mixed = layer.inputs.tensor_split([size], dim=1)
-        both = torch.cat([below, layer.states], dim=1)
-        of_mixed = mixed.t().to(dtype).contiguous() if mixed.shape[1] else None
-        layers.append(LayerWeights(both.t().to(dtype).contiguous(), layer.bias.to(dtype), of_mixed))
+        states, below, mixed = (
+            part.t().to(dtype).contiguous() for part in (layer.states, *layer.inputs.tensor_split([size], dim=1))
+        )
+        layers.append(LayerWeights(states, below, layer.bias.to(dtype), mixed if len(mixed) else None))
     h, c = taken(initial, dtype)
     return StepWeights(
         token_gates=(taken(embedding, torch.float32) @ of_tokens.t() + gates[0].bias).to(dtype),
@@ -193,7 +215,7 @@ def mixed(hidden: Tensor, present: Tensor | None) -> Tensor:
 def pooled(hidden: Tensor, present: Tensor | None) -> Tensor:
     """The maximum over examples: [rows, hidden_size] of [rows, K, hidden_size]; `present` is bool [rows, K]."""
     if present is not None:
-        hidden = hidden.masked_fill(~present[:, :, None], -torch.inf)
+        hidden = hidden.masked_fill(~present[:, :, None], -torch.inf if hidden.is_floating_point() else 0)
     return hidden.amax(1)
 
 
@@ -217,29 +239,29 @@ def lstm_step(
         h, c = state[2 * number : 2 * number + 2]
         if shared:
             # Several rows go on from one: what they have in common, most of the work, is done once.
-            of_states = _product(layer.bias, h, layer.matrix[-h.shape[-1] :]).index_select(0, parents)
-            gates = of_states.add_(gates) if below is None else _product(of_states, below, layer.matrix[: -h.shape[-1]])
+            of_states = product(h, layer.states).index_select(0, parents)
         else:
-            h = h.index_select(0, parents)
-            inputs = h if below is None else torch.cat([below, h], dim=-1)
-            gates = _product(gates if below is None else layer.bias, inputs, layer.matrix)
+            of_states = product(h.index_select(0, parents), layer.states)
+        if below is None:
+            gates = gates.add_(of_states)
+        else:
+            assert layer.below is not None
+            gates = of_states.add_(product(below, layer.below, layer.bias))
         if layer.mixed is not None and below is not None:
-            gates = gates.add_((pooled(below, present) @ layer.mixed)[:, None])
+            gates = gates.add_(product(pooled(below, present), layer.mixed)[:, None])
         below, c = _cell(gates, c.index_select(0, parents))
         new += [below, c]
     assert below is not None
     return below, tuple(new)
 
 
-def _product(added: Tensor | None, rows: Tensor, matrix: Tensor) -> Tensor:
-    """rows [..., n] · matrix [n, m] + added, which is a bias [m], or [..., m] to be overwritten, or nothing."""
+def product(rows: Tensor, matrix: Tensor | EightBits, bias: Tensor | None = None) -> Tensor:
+    """rows [..., n] · matrix [n, m] + bias [m]."""
     flat = rows.flatten(0, -2)
-    if added is None:
-        product = flat @ matrix
-    elif added.ndim == 1:
-        product = torch.addmm(added, flat, matrix)
+    if isinstance(matrix, EightBits):
+        product = matrix.product(flat, bias)
     else:
-        product = added.flatten(0, -2).addmm_(flat, matrix)
+        product = flat @ matrix if bias is None else torch.addmm(bias, flat, matrix)
     return product.view(*rows.shape[:-1], -1)
 
 
@@ -265,7 +287,7 @@ def lstm_step_compiled(
     new: LSTMState,
     present: Tensor | None = None,
 ) -> None:
-    """The same step with a compiled cell; on a CPU in float32 or bfloat16 and on the calling thread.
+    """The same step with a compiled cell; on a CPU on the calling thread, in float32 or bfloat16, h in eight bits too.
 
     Args:
         constant: [tasks, K, 4 · hidden_size], what constants add to the first layer.
@@ -285,15 +307,15 @@ def lstm_step_compiled(
     of_tokens: Tensor = weights.token_gates
     for number, layer in enumerate(weights.layers):
         (h, c), after = state[2 * number : 2 * number + 2], new[2 * number : 2 * number + 2]
-        size = h.shape[-1]
         if layer.bias is not None:
             below, rows = new[2 * number - 2], None
-            constant = _product(None, below, layer.matrix[:-size])
-            of_tokens, tokens = layer.bias[None], None
+            assert layer.below is not None
+            constant = product(below, layer.below)
+            of_tokens, tokens = layer.bias[None].to(constant.dtype), None
             if layer.mixed is not None:
-                of_tokens = torch.addmm(layer.bias, pooled(below, present), layer.mixed)
+                of_tokens = product(pooled(below, present), layer.mixed, layer.bias)
                 tokens = torch.arange(len(parents), device=parents.device)
-        of_states = _product(None, h if used is None else h.index_select(0, used), layer.matrix[-size:])
+        of_states = product(h if used is None else h.index_select(0, used), layer.states)
         _compiled_cells(of_states, states, constant, rows, of_tokens, tokens, c, parents, *after)
 
 

@@ -35,6 +35,7 @@ from torch import Tensor
 from karelsynth.karel.grammar import KAREL
 from karelsynth.karel.syntax_compiler import NONE
 from karelsynth.karel.tokens import ACTIONS, END, ID, START, VOCABULARY_SIZE
+from karelsynth.model import eight_bits
 from karelsynth.model.decoder import StepModel, StepTasks, decode_step, shared_steps, single_threaded, start_state
 from karelsynth.model.execution import Shown
 from karelsynth.model.syntax import HandwrittenSyntax, handwritten_syntax, put_tokens
@@ -66,16 +67,23 @@ TASKS_PER_THREAD: Final = 4
 
 
 def decoding_dtype(device: torch.device) -> torch.dtype:
-    """The precision that decoding is fastest in: bfloat16, but for CPUs that cannot multiply it."""
+    """The precision that decoding is fastest in: bfloat16 on a GPU, on a CPU the smallest numbers that it multiplies.
+
+    torch.int8 is for `Synthesizer.step_model`: only products with states are in eight bits then.
+    """
+    return torch.int8 if device.type == "cpu" and eight_bits.available() else _floating_dtype(device)
+
+
+def _floating_dtype(device: torch.device) -> torch.dtype:
     fast = device.type == "cuda" or torch.cpu._is_avx512_bf16_supported()
     return torch.bfloat16 if fast else torch.float32
 
 
 @torch.no_grad()
 def encode_for_search(model: Synthesizer, inputs: NDArray[np.uint8], outputs: NDArray[np.uint8]) -> Encoded:
-    """Encode examples, cell codes [B, K, 18, 18] on the host, in the precision that decoding is fastest in."""
+    """Encode examples, cell codes [B, K, 18, 18] on the host, in the precision that is fastest for it."""
     device = model.device
-    with torch.autocast(device.type, torch.bfloat16, enabled=decoding_dtype(device) == torch.bfloat16):
+    with torch.autocast(device.type, torch.bfloat16, enabled=_floating_dtype(device) == torch.bfloat16):
         return model.encode(
             *(torch.from_numpy(np.ascontiguousarray(part)).to(device, non_blocking=True) for part in (inputs, outputs))
         )
@@ -106,7 +114,8 @@ def beam_search(
         max_length: tokens of the longest program; by default the machine's or the model's.
         machine: a syntax to hold decoding to, for models without one; what it refuses gets probability 0 before the
             softmax. Its own `max_length` must be the same.
-        dtype: of the network's states and products; log-probabilities add up in float32 in any case.
+        dtype: of the network's states and products, by default `decoding_dtype`; log-probabilities add up in float32 in
+            any case.
         weights: the model's `step_model`, where it is at hand: making it takes longer than some searches do.
         pruning: the tasks' examples, to run beginnings of programs on. Programs that are right on all of them come
             first in the result, then those that are right on fewer.

@@ -1,0 +1,73 @@
+"""Products with an LSTM's outputs in eight bits, for CPUs: there they take half the time of those in bfloat16.
+
+An LSTM's output lies between −1 and 1, so one scale fits all: h is stored as 128 + 127 · h, rounded. A matrix has a
+scale for each of its columns. Whole numbers are multiplied and added up without any error; what is lost is lost by
+rounding before. `available` says whether the CPU and the tensor library can do it; `Synthesizer.step_model` makes
+weights of it, for decoding only.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Final, NamedTuple
+
+import torch
+from torch import Tensor
+
+ZERO: Final = 128
+"""What stands for 0."""
+ONE: Final = 127
+"""What 1 is above it."""
+
+
+def narrowed(values: Tensor) -> Tensor:
+    """Values between −1 and 1 in eight bits, uint8."""
+    return (values.float() * ONE).round_().add_(ZERO).to(torch.uint8)
+
+
+def widened(values: Tensor, dtype: torch.dtype) -> Tensor:
+    """What uint8 values stand for."""
+    return values.float().sub_(ZERO).div_(ONE).to(dtype)
+
+
+class EightBits(NamedTuple):
+    """A matrix [n, m] to multiply such values with."""
+
+    packed: Tensor
+    """As the tensor library wants it."""
+    scales: Tensor
+    """float32 [m]: what a whole number stands for in each column."""
+    zeros: Tensor
+    """int64 [m]: none of them is shifted."""
+    dtype: torch.dtype
+    """Of products."""
+
+    @staticmethod
+    def of(matrix: Tensor, dtype: torch.dtype) -> EightBits:
+        """A matrix [n, m] whose products are wanted in some precision."""
+        values = matrix.float()
+        scales = values.abs().amax(0).clamp_(min=torch.finfo(torch.float32).tiny).div_(127)
+        whole = (values / scales).round_().to(torch.int8)
+        packed = torch.ops.onednn.qlinear_prepack(whole.t().contiguous(), None)
+        return EightBits(packed, scales, torch.zeros(len(scales), dtype=torch.int64), dtype)
+
+    def product(self, rows: Tensor, bias: Tensor | None = None) -> Tensor:
+        """[N, m] of what rows uint8 [N, n] stand for, plus a bias float32 [m]."""
+        found: Tensor = torch.ops.onednn.qlinear_pointwise(
+            rows, 1 / ONE, ZERO, self.packed, self.scales, self.zeros, bias, 1.0, 0, self.dtype, "none", [], ""
+        )
+        return found
+
+
+@cache
+def available() -> bool:
+    """Whether the CPU multiplies in eight bits, and the tensor library lets it and gets it right."""
+    try:
+        if not torch.cpu._is_vnni_supported():
+            return False
+        rows = narrowed(torch.linspace(-1, 1, 3 * 64).view(3, 64))
+        matrix = torch.linspace(-2, 2, 64 * 32).view(64, 32)
+        found = EightBits.of(matrix, torch.float32).product(rows, torch.ones(32))
+        return torch.allclose(found, widened(rows, torch.float32) @ matrix + 1, atol=0.2)
+    except Exception:  # these operations are not the library's public ones: another version may have others
+        return False
