@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import subprocess
 import sys
@@ -84,3 +85,17 @@ def test_a_folder_for_one_process_goes_with_it(tmp_path: Path) -> None:
     assert told.startswith(str(temporary))
     assert told.endswith(" True\n")
     assert not list(temporary.iterdir())
+
+
+def test_whatever_kernels_take_from_other_files_is_in_the_digest() -> None:
+    """Or a constant that changes there would go on living in compiled code."""
+    package = Path(compiled.__file__).parent.parent
+    sources = {path for pattern in compiled._SOURCES for path in package.glob(pattern)}
+    taken = set()
+    for path in package.glob("*/*kernel*.py"):
+        nodes = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.ImportFrom)]
+        modules = {node.module for node in nodes if node.module is not None and node.module.startswith("karelsynth.")}
+        if "karelsynth.karel.compiled" in modules:  # the others are a GPU's, which are not kept
+            taken |= {package.parent.joinpath(*module.split(".")).with_suffix(".py") for module in modules}
+    assert len(taken) > 5
+    assert taken <= sources

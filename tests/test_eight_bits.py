@@ -13,9 +13,9 @@ from karelsynth.model import eight_bits
 from karelsynth.model.cell_kernel import cells
 from karelsynth.model.decoder import decode_step, start_state
 from karelsynth.model.eight_bits import EightBits, narrowed, widened
+from karelsynth.model.precision import decoding_dtype
 from karelsynth.model.recurrent import PrefixLSTM
 from karelsynth.search import beam_search
-from karelsynth.search.beam import decoding_dtype
 from tests.models import random_grids, tiny_model
 
 needs_them = pytest.mark.skipif(not eight_bits.available(), reason="this CPU or tensor library has no such products")
@@ -45,9 +45,10 @@ def test_a_product_is_that_of_the_whole_numbers(
     rng = np.random.default_rng(seed)
     rows = rng.integers(1, 256, (count, inputs)).astype(np.uint8)
     matrix = (rng.standard_normal((inputs, outputs)) * scale).astype(np.float32)
+    matrix = torch.from_numpy(matrix).to(dtype).float().numpy()
     matrix[:, 0] = 0  # a column that is nothing has no scale of its own
     bias = (rng.standard_normal(outputs) * scale).astype(np.float32) if with_bias else None
-    found = EightBits.of(torch.from_numpy(matrix), dtype).product(
+    found = EightBits.of(torch.from_numpy(matrix).to(dtype)).product(
         torch.from_numpy(rows), None if bias is None else torch.from_numpy(bias)
     )
     steps = np.maximum(np.abs(matrix).max(0), 1e-30).astype(np.float64) / 127
@@ -98,11 +99,12 @@ def test_steps_come_near_those_in_float32(mixing: bool, syntax: str) -> None:
 
 
 @needs_them
-def test_a_first_state_that_does_not_fit_stays_as_it_is() -> None:
+@pytest.mark.parametrize("value", [1.5, -1.01, float("nan")])
+def test_a_first_state_that_does_not_fit_stays_as_it_is(value: float) -> None:
     model = tiny_model()
     with torch.no_grad():
         assert isinstance(model.decoder.recurrent, PrefixLSTM)
-        model.decoder.recurrent.initial[0, 0, 0] = 1.5
+        model.decoder.recurrent.initial[0, 0, 0] = value
     weights = model.step_model(torch.int8)
     assert not any(isinstance(layer.states, EightBits) for layer in weights.decoder.layers)
     encoded = model.encode(*random_grids(5, 2, 3)).detach()

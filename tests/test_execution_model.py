@@ -223,3 +223,27 @@ def test_the_recipe_fits_the_limit_of_size() -> None:
     recipe = load_recipe(Path(__file__).parent.parent / "recipes" / "execution_stream.toml")
     assert recipe.model.execution
     assert 2 * sum(parameter.numel() for parameter in Synthesizer(recipe.model).parameters()) <= 25 * 2**20
+
+
+@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor")  # looked at by what traces
+@pytest.mark.parametrize("settings", [{}, MIXING, {"syntax": "learned"}])
+def test_compiled_parts_change_nothing(settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Traced as for training, but not turned into machine code; batches differ in size and in what is present."""
+    compiled = torch.compile
+    monkeypatch.setattr(torch, "compile", lambda *given, **how: compiled(*given, **how | {"backend": "aot_eager"}))
+    plain, traced = execution_model(**settings), execution_model(**settings)
+    traced.compile_parts()
+    for seed, count in ((1, 4), (2, 7), (3, 7)):
+        tokens, lengths = random_programs(seed, count, 40)
+        grids = random_grids(seed, count, 3)
+        present = torch.ones(count, 3, dtype=torch.bool)
+        present[0, 1] = False
+        losses = []
+        for model in (plain, traced):
+            model.zero_grad()
+            encoded = model.encode(*grids, present)
+            losses.append(model.program_logprobs(encoded, model.pack(tokens, lengths, encoded=encoded)).sum())
+            losses[-1].backward()  # type: ignore[no-untyped-call]
+        torch.testing.assert_close(*losses)
+        for one, other in zip(plain.parameters(), traced.parameters(), strict=True):
+            torch.testing.assert_close(one.grad, other.grad, atol=1e-4, rtol=1e-4)

@@ -29,6 +29,8 @@ from karelsynth._version import __version__
 from karelsynth.errors import KarelsynthError
 from karelsynth.karel.syntax import SyntaxMachine
 from karelsynth.karel.threads import core_count
+from karelsynth.model.decoder import StepModel
+from karelsynth.model.precision import decoding_dtype
 from karelsynth.model.synthesizer import Synthesizer
 from karelsynth.search import Candidates, beam_search, check
 from karelsynth.search.beam import encode_for_search
@@ -101,12 +103,14 @@ def evaluate(
             f"the tasks have {examples} examples: at most {examples - 1} can be given, so that one is held out"
         )
     model.eval()
+    weights = model.step_model(decoding_dtype(model.device))
     size = batch_size or _BATCH.get(model.device.type, 16)
     parts = []
     start = time.perf_counter()
     for at in range(0, len(tasks), size):
         part = tasks[at : at + size]
-        parts.append(_judge(part, decode(model, part, beam=beam, given=given, machine=machine), given))
+        found = decode(model, part, beam=beam, given=given, machine=machine, weights=weights)
+        parts.append(_judge(part, found, given))
         if progress is not None:
             progress(len(part))
     seconds = time.perf_counter() - start
@@ -124,10 +128,11 @@ def decode(
     beam: int,
     given: int = GIVEN_EXAMPLES,
     machine: SyntaxMachine | None = None,
+    weights: StepModel | None = None,
 ) -> Candidates:
-    """The likeliest programs for some tasks, on the host."""
+    """The likeliest programs for some tasks, on the host; `weights`: the model's `step_model`, where it is at hand."""
     encoded = encode_for_search(model, *(np.asarray(worlds[:, :given]) for worlds in (tasks.inputs, tasks.outputs)))
-    return beam_search(model, encoded, beam=beam, machine=machine).cpu()
+    return beam_search(model, encoded, beam=beam, machine=machine, weights=weights).cpu()
 
 
 def _judge(tasks: TaskBatch, candidates: Candidates, given: int) -> Judged:

@@ -16,12 +16,12 @@ from karelsynth.karel.tokens import VOCABULARY_SIZE
 from karelsynth.model import cell_gpu
 from karelsynth.model.eight_bits import widened
 from karelsynth.model.execution import StepExecution, distinct
+from karelsynth.model.precision import autocast_dtype
 from karelsynth.model.recurrent import (
     LSTMState,
     MixingLSTM,
     PrefixLSTM,
     StepWeights,
-    autocast_dtype,
     initial_state,
     joined,
     lstm_step,

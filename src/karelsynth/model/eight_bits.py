@@ -43,13 +43,13 @@ class EightBits(NamedTuple):
     """Of products."""
 
     @staticmethod
-    def of(matrix: Tensor, dtype: torch.dtype) -> EightBits:
-        """A matrix [n, m] whose products are wanted in some precision."""
+    def of(matrix: Tensor) -> EightBits:
+        """A matrix [n, m]; products have its precision."""
         values = matrix.float()
-        scales = values.abs().amax(0).clamp_(min=torch.finfo(torch.float32).tiny).div_(127)
+        scales = values.abs().amax(0).div_(127).clamp_(min=torch.finfo(torch.float32).tiny)
         whole = (values / scales).round_().to(torch.int8)
         packed = torch.ops.onednn.qlinear_prepack(whole.t().contiguous(), None)
-        return EightBits(packed, scales, torch.zeros(len(scales), dtype=torch.int64), dtype)
+        return EightBits(packed, scales, torch.zeros(len(scales), dtype=torch.int64), matrix.dtype)
 
     def product(self, rows: Tensor, bias: Tensor | None = None) -> Tensor:
         """[N, m] of what rows uint8 [N, n] stand for, plus a bias float32 [m]."""
@@ -67,7 +67,7 @@ def available() -> bool:
             return False
         rows = narrowed(torch.linspace(-1, 1, 3 * 64).view(3, 64))
         matrix = torch.linspace(-2, 2, 64 * 32).view(64, 32)
-        found = EightBits.of(matrix, torch.float32).product(rows, torch.ones(32))
+        found = EightBits.of(matrix).product(rows, torch.ones(32))
         return torch.allclose(found, widened(rows, torch.float32) @ matrix + 1, atol=0.2)
     except Exception:  # these operations are not the library's public ones: another version may have others
         return False

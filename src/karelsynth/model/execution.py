@@ -27,7 +27,8 @@ from karelsynth.karel.syntax_compiler import compile_grammar
 from karelsynth.karel.threads import share_out
 from karelsynth.model.execution_gpu import ShownOnGPU, available
 from karelsynth.model.execution_kernel import FEATURES, VALUES, features_along_range, features_range
-from karelsynth.model.recurrent import autocast_dtype, taken
+from karelsynth.model.precision import autocast_dtype
+from karelsynth.model.recurrent import taken
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

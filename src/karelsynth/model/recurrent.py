@@ -30,7 +30,10 @@ LSTMState = tuple[Tensor, ...]
 
 
 class LayerWeights(NamedTuple):
-    """One layer's products: gates = h · states + below · inputs + bias, in the order enter, forget, leave, fresh."""
+    """One layer's gates = h · states + (h of the layer below) · below + (its maximum) · mixed + bias.
+
+    They are in the order enter, forget, leave, fresh.
+    """
 
     states: Tensor | EightBits
     """[hidden_size, 4 · hidden_size]."""
@@ -42,16 +45,10 @@ class LayerWeights(NamedTuple):
     """[hidden_size, 4 · hidden_size]: the share of the maximum over examples of the layer below, with `mixing`."""
 
     def in_eight_bits(self) -> LayerWeights:
-        """The same for states in eight bits."""
-
-        def small(matrix: Tensor | EightBits | None) -> EightBits | None:
-            return EightBits.of(matrix, matrix.dtype) if isinstance(matrix, Tensor) else matrix
-
-        states = small(self.states)
-        assert states is not None
-        return LayerWeights(
-            states, small(self.below), None if self.bias is None else self.bias.float(), small(self.mixed)
-        )
+        """The same for h in eight bits."""
+        matrices = {"states": self.states, "below": self.below, "mixed": self.mixed}
+        small = {name: EightBits.of(matrix) for name, matrix in matrices.items() if isinstance(matrix, Tensor)}
+        return self._replace(**small, bias=None if self.bias is None else self.bias.float())
 
 
 class StepWeights(NamedTuple):
@@ -65,7 +62,7 @@ class StepWeights(NamedTuple):
     """[changing inputs, 4 · hidden_size]: of inputs other than tokens that every step brings anew."""
     layers: tuple[LayerWeights, ...]
     initial: LSTMState
-    """Each [hidden_size]."""
+    """Each [hidden_size]; h may be in eight bits."""
 
     def constant(self, inputs: Tensor) -> Tensor:
         """What inputs [..., constant inputs] that stay the same add to the gates, [..., 4 · hidden_size]."""
@@ -73,7 +70,7 @@ class StepWeights(NamedTuple):
 
     def in_eight_bits(self) -> StepWeights:
         """The same for states whose h is in eight bits; itself if the first h is not between −1 and 1."""
-        if any(bool((h.abs() > 1).any()) for h in self.initial[::2]):
+        if not all(bool((h.abs() <= 1).all()) for h in self.initial[::2]):
             return self
         initial = tuple(part if number % 2 else narrowed(part) for number, part in enumerate(self.initial))
         return self._replace(layers=tuple(layer.in_eight_bits() for layer in self.layers), initial=initial)
@@ -184,10 +181,9 @@ def _step_weights(
     of_tokens, of_constant, of_changing = first.tensor_split([embedding.shape[1], first.shape[1] - changing], dim=1)
     layers = [LayerWeights(gates[0].states.t().to(dtype).contiguous())]
     for layer in gates[1:]:
-        states, below, mixed = (
-            part.t().to(dtype).contiguous() for part in (layer.states, *layer.inputs.tensor_split([size], dim=1))
-        )
-        layers.append(LayerWeights(states, below, layer.bias.to(dtype), mixed if len(mixed) else None))
+        matrices = (layer.states, *layer.inputs.tensor_split([size], dim=1))
+        states, below, of_mixed = (part.t().to(dtype).contiguous() for part in matrices)
+        layers.append(LayerWeights(states, below, layer.bias.to(dtype), of_mixed if len(of_mixed) else None))
     h, c = taken(initial, dtype)
     return StepWeights(
         token_gates=(taken(embedding, torch.float32) @ of_tokens.t() + gates[0].bias).to(dtype),
@@ -222,7 +218,7 @@ def pooled(hidden: Tensor, present: Tensor | None) -> Tensor:
 def lstm_step(
     weights: StepWeights, gates: Tensor, state: LSTMState, parents: Tensor, present: Tensor | None = None
 ) -> tuple[Tensor, LSTMState]:
-    """One step of all layers.
+    """One step of all layers, not in eight bits.
 
     Args:
         gates: [rows, …, 4 · hidden_size], what tokens and constants add to the first layer; overwritten.
@@ -242,13 +238,12 @@ def lstm_step(
             of_states = product(h, layer.states).index_select(0, parents)
         else:
             of_states = product(h.index_select(0, parents), layer.states)
-        if below is None:
+        if below is None or layer.below is None:
             gates = gates.add_(of_states)
         else:
-            assert layer.below is not None
             gates = of_states.add_(product(below, layer.below, layer.bias))
-        if layer.mixed is not None and below is not None:
-            gates = gates.add_(product(pooled(below, present), layer.mixed)[:, None])
+            if layer.mixed is not None:
+                gates = gates.add_(product(pooled(below, present), layer.mixed)[:, None])
         below, c = _cell(gates, c.index_select(0, parents))
         new += [below, c]
     assert below is not None
@@ -259,10 +254,10 @@ def product(rows: Tensor, matrix: Tensor | EightBits, bias: Tensor | None = None
     """rows [..., n] · matrix [n, m] + bias [m]."""
     flat = rows.flatten(0, -2)
     if isinstance(matrix, EightBits):
-        product = matrix.product(flat, bias)
+        found = matrix.product(flat, bias)
     else:
-        product = flat @ matrix if bias is None else torch.addmm(bias, flat, matrix)
-    return product.view(*rows.shape[:-1], -1)
+        found = flat @ matrix if bias is None else torch.addmm(bias, flat, matrix)
+    return found.view(*rows.shape[:-1], -1)
 
 
 def _cell(gates: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
@@ -307,9 +302,8 @@ def lstm_step_compiled(
     of_tokens: Tensor = weights.token_gates
     for number, layer in enumerate(weights.layers):
         (h, c), after = state[2 * number : 2 * number + 2], new[2 * number : 2 * number + 2]
-        if layer.bias is not None:
+        if layer.below is not None and layer.bias is not None:
             below, rows = new[2 * number - 2], None
-            assert layer.below is not None
             constant = product(below, layer.below)
             of_tokens, tokens = layer.bias[None].to(constant.dtype), None
             if layer.mixed is not None:
@@ -353,8 +347,3 @@ def _array(tensor: Tensor) -> NDArray[Any]:
 def initial_state(weights: StepWeights, *shape: int) -> LSTMState:
     """The learned initial state for every row, each [*shape, hidden_size]."""
     return tuple(part.expand(*shape, -1) for part in weights.initial)
-
-
-def autocast_dtype(device: torch.device, otherwise: torch.dtype) -> torch.dtype:
-    """The precision that autocast asks for on a device, if it is on."""
-    return torch.get_autocast_dtype(device.type) if torch.is_autocast_enabled(device.type) else otherwise

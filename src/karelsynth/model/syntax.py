@@ -16,7 +16,8 @@ from karelsynth.karel.syntax import SyntaxMachine
 from karelsynth.karel.syntax_kernel import write_on
 from karelsynth.model import cell_gpu, syntax_gpu
 from karelsynth.model.decoder import token_scores
-from karelsynth.model.recurrent import PrefixLSTM, autocast_dtype, joined
+from karelsynth.model.precision import autocast_dtype
+from karelsynth.model.recurrent import PrefixLSTM, joined
 
 if TYPE_CHECKING:
     from karelsynth.karel.syntax_compiler import SyntaxTables

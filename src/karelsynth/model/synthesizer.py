@@ -26,7 +26,7 @@ from karelsynth.model.execution import ExecutionEncoder, Shown, show
 from karelsynth.model.execution_gpu import ShownOnGPU
 from karelsynth.model.forest import Forest, decode_forest, pack_forest
 from karelsynth.model.packing import PackedPrograms, pack_programs
-from karelsynth.model.recurrent import autocast_dtype
+from karelsynth.model.precision import autocast_dtype, floating_dtype
 from karelsynth.model.storage import load_model, save_model
 from karelsynth.model.syntax import LearnedSyntax
 
@@ -159,7 +159,7 @@ class Synthesizer(nn.Module):
         dtype = autocast_dtype(encoded.codes.device, self.embedding.weight.dtype)
         # A product with one-hot rows: its gradient is a product too, while that of a look-up is slow.
         embedded = functional.one_hot(packed.inputs, VOCABULARY_SIZE).to(dtype) @ self.embedding.weight.to(dtype)
-        # First to programs, then to tokens: the gradient adds up in two short steps instead of one long queue.
+        # First to programs, then, in the decoder, to tokens: gradients add up in two short steps, not one long queue.
         codes = encoded.codes if tasks is None else encoded.codes.index_select(0, tasks)
         present = encoded.present
         if present is not None and tasks is not None:
@@ -216,7 +216,7 @@ class Synthesizer(nn.Module):
         """
         if dtype != torch.int8:
             return self._step_model(dtype)
-        plain = self._step_model(torch.bfloat16 if torch.cpu._is_avx512_bf16_supported() else torch.float32)
+        plain = self._step_model(floating_dtype(self.device))
         return plain._replace(decoder=plain.decoder.in_eight_bits())
 
     def _step_model(self, dtype: torch.dtype) -> StepModel:

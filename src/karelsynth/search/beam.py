@@ -35,9 +35,9 @@ from torch import Tensor
 from karelsynth.karel.grammar import KAREL
 from karelsynth.karel.syntax_compiler import NONE
 from karelsynth.karel.tokens import ACTIONS, END, ID, START, VOCABULARY_SIZE
-from karelsynth.model import eight_bits
 from karelsynth.model.decoder import StepModel, StepTasks, decode_step, shared_steps, single_threaded, start_state
 from karelsynth.model.execution import Shown
+from karelsynth.model.precision import decoding_dtype, floating_dtype
 from karelsynth.model.syntax import HandwrittenSyntax, handwritten_syntax, put_tokens
 from karelsynth.search.candidates import Candidates
 
@@ -66,24 +66,11 @@ TASKS_PER_THREAD: Final = 4
 """On a CPU, a thread searches for this many tasks or more on its own; if there are fewer, threads share each step."""
 
 
-def decoding_dtype(device: torch.device) -> torch.dtype:
-    """The precision that decoding is fastest in: bfloat16 on a GPU, on a CPU the smallest numbers that it multiplies.
-
-    torch.int8 is for `Synthesizer.step_model`: only products with states are in eight bits then.
-    """
-    return torch.int8 if device.type == "cpu" and eight_bits.available() else _floating_dtype(device)
-
-
-def _floating_dtype(device: torch.device) -> torch.dtype:
-    fast = device.type == "cuda" or torch.cpu._is_avx512_bf16_supported()
-    return torch.bfloat16 if fast else torch.float32
-
-
 @torch.no_grad()
 def encode_for_search(model: Synthesizer, inputs: NDArray[np.uint8], outputs: NDArray[np.uint8]) -> Encoded:
     """Encode examples, cell codes [B, K, 18, 18] on the host, in the precision that is fastest for it."""
     device = model.device
-    with torch.autocast(device.type, torch.bfloat16, enabled=_floating_dtype(device) == torch.bfloat16):
+    with torch.autocast(device.type, torch.bfloat16, enabled=floating_dtype(device) == torch.bfloat16):
         return model.encode(
             *(torch.from_numpy(np.ascontiguousarray(part)).to(device, non_blocking=True) for part in (inputs, outputs))
         )

@@ -9,8 +9,9 @@ import torch
 from karelsynth.karel.syntax_compiler import NONE
 from karelsynth.karel.tokens import END, START
 from karelsynth.model.decoder import StepModel, StepTasks, decode_step, start_state
+from karelsynth.model.precision import floating_dtype
 from karelsynth.model.syntax import HandwrittenSyntax, handwritten_syntax, put_tokens
-from karelsynth.search.beam import CHECK_EVERY, decoding_dtype
+from karelsynth.search.beam import CHECK_EVERY
 from karelsynth.search.candidates import Candidates
 
 if TYPE_CHECKING:
@@ -33,12 +34,13 @@ def sample_rollouts(
 
     A rollout that has not ended at the model's `max_length` is cut there: it is no program, and no reward will take
     it for one. With the handwritten syntax every rollout ends in time. Their log-probabilities are without gradient:
-    `rescore` gives those with.
+    `rescore` gives those with, and in the same floating precision, not in eight bits: what is drawn from must be what
+    is trained.
     """
     device = encoded.codes.device
     syntax = handwritten_syntax(model.machine, device) if model.machine else None
     with torch.autocast(device.type, enabled=False):  # the precision is chosen here
-        weights = model.step_model(dtype or decoding_dtype(device))
+        weights = model.step_model(dtype or floating_dtype(device))
         tasks = model.step_tasks(weights, encoded)
         return _draw(weights, tasks, encoded.shown(), syntax, rollouts, model.settings, generator)
 

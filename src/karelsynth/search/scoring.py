@@ -14,8 +14,8 @@ import torch
 from karelsynth.karel.tokens import START
 from karelsynth.model.decoder import decode_step, shared_steps, start_state
 from karelsynth.model.packing_kernel import packed_places
+from karelsynth.model.precision import decoding_dtype
 from karelsynth.model.syntax import handwritten_syntax
-from karelsynth.search.beam import decoding_dtype
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -39,7 +39,7 @@ def score_programs(
     """log p(program | examples), [N], of programs [N, L] for encoded tasks [N].
 
     Args:
-        dtype: of the network's states and products.
+        dtype: of the network's states and products, by default `decoding_dtype`.
         weights: the model's `step_model`, where it is at hand.
         threads: how many share a step on a CPU.
     """

@@ -33,9 +33,10 @@ from karelsynth.karel.program import Program
 from karelsynth.karel.syntax import syntax_machine
 from karelsynth.karel.tokens import ACTIONS, PAD
 from karelsynth.karel.world import Hero, World
+from karelsynth.model.precision import decoding_dtype
 from karelsynth.model.pretrained import SHIPPED
 from karelsynth.model.synthesizer import Encoded, Synthesizer
-from karelsynth.search.beam import TASKS_PER_THREAD, beam_search, decoding_dtype, encode_for_search
+from karelsynth.search.beam import TASKS_PER_THREAD, beam_search, encode_for_search
 from karelsynth.search.closing import close_programs
 from karelsynth.search.pruning import Pruning
 from karelsynth.search.repair import repair
@@ -321,7 +322,9 @@ class Solver:
         tasks = np.zeros(len(repaired.lengths), np.int64)
         if not len(tasks):
             return
-        logprobs = score_programs(self.model, encoded, repaired.tokens, repaired.lengths, tasks, threads=self._threads)
+        logprobs = score_programs(
+            self.model, encoded, repaired.tokens, repaired.lengths, tasks, weights=self._weights, threads=self._threads
+        )
         _remember(search, _run(search, repaired.tokens, repaired.lengths, logprobs))
 
     def _solution(self, search: _Search) -> Solution:

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from karelsynth.model.precision import floating_dtype
 from karelsynth.model.synthesizer import Synthesizer
 from karelsynth.objectives import REWARDS, mle, mml, reinforce, rl_beam, rl_beam_div
 from karelsynth.search import beam_search, check, rescore, sample_rollouts, with_reference
@@ -50,7 +51,7 @@ class Loss(nn.Module):
         if recipe.name == "rl":
             found = sample_rollouts(model, encoded.detach(), rollouts=recipe.rollouts, generator=generator).cpu()
         else:
-            found = beam_search(model, encoded.detach(), beam=recipe.beam).cpu()
+            found = beam_search(model, encoded.detach(), beam=recipe.beam, dtype=floating_dtype(model.device)).cpu()
             if recipe.add_reference:
                 tokens, lengths = (
                     torch.from_numpy(np.asarray(part)) for part in (batch.tasks.tokens, batch.tasks.lengths)
