@@ -68,9 +68,9 @@ def test_a_cell_writes_the_nearest_eight_bits() -> None:
     c = (rng.standard_normal((count, examples, size)) * 4).astype(np.float32)
     wide, small = (np.empty((count, examples, size), kind) for kind in (np.float32, np.uint8))
     first, second = np.empty_like(c), np.empty_like(c)
-    nothing = np.zeros_like(gates)
-    cells(gates, rows, nothing, rows, none, np.zeros_like(rows), c, rows, wide, first)
-    cells(gates, rows, nothing, rows, none, np.zeros_like(rows), c, rows, small, second)
+    nothing, first_of_all = np.zeros((1, 4 * size), np.float32), np.zeros((count, examples), np.int64)
+    cells(gates, rows, nothing, first_of_all, none, np.zeros_like(rows), c, rows, wide, first)
+    cells(gates, rows, nothing, first_of_all, none, np.zeros_like(rows), c, rows, small, second)
     assert np.array_equal(first, second)
     assert np.abs(wide).max() > 0.99
     assert np.abs(widened(torch.from_numpy(small), torch.float32).numpy() - wide).max() <= 0.5 / 127 + 1e-5

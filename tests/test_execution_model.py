@@ -77,9 +77,13 @@ def test_distinct_states_are_told_apart() -> None:
     which, tasks = rng.integers(0, 50, 400), rng.integers(0, 3, 400)
     features = kinds[which]
     some, kind = distinct(torch.from_numpy(tasks), torch.from_numpy(features))
-    keys = [(task, row.tobytes()) for task, row in zip(tasks.tolist(), features, strict=True)]
-    assert len(some) == len(set(keys)) > 50
-    assert [keys[number] for number in some[kind].tolist()] == keys
+    keys = [
+        (task, example, codes.tobytes())
+        for task, states in zip(tasks.tolist(), features, strict=True)
+        for example, codes in enumerate(states)
+    ]
+    assert 100 < len(some) == len(set(keys)) < len(keys) / 5
+    assert [keys[number] for number in some[kind.flatten()].tolist()] == keys
 
 
 def test_the_decoder_looks_at_where_programs_lead() -> None:

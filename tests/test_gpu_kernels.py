@@ -72,6 +72,8 @@ def test_a_search(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
     def by_kernel(*given: Any) -> None:
         of_states, states, of_inputs, inputs, of_tokens, tokens, c, *rest = given
+        if inputs is not None and inputs.ndim == 2:  # as a CPU has them, for each example its own
+            of_inputs, inputs = of_inputs[inputs], None
         cell_gpu.cells(of_states, states, of_inputs, inputs, of_tokens, tokens, c.contiguous(), *rest)
 
     def for_all_places(search: Any, *given: Any) -> Any:

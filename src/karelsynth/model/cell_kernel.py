@@ -82,7 +82,7 @@ def _exponentials(values: NDArray[np.float32], factor: np.float32) -> None:  # p
 
 def _cells_of(number: Any, of_h: Any) -> Any:
     many, few, rows = given(number, 3), given(number, 2), given(types.int64, 1)
-    return types.void(many, rows, many, rows, few, rows, many, rows, of_h[:, :, ::1], number[:, :, ::1])
+    return types.void(many, rows, few, given(types.int64, 2), few, rows, many, rows, of_h[:, :, ::1], number[:, :, ::1])
 
 
 @compiled([_cells_of(kind, of_h) for kind in (types.float32, types.uint16) for of_h in (kind, types.uint8)])
@@ -104,7 +104,7 @@ def cells(
 
     Args:
         of_states: […, K, 4 · H], by `states` [N].
-        of_inputs: […, K, 4 · H], by `inputs` [N].
+        of_inputs: […, 4 · H], by `inputs` [N, K].
         of_tokens: […, 4 · H], by `tokens` [N], the same for all examples.
         c: […, K, H], the state before, by `parents` [N].
         new_h, new_c: [N, K, H], to be filled.
@@ -117,7 +117,7 @@ def cells(
     for row in range(new_h.shape[0]):
         of_token = of_tokens[tokens[row]]
         for example in range(examples):
-            of_state, of_input = of_states[states[row], example], of_inputs[inputs[row], example]
+            of_state, of_input = of_states[states[row], example], of_inputs[inputs[row, example]]
             for at in range(4 * size):
                 gates[at] = _widen(of_state[at]) + _widen(of_input[at]) + _widen(of_token[at])
             # With a = e^−x, the sigmoid is 1 / (1 + a). With a = e^−2x, tanh is (1 − a) / (1 + a).

@@ -253,9 +253,12 @@ def _decode_piece(
     rows: Tensor | None = task
     if model.execution is not None and features is not None:
         if gates.is_cpu:
-            # Many hypotheses have led their examples to the same states: what that adds is found once for all of them.
+            # Many hypotheses have led an example to the same state: what that adds is found once for all of them.
             some, rows = distinct(task, features)
-            gates = model.execution.added_to(gates.index_select(0, task[some]), features[some])
+            examples = features.shape[1]
+            own = task.index_select(0, some // examples) * examples + some % examples
+            codes = features.flatten(0, 1).index_select(0, some)
+            gates = model.execution.added_to(gates.flatten(0, 1).index_select(0, own), codes)
         else:
             gates, rows = model.execution.added_to(gates.index_select(0, task), features), None
     present = None if tasks.present is None else tasks.present.index_select(0, task)

@@ -25,6 +25,7 @@ from karelsynth.karel.machine import heroes_of, no_world
 from karelsynth.karel.machine_kernel import CELLS
 from karelsynth.karel.syntax_compiler import compile_grammar
 from karelsynth.karel.threads import share_out
+from karelsynth.model.distinct_kernel import find_kinds
 from karelsynth.model.execution_gpu import ShownOnGPU, available
 from karelsynth.model.execution_kernel import FEATURES, VALUES, features_along_range, features_range
 from karelsynth.model.precision import autocast_dtype
@@ -157,11 +158,14 @@ def one_hot(features: Tensor, values: Tensor, dtype: torch.dtype) -> Tensor:
 
 
 def distinct(task: Tensor, features: Tensor) -> tuple[Tensor, Tensor]:
-    """Of hypotheses with tasks [N] and codes [N, K, 114] one of each kind, int64 [M], and which kind each is, [N]."""
-    rows = np.concatenate([task.numpy()[:, None].view(np.uint8), features.flatten(1).numpy()], axis=1)
-    whole = rows.view(np.dtype((np.void, rows.shape[1])))[:, 0]  # one item a row, compared as bytes
-    _, some, kind = np.unique(whole, return_index=True, return_inverse=True)
-    return torch.from_numpy(some), torch.from_numpy(kind)
+    """Of states with tasks [N] and codes [N, K, 114] one of each kind, int64 [M], and the kind of each, [N, K].
+
+    Two are of one kind if task, example and codes are the same; those that are told are n · K + k.
+    """
+    kinds = np.empty(features.shape[:2], np.int64)
+    some = np.empty(kinds.size, np.int64)
+    count = find_kinds(task.contiguous().numpy(), features.contiguous().numpy(), some, kinds)
+    return torch.from_numpy(some[:count]), torch.from_numpy(kinds)
 
 
 class StepExecution(NamedTuple):
@@ -181,12 +185,12 @@ class StepExecution(NamedTuple):
     """[size, 4 · hidden_size]."""
 
     def added_to(self, gates: Tensor, features: Tensor) -> Tensor:
-        """Gates [N, K, 4 · hidden_size], which are overwritten, plus what codes uint8 [N, K, 114] bring."""
-        codes = features.flatten(0, 1)
+        """Gates […, 4 · hidden_size], which are overwritten, plus what codes uint8 […, 114] bring."""
+        codes = features.flatten(0, -2)
         if codes.is_cpu:
             rows = codes.int() + torch.arange(0, len(self.table), VALUES, dtype=torch.int32)
             hidden = functional.embedding_bag(rows, self.table, mode="sum").add_(self.table_bias).relu_()
         else:
             hidden = torch.addmm(self.table_bias, one_hot(codes, self.values, self.table.dtype), self.table).relu_()
         hidden = torch.addmm(self.bias, hidden.to(self.matrix.dtype), self.matrix).relu_()
-        return gates.flatten(0, 1).addmm_(hidden, self.gates).view_as(gates)
+        return gates.flatten(0, -2).addmm_(hidden, self.gates).view_as(gates)

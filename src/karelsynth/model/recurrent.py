@@ -285,8 +285,8 @@ def lstm_step_compiled(
     """The same step with a compiled cell; on a CPU on the calling thread, in float32 or bfloat16, h in eight bits too.
 
     Args:
-        constant: [tasks, K, 4 · hidden_size], what constants add to the first layer.
-        rows: int64 [N], which of those is for each hypothesis; None if each has its own.
+        constant: [tasks, K, 4 · hidden_size], what constants add to the first layer; on a CPU also [M, …].
+        rows: int64 [N], which of those is for each hypothesis, or of M [N, K]; None if each has its own.
         tokens: int64 [N]; None if all have the first of them.
         state: tensors [old rows, K, hidden_size].
         parents: int64 [N], the old row that each goes on from; those of the same should stand side by side.
@@ -329,7 +329,10 @@ def _compiled_cells(
     if new_h.is_cpu:
         from karelsynth.model.cell_kernel import cells
 
-        inputs = torch.arange(len(parents)) if inputs is None else inputs
+        if inputs is None or inputs.ndim == 1:
+            first = torch.arange(len(parents)) if inputs is None else inputs
+            inputs = first[:, None] * new_h.shape[1] + torch.arange(new_h.shape[1])
+        of_inputs = of_inputs.flatten(0, -2)
         tokens = torch.zeros_like(parents) if tokens is None else tokens
         given = (of_states, states, of_inputs, inputs, of_tokens, tokens, c, parents, new_h, new_c)
         cells(*(_array(tensor) for tensor in given))
