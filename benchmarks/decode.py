@@ -4,8 +4,9 @@
         [--json FILE]
 
 MODEL is a trained model's folder; an untrained one would write endless programs. The best batch size of those tried
-is reported for each beam, and how long a task takes that comes alone (the median of `--alone` tasks), as when a person
-waits for the answer. `--precisions` compares those that the device may decode in, beam search alone, in turn.
+is reported for each beam, and how long a task takes that comes alone (the median of `--alone` tasks), preparing the
+model's weights for decoding included. `--precisions` compares those that the device may decode in, beam search alone,
+in turn.
 """
 
 from __future__ import annotations

@@ -104,7 +104,7 @@ def training_rate(
         batches = itertools.cycle(few)
     loss_of = Loss(model, recipe.objective, group)
     if recipe.run.compile and group.device.type == "cuda":
-        model.encoder.compile(dynamic=False)
+        model.compile_parts()
     optimizer = torch.optim.AdamW(
         model.parameters(), lr=recipe.optimizer.learning_rate, fused=group.device.type == "cuda"
     )

@@ -31,7 +31,7 @@ def main() -> None:
     group = Group.join()
     model = Synthesizer(recipe.model).to(group.device)
     if recipe.run.compile:
-        model.encoder.compile(dynamic=False)
+        model.compile_parts()
     feed = Feed(
         Stream(1, recipe.data.simplify),
         model,

@@ -100,7 +100,7 @@ class PrefixLSTM(nn.Module):
     def _weights(self, layer: int, dtype: torch.dtype) -> list[Tensor]:
         """A layer's matrices as the library's LSTM takes them, in some precision; the first has the biases in it.
 
-        cuDNN wants them in one piece: converting it as a whole and splitting it keeps it so.
+        cuDNN wants them in one piece, so they are converted as a whole and split then.
         """
         of_inputs, of_states, first, second = self.lstm.all_weights[layer]
         both = (first + second)[:, None]

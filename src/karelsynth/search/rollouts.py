@@ -34,8 +34,7 @@ def sample_rollouts(
 
     A rollout that has not ended at the model's `max_length` is cut there: it is no program, and no reward will take
     it for one. With the handwritten syntax every rollout ends in time. Their log-probabilities are without gradient:
-    `rescore` gives those with, and in the same floating precision, not in eight bits: what is drawn from must be what
-    is trained.
+    `rescore` gives those with. They are drawn in a floating precision, not in eight bits, to be near what is trained.
     """
     device = encoded.codes.device
     syntax = handwritten_syntax(model.machine, device) if model.machine else None
