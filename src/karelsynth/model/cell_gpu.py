@@ -41,7 +41,7 @@ def available() -> bool:
 def cells(
     of_states: Tensor,
     states: Tensor,
-    of_inputs: Tensor,
+    of_inputs: Tensor | None,
     inputs: Tensor | None,
     of_tokens: Tensor | None,
     tokens: Tensor | None,
@@ -54,10 +54,12 @@ def cells(
     """See `cell_kernel.cells`; tensors of floats are contiguous.
 
     Args:
+        of_inputs: None if there are none.
         inputs: None if each hypothesis has its own.
         of_tokens: None if there are none.
         tokens: None if all have the first of them.
-        acts: [N, K, 4 · H], to be filled with the gates after sigmoid and tanh.
+        acts: [N, K, 4 · H], to be filled with the gates after sigmoid and tanh; may be `of_states`, if `states` are
+            0, 1, ….
     """
     from karelsynth.model import cell_gpu_kernel as kernel
 
@@ -69,8 +71,8 @@ def cells(
         with on_device_of(new_h):
             kernel.cells[(rows,)](
                 of_states, states, of_inputs, inputs, of_tokens, tokens, c, parents, new_h, new_c, acts, examples,
-                SIZE=size, OWN_INPUTS=inputs is None, WITH_TOKENS=of_tokens is not None, ONE_TOKEN=tokens is None,
-                KEEP=acts is not None, **_shape(size),
+                SIZE=size, WITH_INPUTS=of_inputs is not None, OWN_INPUTS=inputs is None,
+                WITH_TOKENS=of_tokens is not None, ONE_TOKEN=tokens is None, KEEP=acts is not None, **_shape(size),
             )  # fmt: skip
 
 
@@ -95,6 +97,23 @@ def children_sums(
         )
 
 
+def step_sums(values: Tensor, steps: Tensor, sizes: Tensor, sums: Tensor) -> None:
+    """For each of N programs, packed by step, the sum over its tokens.
+
+    Args:
+        values: [P, K, 4 · H].
+        steps: int64 [N], how many tokens each has, the most first.
+        sizes: int64 [T], how many programs have a token at each step.
+        sums: [N, K, 4 · H], to be filled.
+    """
+    from karelsynth.model import cell_gpu_kernel as kernel
+
+    _check(values, steps, sizes, sums)
+    count, examples, size = *sums.shape[:2], sums.shape[2] // 4
+    with on_device_of(sums):
+        kernel.step_sums[(count * examples,)](values, steps, sizes, sums, examples, SIZE=size, **_shape(size))
+
+
 def cells_back(
     grad_h: Tensor,
     more: tuple[Tensor, Tensor] | None,
@@ -108,7 +127,7 @@ def cells_back(
 
     Args:
         grad_h: [N, K, H].
-        more: [N, K, H], to be added to it, and the gradient of c, [N, K, H]; None for nothing.
+        more: [n, K, H], to be added to it, and the gradient of c, [n, K, H], of the first n; None for nothing.
         acts: [N, K, 4 · H], what `cells` kept; the gradient of the gates takes its place.
         c: [N, K, H]; c_before: […, K, H], by `parents` [N].
         grad_before: [N, K, H], to be filled with the gradient of the state before.
@@ -121,7 +140,7 @@ def cells_back(
     with on_device_of(c):
         kernel.cells_back[(nodes * examples,)](
             grad_h, more_grad_h, grad_c, acts, c, c_before, parents, grad_before, examples,
-            SIZE=size, WITH_MORE=more is not None, **_shape(size),
+            len(more_grad_h) * examples, SIZE=size, WITH_MORE=more is not None, **_shape(size),
         )  # fmt: skip
 
 

@@ -42,13 +42,13 @@ def _put_gates(base, row, at, inside, enter, forget, leave, fresh, SIZE: tl.cons
 @triton.jit
 def cells(
     of_states, states, of_inputs, inputs, of_tokens, tokens, c, parents, new_h, new_c, acts, examples,
-    SIZE: tl.constexpr, BLOCK: tl.constexpr, OWN_INPUTS: tl.constexpr, WITH_TOKENS: tl.constexpr,
-    ONE_TOKEN: tl.constexpr, KEEP: tl.constexpr,
+    SIZE: tl.constexpr, BLOCK: tl.constexpr, WITH_INPUTS: tl.constexpr, OWN_INPUTS: tl.constexpr,
+    WITH_TOKENS: tl.constexpr, ONE_TOKEN: tl.constexpr, KEEP: tl.constexpr,
 ):  # fmt: skip
     """See `cell_kernel.cells`.
 
-    Row n has its own inputs if OWN_INPUTS, no tokens unless WITH_TOKENS, and the first of them if ONE_TOKEN. If KEEP,
-    the gates after sigmoid and tanh are written to `acts`, for the way back.
+    Row n has no inputs unless WITH_INPUTS, and its own if OWN_INPUTS; no tokens unless WITH_TOKENS, and the first of
+    them if ONE_TOKEN. If KEEP, the gates after sigmoid and tanh are written to `acts`, for the way back.
     """
     row = tl.program_id(0).to(tl.int64)
     node, example = row // examples, row % examples
@@ -56,11 +56,12 @@ def cells(
     inside = at < SIZE
     state = tl.load(states + node).to(tl.int64) * examples + example
     enter, forget, leave, fresh = _gates_at(of_states, state, at, inside, SIZE)
-    place = row
-    if not OWN_INPUTS:
-        place = tl.load(inputs + node).to(tl.int64) * examples + example
-    enter1, forget1, leave1, fresh1 = _gates_at(of_inputs, place, at, inside, SIZE)
-    enter, forget, leave, fresh = enter + enter1, forget + forget1, leave + leave1, fresh + fresh1
+    if WITH_INPUTS:
+        place = row
+        if not OWN_INPUTS:
+            place = tl.load(inputs + node).to(tl.int64) * examples + example
+        enter1, forget1, leave1, fresh1 = _gates_at(of_inputs, place, at, inside, SIZE)
+        enter, forget, leave, fresh = enter + enter1, forget + forget1, leave + leave1, fresh + fresh1
     if WITH_TOKENS:
         token = row * 0
         if not ONE_TOKEN:
@@ -99,13 +100,31 @@ def children_sums(grad_gates, grad_c, first, last, sum_gates, sum_c, examples, S
 
 
 @triton.jit
+def step_sums(values, steps, sizes, sums, examples, SIZE: tl.constexpr, BLOCK: tl.constexpr):
+    """For every row of the first step the sum of its values over its `steps`; a step has so many nodes by `sizes`."""
+    row = tl.program_id(0).to(tl.int64)
+    at = tl.arange(0, BLOCK)
+    inside = at < SIZE
+    enter, forget = tl.zeros([BLOCK], tl.float32), tl.zeros([BLOCK], tl.float32)
+    leave, fresh = tl.zeros([BLOCK], tl.float32), tl.zeros([BLOCK], tl.float32)
+    last = tl.load(steps + row // examples).to(tl.int64)
+    step, place = last * 0, row
+    while step < last:
+        enter1, forget1, leave1, fresh1 = _gates_at(values, place, at, inside, SIZE)
+        enter, forget, leave, fresh = enter + enter1, forget + forget1, leave + leave1, fresh + fresh1
+        place += tl.load(sizes + step).to(tl.int64) * examples
+        step += 1
+    _put_gates(sums, row, at, inside, enter, forget, leave, fresh, SIZE)
+
+
+@triton.jit(do_not_specialize=["more"])
 def cells_back(
-    grad_h, more_grad_h, grad_c, acts, c, c_before, parents, grad_before, examples,
+    grad_h, more_grad_h, grad_c, acts, c, c_before, parents, grad_before, examples, more,
     SIZE: tl.constexpr, BLOCK: tl.constexpr, WITH_MORE: tl.constexpr,
 ):  # fmt: skip
     """From gradients of h and c to those of the gates, which take the place of `acts`, and of c before, one a row.
 
-    If WITH_MORE, h has two gradients, and c has one of its own.
+    If WITH_MORE, of the first `more` rows h has two gradients, and c has one of its own.
     """
     row = tl.program_id(0).to(tl.int64)
     node, example = row // examples, row % examples
@@ -115,8 +134,9 @@ def cells_back(
     of_h = tl.load(grad_h + place, inside, 0.0).to(tl.float32)
     of_c = tl.zeros([BLOCK], tl.float32)
     if WITH_MORE:
-        of_h += tl.load(more_grad_h + place, inside, 0.0).to(tl.float32)
-        of_c += tl.load(grad_c + place, inside, 0.0).to(tl.float32)
+        has = inside & (row < more)
+        of_h += tl.load(more_grad_h + place, has, 0.0).to(tl.float32)
+        of_c += tl.load(grad_c + place, has, 0.0).to(tl.float32)
     enter, forget, leave, fresh = _gates_at(acts, row, at, inside, SIZE)
     bent = _tanh(tl.load(c + place, inside, 0.0).to(tl.float32))
     parent = tl.load(parents + node).to(tl.int64) * examples + example

@@ -16,17 +16,14 @@ from karelsynth.karel.tokens import VOCABULARY_SIZE
 from karelsynth.model import cell_gpu
 from karelsynth.model.eight_bits import widened
 from karelsynth.model.execution import StepExecution, distinct
-from karelsynth.model.precision import autocast_dtype
 from karelsynth.model.recurrent import (
     LSTMState,
     MixingLSTM,
     PrefixLSTM,
     StepWeights,
     initial_state,
-    joined,
     lstm_step,
     lstm_step_compiled,
-    mixed,
     pooled,
     taken,
 )
@@ -82,52 +79,6 @@ class Decoder(nn.Module):
         self.output: Any = token_scores(settings.head_size or settings.hidden_size)
         if settings.head_size:
             self.output = nn.Sequential(nn.Linear(settings.hidden_size, settings.head_size), nn.ReLU(), self.output)
-        self.inputs, self.pooled = inputs_of_tokens, pooled
-
-    def forward(
-        self,
-        embedded: Tensor,
-        codes: Tensor,
-        present: Tensor | None,
-        programs: Tensor,
-        step_sizes: Tensor,
-        executed: Tensor | None = None,
-    ) -> Tensor:
-        """Scores float32 [P, 52].
-
-        Args:
-            embedded: [P, embedding_size], the tokens before, packed.
-            codes: [N, K, code_size], the codes of the programs' examples.
-            present: bool [N, K], which examples there are; None for all.
-            programs: int64 [P], each token's program.
-            step_sizes: int64 [T] on the host.
-            executed: [P, K, execution_size], what execution shows.
-        """
-        dtype = autocast_dtype(codes.device, codes.dtype)
-        present = None if present is None else present.index_select(0, programs)
-        inputs = self.inputs(embedded, codes, programs, executed, dtype)
-        if isinstance(self.recurrent, MixingLSTM):
-            hidden = self.recurrent(inputs, step_sizes, present)
-        else:
-            count, examples, _ = inputs.shape
-            hidden = self.recurrent(inputs.flatten(0, 1), step_sizes * examples).view(count, examples, -1)
-        scores: Tensor = self.output(self.pooled(hidden, present))
-        return scores.float()
-
-    def compile_parts(self) -> None:
-        """Compile what is around the library's LSTM, for training: it reads and writes much and computes little."""
-        self.inputs, self.pooled = torch.compile(inputs_of_tokens), torch.compile(pooled)
-        if isinstance(self.recurrent, MixingLSTM):
-            self.recurrent.mixed = torch.compile(mixed)
-
-
-def inputs_of_tokens(
-    embedded: Tensor, codes: Tensor, programs: Tensor, executed: Tensor | None, dtype: torch.dtype
-) -> Tensor:
-    """The first layer's inputs [P, K, …]; see `Decoder.forward`."""
-    codes = codes.index_select(0, programs).to(dtype)
-    parts = [embedded[:, None].expand(-1, codes.shape[1], -1), codes, *([] if executed is None else [executed])]
-    return joined(*(part.to(dtype) for part in parts))
 
 
 def token_scores(inputs: int) -> nn.Linear:

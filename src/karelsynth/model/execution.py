@@ -28,10 +28,11 @@ from karelsynth.karel.threads import share_out
 from karelsynth.model.distinct_kernel import find_kinds
 from karelsynth.model.execution_gpu import ShownOnGPU, available
 from karelsynth.model.execution_kernel import FEATURES, VALUES, features_along_range, features_range
-from karelsynth.model.precision import autocast_dtype
 from karelsynth.model.recurrent import taken
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     from karelsynth.model.packing_kernel import Layout
@@ -133,11 +134,6 @@ class ExecutionEncoder(nn.Module):
         nn.init.uniform_(self.first.weight, -(FEATURES**-0.5), FEATURES**-0.5)
         self.second = nn.Linear(size, size)
 
-    def forward(self, features: Tensor) -> Tensor:
-        """Codes uint8 [..., 114]. As a product with one-hot rows, since its gradient is a product too."""
-        dtype = autocast_dtype(features.device, self.first.weight.dtype)
-        return functional.relu(self.second(functional.relu(self.first(one_hot(features, self.values, dtype)))))
-
     def step_weights(self, gates: Tensor, dtype: torch.dtype) -> StepExecution:
         """The weights for decoding; `gates` [execution_size, 4 · hidden_size] is the LSTM's share."""
         on_cpu = gates.device.type == "cpu"
@@ -186,11 +182,18 @@ class StepExecution(NamedTuple):
 
     def added_to(self, gates: Tensor, features: Tensor) -> Tensor:
         """Gates […, 4 · hidden_size], which are overwritten, plus what codes uint8 […, 114] bring."""
+        return gates.flatten(0, -2).addmm_(self._hidden(features, one_hot), self.gates).view_as(gates)
+
+    def gates_of(self, features: Tensor, one_hot: Callable[[Tensor, Tensor, torch.dtype], Tensor]) -> Tensor:
+        """What codes uint8 […, 114] bring, […, 4 · hidden_size]; `one_hot` may be compiled."""
+        return (self._hidden(features, one_hot) @ self.gates).view(*features.shape[:-1], -1)
+
+    def _hidden(self, features: Tensor, one_hot: Callable[[Tensor, Tensor, torch.dtype], Tensor]) -> Tensor:
+        """[rows, size]. On a GPU by a product with one-hot rows, since its gradient is a product too."""
         codes = features.flatten(0, -2)
         if codes.is_cpu:
             rows = codes.int() + torch.arange(0, len(self.table), VALUES, dtype=torch.int32)
             hidden = functional.embedding_bag(rows, self.table, mode="sum").add_(self.table_bias).relu_()
         else:
             hidden = torch.addmm(self.table_bias, one_hot(codes, self.values, self.table.dtype), self.table).relu_()
-        hidden = torch.addmm(self.bias, hidden.to(self.matrix.dtype), self.matrix).relu_()
-        return gates.flatten(0, -2).addmm_(hidden, self.gates).view_as(gates)
+        return torch.addmm(self.bias, hidden.to(self.matrix.dtype), self.matrix).relu_()

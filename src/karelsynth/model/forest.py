@@ -18,6 +18,7 @@ as they were on the way there, and nothing in it depends on the order of additio
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -32,7 +33,8 @@ from karelsynth.model import cell_gpu
 from karelsynth.model.forest_kernel import lay_out
 from karelsynth.model.packing import no_program
 from karelsynth.model.packing_kernel import packed_places
-from karelsynth.model.recurrent import pooled, product
+from karelsynth.model.recurrent import pooled
+from karelsynth.model.sequences import Gates, run_layers
 from karelsynth.model.syntax import handwritten_syntax
 from karelsynth.model.transfer import moved
 
@@ -43,7 +45,6 @@ if TYPE_CHECKING:
     from karelsynth.model.decoder import StepModel, StepTasks
     from karelsynth.model.execution import Shown
     from karelsynth.model.execution_gpu import ShownOnGPU
-    from karelsynth.model.recurrent import StepWeights
 
 
 @dataclass(frozen=True)
@@ -185,25 +186,23 @@ def decode_forest(model: StepModel, tasks: StepTasks, forest: Forest) -> Tensor:
     if model.execution is not None and forest.features is not None:
         gates = model.execution.added_to(gates, forest.features)
     present = None if tasks.present is None else tasks.present.index_select(0, forest.tasks)
-    scores = model.output.scores(pooled(_layers(model.decoder, gates, forest, present), present))
+    run = partial(_run, forest)
+    scores = model.output.scores(pooled(run_layers(model.decoder, Gates(gates), run, present), present))
     if model.syntax is not None and model.syntax_output is not None:
         gates = (of_tokens @ model.syntax.token_gates)[:, None]
-        scores = scores - model.syntax_output.scores(_layers(model.syntax, gates, forest, None)[:, 0]).exp()
+        hidden = run_layers(model.syntax, Gates(gates), run, None)
+        scores = scores - model.syntax_output.scores(hidden[:, 0]).exp()
     return scores
 
 
-def _layers(weights: StepWeights, gates: Tensor, forest: Forest, present: Tensor | None) -> Tensor:
-    """The top layer's output [P, K, hidden_size], from what tokens and constants add to the first one's gates."""
-    hidden: Tensor | None = None
-    for number, layer in enumerate(weights.layers):
-        h, c = weights.initial[2 * number : 2 * number + 2]
-        if hidden is not None and layer.below is not None:
-            gates = product(hidden, layer.below, layer.bias)
-            if layer.mixed is not None:
-                gates = gates + product(pooled(hidden, present), layer.mixed)[:, None]
-        recurrence: Any = _Recurrence.apply if gates.is_cuda and cell_gpu.available() else _recurrence
-        hidden = recurrence(gates, layer.states, h, c, forest)
-    assert hidden is not None
+def _run(forest: Forest, gates: Gates, matrix: Tensor, h: Tensor, c: Tensor) -> Tensor:
+    """One layer's outputs: see `run_layers`."""
+    whole = gates.own
+    assert whole is not None
+    if gates.of_tokens is not None:
+        whole = whole + gates.of_tokens[:, None]
+    recurrence: Any = _Recurrence.apply if whole.is_cuda and cell_gpu.available() else _recurrence
+    hidden: Tensor = recurrence(whole, matrix, h, c, forest)
     return hidden
 
 

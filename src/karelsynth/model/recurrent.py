@@ -1,16 +1,16 @@
-"""The LSTM over a program's tokens, in the two ways it is run.
+"""The LSTM over a program's tokens: its weights, and steps by them.
 
-`PrefixLSTM.forward` runs over whole packed programs with the library's LSTM (cuDNN on a GPU): teacher forcing.
-`lstm_step` does one step for hypotheses whose next token was just chosen: decoding. Both compute the same; the step
-reads its weights from `StepWeights`, which are prepared once for many steps: a token's share of the first layer's
-gates is looked up in a table, since there are only 52 tokens, and the share of what is constant over time is
-computed once by `StepWeights.constant`. What remains for each step are the products with the states, and they should be
-nearly all that takes time: `lstm_step_compiled` is the same step with all else in one compiled loop, for CPUs and GPUs.
+Whoever runs it (steps here, whole programs in `sequences`, those that begin alike in `forest`) reads its weights from
+`StepWeights`: a token's share of the first layer's gates is looked up in a table, since there are only 52 tokens, and
+the share of what is constant over time is computed once by `StepWeights.constant`. What remains for each step are the
+products with the states, and they should be nearly all that takes time. `lstm_step` does one step for hypotheses whose
+next token was just chosen: decoding. `lstm_step_compiled` is the same step with all but products in one compiled loop,
+for CPUs and GPUs.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -19,12 +19,8 @@ from karelsynth.model import cell_gpu
 from karelsynth.model.eight_bits import EightBits, narrowed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from numpy.typing import NDArray
 
-_CONSTANTS: Final = 8
-"""Columns of ones that an LSTM's inputs end with; see `joined`."""
 LSTMState = tuple[Tensor, ...]
 """h and c of the first layer, h and c of the second, …; each [rows, …, hidden_size]."""
 
@@ -84,31 +80,6 @@ class PrefixLSTM(nn.Module):
         self.lstm = nn.LSTM(input_size, hidden_size, layers)
         self.initial = nn.Parameter(torch.empty(2, layers, hidden_size).uniform_(-0.1, 0.1))
 
-    def forward(self, inputs: Tensor, step_sizes: Tensor) -> Tensor:
-        """The top layer's outputs [rows, hidden_size] for packed inputs [rows, input_size + 8] made by `joined`."""
-        rows = int(step_sizes[0])  # on the host
-        h, c = self.initial.to(inputs.dtype)[:, :, None, None].expand(-1, -1, -1, rows, -1).contiguous()
-        lstm: Callable[..., tuple[Tensor, Tensor, Tensor]] = torch.lstm
-        # PyTorch's autocast would run cuDNN's LSTM in float16 even where bfloat16 is asked for: keep it away.
-        with torch.autocast(inputs.device.type, enabled=False):
-            for layer in range(self.lstm.num_layers):
-                inputs = inputs if layer == 0 else joined(inputs)
-                weights, train = self._weights(layer, inputs.dtype), torch.is_grad_enabled()
-                inputs = lstm(inputs, step_sizes, (h[layer], c[layer]), weights, False, 1, 0.0, train, False)[0]
-        return inputs
-
-    def _weights(self, layer: int, dtype: torch.dtype) -> list[Tensor]:
-        """A layer's matrices as the library's LSTM takes them, in some precision; the first has the biases in it.
-
-        cuDNN wants them in one piece, so they are converted as a whole and split then.
-        """
-        of_inputs, of_states, first, second = self.lstm.all_weights[layer]
-        both = (first + second)[:, None]
-        whole = torch.cat([of_inputs, both, both.new_zeros(len(both), _CONSTANTS - 1)], dim=1)
-        piece = torch.cat([whole.flatten(), of_states.flatten()]).to(dtype)
-        parts = torch.split(piece, [whole.numel(), of_states.numel()])
-        return [parts[0].view_as(whole), parts[1].view_as(of_states)]
-
     def step_weights(self, embedding: Tensor, dtype: torch.dtype, changing: int = 0) -> StepWeights:
         """The weights for decoding, given the tokens' embeddings [52, embedding_size].
 
@@ -129,17 +100,6 @@ class MixingLSTM(nn.Module):
         super().__init__()
         sizes = [input_size] + [2 * hidden_size] * (layers - 1)
         self.layers = nn.ModuleList(PrefixLSTM(size, hidden_size, 1) for size in sizes)
-        self.mixed = mixed
-        """Compiled or not."""
-
-    def forward(self, inputs: Tensor, step_sizes: Tensor, present: Tensor | None) -> Tensor:
-        """The top layer's outputs [P, K, hidden_size] for packed inputs [P, K, input_size + 8]; `present`: [P, K]."""
-        count, examples, _ = inputs.shape
-        hidden = inputs
-        for number, layer in enumerate(self.layers):
-            hidden = hidden if number == 0 else self.mixed(hidden, present)
-            hidden = layer(hidden.flatten(0, 1), step_sizes * examples).view(count, examples, -1)
-        return hidden
 
     def step_weights(self, embedding: Tensor, dtype: torch.dtype, changing: int = 0) -> StepWeights:
         """The weights for decoding: see `PrefixLSTM.step_weights`."""
@@ -192,20 +152,6 @@ def _step_weights(
         layers=tuple(layers),
         initial=tuple(part for pair in zip(h, c, strict=True) for part in pair),
     )
-
-
-def joined(*parts: Tensor) -> Tensor:
-    """Inputs of `PrefixLSTM`, [..., sizes of all parts + 8]: parts [..., size], and ones, whose weights are the biases.
-
-    The way in which cuDNN adds up a bias's gradient took a sixth of a whole training step. There are eight ones, seven
-    without a weight, so that rows begin at multiples of sixteen bytes.
-    """
-    return torch.cat([*parts, parts[0].new_ones(()).expand(*parts[0].shape[:-1], _CONSTANTS)], dim=-1)
-
-
-def mixed(hidden: Tensor, present: Tensor | None) -> Tensor:
-    """A layer's inputs from the outputs of the one below [P, K, hidden_size]: these and their maximum over examples."""
-    return joined(hidden, pooled(hidden, present)[:, None].expand_as(hidden))
 
 
 def pooled(hidden: Tensor, present: Tensor | None) -> Tensor:

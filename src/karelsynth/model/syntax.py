@@ -16,8 +16,7 @@ from karelsynth.karel.syntax import SyntaxMachine
 from karelsynth.karel.syntax_kernel import write_on
 from karelsynth.model import cell_gpu, syntax_gpu
 from karelsynth.model.decoder import token_scores
-from karelsynth.model.precision import autocast_dtype
-from karelsynth.model.recurrent import PrefixLSTM, joined
+from karelsynth.model.recurrent import PrefixLSTM
 
 if TYPE_CHECKING:
     from karelsynth.karel.syntax_compiler import SyntaxTables
@@ -31,12 +30,6 @@ class LearnedSyntax(nn.Module):
         super().__init__()
         self.recurrent = PrefixLSTM(settings.embedding_size, settings.syntax_size, settings.layers)
         self.output = token_scores(settings.syntax_size)
-
-    def forward(self, embedded: Tensor, step_sizes: Tensor) -> Tensor:
-        """Penalties exp(score), float32 [P, 52], for packed tokens [P, embedding_size]."""
-        inputs = embedded.to(autocast_dtype(embedded.device, embedded.dtype))
-        scores: Tensor = self.output(self.recurrent(joined(inputs), step_sizes))
-        return scores.float().exp()
 
 
 class HandwrittenSyntax(NamedTuple):

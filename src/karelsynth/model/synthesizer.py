@@ -11,6 +11,7 @@ Decoding goes step by step: see `step_model`, and `karelsynth.search` for who us
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -27,10 +28,12 @@ from karelsynth.model.execution_gpu import ShownOnGPU
 from karelsynth.model.forest import Forest, decode_forest, pack_forest
 from karelsynth.model.packing import PackedPrograms, pack_programs
 from karelsynth.model.precision import autocast_dtype, floating_dtype
+from karelsynth.model.sequences import Parts, decode_packed, syntax_penalties
 from karelsynth.model.storage import load_model, save_model
 from karelsynth.model.syntax import LearnedSyntax
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -88,6 +91,7 @@ class Synthesizer(nn.Module):
         self.decoder = Decoder(settings)
         self.syntax = LearnedSyntax(settings) if settings.syntax == "learned" else None
         self.execution = ExecutionEncoder(settings.execution_size) if settings.execution else None
+        self._parts = Parts()
 
     @property
     def machine(self) -> SyntaxMachine | None:
@@ -102,9 +106,7 @@ class Synthesizer(nn.Module):
     def compile_parts(self) -> None:
         """Compile, for training in batches of one size, what that makes faster."""
         self.encoder.compile(dynamic=False)
-        self.decoder.compile_parts()
-        if self.execution is not None:
-            self.execution.compile()
+        self._parts = Parts().compiled()
 
     def encode(self, inputs: Tensor, outputs: Tensor, present: Tensor | None = None) -> Encoded:
         """Encode cell codes uint8 [B, K, 18, 18]; `present`, bool [B, K], for tasks with fewer examples than K.
@@ -156,23 +158,18 @@ class Synthesizer(nn.Module):
 
     def score(self, encoded: Encoded, packed: PackedPrograms, tasks: Tensor | None = None) -> TeacherForced:
         """Teacher forcing of N packed programs; `tasks`, int64 [N], is each program's task, by default its own."""
-        dtype = autocast_dtype(encoded.codes.device, self.embedding.weight.dtype)
-        # A product with one-hot rows: its gradient is a product too, while that of a look-up is slow.
-        embedded = functional.one_hot(packed.inputs, VOCABULARY_SIZE).to(dtype) @ self.embedding.weight.to(dtype)
-        # First to programs, then, in the decoder, to tokens: gradients add up in two short steps, not one long queue.
-        codes = encoded.codes if tasks is None else encoded.codes.index_select(0, tasks)
-        present = encoded.present
-        if present is not None and tasks is not None:
-            present = present.index_select(0, tasks)
-        executed: Tensor | None = None
-        if self.execution is not None:
-            if packed.features is None:
-                raise ValueError("a model with `execution` scores programs that were packed with their examples")
-            executed = self.execution(packed.features)
-        logits: Tensor = self.decoder(embedded, codes, present, packed.programs, packed.step_sizes, executed)
-        penalties: Tensor | None = None
-        if self.syntax is not None:
-            penalties = self.syntax(embedded, packed.step_sizes)
+        if self.execution is not None and packed.features is None:
+            raise ValueError("a model with `execution` scores programs that were packed with their examples")
+        # First to programs, then to tokens: gradients add up in two short steps, not one long queue.
+        own, order = packed.programs, packed.programs[: int(packed.step_sizes[0])]
+        if tasks is not None:
+            own, order = tasks.index_select(0, own), tasks.index_select(0, order)
+        present = None if encoded.present is None else encoded.present.index_select(0, own)
+        with self._precision(encoded) as dtype:
+            weights = self._step_model(dtype)
+            of_programs = weights.decoder.constant(encoded.codes.index_select(0, order))
+            logits, penalties = decode_packed(weights, of_programs, present, packed, self._parts)
+        if penalties is not None:
             logits = logits - penalties
         if packed.admitted is not None:
             logits = logits.masked_fill(~packed.admitted, -torch.inf)
@@ -201,11 +198,22 @@ class Synthesizer(nn.Module):
         """log p(program | examples), float32 [N]: the same as `program_logprobs`, faster where programs begin alike."""
         if self.execution is not None and forest.features is None:
             raise ValueError("a model with `execution` scores programs that were packed with their examples")
-        dtype = autocast_dtype(encoded.codes.device, self.embedding.weight.dtype)
-        with torch.autocast(encoded.codes.device.type, enabled=False):  # the precision is chosen here
+        with self._precision(encoded) as dtype:
             weights = self._step_model(dtype)
             tasks = StepTasks(weights.decoder.constant(encoded.codes), encoded.present)
             return forest.program_logprobs(decode_forest(weights, tasks, forest))
+
+    def syntax_penalties(self, packed: PackedPrograms) -> Tensor | None:
+        """exp(score) by the learned syntax, float32 [P, 52]; None without it."""
+        return syntax_penalties(self._step_model(self.embedding.weight.dtype), packed)
+
+    @contextmanager
+    def _precision(self, encoded: Encoded) -> Iterator[torch.dtype]:
+        """The precision that autocast asks for; within it autocast is off, for it would choose others."""
+        device = encoded.codes.device
+        dtype = autocast_dtype(device, self.embedding.weight.dtype)
+        with torch.autocast(device.type, enabled=False):
+            yield dtype
 
     @torch.no_grad()
     def step_model(self, dtype: torch.dtype) -> StepModel:

@@ -116,15 +116,15 @@ def _masks(
 ) -> tuple[NDArray[np.bool_], NDArray[np.float64], NDArray[np.int64]]:
     """At all P positions of some programs, program by program: valid [P, 52], passes [P, 52], the last token [P]."""
     import torch
-    from torch.nn import functional
 
     if model.syntax is None:
         raise KarelsynthError("this model has no learned syntax: there is no mask to compare")
     packed = model.pack(tokens, lengths, syntax_machine())  # so long that no program here comes near its limit
     assert packed.admitted is not None
     with torch.no_grad():
-        embedded = functional.embedding(packed.inputs, model.embedding.weight)
-        passes = (-model.syntax(embedded, packed.step_sizes)).exp()
+        penalties = model.syntax_penalties(packed)
+    assert penalties is not None
+    passes = (-penalties).exp()
     order = torch.argsort(packed.programs, stable=True)  # packed by step; wanted by program, each in its order
     valid, shares, last = (part[order].cpu().numpy() for part in (packed.admitted, passes, packed.inputs))
     return valid, shares.astype(np.float64), last
