@@ -26,7 +26,7 @@ from karelsynth.tasks.generator import generate
 from karelsynth.tasks.simplify import simplify
 from karelsynth.train.recipe import DataRecipe, RecipeError
 
-_AHEAD = 4
+_AHEAD = 2
 """Batches that are ready or being made, for each thread."""
 
 
