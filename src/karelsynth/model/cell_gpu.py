@@ -41,7 +41,7 @@ def available() -> bool:
 def cells(
     of_states: Tensor,
     states: Tensor,
-    of_inputs: Tensor | None,
+    of_inputs: Tensor,
     inputs: Tensor | None,
     of_tokens: Tensor | None,
     tokens: Tensor | None,
@@ -54,12 +54,10 @@ def cells(
     """See `cell_kernel.cells`; tensors of floats are contiguous.
 
     Args:
-        of_inputs: None if there are none.
         inputs: None if each hypothesis has its own.
         of_tokens: None if there are none.
         tokens: None if all have the first of them.
-        acts: [N, K, 4 · H], to be filled with the gates after sigmoid and tanh; may be `of_states`, if `states` are
-            0, 1, ….
+        acts: [N, K, 4 · H], to be filled with the gates after sigmoid and tanh.
     """
     from karelsynth.model import cell_gpu_kernel as kernel
 
@@ -71,8 +69,8 @@ def cells(
         with on_device_of(new_h):
             kernel.cells[(rows,)](
                 of_states, states, of_inputs, inputs, of_tokens, tokens, c, parents, new_h, new_c, acts, examples,
-                SIZE=size, WITH_INPUTS=of_inputs is not None, OWN_INPUTS=inputs is None,
-                WITH_TOKENS=of_tokens is not None, ONE_TOKEN=tokens is None, KEEP=acts is not None, **_shape(size),
+                SIZE=size, OWN_INPUTS=inputs is None, WITH_TOKENS=of_tokens is not None, ONE_TOKEN=tokens is None,
+                KEEP=acts is not None, **_shape(size),
             )  # fmt: skip
 
 
@@ -97,6 +95,36 @@ def children_sums(
         )
 
 
+def cells_back(
+    grad_h: Tensor,
+    more: tuple[Tensor, Tensor] | None,
+    acts: Tensor,
+    c: Tensor,
+    c_before: Tensor,
+    parents: Tensor,
+    grad_before: Tensor,
+) -> None:
+    """From the gradients of h and c back through `cells`.
+
+    Args:
+        grad_h: [N, K, H].
+        more: [N, K, H], to be added to it, and the gradient of c, [N, K, H]; None for nothing.
+        acts: [N, K, 4 · H], what `cells` kept; the gradient of the gates takes its place.
+        c: [N, K, H]; c_before: […, K, H], by `parents` [N].
+        grad_before: [N, K, H], to be filled with the gradient of the state before.
+    """
+    from karelsynth.model import cell_gpu_kernel as kernel
+
+    nodes, examples, size = c.shape
+    more_grad_h, grad_c = more or (grad_h, grad_h)
+    _check(grad_h, more_grad_h, grad_c, acts, c, c_before, parents, grad_before)
+    with on_device_of(c):
+        kernel.cells_back[(nodes * examples,)](
+            grad_h, more_grad_h, grad_c, acts, c, c_before, parents, grad_before, examples,
+            SIZE=size, WITH_MORE=more is not None, **_shape(size),
+        )  # fmt: skip
+
+
 def step_sums(values: Tensor, steps: Tensor, sizes: Tensor, sums: Tensor) -> None:
     """For each of N programs, packed by step, the sum over its tokens.
 
@@ -114,33 +142,41 @@ def step_sums(values: Tensor, steps: Tensor, sizes: Tensor, sums: Tensor) -> Non
         kernel.step_sums[(count * examples,)](values, steps, sizes, sums, examples, SIZE=size, **_shape(size))
 
 
-def cells_back(
-    grad_h: Tensor,
-    more: tuple[Tensor, Tensor] | None,
-    acts: Tensor,
-    c: Tensor,
-    c_before: Tensor,
-    parents: Tensor,
-    grad_before: Tensor,
-) -> None:
-    """From the gradients of h and c back through `cells`.
+class SequenceCells:
+    """The cells of packed programs, step by step, there and back; see `sequences.Cells`.
 
-    Args:
-        grad_h: [N, K, H].
-        more: [n, K, H], to be added to it, and the gradient of c, [n, K, H], of the first n; None for nothing.
-        acts: [N, K, 4 · H], what `cells` kept; the gradient of the gates takes its place.
-        c: [N, K, H]; c_before: […, K, H], by `parents` [N].
-        grad_before: [N, K, H], to be filled with the gradient of the state before.
+    There are many steps, and the host must not take longer for them than the GPU: so tensors are given once, as a
+    whole, and steps by the numbers of their rows. Launch within `on_device_of`.
     """
-    from karelsynth.model import cell_gpu_kernel as kernel
 
-    nodes, examples, size = c.shape
-    more_grad_h, grad_c = more or (grad_h, grad_h)
-    _check(grad_h, more_grad_h, grad_c, acts, c, c_before, parents, grad_before)
-    with on_device_of(c):
-        kernel.cells_back[(nodes * examples,)](
-            grad_h, more_grad_h, grad_c, acts, c, c_before, parents, grad_before, examples,
-            len(more_grad_h) * examples, SIZE=size, WITH_MORE=more is not None, **_shape(size),
+    def __init__(
+        self, gates: Tensor, of_programs: Tensor | None, of_tokens: Tensor | None, start: Tensor, c: Tensor, h: Tensor
+    ) -> None:
+        from karelsynth.model import cell_gpu_kernel as kernel
+
+        _check(gates, of_programs, of_tokens, start, c, h)
+        self._there, self._back = kernel.sequence_cells, kernel.sequence_cells_back
+        self._given = gates, of_programs, of_tokens
+        self._start, self._c, self._h, self._examples = start, c, h, h.shape[1]
+        self._shape = {"SIZE": h.shape[2], **_shape(h.shape[2])}
+        self._parts = {"WITH_PROGRAMS": of_programs is not None, "WITH_TOKENS": of_tokens is not None}
+
+    def there(self, first: int, rows: int, earlier: int | None) -> None:
+        """See `sequences.Cells`."""
+        before = self._start if earlier is None else self._c
+        self._there[(rows,)](
+            *self._given, before, self._c, self._h, first, earlier or 0, self._examples, **self._parts, **self._shape
+        )
+
+    def back(
+        self, grad_h: Tensor, more: Tensor | None, grad_c: Tensor, first: int, rows: int, earlier: int | None
+    ) -> None:
+        """See `sequences.Cells`."""
+        before = self._start if earlier is None else self._c
+        going, second = (0, grad_h) if more is None else (len(more), more)
+        self._back[(rows,)](
+            grad_h, second, self._given[0], self._c, before, grad_c, first, earlier or 0, first + rows, going,
+            **self._shape,
         )  # fmt: skip
 
 

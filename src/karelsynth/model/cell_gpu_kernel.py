@@ -40,15 +40,33 @@ def _put_gates(base, row, at, inside, enter, forget, leave, fresh, SIZE: tl.cons
 
 
 @triton.jit
+def _cell(enter, forget, leave, fresh, before):
+    """Gates after sigmoid and tanh, c and h, from gates and c before."""
+    enter, forget, leave, fresh = tl.sigmoid(enter), tl.sigmoid(forget), tl.sigmoid(leave), _tanh(fresh)
+    after = forget * before + enter * fresh
+    return enter, forget, leave, fresh, after, leave * _tanh(after)
+
+
+@triton.jit
+def _cell_back(of_h, of_c, enter, forget, leave, fresh, after, before):
+    """From the gradients of h and c those of the four gates and of c before."""
+    bent = _tanh(after)
+    of_c += of_h * leave * (1 - bent * bent)
+    of_enter, of_forget = of_c * fresh * enter * (1 - enter), of_c * before * forget * (1 - forget)
+    of_leave, of_fresh = of_h * bent * leave * (1 - leave), of_c * enter * (1 - fresh * fresh)
+    return of_enter, of_forget, of_leave, of_fresh, of_c * forget
+
+
+@triton.jit
 def cells(
     of_states, states, of_inputs, inputs, of_tokens, tokens, c, parents, new_h, new_c, acts, examples,
-    SIZE: tl.constexpr, BLOCK: tl.constexpr, WITH_INPUTS: tl.constexpr, OWN_INPUTS: tl.constexpr,
-    WITH_TOKENS: tl.constexpr, ONE_TOKEN: tl.constexpr, KEEP: tl.constexpr,
+    SIZE: tl.constexpr, BLOCK: tl.constexpr, OWN_INPUTS: tl.constexpr, WITH_TOKENS: tl.constexpr,
+    ONE_TOKEN: tl.constexpr, KEEP: tl.constexpr,
 ):  # fmt: skip
     """See `cell_kernel.cells`.
 
-    Row n has no inputs unless WITH_INPUTS, and its own if OWN_INPUTS; no tokens unless WITH_TOKENS, and the first of
-    them if ONE_TOKEN. If KEEP, the gates after sigmoid and tanh are written to `acts`, for the way back.
+    Row n has its own inputs if OWN_INPUTS, no tokens unless WITH_TOKENS, and the first of them if ONE_TOKEN. If KEEP,
+    the gates after sigmoid and tanh are written to `acts`, for the way back.
     """
     row = tl.program_id(0).to(tl.int64)
     node, example = row // examples, row % examples
@@ -56,24 +74,22 @@ def cells(
     inside = at < SIZE
     state = tl.load(states + node).to(tl.int64) * examples + example
     enter, forget, leave, fresh = _gates_at(of_states, state, at, inside, SIZE)
-    if WITH_INPUTS:
-        place = row
-        if not OWN_INPUTS:
-            place = tl.load(inputs + node).to(tl.int64) * examples + example
-        enter1, forget1, leave1, fresh1 = _gates_at(of_inputs, place, at, inside, SIZE)
-        enter, forget, leave, fresh = enter + enter1, forget + forget1, leave + leave1, fresh + fresh1
+    place = row
+    if not OWN_INPUTS:
+        place = tl.load(inputs + node).to(tl.int64) * examples + example
+    enter1, forget1, leave1, fresh1 = _gates_at(of_inputs, place, at, inside, SIZE)
+    enter, forget, leave, fresh = enter + enter1, forget + forget1, leave + leave1, fresh + fresh1
     if WITH_TOKENS:
         token = row * 0
         if not ONE_TOKEN:
             token = tl.load(tokens + node).to(tl.int64)
         enter2, forget2, leave2, fresh2 = _gates_at(of_tokens, token, at, inside, SIZE)
         enter, forget, leave, fresh = enter + enter2, forget + forget2, leave + leave2, fresh + fresh2
-    enter, forget, leave, fresh = tl.sigmoid(enter), tl.sigmoid(forget), tl.sigmoid(leave), _tanh(fresh)
     parent = tl.load(parents + node).to(tl.int64) * examples + example
     before = tl.load(c + parent * SIZE + at, inside, 0.0).to(tl.float32)
-    after = forget * before + enter * fresh
+    enter, forget, leave, fresh, after, h = _cell(enter, forget, leave, fresh, before)
     tl.store(new_c + row * SIZE + at, after, inside)
-    tl.store(new_h + row * SIZE + at, leave * _tanh(after), inside)
+    tl.store(new_h + row * SIZE + at, h, inside)
     if KEEP:
         _put_gates(acts, row, at, inside, enter, forget, leave, fresh, SIZE)
 
@@ -100,6 +116,86 @@ def children_sums(grad_gates, grad_c, first, last, sum_gates, sum_c, examples, S
 
 
 @triton.jit
+def cells_back(
+    grad_h, more_grad_h, grad_c, acts, c, c_before, parents, grad_before, examples,
+    SIZE: tl.constexpr, BLOCK: tl.constexpr, WITH_MORE: tl.constexpr,
+):  # fmt: skip
+    """From gradients of h and c to those of the gates, which take the place of `acts`, and of c before, one a row.
+
+    If WITH_MORE, h has two gradients, and c has one of its own.
+    """
+    row = tl.program_id(0).to(tl.int64)
+    node, example = row // examples, row % examples
+    at = tl.arange(0, BLOCK)
+    inside = at < SIZE
+    place = row * SIZE + at
+    of_h = tl.load(grad_h + place, inside, 0.0).to(tl.float32)
+    of_c = tl.zeros([BLOCK], tl.float32)
+    if WITH_MORE:
+        of_h += tl.load(more_grad_h + place, inside, 0.0).to(tl.float32)
+        of_c += tl.load(grad_c + place, inside, 0.0).to(tl.float32)
+    enter, forget, leave, fresh = _gates_at(acts, row, at, inside, SIZE)
+    after = tl.load(c + place, inside, 0.0).to(tl.float32)
+    parent = tl.load(parents + node).to(tl.int64) * examples + example
+    before = tl.load(c_before + parent * SIZE + at, inside, 0.0).to(tl.float32)
+    enter, forget, leave, fresh, of_before = _cell_back(of_h, of_c, enter, forget, leave, fresh, after, before)
+    tl.store(grad_before + place, of_before, inside)
+    _put_gates(acts, row, at, inside, enter, forget, leave, fresh, SIZE)
+
+
+@triton.jit(do_not_specialize=["start", "earlier"])
+def sequence_cells(
+    gates, of_programs, of_tokens, c_before, c, h, start, earlier, examples,
+    SIZE: tl.constexpr, BLOCK: tl.constexpr, WITH_PROGRAMS: tl.constexpr, WITH_TOKENS: tl.constexpr,
+):  # fmt: skip
+    """One step of packed programs, whose rows begin at `start`, and those before them, in `c_before`, at `earlier`.
+
+    Gates after sigmoid and tanh take the place of `gates`.
+    """
+    row = tl.program_id(0).to(tl.int64)
+    place = start + row
+    at = tl.arange(0, BLOCK)
+    inside = at < SIZE
+    enter, forget, leave, fresh = _gates_at(gates, place, at, inside, SIZE)
+    if WITH_PROGRAMS:
+        enter1, forget1, leave1, fresh1 = _gates_at(of_programs, row, at, inside, SIZE)
+        enter, forget, leave, fresh = enter + enter1, forget + forget1, leave + leave1, fresh + fresh1
+    if WITH_TOKENS:
+        enter2, forget2, leave2, fresh2 = _gates_at(of_tokens, place // examples, at, inside, SIZE)
+        enter, forget, leave, fresh = enter + enter2, forget + forget2, leave + leave2, fresh + fresh2
+    before = tl.load(c_before + (earlier + row) * SIZE + at, inside, 0.0)
+    enter, forget, leave, fresh, after, new = _cell(enter, forget, leave, fresh, before)
+    tl.store(c + place * SIZE + at, after, inside)
+    tl.store(h + place * SIZE + at, new, inside)
+    _put_gates(gates, place, at, inside, enter, forget, leave, fresh, SIZE)
+
+
+@triton.jit(do_not_specialize=["start", "earlier", "later", "more"])
+def sequence_cells_back(
+    grad_h, more_grad_h, gates, c, c_before, grad_before, start, earlier, later, more,
+    SIZE: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    """The way back through `sequence_cells`: gradients of gates take the place of `gates`.
+
+    The first `more` rows go on: they have a second gradient of h, and one of c, in `grad_before` from `later` on.
+    """
+    row = tl.program_id(0).to(tl.int64)
+    place = start + row
+    at = tl.arange(0, BLOCK)
+    inside = at < SIZE
+    goes_on = inside & (row < more)
+    of_h = tl.load(grad_h + place * SIZE + at, inside, 0.0).to(tl.float32)
+    of_h += tl.load(more_grad_h + row * SIZE + at, goes_on, 0.0).to(tl.float32)
+    of_c = tl.load(grad_before + (later + row) * SIZE + at, goes_on, 0.0)
+    enter, forget, leave, fresh = _gates_at(gates, place, at, inside, SIZE)
+    after = tl.load(c + place * SIZE + at, inside, 0.0)
+    before = tl.load(c_before + (earlier + row) * SIZE + at, inside, 0.0)
+    enter, forget, leave, fresh, of_before = _cell_back(of_h, of_c, enter, forget, leave, fresh, after, before)
+    tl.store(grad_before + place * SIZE + at, of_before, inside)
+    _put_gates(gates, place, at, inside, enter, forget, leave, fresh, SIZE)
+
+
+@triton.jit
 def step_sums(values, steps, sizes, sums, examples, SIZE: tl.constexpr, BLOCK: tl.constexpr):
     """For every row of the first step the sum of its values over its `steps`; a step has so many nodes by `sizes`."""
     row = tl.program_id(0).to(tl.int64)
@@ -115,39 +211,3 @@ def step_sums(values, steps, sizes, sums, examples, SIZE: tl.constexpr, BLOCK: t
         place += tl.load(sizes + step).to(tl.int64) * examples
         step += 1
     _put_gates(sums, row, at, inside, enter, forget, leave, fresh, SIZE)
-
-
-@triton.jit(do_not_specialize=["more"])
-def cells_back(
-    grad_h, more_grad_h, grad_c, acts, c, c_before, parents, grad_before, examples, more,
-    SIZE: tl.constexpr, BLOCK: tl.constexpr, WITH_MORE: tl.constexpr,
-):  # fmt: skip
-    """From gradients of h and c to those of the gates, which take the place of `acts`, and of c before, one a row.
-
-    If WITH_MORE, of the first `more` rows h has two gradients, and c has one of its own.
-    """
-    row = tl.program_id(0).to(tl.int64)
-    node, example = row // examples, row % examples
-    at = tl.arange(0, BLOCK)
-    inside = at < SIZE
-    place = row * SIZE + at
-    of_h = tl.load(grad_h + place, inside, 0.0).to(tl.float32)
-    of_c = tl.zeros([BLOCK], tl.float32)
-    if WITH_MORE:
-        has = inside & (row < more)
-        of_h += tl.load(more_grad_h + place, has, 0.0).to(tl.float32)
-        of_c += tl.load(grad_c + place, has, 0.0).to(tl.float32)
-    enter, forget, leave, fresh = _gates_at(acts, row, at, inside, SIZE)
-    bent = _tanh(tl.load(c + place, inside, 0.0).to(tl.float32))
-    parent = tl.load(parents + node).to(tl.int64) * examples + example
-    before = tl.load(c_before + parent * SIZE + at, inside, 0.0).to(tl.float32)
-    of_c += of_h * leave * (1 - bent * bent)
-    tl.store(grad_before + place, of_c * forget, inside)
-    _put_gates(
-        acts, row, at, inside,
-        of_c * fresh * enter * (1 - enter),
-        of_c * before * forget * (1 - forget),
-        of_h * bent * leave * (1 - leave),
-        of_c * enter * (1 - fresh * fresh),
-        SIZE,
-    )  # fmt: skip

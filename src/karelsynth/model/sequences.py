@@ -157,26 +157,25 @@ class Sequences(torch.autograd.Function):
         step_sizes: Tensor,
         examples: int,
     ) -> Tensor:
-        sizes, size = step_sizes.tolist(), len(h)
-        shape = (sum(sizes), examples)
-        acts = matrix.new_empty(*shape, 4 * size) if own is None else own.contiguous()
+        rows, size = [count * examples for count in step_sizes.tolist()], len(h)
+        shape = (sum(rows) // examples, examples)
+        gates = matrix.new_empty(*shape, 4 * size) if own is None else own.contiguous()
         hidden, cell = matrix.new_empty(*shape, size), matrix.new_empty(*shape, size, dtype=torch.float32)
-        above: Tensor = h.expand(sizes[0], examples, size)
-        before = c.float().expand(sizes[0], examples, size).contiguous()
-        of_programs = None if of_programs is None else of_programs.contiguous()
-        shared = [None] * len(sizes) if of_tokens is None else torch.split(of_tokens.contiguous(), sizes)
-        cells = _Cells(sizes[0], matrix.device)
-        each = zip(sizes, shared, *(torch.split(part, sizes) for part in (acts, hidden, cell)), strict=True)
-        for count, token, gates, new_h, new_c in each:
-            flat, states = gates.view(-1, 4 * size), above[:count].reshape(-1, size)
-            if own is None:
-                torch.mm(states, matrix, out=flat)
-            else:
-                flat.addmm_(states, matrix)
-            cells.there(gates, None if of_programs is None else of_programs[:count], token, before, new_h, new_c)
-            above, before = new_h, new_c
-        ctx.save_for_backward(hidden, cell, acts, matrix, h, c)
-        ctx.sizes, ctx.step_sizes, ctx.gone = sizes, step_sizes, False
+        cells = _cells(gates, _contiguous(of_programs), _contiguous(of_tokens), _first(c, rows[0]), cell, hidden)
+        states, above = h.expand(rows[0], size), hidden.view(-1, size)
+        first, earlier = 0, None
+        with cell_gpu.on_device_of(matrix):
+            for count, part in zip(rows, torch.split(gates.view(-1, 4 * size), rows), strict=True):
+                if earlier is not None:
+                    states = above.narrow(0, earlier, count)
+                if own is None:
+                    torch.mm(states, matrix, out=part)
+                else:
+                    part.addmm_(states, matrix)
+                cells.there(first, count, earlier)
+                first, earlier = first + count, first
+        ctx.save_for_backward(hidden, cell, gates, matrix, h, c)
+        ctx.rows, ctx.step_sizes, ctx.gone = rows, step_sizes, False
         return hidden
 
     @staticmethod
@@ -185,38 +184,44 @@ class Sequences(torch.autograd.Function):
         if ctx.gone:
             raise RuntimeError("the way back takes the place of what was kept for it: it can be gone once")
         ctx.gone = True
-        hidden, cell, acts, matrix, h, c = ctx.saved_tensors
-        sizes, (examples, size) = ctx.sizes, hidden.shape[1:]
-        of_cells = torch.empty_like(cell)
-        start = c.float().expand(sizes[0], examples, size).contiguous()
-        cells = _Cells(sizes[0], matrix.device)
-        of_hidden = grads[0].contiguous()
-        levels = list(zip(*(torch.split(part, sizes) for part in (of_hidden, acts, cell, of_cells)), strict=True))
-        turned, more = matrix.t(), None
-        for step in reversed(range(len(sizes))):
-            of_h, gates, own_c, own_before = levels[step]
-            cells.back(of_h, more, gates, own_c, levels[step - 1][2] if step else start, own_before)
-            if step:
-                more = ((gates.view(-1, 4 * size) @ turned).view_as(of_h), own_before)
-        first = sizes[0]
-        of_start = acts[:first].float().sum((0, 1))
+        hidden, cell, gates, matrix, h, c = ctx.saved_tensors
+        rows, size = ctx.rows, len(h)
+        of_hidden, of_cells, turned = grads[0].contiguous(), torch.empty_like(cell), matrix.t()
+        cells = _cells(gates, None, None, _first(c, rows[0]), cell, hidden)
+        parts = torch.split(gates.view(-1, 4 * size), rows)
+        first, more = sum(rows), None
+        with cell_gpu.on_device_of(matrix):
+            for step in reversed(range(len(rows))):
+                first -= rows[step]
+                cells.back(of_hidden, more, of_cells, first, rows[step], first - rows[step - 1] if step else None)
+                if step:
+                    more = parts[step] @ turned
+        of_start = parts[0].float().sum(0)
         grad_matrix = torch.outer(h.float(), of_start).to(matrix.dtype)
-        if len(sizes) > 1:
+        if len(rows) > 1:
             # Of each step the states that go on, one for each row of the next.
-            states = torch.cat(
-                [part[:count] for part, count in zip(torch.split(hidden, sizes), sizes[1:], strict=False)]
-            )
-            grad_matrix.addmm_(states.view(-1, size).t(), acts[first:].view(-1, 4 * size))
+            steps = torch.split(hidden.view(-1, size), rows)[:-1]
+            states = torch.cat([part[:count] for part, count in zip(steps, rows[1:], strict=True)])
+            grad_matrix.addmm_(states.t(), gates.view(-1, 4 * size)[rows[0] :])
         return (
-            acts if ctx.needs_input_grad[0] else None,
-            acts.sum(1) if ctx.needs_input_grad[1] else None,
-            step_sums(acts, ctx.step_sizes) if ctx.needs_input_grad[2] else None,
+            gates if ctx.needs_input_grad[0] else None,
+            gates.sum(1) if ctx.needs_input_grad[1] else None,
+            step_sums(gates, ctx.step_sizes) if ctx.needs_input_grad[2] else None,
             grad_matrix,
             (of_start @ turned.float()).to(h.dtype),
-            of_cells[:first].sum((0, 1)).to(c.dtype),
+            of_cells.view(-1, size)[: rows[0]].sum(0).to(c.dtype),
             None,
             None,
         )
+
+
+def _contiguous(tensor: Tensor | None) -> Tensor | None:
+    return None if tensor is None else tensor.contiguous()
+
+
+def _first(c: Tensor, rows: int) -> Tensor:
+    """c before the first token [H], float32 [rows, H]."""
+    return c.float().expand(rows, -1).contiguous()
 
 
 def step_sums(values: Tensor, step_sizes: Tensor) -> Tensor:
@@ -239,70 +244,77 @@ def _by_kernels(device: torch.device) -> bool:
     return device.type == "cuda" and cell_gpu.available()
 
 
-class _Cells:
-    """An LSTM's cell for the rows of one step, there and back; on a GPU by kernels, if it has them."""
+def _cells(
+    gates: Tensor, of_programs: Tensor | None, of_tokens: Tensor | None, start: Tensor, c: Tensor, h: Tensor
+) -> Cells | cell_gpu.SequenceCells:
+    """On a GPU by kernels, if it has them."""
+    return (cell_gpu.SequenceCells if _by_kernels(h.device) else Cells)(gates, of_programs, of_tokens, start, c, h)
 
-    def __init__(self, most: int, device: torch.device) -> None:
-        self._numbers = torch.arange(most, device=device)
-        self._by_kernels = _by_kernels(device)
 
-    def there(
-        self, gates: Tensor, of_programs: Tensor | None, of_tokens: Tensor | None, before: Tensor, h: Tensor, c: Tensor
+class Cells:
+    """The cells of packed programs, step by step, there and back.
+
+    Args:
+        gates: [P, K, 4 · H].
+        of_programs: [N, K, 4 · H], of_tokens: [P, 4 · H]: other parts of them.
+        start: float32 [N · K, H], c before the first token.
+        c: float32 [P, K, H], and h: [P, K, H], to be filled.
+    """
+
+    def __init__(
+        self, gates: Tensor, of_programs: Tensor | None, of_tokens: Tensor | None, start: Tensor, c: Tensor, h: Tensor
     ) -> None:
-        """From gates [n, K, 4 · H] and other parts of them to h and c [n, K, H], which are filled.
+        self._gates, self._c, self._h = (part.flatten(0, 1) for part in (gates, c, h))
+        self._of_programs = None if of_programs is None else of_programs.flatten(0, 1)
+        self._of_tokens, self._start, self._examples = of_tokens, start, h.shape[1]
 
-        Row i goes on from row i of `before`, float32, which may have more. Gates after sigmoid and tanh take the place
-        of `gates`.
+    def there(self, first: int, rows: int, earlier: int | None) -> None:
+        """A step of so many rows from `first` on, which go on from as many from `earlier` on; None at the beginning.
+
+        Gates after sigmoid and tanh take the place of `gates`.
         """
-        if self._by_kernels:
-            own = self._numbers[: len(h)]
-            tokens = None if of_tokens is None else own
-            cell_gpu.cells(gates, own, of_programs, None, of_tokens, tokens, before, own, h, c, gates)
-            return
-        whole, size = gates.float(), h.shape[-1]
-        if of_programs is not None:
-            whole += of_programs
-        if of_tokens is not None:
-            whole += of_tokens[:, None]
-        enter, forget, leave = whole[..., : 3 * size].sigmoid_().chunk(3, dim=-1)
-        fresh = whole[..., 3 * size :].tanh_()
-        torch.addcmul(enter * fresh, forget, before[: len(h)], out=c)
-        h.copy_(leave * c.tanh())
-        if whole is not gates:
-            gates.copy_(whole)
+        gates, c, size = self._gates[first : first + rows], self._c[first : first + rows], self._c.shape[1]
+        whole = gates.float()
+        if self._of_programs is not None:
+            whole += self._of_programs[:rows]
+        if self._of_tokens is not None:
+            own = self._of_tokens[first // self._examples : (first + rows) // self._examples]
+            whole += own[:, None].expand(-1, self._examples, -1).flatten(0, 1)
+        enter, forget, leave = whole[:, : 3 * size].sigmoid_().chunk(3, dim=1)
+        fresh = whole[:, 3 * size :].tanh_()
+        torch.addcmul(enter * fresh, forget, self._before(rows, earlier), out=c)
+        self._h[first : first + rows] = leave * c.tanh()
+        gates.copy_(whole)
 
     def back(
-        self,
-        of_h: Tensor,
-        more: tuple[Tensor, Tensor] | None,
-        gates: Tensor,
-        c: Tensor,
-        before: Tensor,
-        of_before: Tensor,
+        self, grad_h: Tensor, more: Tensor | None, grad_c: Tensor, first: int, rows: int, earlier: int | None
     ) -> None:
-        """From the gradient of h [n, K, H] to that of the gates, which takes the place of what `there` left in them.
+        """From the gradient of h to those of the gates, which take the place of what `there` left in them.
 
         Args:
-            more: of the first rows, to be added to the gradient of h, and the gradient of c; None for nothing.
-            before: as `there` had it.
-            of_before: [n, K, H], to be filled with its gradient.
+            grad_h: [P, K, H].
+            more: [rows of the next step, H], what these add to it; None at the end.
+            grad_c: float32 [P, K, H]: of each row the gradient of c before it. Those of later steps are there, and
+                this step's are filled in.
+            first, rows, earlier: as `there` had them.
         """
-        if self._by_kernels:
-            cell_gpu.cells_back(of_h, more, gates, c, before, self._numbers[: len(c)], of_before)
-            return
-        of_h = of_h.float()
-        of_c = torch.zeros_like(c)
+        gates, grad_c = self._gates[first : first + rows], grad_c.flatten(0, 1)
+        of_h = grad_h.flatten(0, 1)[first : first + rows].to(torch.float32, copy=True)
+        of_c = torch.zeros_like(of_h)
         if more is not None:
-            of_h = of_h.index_add(0, self._numbers[: len(more[0])], more[0].float())
-            of_c[: len(more[1])] = more[1]
-        enter, forget, leave, fresh = gates.float().chunk(4, dim=-1)
-        bent = c.tanh()
+            of_h[: len(more)] += more
+            of_c[: len(more)] = grad_c[first + rows : first + rows + len(more)]
+        enter, forget, leave, fresh = gates.float().chunk(4, dim=1)
+        bent = self._c[first : first + rows].tanh()
         of_c += of_h * leave * (1 - bent * bent)
         parts = [
             of_c * fresh * enter * (1 - enter),
-            of_c * before[: len(c)] * forget * (1 - forget),
+            of_c * self._before(rows, earlier) * forget * (1 - forget),
             of_h * bent * leave * (1 - leave),
             of_c * enter * (1 - fresh * fresh),
         ]
-        torch.mul(of_c, forget, out=of_before)
-        gates.copy_(torch.cat(parts, dim=-1))
+        grad_c[first : first + rows] = of_c * forget
+        gates.copy_(torch.cat(parts, dim=1))
+
+    def _before(self, rows: int, earlier: int | None) -> Tensor:
+        return self._start if earlier is None else self._c[earlier : earlier + rows]
