@@ -137,8 +137,9 @@ def forward_flops(settings: ModelSettings, examples: int = 5, tokens: float = 18
     convolutions = 2 * cells * 9 * (2 * 16 * settings.channels + 3 * settings.blocks * joined * joined)
     linear = 2 * cells * joined * settings.code_size
     width = settings.hidden_size
-    step = 2 * 4 * width * (settings.embedding_size + settings.code_size + width + 2 * width * (settings.layers - 1))
-    return examples * (convolutions + linear + tokens * step)
+    step = 2 * 4 * width * (width + 2 * width * (settings.layers - 1))
+    code = 2 * 4 * width * settings.code_size  # once for an example; tokens are looked up
+    return examples * (convolutions + linear + code + tokens * step)
 
 
 if __name__ == "__main__":

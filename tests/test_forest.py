@@ -231,16 +231,21 @@ def test_the_step_on_a_gpu_is_the_hosts(name: str, dtype: torch.dtype, near: flo
 
 
 @pytest.mark.gpu
+@pytest.mark.parametrize("way", ["forest", "sequences"])
 @pytest.mark.parametrize("name", MODELS)
-def test_the_forest_on_a_gpu_is_the_hosts(name: str) -> None:
+def test_programs_on_a_gpu_are_the_hosts(name: str, way: str) -> None:
     tokens, lengths, tasks = programs_alike(7, 25)
     inputs, outputs = random_grids(5, TASKS, EXAMPLES)
     found = []
     for device in ("cpu", "cuda"):
         model = model_of(name).to(device)
         encoded = model.encode(inputs.to(device), outputs.to(device))
-        forest = model.pack_forest(tokens, lengths, tasks, encoded=encoded)
-        logprobs = model.forest_logprobs(encoded, forest)
+        if way == "forest":
+            forest = model.pack_forest(tokens, lengths, tasks, encoded=encoded)
+            logprobs = model.forest_logprobs(encoded, forest)
+        else:
+            packed = model.pack(tokens, lengths, encoded=encoded, tasks=tasks)
+            logprobs = model.program_logprobs(encoded, packed, torch.from_numpy(tasks).to(device))
         gradients = torch.autograd.grad(logprobs.sum(), list(model.parameters()), allow_unused=True)
         found.append((logprobs.detach().cpu(), [one.cpu() for one in gradients if one is not None]))
     (here, of_here), (there, of_there) = found

@@ -19,6 +19,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+import karelsynth
 from karelsynth.errors import KarelsynthError
 from karelsynth.evaluate import MEASURES, RANKS, evaluate, interval
 from karelsynth.model.settings import ModelSettings
@@ -83,6 +84,18 @@ def test_every_recipe_in_the_repository_is_valid(path: Path) -> None:
     recipe = load_recipe(path)
     assert recipe.about
     assert recipe_from(json.loads(json.dumps(recipe.to_json()))) == recipe
+
+
+def test_recipes_agree_with_what_they_start_from() -> None:
+    """About the network; and the package's recipe is the repository's."""
+    recipes = {path.stem: load_recipe(path) for path in RECIPES.glob("*.toml")}
+    starting = [recipe for recipe in recipes.values() if recipe.start_from]
+    assert len(starting) > 5
+    for recipe in starting:
+        assert recipe.start_from is not None
+        assert recipe.model == recipes[Path(recipe.start_from).parent.name].model, recipe.name
+    shipped = Path(karelsynth.__file__).parent / "pretrained" / "recipe.json"
+    assert json.loads(shipped.read_text()) == json.loads(json.dumps(recipes["execution_stream"].to_json()))
 
 
 def test_changes_on_the_command_line() -> None:

@@ -1,8 +1,8 @@
 """An LSTM's cell on a GPU, in Triton: from the parts of the gates to the new state in one pass, and back.
 
 The twin of `cell_kernel`, which says why; import it through `cell_gpu`, for Triton comes only with PyTorch for GPUs. A
-program of the kernel does one row: a hypothesis and an example. Numbers may be of any precision, and all arithmetic is
-in float32.
+program of the kernel does one row: a hypothesis and an example. Numbers may be of any precision (but for c of
+sequences and its gradient, which are float32), and all arithmetic is in float32.
 """
 
 # mypy: ignore-errors

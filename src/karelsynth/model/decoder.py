@@ -89,7 +89,7 @@ def token_scores(inputs: int) -> nn.Linear:
 
 
 class StepModel(NamedTuple):
-    """All that decoding needs of a synthesizer, in the precision it runs in."""
+    """All that the decoder and what belongs to it need of a synthesizer, in the precision they run in."""
 
     decoder: StepWeights
     output: Output

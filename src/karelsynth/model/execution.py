@@ -135,7 +135,7 @@ class ExecutionEncoder(nn.Module):
         self.second = nn.Linear(size, size)
 
     def step_weights(self, gates: Tensor, dtype: torch.dtype) -> StepExecution:
-        """The weights for decoding; `gates` [execution_size, 4 · hidden_size] is the LSTM's share."""
+        """The weights as steps want them; `gates` [execution_size, 4 · hidden_size] is the LSTM's share."""
         on_cpu = gates.device.type == "cpu"
         table = taken(self.first.weight, torch.float32 if on_cpu else dtype).t().contiguous()
         return StepExecution(

@@ -7,8 +7,8 @@ PyTorch's packed sequences):
 
 so that P = the sum of their lengths. For models with `choices` all of this is about those tokens that are a choice, as
 if programs had no others. With K examples a program's K rows lie side by side, and a packed array
-[P · K, …] is a view [P, K, …]: pooling over examples needs no index. All of this is planned on the host, since
-PyTorch wants the sizes of the steps on the host and asking the GPU for them would stall it.
+[P · K, …] is a view [P, K, …]: pooling over examples needs no index. All of this is planned on the host, which
+goes from step to step and would have to wait if it asked the GPU for their sizes.
 """
 
 from __future__ import annotations

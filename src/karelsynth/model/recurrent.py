@@ -81,7 +81,7 @@ class PrefixLSTM(nn.Module):
         self.initial = nn.Parameter(torch.empty(2, layers, hidden_size).uniform_(-0.1, 0.1))
 
     def step_weights(self, embedding: Tensor, dtype: torch.dtype, changing: int = 0) -> StepWeights:
-        """The weights for decoding, given the tokens' embeddings [52, embedding_size].
+        """The weights as steps want them, given the tokens' embeddings [52, embedding_size].
 
         Inputs are tokens, then what is constant, then so many that are `changing`.
         """
@@ -102,7 +102,7 @@ class MixingLSTM(nn.Module):
         self.layers = nn.ModuleList(PrefixLSTM(size, hidden_size, 1) for size in sizes)
 
     def step_weights(self, embedding: Tensor, dtype: torch.dtype, changing: int = 0) -> StepWeights:
-        """The weights for decoding: see `PrefixLSTM.step_weights`."""
+        """The weights as steps want them: see `PrefixLSTM.step_weights`."""
         parts = [layer for layer in self.layers if isinstance(layer, PrefixLSTM)]
         initial = torch.cat([part.initial for part in parts], dim=1)
         return _step_weights([_gates(part.lstm, 0) for part in parts], initial, embedding, dtype, changing)

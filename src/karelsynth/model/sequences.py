@@ -26,6 +26,7 @@ from karelsynth.karel.tokens import VOCABULARY_SIZE
 from karelsynth.model import cell_gpu
 from karelsynth.model.execution import one_hot
 from karelsynth.model.recurrent import pooled, product
+from karelsynth.model.transfer import moved
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -159,6 +160,10 @@ class Sequences(torch.autograd.Function):
     ) -> Tensor:
         rows, size = [count * examples for count in step_sizes.tolist()], len(h)
         shape = (sum(rows) // examples, examples)
+        wanted = ((*shape, 4 * size), (shape[0], 4 * size), (rows[0] // examples, examples, 4 * size))
+        for part, sizes in zip((own, of_tokens, of_programs), wanted, strict=True):
+            if part is not None and part.shape != sizes:  # kernels would read something else
+                raise ValueError(f"a part of the gates is {list(part.shape)} where these programs want {list(sizes)}")
         gates = matrix.new_empty(*shape, 4 * size) if own is None else own.contiguous()
         hidden, cell = matrix.new_empty(*shape, size), matrix.new_empty(*shape, size, dtype=torch.float32)
         cells = _cells(gates, _contiguous(of_programs), _contiguous(of_tokens), _first(c, rows[0]), cell, hidden)
@@ -196,7 +201,7 @@ class Sequences(torch.autograd.Function):
                 cells.back(of_hidden, more, of_cells, first, rows[step], first - rows[step - 1] if step else None)
                 if step:
                     more = parts[step] @ turned
-        of_start = parts[0].float().sum(0)
+        of_start = parts[0].sum(0, dtype=torch.float32)
         grad_matrix = torch.outer(h.float(), of_start).to(matrix.dtype)
         if len(rows) > 1:
             # Of each step the states that go on, one for each row of the next.
@@ -227,7 +232,7 @@ def _first(c: Tensor, rows: int) -> Tensor:
 def step_sums(values: Tensor, step_sizes: Tensor) -> Tensor:
     """The sums over each program's tokens of values [P, K, 4 · H], [N, K, 4 · H], programs as in the first step."""
     if _by_kernels(values.device):
-        sizes = step_sizes.to(values.device, non_blocking=True)
+        sizes = moved(step_sizes.numpy(), values.device)
         first = int(step_sizes[0])
         steps = (sizes > torch.arange(first, device=values.device)[:, None]).sum(1)
         sums = values.new_empty(first, *values.shape[1:])

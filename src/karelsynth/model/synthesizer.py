@@ -165,7 +165,7 @@ class Synthesizer(nn.Module):
         if tasks is not None:
             own, order = tasks.index_select(0, own), tasks.index_select(0, order)
         present = None if encoded.present is None else encoded.present.index_select(0, own)
-        with self._precision(encoded) as dtype:
+        with self._precision() as dtype:
             weights = self._step_model(dtype)
             of_programs = weights.decoder.constant(encoded.codes.index_select(0, order))
             logits, penalties = decode_packed(weights, of_programs, present, packed, self._parts)
@@ -198,21 +198,21 @@ class Synthesizer(nn.Module):
         """log p(program | examples), float32 [N]: the same as `program_logprobs`, faster where programs begin alike."""
         if self.execution is not None and forest.features is None:
             raise ValueError("a model with `execution` scores programs that were packed with their examples")
-        with self._precision(encoded) as dtype:
+        with self._precision() as dtype:
             weights = self._step_model(dtype)
             tasks = StepTasks(weights.decoder.constant(encoded.codes), encoded.present)
             return forest.program_logprobs(decode_forest(weights, tasks, forest))
 
     def syntax_penalties(self, packed: PackedPrograms) -> Tensor | None:
         """exp(score) by the learned syntax, float32 [P, 52]; None without it."""
-        return syntax_penalties(self._step_model(self.embedding.weight.dtype), packed)
+        with self._precision() as dtype:
+            return syntax_penalties(self._step_model(dtype), packed)
 
     @contextmanager
-    def _precision(self, encoded: Encoded) -> Iterator[torch.dtype]:
+    def _precision(self) -> Iterator[torch.dtype]:
         """The precision that autocast asks for; within it autocast is off, for it would choose others."""
-        device = encoded.codes.device
-        dtype = autocast_dtype(device, self.embedding.weight.dtype)
-        with torch.autocast(device.type, enabled=False):
+        dtype = autocast_dtype(self.device, self.embedding.weight.dtype)
+        with torch.autocast(self.device.type, enabled=False):
             yield dtype
 
     @torch.no_grad()
