@@ -2,7 +2,7 @@
 
     python benchmarks/train.py [--recipe recipes/mle_stream.toml] [--model FOLDER] [--seconds 20] [--json FILE]
 
-Rows: the generator alone, the network alone on one batch over and over, both together (what a run does), and RL_beam
+Rows: the generator alone, the network alone on four batches over and over, both together (what a run does), and RL_beam
 with beam 64 from `--model` (a trained model; an untrained one writes endless programs). The last columns say how much
 arithmetic a task takes and which share of the machine's matrix rate that is; `--peak` is that rate in TFLOP/s (790 was
 measured on one H200 with large bfloat16 products).

@@ -27,6 +27,9 @@ def available() -> bool:
             one = torch.ones(1, 1, 4, device="cuda")
             zero, out = torch.zeros(1, dtype=torch.int64, device="cuda"), torch.empty(1, 1, 1, device="cuda")
             cells(one, zero, one, None, None, None, one[:, :, :1].contiguous(), zero, out, torch.empty_like(out))
+            steps = SequenceCells(one, None, None, torch.ones_like(out), torch.empty_like(out), torch.empty_like(out))
+            steps.there(0, 1, None)
+            steps.back(torch.ones_like(out), None, torch.empty_like(out), 0, 1, None)
             return True
         except Exception as error:  # whatever a half-installed compiler comes up with
             reason = f"{type(error).__name__}: {error}"
