@@ -1,0 +1,99 @@
+"""Recipes: those of the repository, changes, mistakes, and the schedule."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+import karelsynth
+from karelsynth.train.recipe import RecipeError, load_recipe, recipe_from
+from karelsynth.train.schedule import learning_rate
+
+RECIPES = Path(__file__).parent.parent / "recipes"
+
+
+@pytest.mark.parametrize("path", sorted(RECIPES.glob("*.toml")), ids=lambda path: path.stem)
+def test_every_recipe_in_the_repository_is_valid(path: Path) -> None:
+    recipe = load_recipe(path)
+    assert recipe.about
+    assert recipe_from(json.loads(json.dumps(recipe.to_json()))) == recipe
+
+
+def test_recipes_agree_with_what_they_start_from() -> None:
+    """About the network; and the package's recipe is the repository's."""
+    recipes = {path.stem: load_recipe(path) for path in RECIPES.glob("*.toml")}
+    starting = [recipe for recipe in recipes.values() if recipe.start_from]
+    assert len(starting) > 5
+    for recipe in starting:
+        assert recipe.start_from is not None
+        assert recipe.model == recipes[Path(recipe.start_from).parent.name].model, recipe.name
+    shipped = Path(karelsynth.__file__).parent / "pretrained" / "recipe.json"
+    assert json.loads(shipped.read_text()) == json.loads(json.dumps(recipes["execution_stream"].to_json()))
+
+
+def test_changes_on_the_command_line() -> None:
+    recipe = load_recipe(
+        RECIPES / "mle.toml", ["run.steps=7_000", "model.syntax=learned", "data.tasks=none", "optimizer.clip=2"]
+    )
+    assert (recipe.run.steps, recipe.model.syntax, recipe.data.tasks, recipe.optimizer.clip) == (
+        7000,
+        "learned",
+        None,
+        2.0,
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[optimiser]", "the recipe has no `optimiser`; did you mean `optimizer`?"),
+        ("[optimizer]\nlearning_rte = 1", "[optimizer] has no `learning_rte`; did you mean `learning_rate`?"),
+        ("[run]\nsteps = 1.5", "`run.steps` is a whole number, not 1.5"),
+        ("[run]\nsteps = true", "`run.steps` is a whole number, not true"),
+        ("[run]\nsteps = 0", "`run.steps` must be above 0, not 0"),
+        ("[data]\nfewer = 1.5", "`data.fewer` is a share from 0 to 1, not 1.5"),
+        ("[run]\ncompile = 'yes'", '`run.compile` is true or false, not "yes"'),
+        ("[objective]\nname = 'rl_baem'", "not `rl_baem`; did you mean `rl_beam`?"),
+        ("[model]\nsyntax = 'hand'", "model setting `syntax`"),
+        ("[model]\nhiden_size = 3", "[model] has no `hiden_size`; did you mean `hidden_size`?"),
+        ("run = 3", "[run] is a section, not 3"),
+        ("[optimizer]\nwarmup = 5000", "`optimizer.warmup` (5000) must be less than `run.steps`"),
+        ("[optimizer]\nwarmup = -1", "`optimizer.warmup` must be 0 or above, not -1"),
+        ("[optimizer]\nweight_decay = -1", "`optimizer.weight_decay` must be 0 or above, not -1.0"),
+        ("[optimizer]\nfinal = -0.1", "`optimizer.final` is a share from 0 to 1, not -0.1"),
+        ("[optimizer]\nbeta1 = 2", "`optimizer.beta1` must be from 0 to below 1, not 2.0"),
+        ("[optimizer]\nbeta2 = nan", "`optimizer.beta2` must be from 0 to below 1, not nan"),
+        ("[optimizer]\nmomentum = 1", "`optimizer.momentum` must be from 0 to below 1, not 1.0"),
+        ("[optimizer]\nmuon_scale = 0", "`optimizer.muon_scale` must be above 0, not 0.0"),
+        (
+            "[optimizer]\nmuon_scale = 2",
+            "`optimizer.muon_scale` is Muon's: set `optimizer.name` to `muon`, or leave it",
+        ),
+        ("[optimizer]\nmomentum = 0.9", "`optimizer.momentum` is Muon's: set `optimizer.name` to `muon`"),
+        ("[optimizer]\nname = 'moun'", "`optimizer.name` is `adam` or `muon`, not `moun`; did you mean `muon`?"),
+        ("[objective]\nsyntax_weight = -1", "`objective.syntax_weight` must be 0 or above, not -1.0"),
+        ("[run]\nseed = -1", "`run.seed` is a whole number from 0 to 2⁶³ − 1, not -1"),
+        ("[data]\nseed = -1", "`data.seed` is a whole number from 0 to 2⁶³ − 1, not -1"),
+        ("[objective]\nname = 'rl'\nbaseline = true\nrollouts = 1", "`objective.rollouts` must be 2 or more"),
+        ("[run\n", "line 1"),
+    ],
+)
+def test_wrong_recipes_say_what_is_wrong(text: str, message: str, tmp_path: Path) -> None:
+    path = tmp_path / "recipe.toml"
+    path.write_text(text)
+    with pytest.raises(RecipeError, match=re.escape(message)):
+        load_recipe(path)
+
+
+def test_schedule() -> None:
+    recipe = replace(load_recipe(RECIPES / "execution_stream.toml").optimizer, learning_rate=1.0, warmup=4, final=0.1)
+    rates = [learning_rate(recipe, step, 100) for step in range(100)]
+    assert rates[:4] == [0.25, 0.5, 0.75, 1.0]
+    assert max(rates) == 1.0
+    assert all(later <= earlier for earlier, later in pairwise(rates[4:]))
+    assert rates[-1] == pytest.approx(0.1, abs=0.01)
