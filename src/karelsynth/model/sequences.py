@@ -1,6 +1,6 @@
 """The network over packed programs, with gradient: teacher forcing.
 
-    decode_packed(weights, of_programs, present, packed)    # scores float32 [P, 52], and penalties
+    decode_packed(weights, of_programs, present, packed, parts)    # scores float32 [P, 52], and penalties
 
 It computes what `decode_step` does step by step. A layer's gates are a sum whose parts depend on different things
 (`Gates`), and a part is computed once for all that share it: an example's code is the same for all tokens of its
@@ -68,11 +68,11 @@ def decode_packed(
     of_programs: Tensor,
     present: Tensor | None,
     packed: PackedPrograms,
-    parts: Parts = Parts(),  # noqa: B008 - a tuple
+    parts: Parts,
 ) -> tuple[Tensor, Tensor | None]:
     """Scores of the tokens at every place, float32 [P, 52], and the penalties of the learned syntax, if there is one.
 
-    Neither has been taken off the other, nor has the handwritten syntax been heard.
+    The penalties are not taken off the scores here, and the handwritten syntax masks nothing yet.
 
     Args:
         model: as `decode_step` has it, but with gradient.
