@@ -33,7 +33,12 @@ def test_recipes_agree_with_what_they_start_from() -> None:
         assert recipe.start_from is not None
         assert recipe.model == recipes[Path(recipe.start_from).parent.name].model, recipe.name
     shipped = Path(karelsynth.__file__).parent / "pretrained" / "recipe.json"
-    assert json.loads(shipped.read_text()) == json.loads(json.dumps(recipes["execution_stream"].to_json()))
+    assert json.loads(shipped.read_text()) == json.loads(json.dumps(recipes["execution_further"].to_json()))
+
+
+def test_the_large_network_is_as_large_as_the_one_that_learns_the_syntax() -> None:
+    for one, other in (("mle", "mle_large"), ("small_mle", "small_mle_large")):
+        assert load_recipe(RECIPES / f"{one}.toml").model.large() == load_recipe(RECIPES / f"{other}.toml").model
 
 
 def test_changes_on_the_command_line() -> None:

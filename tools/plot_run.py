@@ -1,6 +1,8 @@
 """Draw a run's curve: training loss, and if its log has any, the share of validation tasks solved.
 
 python tools/plot_run.py results/mle_stream/metrics.jsonl docs/pictures/mle_stream.svg
+
+Of a run that went on from another, give both logs: their steps are counted through.
 """
 
 from __future__ import annotations
@@ -25,16 +27,18 @@ Curve = Sequence[tuple[float, float]]
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("metrics", type=Path)
+    parser.add_argument("metrics", type=Path, nargs="+")
     parser.add_argument("picture", type=Path)
     arguments = parser.parse_args()
-    entries = [json.loads(line) for line in read_text(arguments.metrics).splitlines()]
-    loss = [(entry["step"], entry["loss"]) for entry in entries if "loss" in entry]
-    if not loss:
-        sys.exit(f"{arguments.metrics} has no losses: is it the metrics.jsonl of a run?")
-    solved = [
-        (entry["step"], entry["validation_generalization"]) for entry in entries if "validation_generalization" in entry
-    ]
+    loss: list[tuple[float, float]] = []
+    solved: list[tuple[float, float]] = []
+    for path in arguments.metrics:
+        entries = [json.loads(line) for line in read_text(path).splitlines()]
+        if not any("loss" in entry for entry in entries):
+            sys.exit(f"{path} has no losses: is it the metrics.jsonl of a run?")
+        before = loss[-1][0] if loss else 0
+        for name, curve in (("loss", loss), ("validation_generalization", solved)):
+            curve += [(before + entry["step"], entry[name]) for entry in entries if name in entry]
     write_whole(arguments.picture, scene_svg(picture(loss, solved)).encode())
 
 
