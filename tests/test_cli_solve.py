@@ -329,6 +329,7 @@ def test_json_is_what_the_service_answers_with(tmp_path: Path) -> None:
     assert status == 0
     report = json.loads(out)
     assert report.pop("name") == task.name
+    assert report.pop("number") == 1
     assert SolutionTold.model_validate(report, strict=True).model_dump(mode="json") == report
     assert [Program.parse(answer["programs"]["paper"]) for answer in report["answers"]] == [
         Program.parse(STEP),

@@ -1,15 +1,20 @@
-"""Reading of files: what cannot be read is told in one message."""
+"""Reading and writing of files: whole or not at all, and what cannot be is told in one message."""
 
 from __future__ import annotations
 
 import io
+import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
 
-from karelsynth.files import FileError, read_text
+from karelsynth import files
+from karelsynth.files import FileError, is_file, is_folder, is_there, read_text, whole_file, write_whole
+
+POSIX = pytest.mark.skipif(sys.platform == "win32", reason="devices, pipes and locks of POSIX")
 
 
 def test_text_is_read_from_files_and_from_standard_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -45,3 +50,91 @@ def test_a_closed_standard_input_is_one_message() -> None:
     assert ended.returncode != 0
     assert "Traceback" not in ended.stderr
     assert "there is no standard input; give a file" in " ".join(ended.stderr.split())
+
+
+def test_what_may_not_be_looked_at_is_not_there() -> None:
+    for path in ("x" * 300, "a\0b", Path("x" * 300) / "y"):
+        assert not is_folder(path)
+        assert not is_file(path)
+        assert not is_there(path)
+
+
+def test_a_file_is_whole_or_as_it_was(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    (tmp_path / ".a.tmp").write_bytes(b"left by a killed process, and longer")
+    write_whole(path, b"first")
+
+    def fail() -> None:
+        with whole_file(path) as file:
+            file.write(b"second")
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    assert [(found.name, found.read_bytes()) for found in tmp_path.iterdir()] == [("a", b"first")]
+
+
+@POSIX
+def test_of_a_link_what_it_points_to_is_written(tmp_path: Path) -> None:
+    (tmp_path / "far").mkdir()
+    for name in ("far/there", "far/dangling"):
+        link = tmp_path / Path(name).name
+        link.symlink_to(name)
+        write_whole(link, b"new")
+        assert link.is_symlink()
+        assert (tmp_path / name).read_bytes() == b"new"
+    assert sorted(found.name for found in (tmp_path / "far").iterdir()) == ["dangling", "there"]
+
+
+@POSIX
+def test_pipes_and_devices_are_written_to_as_they_are(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    got: list[bytes] = []
+    reader = threading.Thread(target=lambda: got.append(pipe.read_bytes()))
+    reader.start()
+    write_whole(pipe, b"sent")
+    reader.join()
+    assert got == [b"sent"]
+    assert pipe.is_fifo()
+    write_whole("/dev/null", b"gone")
+    assert Path("/dev/null").is_char_device()
+    shown = "from karelsynth.files import write_whole; write_whole('/dev/stdout', b'shown')"
+    assert subprocess.run([sys.executable, "-c", shown], capture_output=True).stdout == b"shown"
+
+
+def test_places_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "taken").touch()
+    for path, message in (
+        (".", "it is a folder"),
+        ("", "it is a folder"),
+        ("/", "it is a folder"),
+        ("a\0b", "null"),
+        ("none/a", "there is no folder none; make it first"),
+        ("taken/a", "a file of that name is in the way"),
+        ("x" * 300, "too long"),
+    ):
+        with pytest.raises(FileError, match=f"cannot be written: .*{message}"), whole_file(Path(path)):
+            pass
+    assert [found.name for found in tmp_path.iterdir()] == ["taken"]
+
+
+@POSIX
+def test_two_who_write_the_same_file_do_not_mix(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "_PATIENCE", 0.05)
+    path = tmp_path / "a"
+    with whole_file(path) as file:
+        file.write(b"first")
+        with pytest.raises(FileError, match="another process is writing it"):
+            write_whole(path, b"second")
+    assert path.read_bytes() == b"first"
+    monkeypatch.setattr(files, "_PATIENCE", 60.0)
+    contents = [bytes([letter]) * 300_000 for letter in b"abcdefgh"]
+    writers = [threading.Thread(target=write_whole, args=(path, content)) for content in contents]
+    for writer in writers:
+        writer.start()
+    for writer in writers:
+        writer.join()
+    assert path.read_bytes() in contents
+    assert [found.name for found in tmp_path.iterdir()] == ["a"]

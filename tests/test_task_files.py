@@ -251,6 +251,19 @@ def test_read_the_original_format(tmp_path: Path, name: str) -> None:
         assert (outputs == batch.outputs[row, :5]).all()
 
 
+def test_large_files_whatever_they_are_called(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """More than a megabyte of the original's lines, of ours, and of a list."""
+    write_tasks([generate(seed=3, start=0, count=150)], tmp_path / "set.json")
+    ours = [json.dumps(TWO.to_json() | {"about": "x" * 5_000})] * 300
+    (tmp_path / "ours.jsonl").write_text("\n".join(ours))
+    (tmp_path / "list.json").write_text(f"[{','.join(ours)}]")
+    for name, count in (("set.json", 150), ("ours.jsonl", 300), ("list.json", 300)):
+        assert (tmp_path / name).stat().st_size > 2**20
+        assert len(read_tasks(tmp_path / name)) == count
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO((tmp_path / name).read_bytes())))
+        assert len(read_tasks("-")) == count
+
+
 def test_one_record_of_the_original_format(tmp_path: Path) -> None:
     write_tasks([generate(seed=3, start=0, count=1)], tmp_path / "one.json")
     assert [len(task.examples) for task in read_tasks(tmp_path / "one.json")] == [5]

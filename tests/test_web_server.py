@@ -25,12 +25,9 @@ from tests.web_client import BODY, PATIENCE
 
 
 def test_addresses() -> None:
-    assert is_loopback("127.0.0.1")
-    assert is_loopback("::1")
-    assert is_loopback("localhost")
-    assert is_loopback("LOCALHOST")
-    assert not is_loopback("0.0.0.0")
-    assert not is_loopback("example.org")
+    for host, loopback in (("127.0.0.1", True), ("127.0.1.1", True), ("LOCALHOST", True), ("0.0.0.0", False)):
+        with listen(host, 0) as listener:
+            assert is_loopback(listener) is loopback
     with listen("127.0.0.1", 0) as taken:
         port = taken.getsockname()[1]
         assert address_of(taken) == f"http://127.0.0.1:{port}/"

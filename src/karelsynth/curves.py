@@ -24,7 +24,7 @@ import numpy as np
 
 from karelsynth.errors import KarelsynthError, listed, nearest
 from karelsynth.evaluate import evaluate, interval, origin, percent
-from karelsynth.files import read_text
+from karelsynth.files import is_there, read_text
 from karelsynth.karel.formats.codes import world_from_codes
 from karelsynth.karel.machine import encode_programs, run_batch
 from karelsynth.karel.world import quoted
@@ -211,7 +211,7 @@ def _digest(model: Synthesizer) -> str:
 
 def read_curves(path: str | Path) -> Curves | None:
     """The curves of a file, None if it is not there; raises CurvesError if it holds something else."""
-    if not Path(path).exists():
+    if not is_there(path):
         return None
     try:
         told = json.loads(read_text(path))

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 import sys
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO, Final
 
@@ -18,72 +20,160 @@ from karelsynth.errors import KarelsynthError
 STDIN: Final = "-"
 _LARGEST: Final = 2**20
 """In bytes: no program, world or recipe needs more."""
+_PATIENCE: Final = 5.0
+"""Seconds to wait for another process that writes the same file."""
 
 
 class FileError(KarelsynthError, OSError):
     """A file or folder that cannot be read or written."""
 
 
-def read_text(path: str | Path) -> str:
+def is_folder(path: str | Path) -> bool:
+    """Whether there is such a folder. `Path.is_dir` fails for names that are too long or may not be looked at."""
+    return os.path.isdir(path)  # noqa: PTH112
+
+
+def is_file(path: str | Path) -> bool:
+    """Whether there is such a file, and no pipe or device; see `is_folder`."""
+    return os.path.isfile(path)  # noqa: PTH113
+
+
+def is_there(path: str | Path) -> bool:
+    """Whether there is anything of that name; see `is_folder`."""
+    return os.path.exists(path)  # noqa: PTH110
+
+
+def read_text(path: str | Path, largest: int = _LARGEST) -> str:
     """The text of a file, or of standard input for `-`. Raises FileError with the path in front."""
     try:
-        data = _read(path)
+        data = _read(path, largest)
     except FileNotFoundError:
         raise FileError(f"{path}: there is no such file") from None
     except IsADirectoryError:
         raise FileError(f"{path}: this is a directory, not a file") from None
     except (OSError, ValueError) as error:  # ValueError: a path that holds a null character
         raise FileError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
-    if len(data) > _LARGEST:
-        raise FileError(f"{path}: too large: more than {_LARGEST:,} bytes")
+    if len(data) > largest:
+        raise FileError(f"{path}: too large: more than {largest:,} bytes; is it the right file?")
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise FileError(f"{path}: not UTF-8 text (byte {error.start})") from None
 
 
-def _read(path: str | Path) -> bytes:
+def _read(path: str | Path, largest: int) -> bytes:
     if path == STDIN:
         if sys.stdin is None:  # started without one, as by `<&-`
             raise OSError(errno.EBADF, "there is no standard input; give a file, or send the text through a pipe")
-        return sys.stdin.buffer.read(_LARGEST + 1)
+        return sys.stdin.buffer.read(largest + 1)
     with Path(path).open("rb") as file:
-        return file.read(_LARGEST + 1)
+        return file.read(largest + 1)
 
 
 def write_whole(path: str | Path, content: bytes) -> None:
     """Write a file in one go; see `whole_file`."""
-    try:
-        with whole_file(Path(path)) as file:
-            file.write(content)
-    except ValueError as error:  # a path without a name, or with a null character
-        raise FileError(f"{path}: cannot be written: {error}") from None
+    with whole_file(Path(path)) as file:
+        file.write(content)
 
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[BinaryIO]:
     """A file that appears at `path`, whole and on disk, when the block ends; if the block fails, not at all.
 
-    The temporary name is always the same, so what a killed process left is overwritten by the next.
+    Of a link, what it points to is written. What is no file, such as /dev/null or a pipe, is written to as it is.
     """
-    temporary = path.with_name(f".{path.name}.tmp")
     try:
-        if path.is_dir():
-            raise IsADirectoryError(errno.EISDIR, "it is a folder")
-        with temporary.open("wb") as file:
+        writing: AbstractContextManager[BinaryIO] = _written_as_it_is(path) or _appearing(_target(path))
+    except (OSError, ValueError) as error:  # ValueError: a null character in the name
+        raise cannot_write(path, error) from None
+    try:
+        with writing as file:
+            yield file
+    except (FileError, BrokenPipeError):  # of something else, inside the block; or of what reads a pipe
+        raise
+    except OSError as error:
+        raise cannot_write(path, error) from None
+
+
+def _target(path: Path) -> Path:
+    """The file that a path means."""
+    if is_folder(path):
+        raise IsADirectoryError(errno.EISDIR, "it is a folder")
+    target = path.resolve() if path.is_symlink() else path
+    if not target.name:
+        raise FileNotFoundError(errno.ENOENT, "the name of a file is missing")
+    return target
+
+
+def _written_as_it_is(path: Path) -> BinaryIO | None:
+    """A device or a pipe, or what is open as one, such as /dev/stdout; None for all else."""
+    try:
+        kind = path.stat().st_mode
+    except FileNotFoundError:
+        return None
+    if stat.S_ISDIR(kind) or (stat.S_ISREG(kind) and path.parts[:2] not in (("/", "dev"), ("/", "proc"))):
+        return None
+    return path.open("wb")
+
+
+@contextmanager
+def _appearing(target: Path) -> Iterator[BinaryIO]:
+    """See `whole_file`. The temporary name is always the same, so what a killed process left is overwritten."""
+    temporary = target.with_name(f".{target.name}.tmp")
+    with os.fdopen(_claimed(temporary), "wb") as file:
+        try:
             yield file
             file.flush()
             os.fsync(file.fileno())
-        temporary.replace(path)
-        sync_folder(path.parent)
-    except OSError as error:
-        _discard(temporary)
-        if isinstance(error, FileError):  # of something else, inside the block
+            if os.name == "nt":  # pragma: no cover - where what is open cannot be renamed, and nothing is held
+                file.close()
+            temporary.replace(target)
+        except BaseException:
+            _discard(temporary)
             raise
-        raise cannot_write(path, error) from None
-    except BaseException:
-        _discard(temporary)
-        raise
+    sync_folder(target.parent)
+
+
+def _claimed(temporary: Path) -> int:
+    """A file, open and empty, that no other process writes as long as it is open."""
+    until = time.monotonic() + _PATIENCE
+    while True:
+        opened = os.open(temporary, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o666)
+        try:
+            # Another process may have held it, finished and given it its own name meanwhile.
+            if _hold(opened) and _still_there(temporary, opened):
+                os.ftruncate(opened, 0)
+                return opened
+            if time.monotonic() > until:
+                raise OSError(errno.EBUSY, "another process is writing it; wait for it or choose another place")
+        except BaseException:
+            os.close(opened)
+            raise
+        os.close(opened)
+        time.sleep(0.02)
+
+
+def _still_there(path: Path, opened: int) -> bool:
+    try:
+        return os.path.samestat(path.stat(), os.fstat(opened))
+    except FileNotFoundError:
+        return False
+
+
+def _hold(opened: int) -> bool:
+    """Hold a file or folder against other processes, until it is closed; False if one of them holds it.
+
+    Where there are no such locks (Windows, some network file systems), nothing is held.
+    """
+    try:
+        import fcntl
+
+        fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except (ImportError, OSError):
+        pass
+    return True
 
 
 def sync_folder(path: Path) -> None:
@@ -118,34 +208,29 @@ def writing_into(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def _lock(folder: Path) -> Iterator[None]:
-    """Hold a folder. Where there are no such locks (Windows, some network file systems), nothing is held."""
     try:
-        import fcntl
-
         held = os.open(folder, os.O_RDONLY)
-    except (ImportError, OSError):
+    except OSError:  # Windows opens no folders
         yield
         return
     try:
-        try:
-            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise FileError(f"{folder}: another process is writing there; wait for it or choose another") from None
-        except OSError:  # no locks on this file system
-            pass
+        if not _hold(held):
+            raise FileError(f"{folder}: another process is writing there; wait for it or choose another")
         yield
     finally:
         os.close(held)
 
 
-def cannot_write(path: Path, error: OSError) -> FileError:
+def cannot_write(path: Path, error: OSError | ValueError) -> FileError:
     """The error in words for the person who chose the place."""
+    if isinstance(error, ValueError):
+        return FileError(f"{path}: cannot be written: {error}")
     match error.errno:
         case errno.ENOSPC | errno.EDQUOT:
             reason = "the disk is full; make room and run the same command again"
         case errno.EACCES | errno.EPERM | errno.EROFS:
             reason = "no permission to write there; choose another place"
-        case errno.ENOENT if not path.parent.exists():
+        case errno.ENOENT if not is_there(path.parent):
             reason = f"there is no folder {path.parent}; make it first"
         case errno.EEXIST | errno.ENOTDIR:
             reason = "a file of that name is in the way"

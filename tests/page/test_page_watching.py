@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from karelsynth.karel.program import Program
 from karelsynth.karel.world import World
@@ -67,6 +67,18 @@ def test_a_mistake_in_a_typed_program_is_marked_and_mended(page: Page) -> None:
     expect_verdicts(page, "Right")
     page.locator("#dialects").get_by_role("button", name="Python").click()
     expect(page.locator("#program-text")).to_have_value(Program.parse(TAKE_ALL).to("stanford"))
+
+
+def test_what_is_typed_while_a_dialect_is_changed_stays(page: Page) -> None:
+    held: list[Route] = []
+    page.route("**/api/convert", lambda route: held.append(route))
+    page.fill("#program-text", TAKE_ALL)
+    page.locator("#dialects").get_by_role("button", name="Python").click()
+    page.fill("#program-text", TWO_AND_PUT)
+    with page.expect_response("**/api/convert"):
+        held[0].continue_()
+    expect_verdicts(page, "Wrong")
+    expect(page.locator("#program-text")).to_have_value(TWO_AND_PUT)
 
 
 def test_the_program_is_downloaded_for_stanford_karel(page: Page) -> None:

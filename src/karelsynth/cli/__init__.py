@@ -8,9 +8,11 @@ import typer
 
 from karelsynth._version import __version__
 from karelsynth.cli import curves, karel, model, reproduce, solve, tasks, web
+from karelsynth.cli.commands import Commands
 
 app = typer.Typer(
     name="karelsynth",
+    cls=Commands,
     help="Programs from examples, for Karel the robot: solve tasks, here or on a page in the browser; run, check, "
     "convert and draw programs and worlds; make tasks; train and score models. "
     "Where to write is `--out` in every command; `--output` and `-o` are the same.",

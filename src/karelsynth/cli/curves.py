@@ -61,7 +61,7 @@ def curves(
 
     if render:
         written = write_page(Path())
-        console().print(f"wrote {', '.join(map(str, written))}", markup=False, soft_wrap=True)
+        console().print(f"wrote {', '.join(map(str, written))}", soft_wrap=True)
         return
     from karelsynth.solve.solver import Solver
 
@@ -85,10 +85,10 @@ def curves(
             for key in missing:
                 now = now.having(key, measure(solver, key, settings, progress=progress))
                 _save(now, output, plot)
-                error_console().print(_line(key, now), markup=False, soft_wrap=True)
+                error_console().print(_line(key, now), soft_wrap=True)
     except KeyboardInterrupt:
         kept = "" if output is None else f"; the same command goes on from {output}"
-        error_console().print(f"stopped{kept}", markup=False, soft_wrap=True)
+        error_console().print(f"stopped{kept}", soft_wrap=True)
         raise typer.Exit(130) from None
     _show(now, wanted)
 

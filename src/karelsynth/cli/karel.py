@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -50,7 +50,8 @@ FromDialect = Annotated[
 Speed = Annotated[
     float | None, typer.Option(min=0.1, max=50, help="Ticks a second when animated; long runs go faster if not given.")
 ]
-ThemeOption = Annotated[Theme, typer.Option(help="Colours of pictures.")]
+ThemeOption = Annotated[Theme | None, typer.Option(help="Colours of pictures; light if not given.")]
+_WORLD_FILES: Final = (".w", ".json", ".txt")
 
 
 def register(app: typer.Typer) -> None:
@@ -71,7 +72,7 @@ def run(
     ] = None,
     max_ticks: Annotated[int, typer.Option(min=0, max=30_000, help="How many ticks the run may take.")] = MAX_TICKS,
     as_json: Annotated[bool, typer.Option("--json", help="Print the outcome as JSON.")] = False,
-    theme: ThemeOption = Theme.light,
+    theme: ThemeOption = None,
 ) -> None:
     """Run a program on a world and show what happens.
 
@@ -85,13 +86,16 @@ def run(
     filmed = output is not None and output.suffix.lower() in (".gif", ".svg")
     if speed is not None and not (animate or filmed):
         raise KarelsynthError("--speed is for what moves: give --animate too, or --out with a .gif or .svg file")
+    if theme is not None and output is None:
+        raise KarelsynthError("--theme is for pictures: give --out too, or leave it out")
     if program == STDIN and world == STDIN:
         raise KarelsynthError("only one of PROGRAM and WORLD can come from standard input")
     _, code = read_program(program, dialect and dialect.value)
     start = read_world(world)
     outcome = code.run(start, max_ticks=max_ticks)
     if output is not None:
-        save_run_picture(code, start, output, theme=theme.value, speed=speed, max_ticks=max_ticks)
+        colors = (theme or Theme.light).value
+        save_run_picture(code, start, output, theme=colors, speed=speed, max_ticks=max_ticks)
     if as_json:
         write_text(json.dumps(_as_json(outcome), indent=2), None)
     else:
@@ -101,11 +105,11 @@ def run(
         else:
             pair = [("before", start), ("after", outcome.world)]
             out.print(side_by_side(pair, color=out.color_system is not None, width=out.width))
-        out.print(outcome.explain(), style="green" if outcome.ok else "red", markup=False)
+        out.print(outcome.explain(), style="green" if outcome.ok else "red")
         if outcome.where is not None:
-            out.print(_place(code, outcome.where), markup=False)
+            out.print(_place(code, outcome.where))
         if output is not None:
-            error_console().print(f"saved {output}", markup=False)
+            error_console().print(f"saved {output}")
     raise typer.Exit(0 if outcome.ok else 1)
 
 
@@ -145,13 +149,13 @@ def check(
         try:
             text, program = read_program(path, dialect and dialect.value)
         except KarelsynthError as error:
-            error_console().print(f"error: {error}", style="red", markup=False, soft_wrap=True)
+            error_console().print(f"error: {error}", style="red", soft_wrap=True)
             wrong += 1
             continue
         normal = SyntaxMachine(NORMAL_FORM, max(program.size, 6)).admits(program.token_ids)
         kind = dialect.value if dialect else recognise(text)
         form = "in the data's normal form" if normal else "not in the data's normal form"
-        console().print(f"{path}: ok ({kind}, {program.size} tokens, {form})", markup=False, soft_wrap=True)
+        console().print(f"{path}: ok ({kind}, {program.size} tokens, {form})", soft_wrap=True)
     raise typer.Exit(1 if wrong else 0)
 
 
@@ -178,24 +182,29 @@ def draw(
             help="A picture (.svg, .png) or another format (.w, .json, .txt); the terminal if not given.",
         ),
     ] = None,
-    cell: Annotated[int, typer.Option(help="The side of a cell in pixels.")] = 40,
+    cell: Annotated[int | None, typer.Option(help="The side of a cell in pixels; 40 if not given.")] = None,
     labels: Annotated[bool, typer.Option("--labels", help="Number rows and columns.")] = False,
     title: Annotated[str | None, typer.Option(help="A line above the picture.")] = None,
-    theme: ThemeOption = Theme.light,
+    theme: ThemeOption = None,
 ) -> None:
     """Draw a world in the terminal, as a picture, or in another world format."""
     from karelsynth.karel.draw import save_world_picture
     from karelsynth.karel.draw.terminal import world_text
     from karelsynth.karel.formats import save_world
 
+    given = {"--cell": cell, "--labels": labels or None, "--title": title, "--theme": theme}
+    wanted = [name for name, value in given.items() if value is not None]
+    if wanted and (output is None or output.suffix.lower() in _WORLD_FILES):
+        raise KarelsynthError(f"{wanted[0]} is for pictures: give --out with a .svg or .png file too, or leave it out")
     drawn = read_world(world)
     if output is None:
         out = console()
         out.print(world_text(drawn, color=out.color_system is not None))
-    elif output.suffix.lower() in (".w", ".json", ".txt"):
+    elif output.suffix.lower() in _WORLD_FILES:
         save_world(drawn, output)
     else:
-        save_world_picture(drawn, output, theme=theme.value, cell=cell, labels=labels, title=title)
+        colors = (theme or Theme.light).value
+        save_world_picture(drawn, output, theme=colors, cell=40 if cell is None else cell, labels=labels, title=title)
 
 
 def verify(
@@ -215,7 +224,7 @@ def verify(
         report = verify_file(tasks, progress=progress)
     out = console()
     for problem in report.problems[:show]:
-        error_console().print(f"{tasks}, {problem}", style="red", markup=False, soft_wrap=True)
+        error_console().print(f"{tasks}, {problem}", style="red", soft_wrap=True)
     if len(report.problems) > show:
         error_console().print(f"… and {len(report.problems) - show} more problems", style="red")
     out.print(

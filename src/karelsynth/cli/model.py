@@ -11,6 +11,7 @@ import typer
 from karelsynth.cli.progress import counter
 from karelsynth.cli.show import OUT, chosen_device, console, error_console, write_text
 from karelsynth.errors import KarelsynthError
+from karelsynth.files import is_folder, is_there
 
 if TYPE_CHECKING:
     from karelsynth.train.loop import Progress
@@ -36,7 +37,8 @@ def train(
     """Train a synthesizer by a recipe.
 
     A run that was stopped or killed goes on from its last checkpoint when the same command is given again, and ends
-    with the same weights as if nothing had happened. Several GPUs: torchrun --nproc-per-node=8 -m karelsynth train …
+    with the same weights as if nothing had happened (on a GPU with nearly the same). Several GPUs:
+    torchrun --nproc-per-node=8 -m karelsynth train …
     """
     from karelsynth.train.distributed import leads
     from karelsynth.train.loop import train as follow
@@ -51,7 +53,7 @@ def train(
             error_console().print(f"stopped; the same command goes on from the last checkpoint in {folder}")
             raise typer.Exit(130) from None
     if leads():
-        console().print(f"the trained model is in {final}, the best on validation in {folder / 'best'}", markup=False)
+        console().print(f"the trained model is in {final}, the best on validation in {folder / 'best'}")
 
 
 class _TrainingBar:
@@ -114,18 +116,18 @@ def evaluate(
     from karelsynth.model.synthesizer import Synthesizer
     from karelsynth.tasks.sets import NAMED_SETS, load_tasks, named_tasks
 
-    if output is not None and not output.parent.is_dir():
+    if output is not None and not is_folder(output.parent):
         raise KarelsynthError(f"cannot write {output}: there is no folder {output.parent}")
-    folder = SHIPPED if str(model) == "shipped" and not model.exists() else model
+    folder = SHIPPED if str(model) == "shipped" and not is_there(model) else model
     synthesizer = Synthesizer.from_pretrained(folder, chosen_device(device))
-    if tasks in NAMED_SETS and not Path(tasks).exists():
+    if tasks in NAMED_SETS and not is_there(tasks):
         batch = named_tasks(tasks, limit)
     else:
         problems: list[str] = []
         batch = load_tasks(tasks, limit=limit, on_problem=lambda problem: problems.append(str(problem)))
         if problems:
             left_out = f"{tasks}: {len(problems)} problems; tasks with one are left out. The first: {problems[0]}"
-            error_console().print(left_out, style="yellow", markup=False, soft_wrap=True)
+            error_console().print(left_out, style="yellow", soft_wrap=True)
     provenance = {
         "model": str(model),
         "recipe": read_recipe(folder),

@@ -103,12 +103,12 @@ def reproduce(
             _say("stopped; the same command goes on from the last checkpoint")
             raise typer.Exit(130) from None
         text = table_text(table, read_results(results), load_recipes(recipes, train))
-        console().print(text, markup=False, soft_wrap=True)
+        console().print(text, soft_wrap=True)
         _say(_summary(outcome, len(jobs)))
         wrong = bool(outcome.diverged or outcome.failed)
     if render:
         written = write_pages(results, load_recipes(recipes, train), root)
-        console().print(f"wrote {', '.join(map(str, written))}", markup=False, soft_wrap=True)
+        console().print(f"wrote {', '.join(map(str, written))}", soft_wrap=True)
     if wrong:
         raise typer.Exit(1)
 
@@ -218,4 +218,4 @@ class _Board:
 
 
 def _say(line: str) -> None:
-    error_console().print(line, markup=False, soft_wrap=True)
+    error_console().print(line, soft_wrap=True)

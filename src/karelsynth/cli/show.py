@@ -29,17 +29,24 @@ _TASK: Final = re.compile(r'\s*(?:(name|about|input|output|example)\s*#?\d*\s*:|
 @cache
 def console() -> Console:
     """For what a command was asked to say."""
-    from rich.console import Console
-
-    return Console(highlight=False)
+    return _console(stderr=False)
 
 
 @cache
 def error_console() -> Console:
     """For everything else."""
+    return _console(stderr=True)
+
+
+def _console(*, stderr: bool) -> Console:
+    """Text is shown as it is, whatever brackets and colons it has."""
     from rich.console import Console
 
-    return Console(stderr=True, highlight=False)
+    class Plain(Console):
+        def on_broken_pipe(self) -> None:
+            raise BrokenPipeError  # to be told apart from an error: see `commands`
+
+    return Plain(stderr=stderr, highlight=False, markup=False, emoji=False)
 
 
 def loading() -> Status:
@@ -101,5 +108,6 @@ def write_text(text: str, path: Path | None) -> None:
     text = text.rstrip("\n") + "\n"
     if path is None:
         sys.stdout.write(text)
+        sys.stdout.flush()  # so that whoever reads it need not wait, and what fails fails here
     else:
         write_whole(path, text.encode())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Callable
 from dataclasses import replace
@@ -16,7 +15,7 @@ from karelsynth.cli.karel import Dialect, Speed
 from karelsynth.cli.progress import counter
 from karelsynth.cli.show import OUT, chosen_device, console, error_console, loading, write_text
 from karelsynth.errors import KarelsynthError
-from karelsynth.files import STDIN, writing_into
+from karelsynth.files import STDIN, is_there, writing_into
 
 if TYPE_CHECKING:
     from karelsynth.karel.program import Program
@@ -117,13 +116,13 @@ def solve(
     def tell(number: int, solution: Solution) -> None:
         saved = _save(solution, files[number], to or Dialect.paper)
         if as_json:
-            write_text(json.dumps({"name": tasks[number].name, **solution.to_json()}), None)
+            write_text(json.dumps({"number": number + 1, "name": tasks[number].name, **solution.to_json()}), None)
         elif len(tasks) > 1:
             _list(number + 1, tasks[number], solution, to if out is None else None, saved)
         else:
             _show(tasks[number], solution, to or Dialect.paper, others, budget)
             if saved is not None:
-                error_console().print(f"saved {saved}", markup=False, soft_wrap=True)
+                error_console().print(f"saved {saved}", soft_wrap=True)
 
     if len(tasks) > 1:
         solved = _solve_all(solver, tasks, budget, tell)
@@ -143,7 +142,7 @@ def _read(task: str, after: str | None) -> list[Task]:
 
     if after is not None:
         return [replace(read_pair(task, after), name="" if task == STDIN else Path(task).stem)]
-    if _NAME.fullmatch(task) and not os.path.exists(task):  # noqa: PTH110 - Path.exists fails for some names
+    if _NAME.fullmatch(task) and not is_there(task):
         return [gallery_task(task)]
     return read_tasks(task)
 
@@ -215,7 +214,7 @@ def _list(number: int, task: Task, solution: Solution, dialect: Dialect | None, 
             said = f"only a partial answer, right on {sum(solution.right)} of {len(solution.right)}: {said}"
     out.print(mark, style=style, end=" ")
     out.print(f"{number}.", end=" ")
-    out.print(f"{task.name}: {said}".rstrip(), markup=False, soft_wrap=True)
+    out.print(f"{task.name}: {said}".rstrip(), soft_wrap=True)
     if program is not None and below is not None:
         _print_program(program, below)
         out.print()
@@ -239,7 +238,7 @@ def _show(task: Task, solution: Solution, dialect: Dialect, others: int, budget:
 
     out = console()
     if task.name:
-        out.print(task.name, style="bold", markup=False)
+        out.print(task.name, style="bold")
     if solution.program is None or not any(solution.right):  # right nowhere is not even a partial answer
         larger = f"--budget {_LONGER * budget:g}"
         out.print(f"nothing found in {solution.seconds:.2f} s; try to search longer: {larger}", style="red")

@@ -11,6 +11,7 @@ import typer
 from karelsynth.cli.progress import counter
 from karelsynth.cli.show import OUT, console, error_console, write_text
 from karelsynth.errors import KarelsynthError
+from karelsynth.files import is_file
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from karelsynth.tasks.statistics import Row
 
 _SHOWN_PROBLEMS = 20
+_MOST = 100_000
+"""Tasks of a file or set that statistics are taken of, if nothing else is said."""
 _MEGABYTE = 1_000_000
 _ENOUGH = 10_000
 """Tasks: with fewer, chance alone moves figures further than is allowed."""
@@ -45,7 +48,7 @@ def generate(
         bool,
         typer.Option("--reserved", help="With the programs reserved for testing: for validation, not for training."),
     ] = False,
-    shard_size: Annotated[int | None, typer.Option(min=1, help="Tasks a file.")] = None,
+    shard_size: Annotated[int | None, typer.Option(min=1, max=1_000_000, help="Tasks a file.")] = None,
     threads: Threads = None,
 ) -> None:
     """Make tasks like the original data's: a named set, or any number of a seed.
@@ -71,7 +74,7 @@ def generate(
             written = write_set(out, **chosen, reserved=reserved, threads=threads, progress=progress)
     except KeyboardInterrupt:
         stopped = f"stopped; what is complete in {out} is kept. Run the same command again to go on from there."
-        error_console().print(stopped, markup=False, soft_wrap=True)
+        error_console().print(stopped, soft_wrap=True)
         raise typer.Exit(130) from None
     _say_written(written)
 
@@ -90,7 +93,7 @@ def import_msr(
     from karelsynth.tasks.sets import import_msr as run_import
 
     reporter = _Reporter(file)
-    size = file.stat().st_size if file.is_file() else 0
+    size = file.stat().st_size if is_file(file) else 0
     with counter("importing", unit="MB", total=max(1, size // _MEGABYTE)) as progress:
         rest = 0
 
@@ -117,7 +120,7 @@ def export_msr(
     tasks = open_set(task_set)
     with counter("exporting", unit="tasks", total=len(tasks)) as progress:
         run_export(tasks, out, progress)
-    console().print(f"{out}: {len(tasks):,} tasks", markup=False, soft_wrap=True)
+    console().print(f"{out}: {len(tasks):,} tasks", soft_wrap=True)
 
 
 def stats(
@@ -125,9 +128,13 @@ def stats(
         Path | None,
         typer.Argument(metavar="TASKS", help="The folder of a task set, or a file in the original's format."),
     ] = None,
-    fresh: Annotated[int | None, typer.Option("--generate", min=1, help="Take so many fresh tasks instead.")] = None,
-    seed: Annotated[int, typer.Option(min=0, help="The seed of fresh tasks.")] = 1,
-    limit: Annotated[int, typer.Option(min=1, help="Look at so many tasks at most, the first.")] = 100_000,
+    fresh: Annotated[
+        int | None, typer.Option("--generate", min=1, max=1_000_000, help="Take so many fresh tasks instead.")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="The seed of fresh tasks; 1 if not given.")] = None,
+    limit: Annotated[
+        int | None, typer.Option(min=1, help="Look at so many of TASKS at most, the first; 100,000 if not given.")
+    ] = None,
     plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw the figures: .svg or .png.")] = None,
     as_json: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Save the figures as JSON.")] = None,
 ) -> None:
@@ -137,10 +144,17 @@ def stats(
 
     if (tasks is None) == (fresh is None):
         raise KarelsynthError("say which tasks to look at: either TASKS or --generate")
+    if tasks is not None and seed is not None:
+        raise KarelsynthError("--seed is of fresh tasks: give --generate instead of TASKS, or leave it out")
+    if fresh is not None and limit is not None:
+        raise KarelsynthError("--limit is for TASKS: --generate itself says how many fresh ones to take")
     if plot is not None and plot.suffix.lower() not in (".svg", ".png"):  # said before the work, not after
         raise KarelsynthError(f"cannot save a picture as {plot}: the name must end in `.svg` or `.png`")
     with error_console().status("taking statistics"):
-        batch = _tasks(tasks, limit) if tasks is not None else generate_tasks(seed, 0, fresh or 0)
+        if tasks is not None:
+            batch = _tasks(tasks, limit or _MOST)
+        else:
+            batch = generate_tasks(1 if seed is None else seed, 0, fresh or 0)
         statistics = compute(batch)
     rows = compare(statistics)
     if plot is not None:
@@ -179,7 +193,7 @@ class _Reporter:
         self.lines.add(problem.line)
         self.problems += 1
         if self.problems <= _SHOWN_PROBLEMS:
-            error_console().print(f"{self.file}, {problem}", style="red", markup=False, soft_wrap=True)
+            error_console().print(f"{self.file}, {problem}", style="red", soft_wrap=True)
 
     def sum_up(self) -> None:
         if self.problems > _SHOWN_PROBLEMS:
@@ -196,7 +210,6 @@ def _say_written(tasks: TaskSet) -> None:
     console().print(
         f"{tasks.folder}: {len(tasks):,} tasks of {manifest.examples} examples, {manifest.novel:,} of them with "
         f"programs reserved for testing; {shards}, {size:,.1f} MB",
-        markup=False,
         soft_wrap=True,
     )
 
@@ -205,10 +218,12 @@ def _table(rows: Sequence[Row]) -> Any:
     """The figures, group by group; what is too far off is marked."""
     from rich.table import Table
 
+    from karelsynth.karel.draw.terminal import speaks_unicode
+
     table = Table(box=None, pad_edge=False, header_style="bold")
     for heading in ("figure", "", "here", "original", "distance", ""):
         table.add_column(heading, justify="left" if heading in ("figure", "") else "right", no_wrap=True)
-    group = None
+    group, pointer = None, "◄" if speaks_unicode(console().encoding) else "<"
     for row in rows:
         digits = 3 if row.original <= 1 and (row.allowed or 0) < 1 else 2
         table.add_row(
@@ -217,7 +232,7 @@ def _table(rows: Sequence[Row]) -> Any:
             f"{row.value:.{digits}f}",
             f"{row.original:.{digits}f}",
             f"{row.distance:.{digits}f}",
-            "" if row.within else f"◄ > {row.allowed:g}",
+            "" if row.within else f"{pointer} > {row.allowed:g}",
             style=None if row.within else "red",
         )
         group = row.group

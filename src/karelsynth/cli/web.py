@@ -47,7 +47,7 @@ def serve(
         settings = Settings(
             workers=at_once,
             queue=queue,
-            hosts=LOOPBACK | {host} if is_loopback(host) else None,
+            hosts=LOOPBACK | {host.lower(), listener.getsockname()[0]} if is_loopback(listener) else None,
             model="shipped" if model is None else model.name,
         )
         if at_once > 1:
@@ -59,10 +59,10 @@ def serve(
 
         def ready() -> None:
             out = console()
-            out.print(f"karelsynth is ready at {address} (Ctrl-C stops it)", markup=False, soft_wrap=True)
+            out.print(f"karelsynth is ready at {address} (Ctrl-C stops it)", soft_wrap=True)
             if in_network is not None and in_network != address:
-                out.print(f"in the network it is {in_network}", markup=False, soft_wrap=True)
-            if not is_loopback(host):
+                out.print(f"in the network it is {in_network}", soft_wrap=True)
+            if not is_loopback(listener):
                 warning = "everyone who can reach this machine can use it: there are no accounts and no encryption"
                 out.print(warning, style="yellow", soft_wrap=True)
             if open_page:

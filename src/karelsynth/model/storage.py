@@ -18,7 +18,7 @@ from torch import Tensor
 
 from karelsynth._version import __version__
 from karelsynth.errors import KarelsynthError
-from karelsynth.files import read_text, write_whole
+from karelsynth.files import is_folder, is_there, read_text, write_whole
 from karelsynth.model.settings import ModelSettings
 
 if TYPE_CHECKING:
@@ -100,8 +100,8 @@ def _write_weights(path: Path, content: bytes, part_bytes: int | None) -> None:
 def load_model(folder: str | Path) -> tuple[ModelSettings, Weights]:
     """Read both files; raises KarelsynthError, which says what is wrong."""
     folder = Path(folder)
-    if not folder.is_dir():
-        what = "is a file, not" if folder.exists() else "there is no such folder; a model is"
+    if not is_folder(folder):
+        what = "is a file, not" if is_there(folder) else "there is no such folder; a model is"
         raise KarelsynthError(f"{folder}: {what} a folder with {CONFIG} and {WEIGHTS}")
     return _settings(folder / CONFIG), Weights(folder / WEIGHTS, _tensors(folder / WEIGHTS))
 
@@ -129,7 +129,7 @@ def _tensors(path: Path) -> dict[str, Tensor]:
 
 def _joined(path: Path) -> bytes:
     """The content of a file, or if there is none, of the parts that it was cut into."""
-    some = None if path.exists() else next(path.parent.glob(f"{path.name}.*-of-*"), None)
+    some = None if is_there(path) else next(path.parent.glob(f"{path.name}.*-of-*"), None)
     if some is None:
         return _content(path)
     parts = some.name.rpartition("-of-")[2]
@@ -152,7 +152,7 @@ def _content(path: Path) -> bytes:
 def read_recipe(folder: Path) -> Any:
     """What the `recipe.json` beside a model says, None if there is none; KarelsynthError if it cannot be read."""
     path = folder / RECIPE
-    if not path.exists():
+    if not is_there(path):
         return None
     try:
         return json.loads(read_text(path))

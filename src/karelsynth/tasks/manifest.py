@@ -156,7 +156,7 @@ class _Unfit(Exception):
 def _manifest(record: dict[str, Any]) -> Manifest:
     source = _typed(record, "source", dict)
     kinds: dict[Any, type[Generated] | type[Imported]] = {"generated": Generated, "imported": Imported}
-    kind = kinds.get(source.get("kind"))
+    kind = kinds.get(_typed(source, "kind", str))
     if kind is None:
         raise _Unfit("`source.kind` is neither `generated` nor `imported`")
     manifest = Manifest(
@@ -181,6 +181,8 @@ def _manifest(record: dict[str, Any]) -> Manifest:
 def _check_shards(manifest: Manifest) -> None:
     """The shards are the first of the set, without a gap, and all of them if it is complete."""
     listed = len(manifest.shards)
+    if manifest.complete and not manifest.count:  # an import that is under way does not know it yet
+        raise _Unfit("`count` is 0")
     if listed > manifest.shard_count or (manifest.complete and listed < manifest.shard_count):
         raise _Unfit(f"{manifest.count:,} tasks make {manifest.shard_count} shards, and it lists {listed}")
     for number, shard in enumerate(manifest.shards):

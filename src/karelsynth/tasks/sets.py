@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from karelsynth.errors import KarelsynthError, TaskFileError, listed, nearest
-from karelsynth.files import writing_into
+from karelsynth.files import is_folder, writing_into
 from karelsynth.karel.world import quoted
 from karelsynth.tasks.batch import TaskBatch, concatenate
 from karelsynth.tasks.generator import generate
@@ -80,7 +80,7 @@ def load_tasks(
     A task of a file with something wrong is left out and `on_problem` told; without it, that is a TaskFileError.
     """
     path = Path(path)
-    if path.is_dir():
+    if is_folder(path):
         return open_set(path)[:limit]
     batches: list[TaskBatch] = []
     for batch in read_tasks(path, on_problem=on_problem):

@@ -7,14 +7,13 @@ too), JSON lines in the original data's format, `.gz` too, and a folder of all t
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
 from karelsynth.errors import TaskFileError, WorldError, listed, nearest
-from karelsynth.files import STDIN, read_text
+from karelsynth.files import STDIN, is_file, is_folder, is_there, read_text
 from karelsynth.karel.formats.codes import world_from_codes
 from karelsynth.karel.world import World, quoted
 from karelsynth.tasks.batch import GIVEN_EXAMPLES
@@ -31,6 +30,10 @@ _FIRST: Final = 65_536
 """Bytes that a file is recognised by."""
 MOST_TASKS: Final = 10_000
 """In one file or folder; larger sets are arrays on disk, for training and evaluation."""
+_LARGEST: Final = 2**27
+"""Bytes of a file that is read at once: more than so many tasks take."""
+_LONGEST: Final = 2**20
+"""Characters of a task as people type it."""
 
 
 def read_tasks(path: str | Path) -> list[Task]:
@@ -39,13 +42,13 @@ def read_tasks(path: str | Path) -> list[Task]:
     A task without a name gets its file's. Raises KarelsynthError with the path in front.
     """
     where = "standard input" if path == STDIN else str(path)
-    if path != STDIN and os.path.isdir(path):  # noqa: PTH112 - for some names Path.is_dir fails
+    if path != STDIN and is_folder(path):
         tasks = _folder(Path(path))
     elif path != STDIN and _is_packed(Path(path)):
         tasks = _limited((_of_record(record, where) for record in read_records(path, programs=False)), where)
     else:
-        text = read_text(path)
-        tasks = _of_json(text, where) if text.lstrip()[:1] in ("{", "[") else [parse_task(text, where)]
+        text = read_text(path, _LARGEST)
+        tasks = _of_json(text, where) if text.lstrip()[:1] in ("{", "[") else [_of_text(text, where)]
     stem = "" if path == STDIN else Path(path).name.split(".")[0]
     if not tasks:
         raise TaskFileError(f"{where}: there is no task in it")
@@ -92,6 +95,12 @@ def _pair_from_json(pair: Any, at: int) -> Example:
         except WorldError as error:
             raise TaskFileError(f"examples[{at}].{key}: {error}") from None
     return Example(*worlds)
+
+
+def _of_text(text: str, where: str) -> Task:
+    if len(text) > _LONGEST:
+        raise TaskFileError(f"{where}: too large: no task that is drawn has more than {_LONGEST:,} characters")
+    return parse_task(text, where)
 
 
 def _of_json(text: str, where: str) -> list[Task]:
@@ -158,10 +167,10 @@ def _of_record(record: Record, where: str) -> Task:
 
 
 def _folder(folder: Path) -> list[Task]:
-    if (folder / MANIFEST).exists():
+    if is_there(folder / MANIFEST):
         raise TaskFileError(f"{folder}: this is a set made by `karelsynth generate`, for training and evaluation")
     try:
-        files = sorted(path for path in folder.iterdir() if path.name.lower().endswith(ENDINGS) and path.is_file())
+        files = sorted(path for path in folder.iterdir() if path.name.lower().endswith(ENDINGS) and is_file(path))
     except OSError as error:
         raise TaskFileError(f"{folder}: cannot be read: {error.strerror}") from None
     if not files:
@@ -181,7 +190,7 @@ def _limited(tasks: Iterable[Task], where: str) -> list[Task]:
 def _is_packed(path: Path) -> bool:
     """Whether a file is one of the original data, which may be too large to read at once: compressed, by its content,
     or JSON lines whose first line is a record."""
-    if not os.path.isfile(path):  # noqa: PTH113 - a pipe, say, whose first bytes would be lost
+    if not is_file(path):  # a pipe, say, whose first bytes would be lost
         return False
     try:
         with path.open("rb") as file:

@@ -26,14 +26,9 @@ class AddressError(KarelsynthError):
     """An address that cannot be listened at."""
 
 
-def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach the address."""
-    if host.lower() == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
+def is_loopback(listener: socket.socket) -> bool:
+    """Whether only this machine can reach it: by the address that the host's name stood for, whatever the name."""
+    return _address(listener.getsockname()[0]).is_loopback
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -62,7 +57,7 @@ def _reason(host: str, port: int, error: Exception) -> str:
 def address_of(listener: socket.socket) -> str:
     """What to type into a browser on this machine."""
     host, port = listener.getsockname()[:2]
-    if ipaddress.ip_address(host).is_unspecified:
+    if _address(host).is_unspecified:
         host = "::1" if ":" in host else "127.0.0.1"
     return _url(host, port)
 
@@ -70,11 +65,17 @@ def address_of(listener: socket.socket) -> str:
 def network_address_of(listener: socket.socket) -> str | None:
     """What to type into a browser on another machine; None if none can reach it, or this one is in no network."""
     host, port = listener.getsockname()[:2]
-    if ipaddress.ip_address(host).is_unspecified:
+    if _address(host).is_unspecified:
         host = _outward(listener.family)
-    if host is None or is_loopback(host):
+    if host is None or _address(host).is_loopback:
         return None
     return _url(host, port)
+
+
+def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
+    """Of what a socket says; an IPv4 address may be told as one of IPv6."""
+    address = ipaddress.ip_address(host)
+    return getattr(address, "ipv4_mapped", None) or address
 
 
 def _outward(family: socket.AddressFamily) -> str | None:

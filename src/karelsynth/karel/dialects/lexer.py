@@ -30,7 +30,7 @@ _PIECE: Final = re.compile(
     r'''
       (?P<string> [rRbBuUfF]{0,2} (?: """ (?:[^\\]|\\.)*? """ | \'\'\' (?:[^\\]|\\.)*? \'\'\'
                                     | "(?!"") (?:[^"\\\n]|\\[^\n])* " | '(?!\'\') (?:[^'\\\n]|\\[^\n])* ' ) )
-    | (?P<unclosed> """ | \'\'\' | " | ' )
+    | (?P<unclosed> """ .* | \'\'\' .* | ["'] [^\n]* )  # all that it was looked for in: it is not looked for again
     | (?P<comment> \#[^\n]* )
     | (?P<newline> \n )
     | (?P<space> [ \t\f\xa0]+ )  # with the no-break space, as copied from web pages
@@ -59,8 +59,11 @@ def lex(text: str) -> tuple[list[Word], list[str]]:
             if fresh:
                 words += _change_of_level(text[line_start : match.start()], levels, line, column)
                 fresh = False
-            problem = "this quotation mark is never closed" if kind == "unclosed" else ""
-            words.append(Word(kind, piece, line, column, problem))
+            if kind == "unclosed":
+                mark = piece[:3] if piece[:3] in ('"""', "'''") else piece[0]
+                words.append(Word(kind, mark, line, column, "this quotation mark is never closed"))
+            else:
+                words.append(Word(kind, piece, line, column))
         if "\n" in piece:
             line += piece.count("\n")
             line_start = match.start() + piece.rindex("\n") + 1

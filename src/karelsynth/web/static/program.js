@@ -89,8 +89,9 @@ export class ProgramPanel {
       return;
     }
     if (this.#editor.text.trim()) {
+      const revision = this.#revision;
       const converted = await guarded(() => post("/api/convert", { program: this.#editor.text, to: dialect }));
-      if (!converted) return;
+      if (!converted || revision !== this.#revision) return; // what was typed meanwhile stays
       this.#revision += 1;
       this.#dialect = dialect;
       this.#editor.text = converted.program;

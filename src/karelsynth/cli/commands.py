@@ -1,0 +1,62 @@
+"""How every command ends if it is stopped, or if the system refuses something."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, Final
+
+import typer
+from typer.core import TyperGroup
+
+from karelsynth.cli.show import error_console
+from karelsynth.errors import KarelsynthError
+from karelsynth.files import FileError
+
+_INTERRUPTED: Final = 130
+_NO_READER: Final = 141
+"""What shells say of a process that was ended by Ctrl-C, or by writing to a pipe that nobody reads."""
+
+
+class Commands(TyperGroup):
+    """The commands of the application. What the system refuses is told as a KarelsynthError."""
+
+    def make_context(self, *args: Any, **more: Any) -> Any:
+        """Read the command line; `--help` and `--version` are done by this."""
+        with _told():
+            return super().make_context(*args, **more)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command that was asked for."""
+        for stream in (sys.stdout, sys.stderr):
+            if hasattr(stream, "reconfigure"):  # a name or a mark that the terminal cannot show is no reason to fail
+                stream.reconfigure(errors="replace")
+        with _told():
+            return super().invoke(ctx)
+
+
+@contextmanager
+def _told() -> Iterator[None]:
+    try:
+        yield
+    except KarelsynthError:
+        raise
+    except KeyboardInterrupt:
+        error_console().print("stopped")
+        raise typer.Exit(_INTERRUPTED) from None
+    except BrokenPipeError:  # the reader, such as `head`, has gone
+        _forget_output()
+        raise typer.Exit(_NO_READER) from None
+    except OSError as error:  # of standard output on a full disk, say
+        _forget_output()
+        raise FileError(f"{error.filename or 'standard output'}: {error.strerror or error}") from None
+    except MemoryError:
+        raise KarelsynthError("there is too little memory for so much at once: ask for less") from None
+
+
+def _forget_output() -> None:
+    """Do without what is left to be written: it would fail again when Python ends."""
+    with suppress(OSError, ValueError):  # there may be no standard output
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,0 +1,135 @@
+"""How commands end: one message, a status, and nothing of Python's."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from karelsynth.cli import app, tasks
+from karelsynth.errors import KarelsynthError
+
+PROGRAM = "def run():\n  move()\n"
+COMMAND = f'"{sys.executable}" -m karelsynth'
+POSIX = pytest.mark.skipif(sys.platform == "win32", reason="a shell and signals of POSIX")
+
+
+def shell(command: str, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    ended = subprocess.run(
+        ["bash", "-c", command], cwd=cwd, capture_output=True, text=True, timeout=120, env=os.environ | environment
+    )
+    assert "Traceback" not in ended.stderr
+    assert "Exception ignored" not in ended.stderr
+    return ended
+
+
+@POSIX
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")
+@pytest.mark.parametrize("command", ["check a", "convert a --to tokens", "--version"])
+def test_a_full_disk_under_standard_output(command: str, tmp_path: Path) -> None:
+    (tmp_path / "a").write_text(PROGRAM)
+    ended = shell(f"{COMMAND} {command} > /dev/full", tmp_path)
+    assert ended.returncode == 1
+    assert "error: standard output: No space left on device" in " ".join(ended.stderr.split())
+
+
+@POSIX
+@pytest.mark.parametrize("command", ["check a", "convert a --to tokens", "solve --list"])
+def test_a_reader_that_has_gone(command: str, tmp_path: Path) -> None:
+    (tmp_path / "a").write_text(PROGRAM)
+    ended = shell(f"set -o pipefail; {COMMAND} {command} | true", tmp_path)
+    assert ended.returncode in (0, 141)  # 0 if it was done before the reader went
+    assert not ended.stderr
+
+
+@POSIX
+def test_ctrl_c_says_stopped() -> None:
+    """Also while all is loaded."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "karelsynth", "check", "-"],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert process.stdin is not None
+    # What is more than a pipe holds has been taken once the command reads: all is loaded by then.
+    process.stdin.write("x" * 200_000)
+    process.stdin.flush()
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert said.strip() == "stopped"
+
+
+def test_what_the_system_refuses_is_one_message(monkeypatch: pytest.MonkeyPatch) -> None:
+    for raised, message in (
+        (OSError(5, "Input/output error", "there"), "there: Input/output error"),
+        (MemoryError(), "too little memory"),
+    ):
+
+        def refused(*_: Any, raised: BaseException = raised, **__: Any) -> None:
+            raise raised
+
+        monkeypatch.setattr("karelsynth.tasks.generator.generate", refused)
+        result = CliRunner().invoke(app, ["stats", "--generate", "5"])
+        assert isinstance(result.exception, KarelsynthError)
+        assert message in str(result.exception)
+
+
+@POSIX
+def test_terminals_that_show_few_signs(tmp_path: Path) -> None:
+    ended = shell(f"{COMMAND} stats --generate 20", tmp_path, PYTHONIOENCODING="ascii")
+    assert ended.returncode == 0
+    assert "< >" in ended.stdout
+
+
+@POSIX
+def test_names_that_are_too_long(tmp_path: Path) -> None:
+    name = "x" * 300
+    for command in (f"stats {name}", f"import-msr {name} --out o", f"solve {name}.task", f"evaluate {name} val"):
+        ended = shell(f"{COMMAND} {command}", tmp_path)
+        assert ended.returncode == 1
+        assert "error:" in ended.stderr
+
+
+def test_text_is_shown_as_it_is(tmp_path: Path) -> None:
+    """Nothing in brackets or between colons means anything."""
+    (tmp_path / "a:x:[b]").write_text(PROGRAM)
+    result = CliRunner().invoke(app, ["check", str(tmp_path / "a:x:[b]")])
+    assert "a:x:[b]: ok" in result.stdout.replace("\n", "")
+
+
+def test_options_that_would_be_ignored_are_errors(tmp_path: Path) -> None:
+    (tmp_path / "w").write_text("> .\n")
+    (tmp_path / "p").write_text(PROGRAM)
+    world, program = str(tmp_path / "w"), str(tmp_path / "p")
+    for given, message in (
+        (["stats", "--generate", "5", "--limit", "3"], "--limit is for TASKS"),
+        (["stats", world, "--seed", "3"], "--seed is of fresh tasks"),
+        (["draw", world, "--labels"], "--labels is for pictures"),
+        (["draw", world, "--theme", "dark", "--out", str(tmp_path / "x.w")], "--theme is for pictures"),
+        (["draw", world, "--cell", "9"], "--cell is for pictures"),
+        (["run", program, world, "--theme", "dark"], "--theme is for pictures"),
+    ):
+        result = CliRunner().invoke(app, given)
+        assert isinstance(result.exception, KarelsynthError), given
+        assert message in str(result.exception)
+    assert not (tmp_path / "x.w").exists()
+    assert tasks._MOST == 100_000  # as the help says
+
+
+def test_manifests_that_were_altered(tmp_path: Path) -> None:
+    assert CliRunner().invoke(app, ["generate", "--count", "3", "--seed", "1", "--out", str(tmp_path)]).exit_code == 0
+    path = tmp_path / "manifest.json"
+    whole = json.loads(path.read_text())
+    altered: list[dict[str, Any]] = [{"source": {"kind": []}}, {"count": 0, "shards": []}]
+    for changes in altered:
+        path.write_text(json.dumps(whole | changes))
+        result = CliRunner().invoke(app, ["stats", str(tmp_path)])
+        assert isinstance(result.exception, KarelsynthError)
+        assert "the manifest was altered" in str(result.exception)
