@@ -184,6 +184,14 @@ def test_the_heros_frame_forgets_place_and_heading_only(before: World, after: Wo
     hero = turned // 16
     turned = turned % 16 + 16 * torch.where(hero > 0, (hero - 1 + turns) % 4 + 1, 0)
     assert torch.equal(frame(turned), framed)
+    # Back again: the grids as they were, but for where the hero stood and looked.
+    looking, place = int((cells[..., 0] // 16).max()) - 1, int((cells[0, ..., 0] // 16).flatten().argmax())
+    back = torch.rot90(framed, looking, (1, 2))  # the cell in the middle goes to (9, 8), (8, 8) or (8, 9)
+    middle = divmod(int((back[0, ..., 0] // 16).flatten().argmax()), 18)
+    back = back.roll((place // 18 - middle[0], place % 18 - middle[1]), (1, 2))
+    hero = back // 16
+    back = back % 16 + 16 * torch.where(hero > 0, (hero - 1 + looking) % 4 + 1, 0)
+    assert torch.equal(back, cells)
 
 
 # Training

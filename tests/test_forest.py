@@ -165,13 +165,13 @@ def test_a_machine_besides_the_models_own() -> None:
     encoded = model.encode(*random_grids(5, TASKS, EXAMPLES))
     tokens, lengths, tasks = programs_alike(9, 10)
     free, held = (
-        model.forest_logprobs(encoded, model.pack_forest(tokens, lengths, tasks, held_to, encoded=encoded))
+        model.forest_logprobs(encoded, pack_forest(tokens, lengths, tasks, machine=held_to))
         for held_to in (None, machine)
     )
     assert (held > free).all()  # what it refuses gets no probability
     tokens[3, 2] = END
     with pytest.raises(KarelsynthError, match=r"`DEF run m\).* leaves the syntax at its token 3: .* at most 40 tokens"):
-        model.pack_forest(tokens, lengths, tasks, machine, encoded=encoded)
+        pack_forest(tokens, lengths, tasks, machine=machine)
 
 
 # On a GPU

@@ -1,9 +1,10 @@
-"""Training: exact resumption, several processes, divergence; and the evaluator."""
+"""Training: exact resumption, several processes, divergence."""
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -18,14 +19,12 @@ import torch
 from safetensors.torch import load_file
 
 from karelsynth.errors import KarelsynthError
-from karelsynth.evaluate import MEASURES, RANKS, evaluate, interval
 from karelsynth.model.settings import ModelSettings
 from karelsynth.model.synthesizer import Synthesizer
 from karelsynth.search import beam_search
-from karelsynth.tasks.batch import TaskBatch
 from karelsynth.tasks.generator import generate
 from karelsynth.tasks.simplify import simplify
-from karelsynth.train import steps
+from karelsynth.train import loop, steps
 from karelsynth.train.batches import Batch, Feed, Repeated, Stream, open_source
 from karelsynth.train.checkpoint import CheckpointError
 from karelsynth.train.distributed import Group, backend
@@ -35,6 +34,7 @@ from karelsynth.train.recipe import DataRecipe, Recipe, RecipeError, recipe_from
 from karelsynth.train.steps import Loss
 from tests.models import tiny_model
 
+GRIDS = ("inputs", "outputs")
 TINY = {
     "channels": 4,
     "blocks": 1,
@@ -232,12 +232,21 @@ def test_a_broken_checkpoint_is_named(tmp_path: Path) -> None:
         train(tiny(), tmp_path, device=torch.device("cpu"))
 
 
-def test_a_diverged_run_stops_and_keeps_the_last_good_checkpoint(tmp_path: Path) -> None:
-    recipe = replace(tiny(log_every=1), optimizer=replace(tiny().optimizer, learning_rate=1e30, clip=None, warmup=0))
+@pytest.mark.parametrize(("often", "sign"), [(1, "`loss` is nan after step 3"), (12, "a weight is no .* after step 3")])
+def test_a_diverged_run_stops_and_saves_nothing_of_it(
+    often: int, sign: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where a checkpoint is due before the log is."""
+    monkeypatch.setattr(loop, "learning_rate", lambda recipe, step, steps: 1e30 if step == 1 else 1e-3)
+    recipe = tiny(log_every=often, validate_every=1)
+    recipe = replace(recipe, optimizer=replace(recipe.optimizer, clip=None))
     train(recipe, tmp_path, device=torch.device("cpu"), stop_after=1)
-    with pytest.raises(Diverged, match=r"diverged. The last good state is .*checkpoint-00000001"):
+    with pytest.raises(Diverged, match=f"{sign}: the run has diverged.* start_from=.*best") as told:
         train(recipe, tmp_path, device=torch.device("cpu"))
     assert [path.name for path in tmp_path.glob("checkpoint-*")] == ["checkpoint-00000001"]
+    (best,) = re.findall("start_from=([^`]+)", str(told.value))  # what the message says can be done
+    again = replace(tiny(), start_from=best)
+    train(again, tmp_path / "again", device=torch.device("cpu"), stop_after=1)
 
 
 @pytest.mark.parametrize(("name", "optimizer"), [("mle", "adam"), ("mle", "muon"), ("rl_beam_div", "adam")])
@@ -278,10 +287,11 @@ def test_two_processes_do_what_one_does(
     assert (~torch.isclose(mine, others, rtol=1e-2, atol=1e-3)).float().mean() < 0.002
 
 
-@pytest.mark.parametrize("name", ["rl", "rl_beam", "rl_beam_div", "mml"])
+@pytest.mark.parametrize("name", ["rl", "rl baseline", "rl_beam", "rl_beam_div", "mml"])
 def test_scoring_what_has_no_gradient_changes_nothing(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Losses and gradients of a step, with rewards by chance: some tasks have none, and some only rewards."""
-    model, recipe = tiny_model(syntax="handwritten", max_length=72), tiny(name).objective
+    model = tiny_model(syntax="handwritten", max_length=72)
+    recipe = replace(tiny(name.split()[0]).objective, baseline="baseline" in name)
     (batch,) = Feed(Stream(4), model, batch_size=12, seed=1, pack=False).batches(0, 1)
     chances = np.array([0, 0.5, 1, 0.5] * 3)[:, None]
     drawn = np.random.default_rng(2).random((12, 10)) < chances
@@ -294,6 +304,43 @@ def test_scoring_what_has_no_gradient_changes_nothing(name: str, monkeypatch: py
         told.append((loss.detach(), metrics["reward"], [one for one in gradients if one is not None]))
     assert any(one.abs().max() > 1e-4 for one in told[0][2])
     torch.testing.assert_close(told[0], told[1], rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", ["mle", "rl_beam"])
+def test_examples_that_are_not_shown_do_not_matter(name: str) -> None:
+    """Of `data.fewer`: whatever is in them, a step's loss is the same."""
+    model, recipe = tiny_model(syntax="handwritten", max_length=72), replace(tiny(name).objective, reward="consistency")
+    (batch,) = Feed(Stream(4), model, batch_size=12, seed=1, pack=name == "mle", fewer=1.0).batches(0, 1)
+    assert batch.present is not None
+    hidden = ~batch.present[:, :, None, None]
+    others = {part: torch.where(hidden, getattr(batch, part).roll(1, 0), getattr(batch, part)) for part in GRIDS}
+    assert any(not torch.equal(grids, getattr(batch, part)) for part, grids in others.items())
+    loss_of = Loss(model, recipe, Group(0, 1, torch.device("cpu")))
+    changed = replace(batch, inputs=others["inputs"], outputs=others["outputs"])
+    told = [
+        float(loss_of(one, torch.Generator())[0].detach()) for one in (batch, changed, replace(batch, present=None))
+    ]
+    assert told[1] == pytest.approx(told[0], rel=1e-5)
+    assert told[2] != pytest.approx(told[0], rel=1e-3)
+
+
+def test_a_run_shows_fewer_examples_if_its_recipe_says_so(tmp_path: Path) -> None:
+    recipe = tiny(steps=2)
+    for share in (0.0, 1.0):
+        train(
+            replace(recipe, data=replace(recipe.data, fewer=share)), tmp_path / str(share), device=torch.device("cpu")
+        )
+    one, other = (weights(tmp_path / name) for name in ("0.0", "1.0"))
+    assert any(not torch.equal(one[key], other[key]) for key in one)
+
+
+@pytest.mark.parametrize("wanted", [True, False])
+def test_the_reference_joins_the_beam_if_it_is_wanted(wanted: bool) -> None:
+    model = tiny_model(syntax="handwritten", max_length=72)  # which hits on nothing by itself
+    (batch,) = Feed(Stream(4), model, batch_size=12, seed=1, pack=False).batches(0, 1)
+    recipe = replace(tiny("rl_beam").objective, add_reference=wanted)
+    _, metrics = Loss(model, recipe, Group(0, 1, torch.device("cpu")))(batch, torch.Generator())
+    assert float(metrics["best_reward"]) == (1.0 if wanted else 0.0)
 
 
 def test_processes_without_a_gpu_of_their_own_do_not_ask_nccl() -> None:
@@ -315,67 +362,6 @@ def test_the_loss_falls_and_samples_are_shown(tmp_path: Path) -> None:
     assert (tmp_path / "best" / "model.safetensors").exists()
     model = Synthesizer.from_pretrained(tmp_path / "final")
     assert model.settings == recipe.model
-
-
-# The evaluator
-
-
-def report_of(tasks: TaskBatch, monkeypatch: pytest.MonkeyPatch, answers: list[list[list[int]]]) -> dict[str, Any]:
-    from karelsynth import evaluate as module
-    from karelsynth.search import Candidates
-
-    slots, width = len(answers[0]), tasks.tokens.shape[1]
-    tokens = torch.zeros(len(tasks), slots, width, dtype=torch.uint8)
-    for row, candidates in enumerate(answers):
-        for slot, program in enumerate(candidates):
-            tokens[row, slot, : len(program)] = torch.tensor(program, dtype=torch.uint8)
-    lengths = (tokens > 0).sum(2)
-    logprobs = torch.where(lengths > 0, 0.0, -torch.inf)
-    whole = Candidates(tokens, lengths, logprobs)
-    monkeypatch.setattr(module, "decode", lambda *_, **__: whole)
-    model = Synthesizer(ModelSettings(**TINY))  # type: ignore[arg-type]
-    return evaluate(model, tasks, beam=slots, batch_size=len(tasks)).to_json()
-
-
-def test_the_evaluator_counts_as_the_paper_does(monkeypatch: pytest.MonkeyPatch) -> None:
-    tasks = generate(3, 0, 4, reserved=True)
-    right = [row[:length].tolist() for row, length in zip(tasks.tokens, tasks.lengths, strict=True)]
-    wrong = [3, 4, 20, 16, 21]  # DEF run m( turnLeft m)
-    broken = [3, 4, 20, 16]
-    answers = [
-        [right[0], wrong, broken],  # right at once
-        [wrong, right[1], broken],  # right at rank 2, and right when filtered
-        [broken, wrong, wrong],  # never
-        [wrong, wrong, []],  # never, and one slot empty
-    ]
-    report = report_of(tasks, monkeypatch, answers)
-    assert report["tasks"] == 4
-    assert report["generalization"] == {"1": 25.0, "5": 50.0, "50": 50.0, "100": 50.0}
-    assert report["exact"]["1"] == 25.0
-    assert report["syntax"] == {"1": 75.0, "5": 100.0, "50": 100.0, "100": 100.0}
-    assert report["syntax_share"]["1"] == 75.0
-    assert report["syntax_share"]["5"] == round(100 * 8 / 11, 2)
-    assert report["filtered_generalization"] == 50.0
-    assert report["any_consistent"] == 50.0
-    assert report["novel"]["tasks"] == int(tasks.novel.sum())
-    assert report["provenance"]["torch"] == torch.__version__
-    assert set(MEASURES) | {"novel", "seconds_per_task", "confidence_95"} <= report.keys()
-    assert all(str(rank) in report["consistent"] for rank in RANKS)
-
-
-def test_intervals() -> None:
-    low, high = interval(719, 1000)
-    assert low < 71.9 < high
-    assert (high - low) == pytest.approx(5.6, abs=0.2)
-    assert interval(0, 50)[0] == 0.0
-    assert interval(50, 50)[1] == 100.0
-
-
-def test_evaluating_a_real_model_end_to_end() -> None:
-    model = Synthesizer(ModelSettings(**(TINY | {"syntax": "handwritten"})))  # type: ignore[arg-type]
-    report = evaluate(model, generate(3, 0, 6, reserved=True), beam=3, batch_size=4).to_json()
-    assert report["syntax"]["1"] == 100.0
-    assert report["beam"] == 3
 
 
 def test_a_model_of_other_settings_is_not_a_start(tmp_path: Path) -> None:

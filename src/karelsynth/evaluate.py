@@ -102,6 +102,8 @@ def evaluate(
         raise KarelsynthError(
             f"the tasks have {examples} examples: at most {examples - 1} can be given, so that one is held out"
         )
+    if not len(tasks):
+        raise KarelsynthError("there is no task to evaluate on")
     model.eval()
     weights = model.step_model(decoding_dtype(model.device))
     size = batch_size or _BATCH.get(model.device.type, 16)

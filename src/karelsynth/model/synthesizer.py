@@ -150,11 +150,10 @@ class Synthesizer(nn.Module):
         inputs: Tensor,
         outputs: Tensor,
         packed: PackedPrograms,
-        tasks: Tensor | None = None,
         present: Tensor | None = None,
     ) -> TeacherForced:
         """`encode` and `score` in one, so that wrappers such as DistributedDataParallel see all of it."""
-        return self.score(self.encode(inputs, outputs, present), packed, tasks)
+        return self.score(self.encode(inputs, outputs, present), packed)
 
     def score(self, encoded: Encoded, packed: PackedPrograms, tasks: Tensor | None = None) -> TeacherForced:
         """Teacher forcing of N packed programs; `tasks`, int64 [N], is each program's task, by default its own."""
@@ -184,13 +183,12 @@ class Synthesizer(nn.Module):
         tokens: NDArray[np.uint8],
         lengths: NDArray[np.integer],
         tasks: NDArray[np.integer],
-        machine: SyntaxMachine | None = None,
         *,
         encoded: Encoded,
     ) -> Forest:
-        """Pack programs [N, L] for encoded tasks [N], many for each, for `forest_logprobs`; `machine` as in `pack`."""
+        """Pack programs [N, L] for encoded tasks [N], many for each, for `forest_logprobs`."""
         return pack_forest(
-            tokens, lengths, tasks, machine=machine or self.machine, device=self.device, shown=encoded.shown(),
+            tokens, lengths, tasks, machine=self.machine, device=self.device, shown=encoded.shown(),
             choices=self.settings.choices,
         )  # fmt: skip
 

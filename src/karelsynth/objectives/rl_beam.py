@@ -3,7 +3,8 @@
     L_R(θ) ≈ Σ_i Σ_λ q_θ(λ | {IO_i^k}) R_i(λ)
     q_θ(λ) = p_θ(λ) / Σ_{λ' ∈ BS(p_θ, S)} p_θ(λ')   if λ ∈ BS(p_θ, S), otherwise 0          (eq:rl-bs)
 
-The sum has S terms, so that nothing is estimated: the gradient is that of the expression itself.
+The sum has S terms, so that nothing is estimated: the gradient is that of the expression itself. Recipes add the
+reference program where the beam has missed it (`objective.add_reference`), as the authors' do.
 """
 
 from __future__ import annotations

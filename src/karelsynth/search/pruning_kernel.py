@@ -59,7 +59,7 @@ def _open_branches(tokens: NDArray[np.uint8], row: int, length: int) -> int:  # 
 
 
 @compiled(
-    types.int64(
+    types.void(
         types.int64, types.int64, given(types.int64, 1), given(types.uint8, 2), given(types.uint32, 3),
         given(types.int16, 2), given(types.int16, 2), types.boolean[::1],
     )
@@ -73,7 +73,7 @@ def merge_range(
     waits: NDArray[np.int16],
     ticks: NDArray[np.int16],
     alive: NDArray[np.bool_],
-) -> int:  # pragma: no cover - compiled
+) -> None:  # pragma: no cover - compiled
     """Of prefixes with the same futures leave only the likeliest alive, for tasks first … last − 1.
 
     Args:
@@ -87,11 +87,8 @@ def merge_range(
     state and waits for the same thing. All that can follow then does the same, except that the one that has used more
     ticks may run out of them first, and the longer one of tokens: so one goes only if the other has used no more of
     either.
-
-    Returns how many were taken out.
     """
     examples, words = worlds.shape[1], worlds.shape[2]
-    taken = 0
     for task in range(first, last):
         begin, end = offsets[task], offsets[task + 1]
         size = 4
@@ -129,9 +126,7 @@ def merge_range(
                         word += 1
                 if same:
                     alive[row] = False
-                    taken += 1
                     break
                 slot = (slot + 1) & (size - 1)
             if alive[row]:
                 table[slot] = row
-    return taken

@@ -14,7 +14,6 @@ from karelsynth.model.transfer import moved
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from karelsynth.karel.syntax import SyntaxMachine
     from karelsynth.model.synthesizer import Encoded, Synthesizer
     from karelsynth.search.candidates import Candidates
 
@@ -32,7 +31,6 @@ def rescore(
     candidates: Candidates,
     *,
     wanted: NDArray[np.bool_] | None = None,
-    machine: SyntaxMachine | None = None,
     at_once: int = _AT_ONCE,
 ) -> Tensor:
     """log p(candidate | examples), float32 [B, S], differentiable; −∞ in empty slots and where it is not wanted.
@@ -42,7 +40,6 @@ def rescore(
 
     Args:
         wanted: [B, S]; by default all.
-        machine: the syntax that the search was held to, if it was not the model's own.
         at_once: how many tokens to score at a time, about, in whole tasks. If there are more, they are scored in parts;
             each part forgets what it computed and does it again in the backward pass, so that memory holds one at a
             time.
@@ -60,7 +57,7 @@ def rescore(
     parts = np.split(filled, np.flatnonzero(np.diff((after - 1) // at_once)) + 1)
     values = []
     for part in parts:
-        forest = model.pack_forest(tokens[part], lengths.ravel()[part], part // slots, machine, encoded=encoded)
+        forest = model.pack_forest(tokens[part], lengths.ravel()[part], part // slots, encoded=encoded)
         if len(parts) == 1 or not torch.is_grad_enabled():
             values.append(model.forest_logprobs(encoded, forest))
         else:

@@ -4,7 +4,7 @@
 
 What a step does depends only on the recipe, the weights and the step's number: batches, held-out examples and
 samples are drawn from generators seeded by it. So a run that was stopped at any moment and taken up again ends with
-the same weights as one that was not.
+the same weights as one that was not; on a GPU nearly so, where sums may be taken in another order.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from karelsynth._version import __version__
 from karelsynth.errors import KarelsynthError
-from karelsynth.files import write_whole, writing_into
+from karelsynth.files import is_there, write_whole, writing_into
 from karelsynth.model.synthesizer import Synthesizer
 from karelsynth.train import checkpoint
 from karelsynth.train.batches import Feed, open_source
@@ -43,7 +43,7 @@ FINAL = "final"
 
 
 class Diverged(KarelsynthError):
-    """The loss is no longer a number."""
+    """The loss or a weight is no longer a number."""
 
 
 @dataclass(frozen=True)
@@ -178,13 +178,17 @@ class _Run:
         return {} if self.spent is None else {"seconds": round(self.spent + time.monotonic() - self.began, 3)}
 
     def _check(self, metrics: dict[str, float]) -> None:
-        if not math.isfinite(metrics["loss"]):
-            kept = checkpoint.newest_name(self.folder)
-            raise Diverged(
-                f"the loss is {metrics['loss']} after step {self.step}: the run has diverged. "
-                f"{f'The last good state is {kept}. ' if kept else ''}"
-                "Lower `optimizer.learning_rate`, or set `optimizer.clip` or a longer `optimizer.warmup`"
-            )
+        for name in ("loss", "gradient_norm"):
+            if not math.isfinite(metrics.get(name, 0.0)):
+                raise self._diverged(f"`{name}` is {metrics[name]}")
+
+    def _diverged(self, sign: str) -> Diverged:
+        best = self.folder / BEST
+        kept = f", with `--set start_from={best}` from the best model so far" if is_there(best) else ""
+        return Diverged(
+            f"{sign} after step {self.step}: the run has diverged. Begin another{kept}, in another folder (`--out`), "
+            "with a lower `optimizer.learning_rate` or `optimizer.clip` or a longer `optimizer.warmup` (`--set`)"
+        )
 
     def _validate(self, validator: Validator, log: MetricsLog) -> None:
         found = validator.score(self.model)
@@ -197,6 +201,9 @@ class _Run:
             self.model.save_pretrained(self.folder / BEST)
 
     def _save(self) -> None:
+        """Write a checkpoint, which takes the place of the one before: not if it would be worth nothing."""
+        if not all(bool(value.isfinite().all()) for value in self.model.parameters()):
+            raise self._diverged("a weight is no longer a finite number")
         if self.group.leads:
             notes: dict[str, Any] = {
                 "recipe": self.recipe.to_json(),
@@ -222,7 +229,7 @@ def _start_model(recipe: Recipe) -> Synthesizer:
     if recipe.start_from is None:
         return Synthesizer(recipe.model)
     folder = Path(os.path.expandvars(recipe.start_from))
-    if not folder.exists():
+    if not is_there(folder):
         raise KarelsynthError(
             f"{folder}, which the recipe starts from, is not there: train that first, or say where it is by "
             "`--set start_from=FOLDER`"

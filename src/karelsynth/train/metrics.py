@@ -69,4 +69,4 @@ def _board(folder: Path, step: int) -> Any:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError:
         return None
-    return SummaryWriter(str(folder / "tensorboard"), purge_step=step or None)
+    return SummaryWriter(str(folder / "tensorboard"), purge_step=step + 1)

@@ -63,7 +63,8 @@ class ObjectiveRecipe:
     bag: int = 5
     """C of `rl_beam_div`: how many programs are drawn, the best of which counts."""
     add_reference: bool = True
-    """Whether the reference program joins the candidates where the beam missed it."""
+    """Whether the reference program joins the candidates where the beam missed it: in the authors' recipe, not in the
+    paper's formulas."""
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from karelsynth.model.precision import floating_dtype
+from karelsynth.model.precision import autocast_dtype
 from karelsynth.model.synthesizer import Synthesizer
 from karelsynth.objectives import REWARDS, mle, mml, reinforce, rl_beam, rl_beam_div
 from karelsynth.search import beam_search, check, rescore, sample_rollouts, with_reference
@@ -48,10 +48,11 @@ class Loss(nn.Module):
     def _rl(self, batch: Batch, generator: torch.Generator) -> tuple[Tensor, dict[str, Tensor]]:
         recipe, model = self.recipe, self.model
         encoded = model.encode(batch.inputs, batch.outputs, batch.present)
+        given, dtype = encoded.detach(), autocast_dtype(model.device, torch.float32)  # as what is trained computes
         if recipe.name == "rl":
-            found = sample_rollouts(model, encoded.detach(), rollouts=recipe.rollouts, generator=generator).cpu()
+            found = sample_rollouts(model, given, rollouts=recipe.rollouts, dtype=dtype, generator=generator).cpu()
         else:
-            found = beam_search(model, encoded.detach(), beam=recipe.beam, dtype=floating_dtype(model.device)).cpu()
+            found = beam_search(model, given, beam=recipe.beam, dtype=dtype).cpu()
             if recipe.add_reference:
                 tokens, lengths = (
                     torch.from_numpy(np.asarray(part)) for part in (batch.tasks.tokens, batch.tasks.lengths)
