@@ -178,9 +178,9 @@ class _Run:
         return {} if self.spent is None else {"seconds": round(self.spent + time.monotonic() - self.began, 3)}
 
     def _check(self, metrics: dict[str, float]) -> None:
-        for name in ("loss", "gradient_norm"):
+        for name, what in (("loss", "the loss"), ("gradient_norm", "the norm of the gradient")):
             if not math.isfinite(metrics.get(name, 0.0)):
-                raise self._diverged(f"`{name}` is {metrics[name]}")
+                raise self._diverged(f"{what} is {metrics[name]}")
 
     def _diverged(self, sign: str) -> Diverged:
         best = self.folder / BEST
