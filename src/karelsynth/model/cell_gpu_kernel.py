@@ -183,7 +183,7 @@ def sequence_cells_back(
     place = start + row
     at = tl.arange(0, BLOCK)
     inside = at < SIZE
-    goes_on = inside & (row < more)
+    goes_on = at < tl.where(row < more, SIZE, 0)
     of_h = tl.load(grad_h + place * SIZE + at, inside, 0.0).to(tl.float32)
     of_h += tl.load(more_grad_h + row * SIZE + at, goes_on, 0.0).to(tl.float32)
     of_c = tl.load(grad_before + (later + row) * SIZE + at, goes_on, 0.0)
