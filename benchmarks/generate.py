@@ -5,8 +5,8 @@
 The package has no generator of tasks, only of random programs and worlds; a task is made of them as in the original
 data: random programs that hold a move and a marker action, each on random worlds until it has six examples without a
 crash that change something. Its programs and worlds do not have the original's statistics.
-`pip install karelsynth[bench]` brings the package; without it, its row is left out. Prints a Markdown table; ratios are
-of this run.
+`pip install --editable ".[bench]"` brings the package; without it, its row is left out. Prints a Markdown table; ratios
+are of this run.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
     python benchmarks/machine.py [--tasks 20000] [--seed 0]
 
 All run the same programs on the same worlds: tasks of the generator, whose statistics are the original data's. The
-slow ones run a part of them. `pip install karelsynth[bench]` brings the package `karel`; without it, its row is left
-out. Prints a Markdown table; the ratio is to the interpreter, in this run.
+slow ones run a part of them. `pip install --editable ".[bench]"` brings the package `karel`; without it, its row is
+left out. Prints a Markdown table; the ratio is to the interpreter, in this run.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """How long `solve` takes for a task, and what more time brings.
 
-    python benchmarks/solve.py [--tasks 1000] [--data FILE] [--budget 10] [--no-repair] [--json FILE] [--plot FILE]
-    python benchmarks/solve.py --steps [--tasks 2500] [--beam 16 64 256 1024] [--device cuda]
+    python benchmarks/solve.py [--tasks 1000] [--data FILE] [--budget 10] [--no-repair] [--model DIR] [--json FILE] \\
+        [--plot FILE]
+    python benchmarks/solve.py --steps [--tasks 2500] [--beam 16 64 256 1024] [--model DIR] [--device cuda]
 
 The first form solves tasks one by one, as a person would have it, with some budget, and prints the median and 95th
 percentile of seconds, all of them, unsolved tasks too. Then, for smaller budgets, how many tasks were solved by then

@@ -1,6 +1,7 @@
 """How fast training is: tasks per second, end to end, with the data generated beside it.
 
-    python benchmarks/train.py [--recipe recipes/mle_stream.toml] [--model FOLDER] [--seconds 20] [--json FILE]
+    python benchmarks/train.py [--recipe recipes/mle_stream.toml] [--model FOLDER] [--batch N] [--rows mle …]
+        [--seconds 20] [--peak TFLOPS] [--json FILE]
 
 Rows: the generator alone, the network alone on four batches over and over, both together (what a run does), and RL_beam
 with beam 64 from `--model` (a trained model; an untrained one writes endless programs). The last columns say how much

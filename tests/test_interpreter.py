@@ -76,6 +76,11 @@ def test_exactly_all_ticks_are_enough() -> None:
     assert longer.ticks == MAX_TICKS
 
 
+def test_there_are_no_fewer_ticks_than_none() -> None:
+    with pytest.raises(ValueError, match="max_ticks is 0 or more, not -1"):
+        Program.parse("def run(): move()").run(World.parse("> .\n. ."), max_ticks=-1)
+
+
 def test_outcomes_name_the_conditional_and_what_was_seen() -> None:
     both = run(program("WHILE c( frontIsClear c) w( move w) IF c( not c( markersPresent c) c) i( move i)"), ROOM)
     assert both.outcomes == {(3, True), (3, False), (10, False)}

@@ -15,7 +15,7 @@ from karelsynth.errors import WorldError
 from karelsynth.karel.formats.codes import BEYOND, worlds_to_codes
 from karelsynth.karel.interpreter import MAX_TICKS, Status, run
 from karelsynth.karel.machine import BatchRun, encode_programs, run_batch
-from karelsynth.karel.program import Program
+from karelsynth.karel.program import Action, Program
 from karelsynth.karel.syntax import SyntaxMachine
 from karelsynth.karel.tokens import ID, VOCABULARY_SIZE
 from karelsynth.karel.world import World
@@ -213,6 +213,7 @@ def test_impossible_worlds_are_refused() -> None:
         ({"programs": np.zeros(5, np.uint8)}, "programs are integers"),
         ({"programs": np.zeros((5, 5))}, "programs are integers"),
         ({"programs": np.zeros((1, 40_000), np.uint8)}, "at most 32000 tokens"),
+        ({"programs": [Program((Action.MOVE,) * 33_000)] * 2}, "at most 32000 tokens"),
         ({"worlds": np.zeros((1, 1, 16, 16), np.uint8)}, "worlds are uint8"),
         ({"worlds": np.zeros((3, 1, 18, 18), np.uint8)}, "say with `which`"),
         ({"expected": np.zeros((2, 1, 18, 18), np.uint8)}, "must be the same"),

@@ -166,6 +166,26 @@ def test_answers_that_differ_come_with_the_world_that_tells_them_apart() -> None
     json.dumps(ambiguity.to_json())
 
 
+def test_outcomes_are_of_all_their_answers() -> None:
+    """Also of those that fail, each in its own way; and of answers that are hardly likely."""
+    texts = (
+        "def run(): move()",
+        "def run():\n  ifelse(markersPresent):\n    while(markersPresent): turnLeft()\n  else: move()",
+        "def run():\n  ifelse(markersPresent):\n    repeat(11): putMarker()\n  else: move()",
+        "def run():\n  if(noMarkersPresent): move()",
+    )
+    start = World.parse(". . . .\n> . . .").to_codes()[None]
+    for gap, some in ((0.0, texts), (0.0, texts[:3]), (30.0, (texts[0], texts[3])), (2000.0, (texts[0], texts[3]))):
+        answers = [Answer(Program.parse(text), (True,), -gap * place) for place, text in enumerate(some)]
+        ambiguity = find_ambiguity(answers, start)
+        assert ambiguity is not None
+        assert sorted(place for outcome in ambiguity.outcomes for place in outcome.answers) == list(range(len(some)))
+        for outcome in ambiguity.outcomes:
+            for place in outcome.answers:
+                run = answers[place].program.run(ambiguity.world)
+                assert (run.status, run.world) == (outcome.status, outcome.world)
+
+
 def test_answers_that_are_the_same_are_not_ambiguous() -> None:
     same = ("def run():\n  turnLeft()", "def run():\n  turnRight()\n  turnRight()\n  turnRight()")
     answers = [Answer(Program.parse(text), (True,), -1.0) for text in same]

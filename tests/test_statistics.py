@@ -75,6 +75,18 @@ def test_programs(groups: dict[str, dict[str, float]]) -> None:
     assert groups["IFELSE"]["equal branches"] == 1
 
 
+def test_conditions_outside_the_normal_form_count_as_what_they_ask() -> None:
+    texts = (
+        "not c( markersPresent c)",
+        "not c( noMarkersPresent c)",
+        "not c( not c( leftIsClear c) c)",
+        "frontIsClear",
+    )
+    programs = tuple(f"DEF run m( IF c( {text} c) i( move i) m)" for text in texts)
+    conditions = {name: share for name, share in compute(make(programs, (ROOM,))).groups["conditions"].items() if share}
+    assert conditions == dict.fromkeys(("noMarkersPresent", "markersPresent", "leftIsClear", "frontIsClear"), 0.25)
+
+
 def test_runs(groups: dict[str, dict[str, float]]) -> None:
     # The second program sees its wall on the left in the corner only, the third meets no marker at its start.
     assert groups["branches"]["outcome unseen"] == pytest.approx(1 / 3)

@@ -294,6 +294,25 @@ def test_states_are_rows_that_can_be_reordered_and_shaped() -> None:
     assert not machine.admits([ID[word] for word in deep + closing[:-2] + closing[-1:]])
 
 
+@pytest.mark.parametrize("limit", [1_028, 1_029, 5_000, 32_000])
+def test_masks_with_much_room_are_masks_all_the_same(limit: int) -> None:
+    """As with less room, as long as there is enough of it."""
+    large, small = SyntaxMachine(max_length=limit), SyntaxMachine(max_length=200)
+    states = [machine.initial(1) for machine in (large, small)]
+    for token in "DEF run m( WHILE c( not c( frontIsClear c) c) w( move".split():
+        masks = [machine.mask(state) for machine, state in zip((large, small), states, strict=True)]
+        assert (masks[0] == masks[1]).all()
+        states = [
+            machine.advance(state, np.array([ID[token]])) for machine, state in zip((large, small), states, strict=True)
+        ]
+    dead = large.advance(large.initial(1), np.array([ID["move"]]))
+    assert not large.mask(dead).any()
+    tokens = np.array([[ID["move"], ID["move"]]], np.uint8)
+    assert masks_along(large, tokens, np.array([2]), np.array([[0, 1]]))[1] == (0, 0)
+    with pytest.raises(ValueError, match="max_length goes to 32,7"):
+        SyntaxMachine(max_length=40_000)
+
+
 def test_too_short_a_limit_is_refused() -> None:
     with pytest.raises(ValueError, match="shortest program has 6 tokens"):
         SyntaxMachine(NORMAL_FORM, max_length=5)

@@ -264,6 +264,15 @@ def test_large_files_whatever_they_are_called(tmp_path: Path, monkeypatch: pytes
         assert len(read_tasks("-")) == count
 
 
+def test_our_own_lines_are_read_compressed_too(tmp_path: Path) -> None:
+    lines = "\n".join(json.dumps(TWO.to_json()) for _ in range(3))
+    (tmp_path / "ours.jsonl.gz").write_bytes(gzip.compress(lines.encode()))
+    assert read_tasks(tmp_path / "ours.jsonl.gz") == [TWO] * 3
+    (tmp_path / "ours.jsonl.gz").write_bytes(gzip.compress(lines.encode() + b'\n{"examples": []}'))
+    with pytest.raises(TaskFileError, match="line 4: a task needs at least one example"):
+        read_tasks(tmp_path / "ours.jsonl.gz")
+
+
 def test_one_record_of_the_original_format(tmp_path: Path) -> None:
     write_tasks([generate(seed=3, start=0, count=1)], tmp_path / "one.json")
     assert [len(task.examples) for task in read_tasks(tmp_path / "one.json")] == [5]

@@ -1,7 +1,7 @@
 """Train variants of a recipe for the same time each, and print how good they are: one idea at a time, fairly.
 
     python tools/compare.py recipes/execution_stream.toml --minutes 1.5 --out runs/compare --json compare.json \
-        --variant base --variant "mixing: model.mixing=true" --variant "wide: model.hidden_size=512"
+        --variant base --variant "plain: model.mixing=false" --variant "narrow: model.hidden_size=384"
 
 A variant is a name and changes as `karelsynth train --set` takes them. How many steps a variant gets follows from its
 speed, measured over a few hundred steps first, so that each has its whole learning-rate schedule within the time. The

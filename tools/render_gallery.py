@@ -84,7 +84,7 @@ def page(results: Results) -> str:
     intro = [
         "# Gallery",
         f"{len(gallery())} tasks made by hand, from easy to hard: each world above becomes the one below it.\n"
-        "`karelsynth.tasks.gallery.gallery_task` gives one by its name, as in the address of its picture.",
+        "`karelsynth solve NAME` solves one; in Python, `karelsynth.tasks.gallery.gallery_task(NAME)` is the task.",
     ]
     if results:
         budget = max(result.get("budget", BUDGET) for result in results.values())
@@ -100,7 +100,7 @@ def _section(number: int, entry: GalleryTask, result: Mapping[str, Any] | None) 
     task = entry.task
     parts = [
         f"## {number}. {task.name}",
-        task.about,
+        f"{task.about} (`karelsynth solve {entry.slug}`)",
         f"![{task.name}: {len(task.examples)} examples, before and after](pictures/gallery/{entry.slug}.svg)",
     ]
     if result and result["solved"]:

@@ -142,6 +142,7 @@ def check(
     """Check the syntax of programs; say where and what is wrong, and what was probably meant."""
     from karelsynth.karel.dialects import recognise
     from karelsynth.karel.grammar import NORMAL_FORM
+    from karelsynth.karel.machine import LONGEST_PROGRAM
     from karelsynth.karel.syntax import SyntaxMachine
 
     wrong = 0
@@ -152,7 +153,9 @@ def check(
             error_console().print(f"error: {error}", style="red", soft_wrap=True)
             wrong += 1
             continue
-        normal = SyntaxMachine(NORMAL_FORM, max(program.size, 6)).admits(program.token_ids)
+        normal = program.size <= LONGEST_PROGRAM and SyntaxMachine(NORMAL_FORM, max(program.size, 6)).admits(
+            program.token_ids
+        )
         kind = dialect.value if dialect else recognise(text)
         form = "in the data's normal form" if normal else "not in the data's normal form"
         console().print(f"{path}: ok ({kind}, {program.size} tokens, {form})", soft_wrap=True)

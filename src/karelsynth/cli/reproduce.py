@@ -44,7 +44,7 @@ def reproduce(
     ] = None,
     minutes: Annotated[
         float | None,
-        typer.Option(min=0, help="Save what is under way and stop after so many minutes; the last one begins no row."),
+        typer.Option(min=0, help="Save what is under way and stop after so many minutes; the last begins no row."),
     ] = None,
     at_once: Annotated[
         int, typer.Option(min=1, max=64, help="How many rows are trained at a time, each in a process of its own.")
@@ -57,7 +57,9 @@ def reproduce(
     recipes: Annotated[Path, typer.Option(metavar="DIR", help="Where the rows' recipes are.")] = Path("recipes"),
     keep: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Keep models that RL rows start from here, in bfloat16, and use those alone."),
+        typer.Option(
+            metavar="DIR", help="Where to keep models that RL rows start from, in bfloat16; they use no others."
+        ),
     ] = None,
     data: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Other test tasks: a set or a file in the original's format.")
@@ -134,6 +136,8 @@ def _summary(outcome: Outcome, jobs: int) -> str:
     before = jobs - sum(map(len, (outcome.done, outcome.left, outcome.diverged, outcome.failed)))
     told = f"{len(outcome.done)} measured now, {before} before; "
     told += f"diverged: {diverged}; " * bool(diverged) + f"failed: {failed}; " * bool(failed)
+    if before == jobs:
+        return f"all {jobs} measured before; --results with another folder measures anew"
     return told + (f"left: {left}; the same command goes on with that" if left else "left: nothing")
 
 

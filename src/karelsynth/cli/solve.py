@@ -275,9 +275,9 @@ def _ask(ambiguity: Ambiguity, others: int) -> None:
 
     out = console()
     out.print(
-        "\nThe examples fit programs that do different things elsewhere. On the first world below they end as shown;"
+        "\nThe examples fit programs that do different things elsewhere. On the first world below they end as shown; "
+        "add the end you mean as one more example, and the answer is surer."
     )
-    out.print("add the end you mean as one more example, and the answer is surer.")
     worlds = [("a world", ambiguity.world)]
     for number, outcome in enumerate(ambiguity.outcomes):
         who = "this program" if number == 0 else "number " + ", ".join(str(place + 1) for place in outcome.answers)

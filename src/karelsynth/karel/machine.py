@@ -175,9 +175,7 @@ def no_world(name: str, codes: NDArray[np.uint8], number: int) -> WorldError:
 
 
 def _as_tokens(programs: NDArray[Any] | Sequence[Program]) -> NDArray[np.uint8]:
-    if isinstance(programs, Sequence):
-        return encode_programs(programs)
-    tokens = np.asarray(programs)
+    tokens = encode_programs(programs) if isinstance(programs, Sequence) else np.asarray(programs)
     if tokens.ndim != 2 or not np.issubdtype(tokens.dtype, np.integer):
         raise ValueError(f"programs are integers [P, L], not {tokens.dtype} {list(tokens.shape)}")
     if tokens.shape[1] > LONGEST_PROGRAM:

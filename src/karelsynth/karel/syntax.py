@@ -40,6 +40,7 @@ from karelsynth.karel.grammar import KAREL, Grammar
 from karelsynth.karel.syntax_compiler import (
     ACCEPT,
     CONTROL_BITS,
+    MOST_SPARE,
     OPERATION_BITS,
     POP,
     STAY,
@@ -59,6 +60,8 @@ class SyntaxMachine:
         compiled = compile_grammar(grammar)
         if max_length < compiled.shortest:
             raise ValueError(f"the shortest program has {compiled.shortest} tokens; max_length is {max_length}")
+        if max_length - compiled.shortest > MOST_SPARE:
+            raise ValueError(f"max_length goes to {compiled.shortest + MOST_SPARE:,}, not to {max_length:,}")
         self.grammar = grammar
         self.max_length = max_length
         self.tables: SyntaxTables = compiled.tables

@@ -35,7 +35,9 @@ STAY: Final = 0
 POP: Final = (1 << OPERATION_BITS) - 1
 """Other operations push the symbol of that number."""
 NEVER: Final = 1 << 10
-"""The price of a token that has no transition."""
+"""The price of a token that has no transition, in the packed ones."""
+MOST_SPARE: Final = 2**15 - 2
+"""Spare tokens at most: one more is what tokens without a transition cost by the table of prices."""
 NONE: Final = -1
 """No token."""
 _INFINITE: Final = 10**6
@@ -48,7 +50,7 @@ class SyntaxTables:
     transition: Any
     """int32 [rows, 52]: next control | operation << 12 | price << 20."""
     price: Any
-    """int16 [rows, 52]; NEVER where there is no transition."""
+    """int16 [rows, 52]; MOST_SPARE + 1 where there is no transition."""
     follows: Any
     """int64 [rows]: the token that must come next where that is scaffolding (`Grammar.scaffolding`), or else NONE."""
 
@@ -253,9 +255,10 @@ class _Automaton:
         transition = np.full((controls * symbols, VOCABULARY_SIZE), never, np.int64)
         for (control, symbol, token), entry in self.entries.items():
             transition[control * symbols + symbol, token] = entry
-        price = (transition >> (CONTROL_BITS + OPERATION_BITS)).astype(np.int16)
+        price = transition >> (CONTROL_BITS + OPERATION_BITS)
+        price = np.where(price < NEVER, price, MOST_SPARE + 1).astype(np.int16)
         scaffolding = np.array([ID[token] for token in sorted(self.grammar.scaffolding())], np.int64)
-        may_come = price[:, scaffolding] < NEVER
+        may_come = price[:, scaffolding] <= MOST_SPARE
         follows = np.where(may_come, scaffolding, NONE).max(1, initial=NONE)
         # Padding after the end: the mask does not offer it, but it changes nothing.
         transition[ACCEPT * symbols : (ACCEPT + 1) * symbols, PAD] = ACCEPT

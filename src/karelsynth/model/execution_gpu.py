@@ -1,8 +1,8 @@
 """The codes of `execution_kernel`, found on a GPU: a thread for each prefix and example.
 
 Every thread calls the same functions as the host does; Numba compiles them for the GPU too (`numba-cuda`, which comes
-with `pip install karelsynth[cuda]`). A thread's scratch space is its own. `available` says whether that works here; if
-not, the log says why, and the host finds the codes for the GPU, which then waits for them.
+with `pip install --editable ".[cuda]"`). A thread's scratch space is its own. `available` says whether that works here;
+if not, the log says why, and the host finds the codes for the GPU, which then waits for them.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def _available() -> bool:
         reason = f"{type(error).__name__}: {error}"
     log.warning(
         "Numba cannot use the GPU, so programs are run on the host, for which the GPU has to wait; "
-        "`pip install karelsynth[cuda]` brings what it needs. It says: %s",
+        "`pip install --editable .[cuda]`, in a clone, brings what it needs. It says: %s",
         " ".join(str(reason).split()),
     )
     return False

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from karelsynth.errors import KarelsynthError, listed, nearest
 from karelsynth.karel.formats.codes import SIDE
+from karelsynth.karel.machine import LONGEST_PROGRAM
 from karelsynth.karel.tokens import VOCABULARY_SIZE
 from karelsynth.tasks.batch import MAX_TOKENS
 
@@ -85,6 +86,8 @@ class ModelSettings:
             if type(field.default) is bool:
                 if type(value) is not bool:
                     raise KarelsynthError(f"model setting `{field.name}` is true or false, not {value!r}")
+            elif field.name == "max_length" and type(value) is int and value > LONGEST_PROGRAM:
+                raise KarelsynthError(f"model setting `max_length` is at most {LONGEST_PROGRAM:,}, not {value:,}")
             elif field.name != "syntax" and (type(value) is not int or value < least):
                 raise KarelsynthError(f"model setting `{field.name}` is a whole number from {least}, not {value!r}")
 

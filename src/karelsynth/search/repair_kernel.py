@@ -1,7 +1,7 @@
 """All programs that are one change away from another, and how near programs come to what is asked for; compiled.
 
 How a change is noted down and written is told in `tasks.edit_kernel`. Whatever a change makes parses. What is not in
-the normal form is left out: it does what some shorter neighbour does.
+the normal form is left out, unless the program itself is not: mostly it does what a shorter neighbour does.
 """
 
 from __future__ import annotations
@@ -191,6 +191,7 @@ def neighbours(
     Those in `seen` are left out, and the others put there.
     """
     edits = np.empty((MOST, PARTS), np.int64)
+    faults = _faults(tokens, length)
     count = 0
     for number in range(_all_edits(tokens, length, edits)):
         if count == out.shape[0]:
@@ -199,29 +200,30 @@ def neighbours(
         if size > longest:
             continue
         write_edited(tokens, length, edits, number, out, count)
-        if _is_wanted(out, count, size, seen):
+        if _faults(out[count], size) <= faults and _is_new(_number_of(out[count], size), seen):
             lengths[count] = size
             count += 1
     return count
 
 
 @compiled()
-def _is_wanted(
-    rows: NDArray[np.uint8], row: int, size: int, seen: NDArray[np.uint64]
-) -> bool:  # pragma: no cover - compiled
-    """Whether the program in rows[row, :size] is in the normal form and new."""
+def _faults(row: NDArray[np.uint8], size: int) -> int:  # pragma: no cover - compiled
+    """How many times the program in row[:size] leaves the normal form."""
+    faults = 0
+    for place in range(2, size):
+        token, before = row[place], row[place - 1]
+        if _NEVER[before, token] or (token == before == row[place - 2] and FIRST_ACTION <= token <= LAST_ACTION):
+            faults += 1
+    return faults
+
+
+@compiled()
+def _number_of(row: NDArray[np.uint8], size: int) -> np.uint64:  # pragma: no cover - compiled
+    """A number for the program in row[:size]."""
     bits = np.uint64(size)
     for place in range(size):
-        token = rows[row, place]
-        if place > 1:
-            before = rows[row, place - 1]
-            if _NEVER[before, token] or (
-                token == before == rows[row, place - 2] and FIRST_ACTION <= token <= LAST_ACTION
-            ):
-                return False
-        bits = mix(bits + np.uint64(token) * GAMMA)
-    new: bool = _is_new(bits, seen)
-    return new
+        bits = mix(bits + np.uint64(row[place]) * GAMMA)
+    return bits
 
 
 @compiled()

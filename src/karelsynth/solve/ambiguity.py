@@ -47,14 +47,16 @@ def find_ambiguity(answers: Sequence[Answer], inputs: NDArray[np.uint8]) -> Ambi
     logprobs = np.array([answer.logprob for answer in answers])
     weights = np.exp(logprobs - logprobs.max())
     weights /= weights.sum()
-    best, best_worth = -1, 0.0
+    best, best_worth = -1, -1.0
     for number in np.flatnonzero(ok[0]):  # the chosen program must end well, or there is nothing to choose
-        worth = _worth(_groups(runs.worlds[:, number], ok[:, number]), ok[:, number], weights)
-        if worth > best_worth + 1e-9:
-            best, best_worth = int(number), worth
+        groups = _groups(runs.worlds[:, number], runs.status[:, number])
+        if groups.any():  # not all do the same
+            worth = _worth(groups, ok[:, number], weights)
+            if worth > best_worth + 1e-9:
+                best, best_worth = int(number), worth
     if best < 0:
         return None
-    groups = _groups(runs.worlds[:, best], ok[:, best])
+    groups = _groups(runs.worlds[:, best], runs.status[:, best])
     outcomes = [
         Outcome(
             tuple(int(place) for place in np.flatnonzero(groups == group)),
@@ -66,19 +68,17 @@ def find_ambiguity(answers: Sequence[Answer], inputs: NDArray[np.uint8]) -> Ambi
     return Ambiguity(world_from_codes(worlds[best]), tuple(outcomes))
 
 
-def _groups(ends: NDArray[np.uint8], ok: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """Numbers of groups of equal ends, [A], in the order of their first; all failures are one group, -1."""
-    numbers: dict[bytes, int] = {}
-    return np.array(
-        [numbers.setdefault(end.tobytes(), len(numbers)) if fine else -1 for end, fine in zip(ends, ok, strict=True)]
-    )
+def _groups(ends: NDArray[np.uint8], statuses: NDArray[np.uint8]) -> NDArray[np.int64]:
+    """Numbers of groups that end alike, [A], in the order of their first, which is 0."""
+    numbers: dict[tuple[bytes, int], int] = {}
+    every = zip(ends, statuses.tolist(), strict=True)
+    return np.array([numbers.setdefault((end.tobytes(), status), len(numbers)) for end, status in every])
 
 
 def _worth(groups: NDArray[np.int64], ok: NDArray[np.bool_], weights: NDArray[np.float64]) -> float:
-    """How much asking about a world tells, in nats: the entropy of what the answers do there."""
+    """How much asking about a world tells, in nats: the entropy of what the answers do there, failures being one."""
+    groups = np.where(ok, groups, -1)
     shares = [weights[groups == group].sum() for group in np.unique(groups)]
-    if len(shares) < 2:
-        return 0.0
     told = -sum(share * np.log(share) for share in shares if share > 0)
     return float(told * (weights[ok].sum() + _CRASH_WORTH * weights[~ok].sum()))
 

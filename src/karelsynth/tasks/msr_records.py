@@ -114,6 +114,15 @@ def read_records(
 
     Raises TaskFileError if the file cannot be read at all, or not to its end.
     """
+    for number, line in read_lines(path, progress):
+        yield _too_long(number) if line is None else parse_record(line, number, programs=programs)
+
+
+def read_lines(path: str | Path, progress: ReadingProgress | None = None) -> Iterator[tuple[int, bytes | None]]:
+    """The lines of a file, `.gz` too, that are not blank, and their numbers; None for one that is too long.
+
+    Raises as `read_records` does.
+    """
     path = Path(path)
     number = 0
     try:
@@ -123,10 +132,8 @@ def read_records(
                 if progress is not None:
                     progress(raw.tell() - at)
                     at = raw.tell()
-                if line is None:
-                    yield _bad(number, f"longer than {LONGEST_LINE:,} bytes: no task is")
-                elif line.strip():
-                    yield parse_record(line, number, programs=programs)
+                if line is None or line.strip():
+                    yield number, line
     except FileNotFoundError:
         raise TaskFileError(f"{path}: there is no such file") from None
     except IsADirectoryError:
@@ -152,6 +159,10 @@ def _lines(raw: BinaryIO) -> Iterator[bytes | None]:
             while line and not line.endswith(b"\n"):
                 line = file.readline(LONGEST_LINE)
             yield None
+
+
+def _too_long(number: int) -> Record:
+    return _bad(number, f"longer than {LONGEST_LINE:,} bytes: no task is")
 
 
 def parse_record(line: bytes, number: int, *, programs: bool = True) -> Record:

@@ -105,9 +105,14 @@ def _count(
                 size[depth] += 1
                 last[depth] = kind
             elif token == _NOT:
-                negated = True
+                negated = not negated
             elif _SENSOR <= token <= _LAST_SENSOR:
-                conditions[token - _SENSOR if not negated else token - _FIRST_CLEAR + 5] += 1
+                if not negated:
+                    conditions[token - _SENSOR] += 1
+                elif token >= _FIRST_CLEAR:
+                    conditions[token - _FIRST_CLEAR + 5] += 1
+                else:  # of the two about markers each says what the other denies
+                    conditions[_FIRST_CLEAR - 1 - token] += 1
                 negated = False
             elif _COUNT <= token <= _LAST_COUNT:
                 repeats[token - _COUNT] += 1

@@ -1,7 +1,7 @@
 """Files of tasks, whatever their form.
 
 A task as people type it (see `task_text`), JSON as `Task.to_json` writes it (alone or in a list; worlds may be drawings
-too), JSON lines in the original data's format, `.gz` too, and a folder of all these.
+too), JSON lines of that or in the original data's format, `.gz` too, and a folder of all these.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from karelsynth.karel.formats.codes import world_from_codes
 from karelsynth.karel.world import World, quoted
 from karelsynth.tasks.batch import GIVEN_EXAMPLES
 from karelsynth.tasks.manifest import FILE_NAME as MANIFEST
-from karelsynth.tasks.msr_records import Record, parse_record, read_records
+from karelsynth.tasks.msr_records import LONGEST_LINE, Record, parse_record, read_lines
 from karelsynth.tasks.task import Example, Task
 from karelsynth.tasks.task_text import parse_task, render_task
 
@@ -44,8 +44,8 @@ def read_tasks(path: str | Path) -> list[Task]:
     where = "standard input" if path == STDIN else str(path)
     if path != STDIN and is_folder(path):
         tasks = _folder(Path(path))
-    elif path != STDIN and _is_packed(Path(path)):
-        tasks = _limited((_of_record(record, where) for record in read_records(path, programs=False)), where)
+    elif path != STDIN and _is_streamed(Path(path)):
+        tasks = _of_lines(read_lines(path), where)
     else:
         text = read_text(path, _LARGEST)
         tasks = _of_json(text, where) if text.lstrip()[:1] in ("{", "[") else [_of_text(text, where)]
@@ -109,14 +109,14 @@ def _of_json(text: str, where: str) -> list[Task]:
         data = json.loads(text)
     except json.JSONDecodeError as error:
         if error.msg == "Extra data":
-            return _of_lines(text.split("\n"), where)
+            return _of_text_lines(text, where)
         raise TaskFileError(
             f"{where}: line {error.lineno}, column {error.colno}: not valid JSON: {error.msg}"
         ) from None
     except (ValueError, RecursionError):  # a number of thousands of digits; thousands of brackets
         raise TaskFileError(f"{where}: the JSON is no task's: a number is too long or it is nested too deep") from None
     if _is_record(data):
-        return _of_lines([text], where)
+        return _of_lines([(1, text.encode())], where)
     if isinstance(data, dict):
         return [_of_object(data, where)]
     return _limited((_of_object(item, f"{where}: task {at}") for at, item in enumerate(data, 1)), where)
@@ -129,19 +129,25 @@ def _of_object(data: Any, where: str) -> Task:
         raise TaskFileError(f"{where}: {error}") from None
 
 
-def _of_lines(lines: Iterable[str], where: str) -> list[Task]:
-    """Of JSON lines, each a record of the original data or a task of ours."""
-    return _limited((_of_line(line, at, where) for at, line in enumerate(lines, 1) if line.strip()), where)
+def _of_text_lines(text: str, where: str) -> list[Task]:
+    return _of_lines(((at, line.encode()) for at, line in enumerate(text.split("\n"), 1) if line.strip()), where)
 
 
-def _of_line(line: str, at: int, where: str) -> Task:
+def _of_lines(lines: Iterable[tuple[int, bytes | None]], where: str) -> list[Task]:
+    """Of JSON lines and their numbers, each a record of the original data or a task of ours."""
+    return _limited((_of_line(line, at, where) for at, line in lines), where)
+
+
+def _of_line(line: bytes | None, at: int, where: str) -> Task:
+    if line is None:
+        raise TaskFileError(f"{where}: line {at}: longer than {LONGEST_LINE:,} bytes: no task is")
     try:
-        data = json.loads(line)
+        data = None if b"inpgrid" in line else json.loads(line)
     except (ValueError, RecursionError):  # told in full below
         data = None
     if isinstance(data, dict) and not _is_record(data):
         return _of_object(data, f"{where}: line {at}")
-    return _of_record(parse_record(line.encode(), at, programs=False), where)
+    return _of_record(parse_record(line, at, programs=False), where)
 
 
 def _is_record(data: Any) -> bool:
@@ -187,9 +193,8 @@ def _limited(tasks: Iterable[Task], where: str) -> list[Task]:
     return taken
 
 
-def _is_packed(path: Path) -> bool:
-    """Whether a file is one of the original data, which may be too large to read at once: compressed, by its content,
-    or JSON lines whose first line is a record."""
+def _is_streamed(path: Path) -> bool:
+    """Whether a file is read line by line: one that is compressed, by its content, or the original's JSON lines."""
     if not is_file(path):  # a pipe, say, whose first bytes would be lost
         return False
     try:

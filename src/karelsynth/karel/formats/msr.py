@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, NoReturn
 
 from karelsynth.errors import TaskFileError, WorldError, listed, nearest
+from karelsynth.karel.dialects.data import DEEPEST
 from karelsynth.karel.program import (
     Action,
     Block,
@@ -170,7 +171,6 @@ _NODES: Final[dict[str, tuple[Callable[..., Statement | Not], tuple[str, ...]]]]
 _NAMES: Final = {node: (name, keys) for name, (node, keys) in _NODES.items()}
 _STATEMENTS: Final = (*(action.value for action in Action), *(name for name in _NODES if name != "not"))
 _CONDITIONS: Final = (*(sensor.value for sensor in Sensor), "not")
-_DEEPEST: Final = 100  # nested nodes; Python's own stack would give out at some larger depth
 
 
 def program_from_json(record: Mapping[str, Any]) -> Program:
@@ -202,13 +202,16 @@ def _block(value: Any, where: str, depth: int) -> Block:
         _fail(where, f"a list of statements is expected, not {_kind(value)}")
     if not value:
         _fail(where, "a block holds at least one statement, and this is empty")
-    return tuple(_node(item, f"{where}[{at}]", depth, _STATEMENTS) for at, item in enumerate(value))
+    statements = []  # in a loop: comprehensions would take room on Python's stack, which deep programs need
+    for at, item in enumerate(value):
+        statements.append(_node(item, f"{where}[{at}]", depth, _STATEMENTS))
+    return tuple(statements)
 
 
 def _node(value: Any, where: str, depth: int, types: tuple[str, ...]) -> Any:
     """A statement or a condition: a node whose type is one of `types`."""
-    if depth > _DEEPEST:
-        _fail(where[:40] + "…", f"the program is nested more than {_DEEPEST} deep")
+    if depth > DEEPEST:
+        _fail(where[:40] + "…", f"the program is nested more than {DEEPEST} deep")
     kind = value.get("type") if isinstance(value, Mapping) else None
     if isinstance(kind, str) and kind not in types:
         _fail(where, f"no type {quoted(kind)}{_hint(kind, types)}; expected {listed(types)}")
@@ -218,7 +221,10 @@ def _node(value: Any, where: str, depth: int, types: tuple[str, ...]) -> Any:
         _fail(where, f"`type` is a string, not {_kind(kind)}")
     if node is None:
         return Action(kind) if types is _STATEMENTS else Sensor(kind)
-    return node(*(_field(fields[key], f"{where}.{key}", depth + 1) for key in keys))
+    parts = []
+    for key in keys:
+        parts.append(_field(fields[key], f"{where}.{key}", depth + 1))
+    return node(*parts)
 
 
 def _field(value: Any, where: str, depth: int) -> int | Condition | Block:

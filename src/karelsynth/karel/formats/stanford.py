@@ -9,6 +9,7 @@
 Places are (avenue, street): column and row from 1, street 1 at the bottom. Case and spacing do not matter,
 lines without a colon are comments, `Speed` and `Color` are ignored, several `Beeper` lines for a place add
 up, and without a `Karel` line the hero stands at (1, 1) facing east, all as in the `stanfordkarel` package.
+Without a `BeeperBag` line the bag is empty there; our Karel always has beepers, so here it is as if it said INFINITY.
 
 Their walls are edges between cells; ours fill cells. We write a wall as all four edges of its cell, stated
 from that cell, and read such a cell back as a wall. In files from elsewhere an edge may be stated from either
