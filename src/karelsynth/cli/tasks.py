@@ -43,9 +43,7 @@ def generate(
     count: Annotated[int | None, typer.Option(min=1, help="How many tasks.")] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Which tasks: the same seed gives the same tasks.")] = None,
     start: Annotated[int | None, typer.Option(min=0, help="The number of the first task of the seed's stream.")] = None,
-    examples: Annotated[
-        int | None, typer.Option(min=2, max=20, help="Examples a task; the first five are given.")
-    ] = None,
+    examples: Annotated[int | None, typer.Option(help="Examples a task, 2 to 20; the first five are given.")] = None,
     reserved: Annotated[
         bool,
         typer.Option("--reserved", help="With the programs reserved for testing: for validation, not for training."),
