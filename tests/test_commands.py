@@ -50,6 +50,14 @@ def test_a_reader_that_has_gone(command: str, tmp_path: Path) -> None:
 
 
 @POSIX
+@pytest.mark.parametrize("command", ["check a", "convert a --to tokens", "draw w", "run a w --json"])
+def test_no_standard_output_at_all(command: str, tmp_path: Path) -> None:
+    (tmp_path / "a").write_text(PROGRAM)
+    (tmp_path / "w").write_text("> .\n. .\n")
+    assert shell(f"{COMMAND} {command} >&-", tmp_path).returncode == 0
+
+
+@POSIX
 def test_ctrl_c_says_stopped() -> None:
     """Also while all is loaded."""
     process = subprocess.Popen(

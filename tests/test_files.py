@@ -99,8 +99,25 @@ def test_pipes_and_devices_are_written_to_as_they_are(tmp_path: Path) -> None:
     assert pipe.is_fifo()
     write_whole("/dev/null", b"gone")
     assert Path("/dev/null").is_char_device()
-    shown = "from karelsynth.files import write_whole; write_whole('/dev/stdout', b'shown')"
-    assert subprocess.run([sys.executable, "-c", shown], capture_output=True).stdout == b"shown"
+    shown = "from karelsynth.files import write_whole; print('a'); write_whole('/dev/stdout', b'shown'); print('b')"
+    assert subprocess.run([sys.executable, "-c", shown], capture_output=True).stdout == b"a\nshownb\n"
+    with (tmp_path / "log").open("wb") as log:  # and what it has is not lost
+        log.write(b"kept ")
+        log.flush()
+        subprocess.run([sys.executable, "-c", shown], stdout=log, check=True)
+    assert (tmp_path / "log").read_bytes() == b"kept a\nshownb\n"
+
+
+@pytest.mark.skipif(not Path("/dev/shm").is_dir(), reason="no /dev/shm")
+def test_files_in_memory_are_files() -> None:
+    path = Path(f"/dev/shm/karelsynth-{os.getpid()}")
+    try:
+        write_whole(path, b"first")
+        with path.open("rb") as held:
+            write_whole(path, b"second")
+            assert held.read() == b"first"  # another one has taken its place
+    finally:
+        path.unlink(missing_ok=True)
 
 
 def test_places_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -249,6 +249,14 @@ def test_a_diverged_run_stops_and_saves_nothing_of_it(
     train(again, tmp_path / "again", device=torch.device("cpu"), stop_after=1)
 
 
+def test_a_model_that_is_none_is_not_the_best(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first validation comes after the step that broke it."""
+    monkeypatch.setattr(loop, "learning_rate", lambda recipe, step, steps: float("nan"))
+    with pytest.raises(Diverged, match=r"a weight is .* after step 1: the run has diverged. Begin another, in another"):
+        train(tiny(validate_every=1, log_every=1), tmp_path, device=torch.device("cpu"))
+    assert not (tmp_path / "best").exists()
+
+
 @pytest.mark.parametrize(("name", "optimizer"), [("mle", "adam"), ("mle", "muon"), ("rl_beam_div", "adam")])
 @pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
 def test_two_processes_do_what_one_does(

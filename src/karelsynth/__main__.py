@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from pathlib import Path
 
 from karelsynth.errors import KarelsynthError
 
 
 def main() -> None:
     """Run the command line; what is wrong with the input is said in one message, without a traceback."""
+    sys.stdout = sys.stdout or Path(os.devnull).open("w")  # noqa: SIM115 - there is none after `>&-`
+    sys.stderr = sys.stderr or Path(os.devnull).open("w")  # noqa: SIM115
     try:
         from karelsynth.cli import app
 

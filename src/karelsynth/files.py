@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import stat
 import sys
 import time
@@ -20,6 +21,8 @@ from karelsynth.errors import KarelsynthError
 STDIN: Final = "-"
 _LARGEST: Final = 2**20
 """In bytes: no program, world or recipe needs more."""
+_OPEN: Final = re.compile(r"/dev/std(?P<name>out|err)|/(?:dev|proc/self)/fd/(?P<number>\d{1,6})")
+"""What stands for something that the process has open."""
 _PATIENCE: Final = 5.0
 """Seconds to wait for another process that writes the same file."""
 
@@ -106,14 +109,17 @@ def _target(path: Path) -> Path:
 
 
 def _written_as_it_is(path: Path) -> BinaryIO | None:
-    """A device or a pipe, or what is open as one, such as /dev/stdout; None for all else."""
+    """A device or a pipe, or what this process has open, as /dev/stdout; None for all else."""
+    if opened := _OPEN.fullmatch(str(path)):
+        number = {"out": 1, "err": 2}.get(opened["name"]) or int(opened["number"])
+        if number == 1 and sys.stdout is not None:
+            sys.stdout.flush()
+        return os.fdopen(os.dup(number), "wb")  # where it is now: to open it again would begin anew
     try:
         kind = path.stat().st_mode
     except FileNotFoundError:
         return None
-    if stat.S_ISDIR(kind) or (stat.S_ISREG(kind) and path.parts[:2] not in (("/", "dev"), ("/", "proc"))):
-        return None
-    return path.open("wb")
+    return None if stat.S_ISDIR(kind) or stat.S_ISREG(kind) else path.open("wb")
 
 
 @contextmanager
@@ -130,6 +136,8 @@ def _appearing(target: Path) -> Iterator[BinaryIO]:
             temporary.replace(target)
         except BaseException:
             _discard(temporary)
+            with suppress(OSError):  # what is left to be written is not wanted, and may fail again
+                file.close()
             raise
     sync_folder(target.parent)
 

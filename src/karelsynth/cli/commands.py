@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Iterator
@@ -18,6 +19,10 @@ from karelsynth.files import FileError
 _INTERRUPTED: Final = 130
 _NO_READER: Final = 141
 """What shells say of a process that was ended by Ctrl-C, or by writing to a pipe that nobody reads."""
+
+
+_FULL: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+"""What writing to standard output ends with, where it is a file."""
 
 
 class Commands(TyperGroup):
@@ -51,7 +56,8 @@ def _told() -> Iterator[None]:
         raise typer.Exit(_NO_READER) from None
     except OSError as error:  # of standard output on a full disk, say
         _forget_output()
-        raise FileError(f"{error.filename or 'standard output'}: {error.strerror or error}") from None
+        where = error.filename or ("standard output" if error.errno in _FULL else "the system refuses")
+        raise FileError(f"{where}: {error.strerror or error}") from None
     except MemoryError:
         raise KarelsynthError("there is too little memory for so much at once: ask for less") from None
 

@@ -142,7 +142,7 @@ def _of_line(line: bytes | None, at: int, where: str) -> Task:
     if line is None:
         raise TaskFileError(f"{where}: line {at}: longer than {LONGEST_LINE:,} bytes: no task is")
     try:
-        data = None if b"inpgrid" in line else json.loads(line)
+        data = json.loads(line)
     except (ValueError, RecursionError):  # told in full below
         data = None
     if isinstance(data, dict) and not _is_record(data):

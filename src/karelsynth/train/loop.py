@@ -151,10 +151,14 @@ class _Run:
                     log.write(self.step, {**told, "learning_rate": rate, "tasks_per_second": speed, **self._seconds()})
                     observe(Progress(self.step, steps, speed, told))
                     sums, since, since_step = {}, time.perf_counter(), self.step
-                if self.step % recipe.run.validate_every == 0 or self.step == steps:
+                validates = self.step % recipe.run.validate_every == 0 or self.step == steps
+                saves = self.step % recipe.run.checkpoint_every == 0 or self.step == last or late
+                if validates or saves:
+                    self._check_weights()
+                if validates:
                     self._validate(validator, log)
                     since = time.perf_counter() if since_step == self.step else since
-                if self.step % recipe.run.checkpoint_every == 0 or self.step == last or late:
+                if saves:
                     self._save()
                 if late:
                     break
@@ -182,6 +186,11 @@ class _Run:
             if not math.isfinite(metrics.get(name, 0.0)):
                 raise self._diverged(f"{what} is {metrics[name]}")
 
+    def _check_weights(self) -> None:
+        """Before they are saved in the place of others."""
+        if not all(bool(value.isfinite().all()) for value in self.model.parameters()):
+            raise self._diverged("a weight is no longer a finite number")
+
     def _diverged(self, sign: str) -> Diverged:
         best = self.folder / BEST
         kept = f", with `--set start_from={best}` from the best model so far" if is_there(best) else ""
@@ -201,9 +210,6 @@ class _Run:
             self.model.save_pretrained(self.folder / BEST)
 
     def _save(self) -> None:
-        """Write a checkpoint, which takes the place of the one before: not if it would be worth nothing."""
-        if not all(bool(value.isfinite().all()) for value in self.model.parameters()):
-            raise self._diverged("a weight is no longer a finite number")
         if self.group.leads:
             notes: dict[str, Any] = {
                 "recipe": self.recipe.to_json(),
