@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 from hypothesis import strategies as st
 
@@ -92,3 +93,12 @@ def programs(depth: int = 3) -> st.SearchStrategy[Program]:
 def worlds() -> st.SearchStrategy[World]:
     """Worlds, by seed: they need no shrinking to be read."""
     return st.integers(0, 2**32 - 1).map(lambda seed: random_world(random.Random(seed)))
+
+
+ANY_JSON: st.SearchStrategy[Any] = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=8,
+)
+LIKELY_JSON = ANY_JSON | st.sampled_from(["0:0:east", "1:1", "1:1:3", "", 2, 3, [{"type": "move"}], {"type": "not"}])
+"""With parts of worlds and programs among it."""

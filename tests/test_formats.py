@@ -11,12 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from karelsynth.errors import KarelsynthError, TaskFileError, WorldError
-from karelsynth.karel.dialects.data import DEEPEST, parse_text
+from karelsynth.errors import KarelsynthError, WorldError
 from karelsynth.karel.formats import drawing, load_world, msr, save_world, stanford, world_from_text
-from karelsynth.karel.program import Program
 from karelsynth.karel.world import HEADINGS, STEP, Cell, Hero, World
-from tests.strategies import programs, random_world, worlds
+from tests.strategies import LIKELY_JSON, random_world, worlds
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -350,12 +348,6 @@ def test_impossible_stanford_files_are_refused(lines: str, message: str) -> None
 
 
 _LIKELY = st.text("..  \n\n##>v<^0123910:;,(){}[]\"'xWallKerDimnsoBp-\x00é")
-_JSON_VALUES: st.SearchStrategy[Any] = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
-    max_leaves=8,
-)
-_VALUES = _JSON_VALUES | st.sampled_from(["0:0:east", "1:1", "1:1:3", "", 2, 3, [{"type": "move"}], {"type": "not"}])
 
 
 @settings(max_examples=300)
@@ -376,7 +368,7 @@ def test_any_damaged_file_is_a_world_or_refused(world: World, which: int, data: 
         assert isinstance(world_from_text(text), World)
 
 
-@given(_VALUES, st.dictionaries(st.sampled_from(sorted(JSON)), _VALUES))
+@given(LIKELY_JSON, st.dictionaries(st.sampled_from(sorted(JSON)), LIKELY_JSON))
 def test_any_json_is_a_world_or_refused(value: Any, changes: dict[str, Any]) -> None:
     for record in (value, {**JSON, **changes}):
         with contextlib.suppress(WorldError):
@@ -443,88 +435,3 @@ def test_paths_that_are_no_files(tmp_path: Path) -> None:
         with pytest.raises(KarelsynthError, match="cannot be written"):
             save_world(SMALL, nowhere)
     assert not list(tmp_path.iterdir())
-
-
-# Programs in the data's JSON.
-
-
-def test_program_json_by_hand() -> None:
-    program = parse_text(
-        "DEF run m( REPEAT R=3 r( IFELSE c( not c( frontIsClear c) c) i( turnLeft i) ELSE e( move e) r) "
-        "WHILE c( markersPresent c) w( pickMarker w) IF c( leftIsClear c) i( putMarker i) m)"
-    )
-    blocked = {"condition": {"type": "frontIsClear"}, "type": "not"}
-    branch = {"condition": blocked, "elseBody": [{"type": "move"}], "ifBody": [{"type": "turnLeft"}], "type": "ifElse"}
-    tree = {
-        "run": [
-            {"body": [branch], "times": 3, "type": "repeat"},
-            {"body": [{"type": "pickMarker"}], "condition": {"type": "markersPresent"}, "type": "while"},
-            {"body": [{"type": "putMarker"}], "condition": {"type": "leftIsClear"}, "type": "if"},
-        ]
-    }
-    assert json.dumps(msr.program_to_json(program)) == json.dumps(tree)
-    assert msr.program_from_json(tree) == program
-
-
-@given(programs())
-def test_program_json_round_trips(program: Program) -> None:
-    record = json.loads(json.dumps(msr.program_to_json(program)))
-    assert msr.program_from_json(record) == program
-
-
-def _nested(depth: int) -> dict[str, Any]:
-    node: dict[str, Any] = {"type": "move"}
-    for _ in range(depth):
-        node = {"type": "repeat", "times": 2, "body": [node]}
-    return {"run": [node]}
-
-
-@pytest.mark.parametrize(
-    ("record", "message"),
-    [
-        ([], "the program: an object with `run` is expected, not a list"),
-        ({}, "the program: the field `run` is missing"),
-        ({"run": [{"type": "move"}], "walk": []}, "the program: unexpected field `walk`"),
-        ({"run": []}, "run: a block holds at least one statement"),
-        ({"run": {"type": "move"}}, "run: a list of statements is expected, not an object"),
-        ({"run": ["move"]}, "run[0]: an object with `type` is expected, not a string"),
-        ({"run": [{"type": "move"}, {}]}, "run[1]: the field `type` is missing"),
-        ({"run": [{"type": 3}]}, "run[0]: `type` is a string, not a number"),
-        ({"run": [{"type": "trunLeft"}]}, "run[0]: no type `trunLeft` (did you mean `turnLeft`?); expected `move`"),
-        ({"run": [{"type": "frontIsClear"}]}, "run[0]: no type `frontIsClear`"),
-        ({"run": [{"type": "move", "times": 2}]}, "run[0]: unexpected field `times`"),
-        ({"run": [{"type": "repeat", "body": [{"type": "move"}]}]}, "run[0]: the field `times` is missing"),
-        ({"run": [{"type": "repeat", "times": 20, "body": [{"type": "move"}]}]}, "run[0].times: repeat counts are"),
-        ({"run": [{"type": "repeat", "times": True, "body": [{"type": "move"}]}]}, "from 0 to 19, not `true`"),
-        ({"run": [{"type": "repeat", "times": 2, "body": [{"type": "mov"}]}]}, "run[0].body[0]: no type `mov`"),
-        ({"run": [{"type": "if", "condition": None, "body": [{"type": "move"}]}]}, "run[0].condition: an object"),
-        ({"run": [{"type": "if", "condition": {"type": "move"}, "body": []}]}, "run[0].condition: no type `move`"),
-        (
-            {"run": [{"type": "while", "condition": {"type": "not", "condition": {"type": "?"}}, "body": []}]},
-            "run[0].condition.condition: no type `?`; expected `markersPresent`",
-        ),
-        (_nested(5000), "nested more than 200 deep"),
-    ],
-)
-def test_bad_program_json_is_refused(record: Any, message: str) -> None:
-    with pytest.raises(TaskFileError) as caught:
-        msr.program_from_json(record)
-    assert message in str(caught.value)
-    assert len(str(caught.value)) < 400
-
-
-def test_deep_programs_are_read() -> None:
-    """As deep as the dialects' readers go."""
-    assert msr.program_to_json(msr.program_from_json(_nested(DEEPEST))) == _nested(DEEPEST)
-
-
-@given(_VALUES)
-def test_any_json_is_a_program_or_refused(value: Any) -> None:
-    for record in (
-        value,
-        {"run": value},
-        {"run": [value]},
-        {"run": [{"type": "if", "condition": value, "body": value}]},
-    ):
-        with contextlib.suppress(KarelsynthError):
-            assert isinstance(msr.program_from_json(record), Program)

@@ -19,8 +19,6 @@ from karelsynth.files import FileError
 _INTERRUPTED: Final = 130
 _NO_READER: Final = 141
 """What shells say of a process that was ended by Ctrl-C, or by writing to a pipe that nobody reads."""
-
-
 _FULL: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 """What writing to standard output ends with, where it is a file."""
 

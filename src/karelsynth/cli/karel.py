@@ -94,8 +94,7 @@ def run(
     start = read_world(world)
     outcome = code.run(start, max_ticks=max_ticks)
     if output is not None:
-        colors = (theme or Theme.light).value
-        save_run_picture(code, start, output, theme=colors, speed=speed, max_ticks=max_ticks)
+        save_run_picture(code, start, output, theme=theme or Theme.light, speed=speed, max_ticks=max_ticks)
     if as_json:
         write_text(json.dumps(_as_json(outcome), indent=2), None)
     else:
@@ -195,10 +194,11 @@ def draw(
     from karelsynth.karel.draw.terminal import world_text
     from karelsynth.karel.formats import save_world
 
-    given = {"--cell": cell, "--labels": labels or None, "--title": title, "--theme": theme}
-    wanted = [name for name, value in given.items() if value is not None]
-    if wanted and (output is None or output.suffix.lower() in _WORLD_FILES):
-        raise KarelsynthError(f"{wanted[0]} is for pictures: give --out with a .svg or .png file too, or leave it out")
+    options: dict[str, Any] = {"cell": cell, "labels": labels or None, "title": title, "theme": theme}
+    given = {name: value for name, value in options.items() if value is not None}
+    if given and (output is None or output.suffix.lower() in _WORLD_FILES):
+        first = next(iter(given))
+        raise KarelsynthError(f"--{first} is for pictures: give --out with a .svg or .png file too, or leave it out")
     drawn = read_world(world)
     if output is None:
         out = console()
@@ -206,8 +206,7 @@ def draw(
     elif output.suffix.lower() in _WORLD_FILES:
         save_world(drawn, output)
     else:
-        colors = (theme or Theme.light).value
-        save_world_picture(drawn, output, theme=colors, cell=40 if cell is None else cell, labels=labels, title=title)
+        save_world_picture(drawn, output, **given)
 
 
 def verify(

@@ -115,7 +115,7 @@ def read_records(
     Raises TaskFileError if the file cannot be read at all, or not to its end.
     """
     for number, line in read_lines(path, progress):
-        yield _too_long(number) if line is None else parse_record(line, number, programs=programs)
+        yield parse_record(line, number, programs=programs)
 
 
 def read_lines(path: str | Path, progress: ReadingProgress | None = None) -> Iterator[tuple[int, bytes | None]]:
@@ -161,12 +161,10 @@ def _lines(raw: BinaryIO) -> Iterator[bytes | None]:
             yield None
 
 
-def _too_long(number: int) -> Record:
-    return _bad(number, f"longer than {LONGEST_LINE:,} bytes: no task is")
-
-
-def parse_record(line: bytes, number: int, *, programs: bool = True) -> Record:
-    """Read line `number` of a file; without `programs`, nothing is asked of its program and it is not read."""
+def parse_record(line: bytes | None, number: int, *, programs: bool = True) -> Record:
+    """Read line `number` of a file, None if it is too long; without `programs`, its program is not read."""
+    if line is None:
+        return _bad(number, f"longer than {LONGEST_LINE:,} bytes: no task is")
     try:
         record = json.loads(line.decode("utf-8-sig"))
     except UnicodeDecodeError as error:

@@ -18,7 +18,7 @@ from karelsynth.karel.formats.codes import world_from_codes
 from karelsynth.karel.world import World, quoted
 from karelsynth.tasks.batch import GIVEN_EXAMPLES
 from karelsynth.tasks.manifest import FILE_NAME as MANIFEST
-from karelsynth.tasks.msr_records import LONGEST_LINE, Record, parse_record, read_lines
+from karelsynth.tasks.msr_records import Record, parse_record, read_lines
 from karelsynth.tasks.task import Example, Task
 from karelsynth.tasks.task_text import parse_task, render_task
 
@@ -109,7 +109,8 @@ def _of_json(text: str, where: str) -> list[Task]:
         data = json.loads(text)
     except json.JSONDecodeError as error:
         if error.msg == "Extra data":
-            return _of_text_lines(text, where)
+            lines = enumerate(text.split("\n"), 1)
+            return _of_lines(((at, line.encode()) for at, line in lines if line.strip()), where)
         raise TaskFileError(
             f"{where}: line {error.lineno}, column {error.colno}: not valid JSON: {error.msg}"
         ) from None
@@ -129,20 +130,14 @@ def _of_object(data: Any, where: str) -> Task:
         raise TaskFileError(f"{where}: {error}") from None
 
 
-def _of_text_lines(text: str, where: str) -> list[Task]:
-    return _of_lines(((at, line.encode()) for at, line in enumerate(text.split("\n"), 1) if line.strip()), where)
-
-
 def _of_lines(lines: Iterable[tuple[int, bytes | None]], where: str) -> list[Task]:
     """Of JSON lines and their numbers, each a record of the original data or a task of ours."""
     return _limited((_of_line(line, at, where) for at, line in lines), where)
 
 
 def _of_line(line: bytes | None, at: int, where: str) -> Task:
-    if line is None:
-        raise TaskFileError(f"{where}: line {at}: longer than {LONGEST_LINE:,} bytes: no task is")
     try:
-        data = json.loads(line)
+        data = None if line is None else json.loads(line)
     except (ValueError, RecursionError):  # told in full below
         data = None
     if isinstance(data, dict) and not _is_record(data):
