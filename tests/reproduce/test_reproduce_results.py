@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from karelsynth.evaluate import interval, percent
 from karelsynth.reproduce import page, tables
-from karelsynth.reproduce.claims import CLAIMS, claims, difference
+from karelsynth.reproduce.claims import CLAIMS, UNEQUAL, claims, difference
 from karelsynth.reproduce.intervals import of_mean, of_means
 from karelsynth.reproduce.results import Result, ResultError, as_bits, read_results
 from karelsynth.reproduce.rows import ROWS, Job
@@ -179,6 +179,9 @@ def test_all_that_is_stale_is_marked(measured: Places) -> None:
     assert "Of MLE_learned, seed 0†:" in text
     assert "†: by another recipe than today's." in text
     assert tables.STALE in tables.validity(results, recipes)
+    lines = [line for line in claims(results, recipes).split("\n") if tables.STALE in line]
+    assert lines
+    assert all(line.endswith(f"| {UNEQUAL} |") for line in lines)
 
 
 def test_pages_and_pictures_are_rendered_from_results_alone(measured: Places, tmp_path: Path) -> None:

@@ -17,6 +17,10 @@ from karelsynth.reproduce.rows import ROWS, Row
 from karelsynth.reproduce.tables import NOT_YET, mark, markdown, seeds_of
 
 
+UNEQUAL: Final = "no verdict: recipes differ"
+"""Of claims about a row that was measured with another recipe than today's."""
+
+
 @dataclass(frozen=True)
 class Claim:
     """One row is better than another."""
@@ -111,4 +115,6 @@ def _line(claim: Claim, results: Results, recipes: Recipes) -> list[str]:
     middle, low, high = difference(found, others, claim.rank, claim.measure)
     stale = max(mark(result, recipes) for result in (*found, *others))
     verdict = "held" if low > 0 else "the opposite" if high < 0 else "undecided"
+    if stale:  # the two may have been trained for different times
+        verdict = UNEQUAL
     return [*line, f"{middle:+.2f} ({low:+.2f} to {high:+.2f}){stale}", verdict]
