@@ -83,14 +83,14 @@ def page(results: Results) -> str:
     solved = sum(bool(results.get(entry.slug, {}).get("solved")) for entry in gallery())
     intro = [
         "# Gallery",
-        f"{len(gallery())} tasks made by hand, from easy to hard: each world above becomes the one below it.\n"
+        f"{len(gallery())} tasks made by hand, from easy to hard. Pictures show before above, after below.\n"
         "`karelsynth solve NAME` solves one; in Python, `karelsynth.tasks.gallery.gallery_task(NAME)` is the task.",
     ]
     if results:
         budget = max(result.get("budget", BUDGET) for result in results.values())
         intro.append(
             f"The shipped model solves **{solved} of {len(gallery())}** within {budget:g} s each. The programs are\n"
-            "its own, each run on every example; `python tools/render_gallery.py --solve` lets it try again."
+            "its own, each run on every example; `python tools/render_gallery.py --solve` solves them again."
         )
     sections = [_section(number, entry, results.get(entry.slug)) for number, entry in enumerate(gallery(), 1)]
     return "\n\n".join([*intro, *sections]) + "\n"

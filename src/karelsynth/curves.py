@@ -1,4 +1,4 @@
-"""How a synthesizer does away from the data it was trained on: curves, not averages.
+"""How a synthesizer does on data unlike its training data: curves, not averages.
 
     curves = Curves(Settings.of(solver, tasks=500, beam=64, solve=1.0), origin(device), {})
     for key in curves.missing(keys()):

@@ -26,14 +26,14 @@ PICTURE: Final = "docs/pictures/limits.svg"
 NOT_YET: Final = "not yet measured"
 _AXES: Final = {"examples": "examples given", **{name: shift.what for name, shift in SHIFTS.items()}}
 _HEAD: Final = """
-# Where it ends
+# Limits
 
 <!-- Rendered from {results} by `karelsynth curves --render`; change src/karelsynth/curves_page.py, not this. -->
 
-How a model does away from the tasks that it was trained on: with fewer examples, in other worlds, on longer programs.
+How a model does on tasks unlike its training data: with fewer examples, in other worlds, on longer programs.
 The first curve is about the tasks of `test`. Each point of the others has tasks of its own, made by the generator with
-one thing changed (`tasks/shifted.py`); and as programs and worlds that do not go together are thrown away, they come to
-differ in other things too.
+one thing changed (`tasks/shifted.py`); since programs and worlds that do not fit together are rejected, they also come
+to differ in other ways.
 
 ```console
 $ {command}
@@ -62,14 +62,14 @@ _TITLES: Final = {
 }
 _ABOUT: Final = {
     "examples": "The tasks of `test`; the model sees the first one to five of their six examples. The fewer they are, "
-    "the more\nprograms fit them all, and the less surely one that fits is right.",
-    "size": "Every world has as many rows as columns. Grids hold 16 by 16, and the data has worlds of all sizes up to "
-    "that: there\nis nothing larger to try.",
-    "walls": "The chance that a cell is a wall; where the program walks without having looked, there is none.",
+    "the more\nprograms fit them all, and the less likely one that fits is right.",
+    "size": "Every world has as many rows as columns. Grids are at most 16 by 16, and the data has worlds of all sizes "
+    "up to that: there\nis nothing larger to try.",
+    "walls": "The chance that a cell is a wall; cells that the program enters without testing them first never are.",
     "markers": "The chance that a cell has markers, unless the program needs it otherwise.",
     "length": "The last band is longer than any program of the data, and ends with the longest that the model can "
-    "write. `solve`\nlooks for shorter programs first and gets to these only if its time suffices.",
-    "controls": "REPEAT, WHILE, IF and IFELSE, wherever they stand. Programs with more of them are longer, too.",
+    "write. `solve`\nlooks for shorter programs first and gets to these only if time allows.",
+    "controls": "REPEAT, WHILE, IF and IFELSE, at any depth. Programs with more of them are longer, too.",
 }
 _THEME: Final = THEMES["light"]
 _COLOURS: Final = {
@@ -93,7 +93,7 @@ _LETTER: Final = 5.7
 def render(root: Path) -> list[Path]:
     """Write the page, and the picture if there is something to show, below the repository's folder; returns which."""
     if not (root / PAGE).parent.is_dir():
-        raise KarelsynthError(f"{root.resolve()}: not the repository's folder: it has no docs; call this there")
+        raise KarelsynthError(f"{root.resolve()}: not the repository's root (there is no docs folder); run this there")
     written = []
     for name, text in rendered(root).items():
         path = root / name
@@ -121,7 +121,7 @@ def _original(family: str) -> str:
             return (
                 f"Of the original data's worlds {100 * without:.0f} % have none; in the others the median is "
                 f"{100 * shares['50 %']:.0f} % of cells,\nthe 90th percentile {100 * shares['90 %']:.0f} %, "
-                f"the most {100 * ends['most']:.0f} %."
+                f"the maximum {100 * ends['most']:.0f} %."
             )
         case "length":
             lengths, beyond = ORIGINAL["program length"].values, ORIGINAL["program length beyond"].values

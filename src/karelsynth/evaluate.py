@@ -94,7 +94,7 @@ def evaluate(
 
     Args:
         given: how many examples the model sees; the others are held out.
-        machine: a syntax to hold decoding to, for models without their own.
+        machine: a syntax to constrain decoding by, for models without their own.
         progress: called with how many more tasks are done.
     """
     examples = tasks.inputs.shape[1]

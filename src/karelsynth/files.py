@@ -1,6 +1,6 @@
 """Reading and writing of files, with errors for people.
 
-A file that is written is whole or not there: a kill, a full disk or a power cut never leaves half a one under its name.
+Files are written atomically: a kill, a full disk or a power cut never leaves half a file under its name.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def write_whole(path: str | Path, content: bytes) -> None:
 def whole_file(path: Path) -> Iterator[BinaryIO]:
     """A file that appears at `path`, whole and on disk, when the block ends; if the block fails, not at all.
 
-    Of a link, what it points to is written. What is no file, such as /dev/null or a pipe, is written to as it is.
+    Links are followed. What is not a regular file, such as /dev/null or a pipe, is written to directly.
     """
     try:
         writing: AbstractContextManager[BinaryIO] = _written_as_it_is(path) or _appearing(_target(path))
@@ -169,9 +169,9 @@ def _still_there(path: Path, opened: int) -> bool:
 
 
 def _hold(opened: int) -> bool:
-    """Hold a file or folder against other processes, until it is closed; False if one of them holds it.
+    """Lock a file or folder against other processes, until it is closed; False if one of them has locked it.
 
-    Where there are no such locks (Windows, some network file systems), nothing is held.
+    Where there are no such locks (Windows, some network file systems), nothing is locked.
     """
     try:
         import fcntl
@@ -200,9 +200,9 @@ def sync_folder(path: Path) -> None:
 
 @contextmanager
 def writing_into(folder: Path) -> Iterator[None]:
-    """Make a folder, if need be, and hold it against a second writer until the block ends.
+    """Make a folder, if need be, and lock it against a second writer until the block ends.
 
-    What the system refuses inside the block is told as a FileError. A killed process lets go of the folder by itself.
+    An OSError inside the block becomes a FileError. The lock ends with the process, even if that is killed.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -223,7 +223,7 @@ def _lock(folder: Path) -> Iterator[None]:
         return
     try:
         if not _hold(held):
-            raise FileError(f"{folder}: another process is writing there; wait for it or choose another")
+            raise FileError(f"{folder}: another process is writing there; wait for it or choose another folder")
         yield
     finally:
         os.close(held)

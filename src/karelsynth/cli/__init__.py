@@ -15,7 +15,7 @@ app = typer.Typer(
     cls=Commands,
     help="Programs from examples, for Karel the robot: solve tasks, here or on a page in the browser; run, check, "
     "convert and draw programs and worlds; make tasks; train and score models. "
-    "Where to write is `--out` in every command; `--output` and `-o` are the same.",
+    "In every command `--out` says where to write; `--output` and `-o` are aliases.",
     no_args_is_help=True,
     add_completion=True,
     rich_markup_mode="markdown",

@@ -1,4 +1,4 @@
-"""How every command ends if it is stopped, or if the system refuses something."""
+"""How every command ends if it is interrupted, or if the system reports an error."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from karelsynth.files import FileError
 
 _INTERRUPTED: Final = 130
 _NO_READER: Final = 141
-"""What shells say of a process that was ended by Ctrl-C, or by writing to a pipe that nobody reads."""
+"""Exit statuses, as shells report them, of a process ended by Ctrl-C, or by writing to a closed pipe."""
 _FULL: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 """What writing to standard output ends with, where it is a file."""
 
 
 class Commands(TyperGroup):
-    """The commands of the application. What the system refuses is told as a KarelsynthError."""
+    """The commands of the application. Errors of the system are reported as a KarelsynthError."""
 
     def make_context(self, *args: Any, **more: Any) -> Any:
         """Read the command line; `--help` and `--version` are done by this."""
@@ -54,13 +54,13 @@ def _told() -> Iterator[None]:
         raise typer.Exit(_NO_READER) from None
     except OSError as error:  # of standard output on a full disk, say
         _forget_output()
-        where = error.filename or ("standard output" if error.errno in _FULL else "the system refuses")
+        where = error.filename or ("standard output" if error.errno in _FULL else "system error")
         raise FileError(f"{where}: {error.strerror or error}") from None
     except MemoryError:
-        raise KarelsynthError("there is too little memory for so much at once: ask for less") from None
+        raise KarelsynthError("not enough memory for this much at once: ask for less") from None
 
 
 def _forget_output() -> None:
-    """Do without what is left to be written: it would fail again when Python ends."""
+    """Discard unwritten output: flushing it would fail again when Python exits."""
     with suppress(OSError, ValueError):  # there may be no standard output
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

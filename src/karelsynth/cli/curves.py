@@ -26,22 +26,22 @@ def register(app: typer.Typer) -> None:
 
 def curves(
     model: Annotated[
-        Path | None, typer.Argument(metavar="MODEL", help="A folder with another model than the shipped one.")
+        Path | None, typer.Argument(metavar="MODEL", help="Folder of a model to use instead of the shipped one.")
     ] = None,
-    tasks: Annotated[int, typer.Option(min=1, max=2500, help="How many tasks each point has.")] = 500,
-    beam: Annotated[int, typer.Option(min=1, help="How many hypotheses the search keeps.")] = 64,
+    tasks: Annotated[int, typer.Option(min=1, max=2500, help="Tasks per point.")] = 500,
+    beam: Annotated[int, typer.Option(min=1, help="Beam width.")] = 64,
     solve: Annotated[
-        float | None, typer.Option(min=0.01, metavar="SECONDS", help="Also what `solve` finds in so much time a task.")
+        float | None, typer.Option(min=0.01, metavar="SECONDS", help="Also measure `solve` with this time per task.")
     ] = None,
     only: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="FAMILY", help="Only examples, size, walls, markers, length or controls; may be repeated."
+            metavar="FAMILY", help="Only one of examples, size, walls, markers, length, controls; may be repeated."
         ),
     ] = None,
     output: Annotated[
         Path | None,
-        typer.Option("--json", metavar="FILE", help="Write the figures here after every point, and go on from there."),
+        typer.Option("--json", metavar="FILE", help="Save the figures here after every point; resumes from this file."),
     ] = None,
     plot: Annotated[Path | None, typer.Option(metavar="FILE.svg", help="Draw the curves.")] = None,
     render: Annotated[
@@ -49,10 +49,10 @@ def curves(
     ] = False,
     device: Annotated[str | None, typer.Option(help="cpu or cuda; by default a GPU if there is one.")] = None,
 ) -> None:
-    """Score a model away from its data: fewer examples, other worlds, longer programs.
+    """Score a model out of distribution: fewer examples, other worlds, longer programs.
 
-    Every point is compared with `test`, the data's own distribution, and has tasks of its own, always the same. With
-    --json, points that are in the file already are not measured again.
+    Every point has a fixed set of tasks and is compared with `test`, the data's own distribution. With --json, points
+    that are in the file already are not measured again.
     """
     if plot is not None and plot.suffix.lower() != ".svg":
         raise KarelsynthError(f"cannot draw curves as {plot}: the name must end in `.svg`")
@@ -87,7 +87,7 @@ def curves(
                 _save(now, output, plot)
                 error_console().print(_line(key, now), soft_wrap=True)
     except KeyboardInterrupt:
-        kept = "" if output is None else f"; the same command goes on from {output}"
+        kept = "" if output is None else f"; the same command resumes from {output}"
         error_console().print(f"stopped{kept}", soft_wrap=True)
         raise typer.Exit(130) from None
     _show(now, wanted)

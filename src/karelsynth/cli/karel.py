@@ -44,11 +44,9 @@ WorldFile = Annotated[
         help="A world file: a text drawing, the data's JSON or Stanford's .w; - for standard input.",
     ),
 ]
-FromDialect = Annotated[
-    Dialect | None, typer.Option("--from", help="The dialect that PROGRAM is in; recognised if not given.")
-]
+FromDialect = Annotated[Dialect | None, typer.Option("--from", help="The dialect of PROGRAM; detected if not given.")]
 Speed = Annotated[
-    float | None, typer.Option(min=0.1, max=50, help="Ticks a second when animated; long runs go faster if not given.")
+    float | None, typer.Option(min=0.1, max=50, help="Ticks per second when animated; by default long runs go faster.")
 ]
 ThemeOption = Annotated[Theme | None, typer.Option(help="Colours of pictures; light if not given.")]
 _WORLD_FILES: Final = (".w", ".json", ".txt")
@@ -68,7 +66,7 @@ def run(
     speed: Speed = None,
     output: Annotated[
         Path | None,
-        typer.Option(*OUT, metavar="FILE", help="Save the run as .gif or animated .svg, or its end as .png."),
+        typer.Option(*OUT, metavar="FILE", help="Save the run as .gif or animated .svg, or its last frame as .png."),
     ] = None,
     max_ticks: Annotated[int, typer.Option(min=0, max=30_000, help="How many ticks the run may take.")] = MAX_TICKS,
     as_json: Annotated[bool, typer.Option("--json", help="Print the outcome as JSON.")] = False,
@@ -82,12 +80,12 @@ def run(
     from karelsynth.karel.draw.terminal import play, side_by_side
 
     if animate and as_json:
-        raise KarelsynthError("--animate plays in the terminal, where --json is printed: leave out one of them")
+        raise KarelsynthError("--animate and --json both print to the terminal: leave out one of them")
     filmed = output is not None and output.suffix.lower() in (".gif", ".svg")
     if speed is not None and not (animate or filmed):
-        raise KarelsynthError("--speed is for what moves: give --animate too, or --out with a .gif or .svg file")
+        raise KarelsynthError("--speed applies only to animations: add --animate, or --out with a .gif or .svg file")
     if theme is not None and output is None:
-        raise KarelsynthError("--theme is for pictures: give --out too, or leave it out")
+        raise KarelsynthError("--theme applies only to pictures: add --out, or drop --theme")
     if program == STDIN and world == STDIN:
         raise KarelsynthError("only one of PROGRAM and WORLD can come from standard input")
     _, code = read_program(program, dialect and dialect.value)
@@ -198,7 +196,7 @@ def draw(
     given = {name: value for name, value in options.items() if value is not None}
     if given and (output is None or output.suffix.lower() in _WORLD_FILES):
         first = next(iter(given))
-        raise KarelsynthError(f"--{first} is for pictures: give --out with a .svg or .png file too, or leave it out")
+        raise KarelsynthError(f"--{first} applies only to pictures: add --out with a .svg or .png file, or drop it")
     drawn = read_world(world)
     if output is None:
         out = console()

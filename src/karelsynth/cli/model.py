@@ -36,8 +36,8 @@ def train(
 ) -> None:
     """Train a synthesizer by a recipe.
 
-    A run that was stopped or killed goes on from its last checkpoint when the same command is given again, and ends
-    with the same weights as if nothing had happened (on a GPU with nearly the same). Several GPUs:
+    A run that was stopped or killed resumes from its last checkpoint when the same command is run again, and ends
+    with the same weights as an uninterrupted run (on a GPU, nearly the same). With several GPUs:
     torchrun --nproc-per-node=8 -m karelsynth train …
     """
     from karelsynth.train.distributed import leads
@@ -50,7 +50,7 @@ def train(
         try:
             final = follow(chosen, folder, device=chosen_device(device) if device else None, observe=show)
         except KeyboardInterrupt:
-            error_console().print(f"stopped; the same command goes on from the last checkpoint in {folder}")
+            error_console().print(f"stopped; the same command resumes from the last checkpoint in {folder}")
             raise typer.Exit(130) from None
     if leads():
         console().print(f"the trained model is in {final}, the best on validation in {folder / 'best'}")
@@ -94,11 +94,11 @@ def evaluate(
     tasks: Annotated[
         str, typer.Argument(metavar="TASKS", help="A set's folder, a file in the original's format, or test or val.")
     ],
-    beam: Annotated[int, typer.Option(min=1, help="How many hypotheses the search keeps.")] = 64,
+    beam: Annotated[int, typer.Option(min=1, help="Beam width.")] = 64,
     given: Annotated[int, typer.Option(min=1, help="How many examples of each task the model sees.")] = 5,
-    limit: Annotated[int | None, typer.Option(min=1, help="Only the first so many tasks.")] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="Use only this many tasks, the first.")] = None,
     mask: Annotated[
-        bool, typer.Option("--mask", help="Hold decoding to the handwritten syntax, whatever the model has learned.")
+        bool, typer.Option("--mask", help="Constrain decoding by the handwritten syntax, whatever the model's own.")
     ] = False,
     output: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write the report as JSON.")] = None,
     device: Annotated[str | None, typer.Option(help="cpu or cuda; by default a GPU if there is one.")] = None,
@@ -106,8 +106,8 @@ def evaluate(
     """Score a model: exact match, generalization, consistency and syntax, at ranks 1, 5, 50 and 100.
 
     Both protocols are shown: the likeliest program as it is (the paper's), and the likeliest one that is right on the
-    given examples (filtered). A decoder that sees where its program leads on those (`model.execution`) is not
-    unfiltered in the paper's sense, and its top 1 is called execution-guided.
+    given examples (filtered). A decoder that runs its program on those while it writes (`model.execution`) is
+    not unfiltered in the paper's sense, and its top 1 is called execution-guided.
     """
     from karelsynth.evaluate import evaluate as score
     from karelsynth.karel.syntax import syntax_machine
@@ -126,7 +126,7 @@ def evaluate(
         problems: list[str] = []
         batch = load_tasks(tasks, limit=limit, on_problem=lambda problem: problems.append(str(problem)))
         if problems:
-            left_out = f"{tasks}: {len(problems)} problems; tasks with one are left out. The first: {problems[0]}"
+            left_out = f"{tasks}: {len(problems)} problems; these tasks are left out. The first: {problems[0]}"
             error_console().print(left_out, style="yellow", soft_wrap=True)
     provenance = {
         "model": str(model),

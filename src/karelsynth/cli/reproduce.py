@@ -40,14 +40,14 @@ def reproduce(
         list[str] | None, typer.Option(metavar="ROW", help="Only this row, by its recipe's name; may be repeated.")
     ] = None,
     seeds: Annotated[
-        str | None, typer.Option(metavar="0,1,2", help="Other seeds than 0 (full set) and 0,1,2 (small set).")
+        str | None, typer.Option(metavar="0,1,2", help="Seeds to use instead of 0 (full set) and 0,1,2 (small set).")
     ] = None,
     minutes: Annotated[
         float | None,
-        typer.Option(min=0, help="Save what is under way and stop after so many minutes; the last begins no row."),
+        typer.Option(min=0, help="Save and stop after this many minutes; in the last one no row is begun."),
     ] = None,
     at_once: Annotated[
-        int, typer.Option(min=1, max=64, help="How many rows are trained at a time, each in a process of its own.")
+        int, typer.Option(min=1, max=64, help="How many rows to train at a time, each in its own process.")
     ] = 1,
     render: Annotated[
         bool, typer.Option("--render", help="Write docs/results.md, its pictures and the README's table.")
@@ -58,7 +58,7 @@ def reproduce(
     keep: Annotated[
         Path | None,
         typer.Option(
-            metavar="DIR", help="Where to keep models that RL rows start from, in bfloat16; they use no others."
+            metavar="DIR", help="Where to keep the models that RL rows start from (in bfloat16); no others are used."
         ),
     ] = None,
     data: Annotated[
@@ -68,14 +68,14 @@ def reproduce(
         Path | None, typer.Option(metavar="FILE", help="Other training tasks: a set or a file, as for --data.")
     ] = None,
     commit: Annotated[
-        str | None, typer.Option(help="The source tree's commit, for results made where git cannot tell.")
+        str | None, typer.Option(help="The commit to record in results, where git is not available.")
     ] = None,
     device: Annotated[str | None, typer.Option(help="cpu or cuda; by default a GPU if there is one.")] = None,
 ) -> None:
     """Make a table or figure of the paper: train and score every row that has no result yet, then show the table.
 
-    Give the command again to go on where it stopped. With --render and no TABLE nothing is trained.
-    The exit status is 1 if the training of a row diverged or failed, and 0 if rows are only left for another time.
+    Run the command again to resume where it stopped. With --render and no TABLE nothing is trained.
+    The exit status is 1 if the training of a row diverged or failed, and 0 if time merely ran out.
     """
     if table is None and not render:
         raise KarelsynthError(f"say which table: {listed(TABLES)}; or --render")
@@ -90,8 +90,7 @@ def reproduce(
     root = Path()
     if render and not has_place(root):
         raise KarelsynthError(
-            f"{root.resolve()}: not the repository's folder (no {README} there has a place for the table), whose pages "
-            "--render writes; call this there"
+            f"{root.resolve()}: --render must run in the repository's root (no {README} here has a place for the table)"
         )
     wrong = False
     if table is not None:
@@ -102,7 +101,7 @@ def reproduce(
         try:
             outcome = _measure(places, jobs, at_once, minutes, commit, device)
         except KeyboardInterrupt:
-            _say("stopped; the same command goes on from the last checkpoint")
+            _say("stopped; the same command resumes from the last checkpoint")
             raise typer.Exit(130) from None
         text = table_text(table, read_results(results), load_recipes(recipes, train))
         console().print(text, soft_wrap=True)
@@ -137,8 +136,8 @@ def _summary(outcome: Outcome, jobs: int) -> str:
     told = f"{len(outcome.done)} measured now, {before} before; "
     told += f"diverged: {diverged}; " * bool(diverged) + f"failed: {failed}; " * bool(failed)
     if before == jobs:
-        return f"all {jobs} measured before; --results with another folder measures anew"
-    return told + (f"left: {left}; the same command goes on with that" if left else "left: nothing")
+        return f"all {jobs} were measured before; give another folder with --results to measure them again"
+    return told + (f"left: {left}; run the same command again to continue" if left else "left: nothing")
 
 
 def _numbers(text: str) -> list[int]:

@@ -28,13 +28,13 @@ _TASK: Final = re.compile(r'\s*(?:(name|about|input|output|example)\s*#?\d*\s*:|
 
 @cache
 def console() -> Console:
-    """For what a command was asked to say."""
+    """Standard output, for a command's results."""
     return _console(stderr=False)
 
 
 @cache
 def error_console() -> Console:
-    """For everything else."""
+    """Standard error, for everything else."""
     return _console(stderr=True)
 
 
@@ -51,7 +51,7 @@ def _console(*, stderr: bool) -> Console:
 
 def loading() -> Status:
     """A line that moves while a model is loaded and the code around it compiled."""
-    return error_console().status("loading the model; the first time on a machine, code is compiled for half a minute")
+    return error_console().status("loading the model; the first time on a machine, compiling takes half a minute more")
 
 
 def read_program(path: str, dialect: str | None = None) -> tuple[str, Program]:

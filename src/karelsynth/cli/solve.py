@@ -54,19 +54,19 @@ def solve(
         typer.Argument(
             metavar="TASK",
             help="A task file (text drawings or JSON), a JSON-lines file or folder of many tasks, the name of a task "
-            "of the gallery, - for standard input, or the world before.",
+            "of the gallery, - for standard input, or, with AFTER, the world before.",
         ),
     ],
     after: Annotated[
         str | None,
-        typer.Argument(metavar="AFTER", help="The world after, if TASK is a world: two .w files, say."),
+        typer.Argument(metavar="AFTER", help="The world after, if TASK is the world before, as in two .w files."),
     ] = None,
     budget: Annotated[float, typer.Option(min=0.01, help="Seconds to search for each task.")] = 1.0,
     to: Annotated[
         Dialect | None,
         typer.Option(
             "--to",
-            help="The dialect to write programs in; if not given the paper's, a line each if there are many.",
+            help="The dialect to write programs in; by default the paper's, on one line each for many tasks.",
         ),
     ] = None,
     out: Annotated[
@@ -74,17 +74,15 @@ def solve(
         typer.Option(
             *OUT,
             metavar="DIR",
-            help="A folder to save programs in, a file for each task that is solved, called by the task's name.",
+            help="Folder to save programs in: one file per solved task, named after the task.",
         ),
     ] = None,
-    others: Annotated[
-        int, typer.Option(min=0, help="How many other programs that fit to show, if there is one task.")
-    ] = 0,
+    others: Annotated[int, typer.Option(min=0, help="For a single task: how many more programs that fit to show.")] = 0,
     animate: Annotated[bool, typer.Option("--animate", help="Play the program on every example.")] = False,
     speed: Speed = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON: one object a line, one line a task.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON lines: one object per task.")] = False,
     model: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="A folder with another model than the shipped one.")
+        Path | None, typer.Option(metavar="DIR", help="Folder of a model to use instead of the shipped one.")
     ] = None,
     device: Annotated[str, typer.Option(help="Where the model runs: cpu or cuda.")] = "cpu",
     list_gallery: Annotated[
@@ -98,13 +96,13 @@ def solve(
     """
     tasks = _read(task, after)
     if animate and (as_json or len(tasks) > 1):
-        raise KarelsynthError("--animate plays one task, and not together with --json")
+        raise KarelsynthError("--animate works with a single task and without --json")
     if speed is not None and not animate:
-        raise KarelsynthError("--speed is for what moves: give --animate too")
+        raise KarelsynthError("--speed applies only to animations: add --animate")
     if others and (as_json or len(tasks) > 1):
-        raise KarelsynthError("--others is for one task, and not together with --json, which holds them all")
+        raise KarelsynthError("--others works with a single task and without --json, which already has them all")
     if to is not None and as_json and out is None:
-        raise KarelsynthError("--json holds every dialect: leave out --to, or save programs in it with --out")
+        raise KarelsynthError("--json has every dialect: drop --to, or add --out to save programs in that dialect")
     files = [None] * len(tasks) if out is None else _files(out, tasks, to or Dialect.paper)
 
     from karelsynth.solve.solver import Solver
@@ -265,7 +263,7 @@ def _show(task: Task, solution: Solution, dialect: Dialect, others: int, budget:
     if solution.ambiguity is not None:
         _ask(solution.ambiguity, others)
     elif solution.solved and len(task.examples) in _FEW:
-        out.print(f"{_FEW[len(task.examples)]} many programs; more examples make it surer", style="dim")
+        out.print(f"{_FEW[len(task.examples)]} many programs; add examples to be surer of the answer", style="dim")
 
 
 def _ask(ambiguity: Ambiguity, others: int) -> None:
@@ -275,8 +273,8 @@ def _ask(ambiguity: Ambiguity, others: int) -> None:
 
     out = console()
     out.print(
-        "\nThe examples fit programs that do different things elsewhere. On the first world below they end as shown; "
-        "add the end you mean as one more example, and the answer is surer."
+        "\nSeveral programs fit the examples but differ elsewhere. On the first world below they end as shown; "
+        "add the outcome you mean as one more example to settle it."
     )
     worlds = [("a world", ambiguity.world)]
     for number, outcome in enumerate(ambiguity.outcomes):
@@ -286,7 +284,7 @@ def _ask(ambiguity: Ambiguity, others: int) -> None:
     out.print(side_by_side(worlds, color=out.color_system is not None, width=out.width, unicode=unicode))
     needed = max(min(outcome.answers) for outcome in ambiguity.outcomes)
     if needed > others:
-        out.print(f"`--others {needed}` shows a program for each of these ends", style="dim")
+        out.print(f"`--others {needed}` shows a program for each of these outcomes", style="dim")
 
 
 def _play(task: Task, program: Program, speed: float | None) -> None:

@@ -42,18 +42,18 @@ def generate(
     name: Annotated[str | None, typer.Argument(metavar="NAME", help="A set by name: full, small, val or test.")] = None,
     count: Annotated[int | None, typer.Option(min=1, help="How many tasks.")] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Which tasks: the same seed gives the same tasks.")] = None,
-    start: Annotated[int | None, typer.Option(min=0, help="The number of the first task of the seed's stream.")] = None,
-    examples: Annotated[int | None, typer.Option(help="Examples a task, 2 to 20; the first five are given.")] = None,
+    start: Annotated[int | None, typer.Option(min=0, help="Where in the seed's stream to start.")] = None,
+    examples: Annotated[int | None, typer.Option(help="Examples per task, 2 to 20; the first five are given.")] = None,
     reserved: Annotated[
         bool,
-        typer.Option("--reserved", help="With the programs reserved for testing: for validation, not for training."),
+        typer.Option("--reserved", help="Allow programs reserved for testing: for validation, not for training."),
     ] = False,
-    shard_size: Annotated[int | None, typer.Option(min=1, max=1_000_000, help="Tasks a file.")] = None,
+    shard_size: Annotated[int | None, typer.Option(min=1, max=1_000_000, help="Tasks per file.")] = None,
     threads: Threads = None,
 ) -> None:
-    """Make tasks like the original data's: a named set, or any number of a seed.
+    """Make tasks like the original data's: a named set, or --count tasks of a --seed.
 
-    A command that was stopped or killed goes on where it was when it is run again, to the same files byte by byte.
+    If stopped or killed, run the same command again: it resumes and ends with the same files, byte for byte.
     """
     from karelsynth.tasks.sets import recipe
     from karelsynth.tasks.shards import write_set
@@ -63,7 +63,7 @@ def generate(
     if name is not None:
         fixed = [option for option in chosen if option != "shard_size"] + ["reserved"] * reserved
         if fixed:
-            raise KarelsynthError(f"`{name}` is a set with a recipe of its own: leave out NAME or --{fixed[0]}")
+            raise KarelsynthError(f"`{name}` is a predefined set: drop NAME or --{fixed[0]}")
         made = recipe(name)
         chosen |= {"seed": made.seed, "count": made.count}
         reserved = made.reserved
@@ -73,7 +73,7 @@ def generate(
         with counter("generating", unit="tasks", total=chosen["count"]) as progress:
             written = write_set(out, **chosen, reserved=reserved, threads=threads, progress=progress)
     except KeyboardInterrupt:
-        stopped = f"stopped; what is complete in {out} is kept. Run the same command again to go on from there."
+        stopped = f"stopped; complete files in {out} are kept. Run the same command again to resume from there."
         error_console().print(stopped, soft_wrap=True)
         raise typer.Exit(130) from None
     _say_written(written)
@@ -129,25 +129,25 @@ def stats(
         typer.Argument(metavar="TASKS", help="The folder of a task set, or a file in the original's format."),
     ] = None,
     fresh: Annotated[
-        int | None, typer.Option("--generate", min=1, max=1_000_000, help="Take so many fresh tasks instead.")
+        int | None, typer.Option("--generate", min=1, max=1_000_000, help="Make this many fresh tasks instead.")
     ] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="The seed of fresh tasks; 1 if not given.")] = None,
     limit: Annotated[
-        int | None, typer.Option(min=1, help="Look at so many of TASKS at most, the first; 100,000 if not given.")
+        int | None, typer.Option(min=1, help="Look only at the first N of TASKS; 100,000 if not given.")
     ] = None,
     plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw the figures: .svg or .png.")] = None,
     as_json: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Save the figures as JSON.")] = None,
 ) -> None:
-    """Print the statistics of tasks beside those of the original data, with the distance."""
+    """Compare the statistics of tasks with those of the original data."""
     from karelsynth.tasks.generator import generate as generate_tasks
     from karelsynth.tasks.statistics import compare, compute
 
     if (tasks is None) == (fresh is None):
         raise KarelsynthError("say which tasks to look at: either TASKS or --generate")
     if tasks is not None and seed is not None:
-        raise KarelsynthError("--seed is of fresh tasks: give --generate instead of TASKS, or leave it out")
+        raise KarelsynthError("--seed applies only to --generate: use that instead of TASKS, or drop --seed")
     if fresh is not None and limit is not None:
-        raise KarelsynthError("--limit is for TASKS: --generate itself says how many fresh ones to take")
+        raise KarelsynthError("--limit applies only to TASKS: --generate already says how many tasks to make")
     if plot is not None and plot.suffix.lower() not in (".svg", ".png"):  # said before the work, not after
         raise KarelsynthError(f"cannot save a picture as {plot}: the name must end in `.svg` or `.png`")
     with error_console().status("taking statistics"):
@@ -168,7 +168,7 @@ def stats(
     near = sum(row.within for row in judged)
     console().print(f"{statistics.tasks:,} tasks: {near} of {len(judged)} figures near enough to the original's")
     if statistics.tasks < _ENOUGH and near < len(judged):
-        console().print(f"(of fewer than {_ENOUGH:,} tasks, figures may be off by chance alone)", style="dim")
+        console().print(f"(with fewer than {_ENOUGH:,} tasks, figures may be off by chance alone)", style="dim")
 
 
 def _tasks(path: Path, limit: int) -> TaskBatch:

@@ -24,15 +24,15 @@ def serve(
         typer.Option("--model", metavar="DIR", help="A folder with a trained model; the shipped one if not given."),
     ] = None,
     host: Annotated[
-        str, typer.Option(help="The address to listen at; by default only this machine can reach it.")
+        str, typer.Option(help="The address to listen on; by default only this machine can reach it.")
     ] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 for any that is free.")] = 8000,
     open_page: Annotated[bool, typer.Option("--open/--no-open", help="Open the page in a browser.")] = False,
     workers: Annotated[
         int | None,
-        typer.Option(min=1, max=64, help="How many searches go on at once; one for four cores if not given."),
+        typer.Option(min=1, max=64, help="How many searches run at once; by default one per four cores."),
     ] = None,
-    queue: Annotated[int, typer.Option(min=0, max=10_000, help="How many may wait; more are sent away.")] = 32,
+    queue: Annotated[int, typer.Option(min=0, max=10_000, help="How many requests may wait; more are refused.")] = 32,
     device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
 ) -> None:
     """Serve the playground: the page and the HTTP interface behind it. Ctrl-C stops it."""
@@ -61,7 +61,7 @@ def serve(
             out = console()
             out.print(f"karelsynth is ready at {address} (Ctrl-C stops it)", soft_wrap=True)
             if in_network is not None and in_network != address:
-                out.print(f"in the network it is {in_network}", soft_wrap=True)
+                out.print(f"from other machines: {in_network}", soft_wrap=True)
             if not is_loopback(listener):
                 warning = "everyone who can reach this machine can use it: there are no accounts and no encryption"
                 out.print(warning, style="yellow", soft_wrap=True)

@@ -1,7 +1,7 @@
 """How functions are compiled: with Numba, without the GIL, once.
 
 Numba keeps compiled functions on disk and looks at a function's own file to see whether they are still good. It
-does not see that a constant or a function taken from another file has changed, and would go on with the old one. So
+does not notice that a constant or a function imported from another file has changed, and would use the old one. So
 the folder that holds them is named after a digest of all sources that compiled code is made from.
 """
 

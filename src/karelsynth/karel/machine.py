@@ -54,8 +54,8 @@ class BatchRun:
     coverage: NDArray[np.uint8] | None
     """[P, K, C]: for the c-th IF, IFELSE or WHILE of the program 1 if its condition was seen false, plus 2 if true."""
     waits: NDArray[np.int16] | None
-    """[P, K], of prefixes: the open block, 0 for the outermost, whose further text the run has to wait for, because its
-    condition sent it past the end of what there is; -1 if it has come to the end of the tokens."""
+    """[P, K], for prefixes: the open block, 0 for the outermost, whose end the run waits for, since a condition sent it
+    past the last token; -1 if it has reached the end of the tokens."""
 
     @property
     def ok(self) -> NDArray[np.bool_]:
@@ -87,18 +87,17 @@ def run_batch(
 ) -> BatchRun:
     """Run every program on its worlds.
 
-    With `prefixes`, what is only the beginning of a program runs as far as it is determined: up to the first time
-    that it needs what is not yet written. Whatever the rest will be, a run of the whole program begins like that.
-    Beginnings may be padded.
+    With `prefixes`, an unfinished program runs as far as it is determined: up to the first time that it needs what is
+    not yet written. However it is completed, a run of the whole program begins like that. Prefixes may be padded.
 
     Args:
         programs: token ids, integers [P, L] (what follows a program's `m)` must be `<pad>`), or Programs.
         worlds: cell codes, uint8 [W, K, 18, 18], or [K, 18, 18] for the same worlds for all; or K Worlds.
         which: [P], the row of `worlds` that each program runs on; by default its own, or the only one.
-        expected: the worlds that are wanted, shaped as `worlds`; gives `correct`.
+        expected: the worlds that are wanted, shaped like `worlds`; fills `correct`.
         keep_worlds: whether to return the final worlds.
         traces, coverage: whether to return those.
-        prefixes: whether beginnings of programs are welcome; gives `waits`.
+        prefixes: whether unfinished programs are accepted; fills `waits`.
         max_ticks: how many ticks a run may take.
         threads: how many threads; by default one for each core.
     """
@@ -169,7 +168,7 @@ def no_world(name: str, codes: NDArray[np.uint8], number: int) -> WorldError:
     """What to raise if world `number` of [W, K, 18, 18], counted through, cannot be run on."""
     row, column = divmod(number, codes.shape[1])
     return WorldError(
-        f"{name}[{row}, {column}] is no world: it needs exactly one hero, on a free cell inside the frame, "
+        f"{name}[{row}, {column}] is not a world: it needs exactly one hero, on a free cell inside the frame, "
         "and a border that cannot be walked on (World.from_codes says more)"
     )
 
@@ -197,7 +196,7 @@ def _as_worlds(name: str, worlds: NDArray[np.uint8] | Sequence[World]) -> NDArra
 def _as_rows(which: NDArray[Any] | None, programs: int, worlds: int) -> NDArray[np.int64]:
     if which is None:
         if worlds not in (1, programs):
-            raise ValueError(f"{programs} programs and {worlds} rows of worlds: say with `which` what runs where")
+            raise ValueError(f"{programs} programs but {worlds} rows of worlds: `which` must give each program's row")
         return np.zeros(programs, np.int64) if worlds == 1 else np.arange(programs, dtype=np.int64)
     rows = np.ascontiguousarray(which, np.int64)
     if rows.shape != (programs,) or (programs and not 0 <= rows.min() <= rows.max() < worlds):

@@ -51,5 +51,5 @@ def core_count() -> int:
     except ValueError:
         share = 0
     if share < 1:
-        raise KarelsynthError(f"the environment has {THREADS}={told}: write a whole number from 1, or unset it")
+        raise KarelsynthError(f"environment variable {THREADS}={told}: set it to a whole number from 1 on, or unset it")
     return min(share, cores)

@@ -146,7 +146,7 @@ def step_sums(values: Tensor, steps: Tensor, sizes: Tensor, sums: Tensor) -> Non
 
 
 class SequenceCells:
-    """The cells of packed programs, step by step, there and back; see `sequences.Cells`.
+    """The LSTM cells of packed programs, step by step, forward and backward; see `sequences.Cells`.
 
     There are many steps, and the host must not take longer for them than the GPU: so tensors are given once, as a
     whole, and steps by the numbers of their rows. Launch within `on_device_of`.

@@ -66,7 +66,7 @@ def cells(
     """See `cell_kernel.cells`.
 
     Row n has its own inputs if OWN_INPUTS, no tokens unless WITH_TOKENS, and the first of them if ONE_TOKEN. If KEEP,
-    the gates after sigmoid and tanh are written to `acts`, for the way back.
+    the gates after sigmoid and tanh are written to `acts`, for the backward pass.
     """
     row = tl.program_id(0).to(tl.int64)
     node, example = row // examples, row % examples
@@ -175,9 +175,9 @@ def sequence_cells_back(
     grad_h, more_grad_h, gates, c, c_before, grad_before, start, earlier, later, more,
     SIZE: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """The way back through `sequence_cells`: gradients of gates take the place of `gates`.
+    """The backward pass of `sequence_cells`: gradients of gates overwrite `gates`.
 
-    The first `more` rows go on: they have a second gradient of h, and one of c, in `grad_before` from `later` on.
+    The first `more` rows have a next step: a second gradient of h, and one of c, in `grad_before` from `later` on.
     """
     row = tl.program_id(0).to(tl.int64)
     place = start + row

@@ -1,9 +1,9 @@
 """Products with an LSTM's outputs in eight bits, for CPUs: there they take half the time of those in bfloat16.
 
 An LSTM's output lies between −1 and 1, so one scale fits all: h is stored as 128 + 127 · h, rounded. A matrix has a
-scale for each of its columns. Whole numbers are multiplied and added up without any error; what is lost is lost by
-rounding before. `available` says whether the CPU and the tensor library can do it; `Synthesizer.step_model` makes
-weights of it, for decoding only.
+scale for each of its columns. Integer products and sums are exact; all error comes from the rounding before.
+`available` says whether the CPU and the tensor library support this; `Synthesizer.step_model` quantises the weights,
+for decoding only.
 """
 
 from __future__ import annotations

@@ -101,7 +101,7 @@ class ShownOnGPU:
         """The codes of tokens[rows, :lengths] on the examples which [M, K] of all B · K, uint8 [M, K, 114]."""
         if tokens.shape[1] > LONGEST:
             raise KarelsynthError(
-                f"beginnings of programs with more than {LONGEST} tokens cannot be run on a GPU: give the model a "
+                f"prefixes of more than {LONGEST} tokens cannot be run on a GPU: give the model a "
                 f"`max_length` of at most {LONGEST}, or run it on the CPU"
             )
         from karelsynth.model.execution_gpu_kernel import cuda, features_of_prefixes

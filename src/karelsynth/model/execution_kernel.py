@@ -1,4 +1,4 @@
-"""Where a beginning of a program has led an example, in 114 small codes; compiled.
+"""The state that a prefix of a program has brought an example to, as 114 small codes; compiled.
 
 Each code is a number from 0 to 15, so that a state against its target is 114 bytes and the network's first layer a
 product with one-hot rows. All is told as the hero sees it, which makes equal what is equal to a program: the first 81

@@ -1,7 +1,7 @@
-"""The distinct beginnings of many programs for each task, and the network run once for each of them, with gradient.
+"""The distinct prefixes of many programs for each task, and the network run once for each of them, with gradient.
 
-Candidates for a task begin alike, and what the network says after a beginning depends on nothing else. So the
-beginnings of a task's programs are the nodes of a tree, whose root is the empty one, and those of a batch a forest:
+Candidates for a task share prefixes, and what the network says after a prefix depends on nothing else. So the prefixes
+of a task's programs are the nodes of a tree (a trie), whose root is the empty one, and those of a batch a forest:
 
     forest = pack_forest(tokens, lengths, tasks, device=device)     # programs [N, L], and the task of each
     logits = decode_forest(weights, step_tasks, forest)             # [P, 52], for each of the P beginnings
@@ -10,9 +10,9 @@ beginnings of a task's programs are the nodes of a tree, whose root is the empty
 For models with `choices` the beginnings are those of the tokens that are a choice. Nodes lie by depth, and at one
 depth by task and then by tokens: a node's children lie side by side. `decode_forest` computes what `decode_step` does
 step by step and `Synthesizer.score` for whole programs. Products with what is known beforehand are done for all nodes
-at once; those with states go from depth to depth. On a GPU the way back is written by hand (`_Recurrence`), with the
-kernels of `cell_gpu`: a parent first adds up what its children send back, so that products are as few on the way back
-as they were on the way there, and nothing in it depends on the order of additions.
+at once; those with states go from depth to depth. On a GPU the backward pass is written by hand (`_Recurrence`), with
+the kernels of `cell_gpu`: a parent first adds up its children's gradients, so that the backward pass needs as few
+products as the forward pass, and nothing in it depends on the order of additions.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Forest:
-    """P distinct beginnings of N programs; see the module's docstring."""
+    """P distinct prefixes of N programs; see the module's docstring."""
 
     count: int
     """N."""
@@ -101,14 +101,14 @@ def pack_forest(
         choices: leave out scaffolding.
     """
     if not len(tokens) or lengths.min() < 1 or lengths.max() > tokens.shape[1]:
-        raise ValueError(f"programs have 1 to {tokens.shape[1]} tokens, and there must be one at least")
+        raise ValueError(f"there must be at least one program, and each must have 1 to {tokens.shape[1]} tokens")
     order = _sorted(tokens, lengths, tasks)
     tokens = np.ascontiguousarray(tokens[order], np.uint8)
     long, owners = lengths[order].astype(np.int64), tasks[order].astype(np.int64)
     packed, ahead = packed_places(tokens, long, choices=choices)
     counts = packed.sum(1)
     if not counts.any():
-        raise ValueError("there is nothing but scaffolding in these programs")
+        raise ValueError("all tokens of these programs are forced: there is nothing to score")
     if choices and machine is not None:  # which is not checked with the choices below
         _, wrong = masks_along(machine, tokens, long, np.full(tokens.shape, -1))
         if wrong is not None:
@@ -250,7 +250,7 @@ class _Recurrence(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor, None]:
         if ctx.gone:
-            raise RuntimeError("the way back takes the place of what was kept for it: it can be gone once")
+            raise RuntimeError("backward() can run only once: it overwrites the tensors saved for it")
         ctx.gone = True
         hidden, cell, acts, matrix, h, c = ctx.saved_tensors
         forest: Forest = ctx.forest

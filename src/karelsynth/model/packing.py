@@ -80,11 +80,11 @@ def pack_programs(
         choices: leave out scaffolding.
     """
     if not len(tokens) or lengths.min() < 1 or lengths.max() > tokens.shape[1]:
-        raise ValueError(f"programs have 1 to {tokens.shape[1]} tokens, and there must be one at least")
+        raise ValueError(f"there must be at least one program, and each must have 1 to {tokens.shape[1]} tokens")
     ids, long = tokens.astype(np.uint8, copy=False), lengths.astype(np.int64)
     layout = lay_out(ids, long, CHOICES if choices else EVERYTHING)
     if not layout.columns.size:
-        raise ValueError("there is nothing but scaffolding in these programs")
+        raise ValueError("all tokens of these programs are forced: there is nothing to score")
     ordered, sizes = ids[layout.order], long[layout.order]
     masks = None if machine is None else _masks(ordered, sizes, layout, machine)
     features = None
@@ -119,6 +119,6 @@ def _masks(
 def no_program(tokens: NDArray[np.integer], at: int, machine: SyntaxMachine) -> KarelsynthError:
     """The error for tokens that a machine refuses, from number `at` on."""
     return KarelsynthError(
-        f"`{' '.join(TOKENS[number] for number in tokens)}` leaves the syntax at its token {at + 1}: it is no program "
-        f"of at most {machine.max_length} tokens; leave it out, or raise `max_length`"
+        f"`{' '.join(TOKENS[number] for number in tokens)}` is not a program of at most {machine.max_length} tokens: "
+        f"token {at + 1} is not allowed there; leave it out, or raise `max_length`"
     )

@@ -13,7 +13,7 @@ def autocast_dtype(device: torch.device, otherwise: torch.dtype) -> torch.dtype:
 
 
 def floating_dtype(device: torch.device) -> torch.dtype:
-    """The fastest of the floating ones: bfloat16, but for CPUs that cannot multiply it."""
+    """The fastest floating-point precision: bfloat16, except on CPUs that cannot multiply it."""
     fast = device.type == "cuda" or torch.cpu._is_avx512_bf16_supported()
     return torch.bfloat16 if fast else torch.float32
 

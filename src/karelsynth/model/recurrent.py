@@ -28,7 +28,7 @@ LSTMState = tuple[Tensor, ...]
 class LayerWeights(NamedTuple):
     """One layer's gates = h · states + (h of the layer below) · below + (its maximum) · mixed + bias.
 
-    They are in the order enter, forget, leave, fresh.
+    Their order is enter, forget, leave, fresh: in usual terms the input, forget and output gates and the candidate.
     """
 
     states: Tensor | EightBits

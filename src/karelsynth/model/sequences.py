@@ -6,10 +6,10 @@ It computes what `decode_step` does step by step. A layer's gates are a sum whos
 (`Gates`), and a part is computed once for all that share it: an example's code is the same for all tokens of its
 program, a token the same for all examples. Products with what is known beforehand are done for all tokens at once;
 those with states go from step to step (`Sequences`). The programs are laid out by step, the longest first (`packing`),
-so that those that go on are always the first ones of the step before, and no index is needed.
+so that the programs that have another token are always the first rows of the step before, and no index is needed.
 
-The way back is written by hand: it reads and writes less than PyTorch's, and less than that of cuDNN, which has no
-use for parts. On a GPU both ways go by the kernels of `cell_gpu`, elsewhere by the same formulas as tensor operations.
+The backward pass is written by hand: it reads and writes less than PyTorch's, and less than cuDNN's, which cannot use
+the parts. On a GPU both passes use the kernels of `cell_gpu`, elsewhere the same formulas as tensor operations.
 """
 
 from __future__ import annotations
@@ -163,7 +163,7 @@ class Sequences(torch.autograd.Function):
         wanted = ((*shape, 4 * size), (shape[0], 4 * size), (rows[0] // examples, examples, 4 * size))
         for part, sizes in zip((own, of_tokens, of_programs), wanted, strict=True):
             if part is not None and part.shape != sizes:  # kernels would read something else
-                raise ValueError(f"a part of the gates is {list(part.shape)} where these programs want {list(sizes)}")
+                raise ValueError(f"a part of the gates has shape {list(part.shape)}; these programs need {list(sizes)}")
         gates = matrix.new_empty(*shape, 4 * size) if own is None else own.contiguous()
         hidden, cell = matrix.new_empty(*shape, size), matrix.new_empty(*shape, size, dtype=torch.float32)
         cells = _cells(gates, _contiguous(of_programs), _contiguous(of_tokens), _first(c, rows[0]), cell, hidden)
@@ -187,7 +187,7 @@ class Sequences(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         if ctx.gone:
-            raise RuntimeError("the way back takes the place of what was kept for it: it can be gone once")
+            raise RuntimeError("backward() can run only once: it overwrites the tensors saved for it")
         ctx.gone = True
         hidden, cell, gates, matrix, h, c = ctx.saved_tensors
         rows, size = ctx.rows, len(h)
@@ -257,7 +257,7 @@ def _cells(
 
 
 class Cells:
-    """The cells of packed programs, step by step, there and back.
+    """The LSTM cells of packed programs, step by step, forward and backward.
 
     Args:
         gates: [P, K, 4 · H].

@@ -22,11 +22,11 @@ _ALIGNED: Final = 8
 
 
 _RETIRED: Final = {"code_stride": 1}
-"""Settings that there are no longer, at the value that made no difference: files with it are as good as ever."""
+"""Removed settings, at the value that had no effect: files that have it can still be loaded."""
 
 
 def without_retired(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings by name without those that there are no longer, unless they made a difference."""
+    """Settings by name without removed ones, unless they had an effect."""
     return {name: value for name, value in values.items() if name not in _RETIRED or value != _RETIRED[name]}
 
 
@@ -46,16 +46,16 @@ class ModelSettings:
     code_size: int = 512
     """The code of an input-output pair."""
     patch: int = 1
-    """The encoder's convolutions see squares of so many cells a side as one: 2 makes of 18 × 18 cells 9 × 9 places with
-    four times the planes, a quarter of the convolutions' work."""
+    """The side of the squares of cells that the encoder's convolutions treat as one: 2 turns 18 × 18 cells into 9 × 9
+    places with four times the planes, a quarter of the convolutions' work."""
     normalise_code: bool = False
-    """Whether the code is normalised (LayerNorm). The paper's is not, and wants a low learning rate for it."""
+    """Whether the code is normalised (LayerNorm). The paper's is not, and therefore needs a low learning rate."""
     hero_frame: bool = False
     """Whether the encoder sees both grids from where the input's hero stands and looks: see `encoder.HeroFrame`."""
     execution: bool = False
     """Whether the decoder sees where the program so far has led each example: see `karelsynth.model.execution`."""
     execution_size: int = 256
-    """What it sees of each, as numbers."""
+    """The width of the vector that encodes this for each example."""
     embedding_size: int = 256
     """A token's embedding."""
     hidden_size: int = 256
@@ -63,7 +63,7 @@ class ModelSettings:
     syntax_size: int = 256
     """The syntax LSTM's layers."""
     layers: int = 2
-    """Of each LSTM."""
+    """The hidden size of each LSTM."""
     mixing: bool = False
     """Whether the decoder's layers above the first also see the maximum over the examples of the layer below."""
     head_size: int = 0
@@ -76,11 +76,11 @@ class ModelSettings:
             raise KarelsynthError(f"model setting `syntax` is {listed(SYNTAX_MODES)}, not {self.syntax!r}")
         if self.choices and self.syntax != "handwritten":
             raise KarelsynthError(
-                "model setting `choices` leaves scaffolding to the handwritten syntax: `syntax` must be `handwritten`, "
+                "model setting `choices` needs the handwritten syntax: `syntax` must be `handwritten`, "
                 f"not {self.syntax!r}"
             )
         if type(self.patch) is int and self.patch > 0 and SIDE % self.patch:
-            raise KarelsynthError(f"model setting `patch` divides {SIDE}, the cells along a side, not {self.patch}")
+            raise KarelsynthError(f"model setting `patch` must divide {SIDE}, the grid's side; {self.patch} does not")
         for field in fields(self):
             value, least = getattr(self, field.name), _SMALLEST.get(field.name, 1)
             if type(field.default) is bool:

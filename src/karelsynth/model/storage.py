@@ -47,12 +47,12 @@ class Weights:
                 raise KarelsynthError(f"{self.path}: has no `{name}`: it does not belong to the {CONFIG} beside it")
             if self.tensors[name].shape != shape:
                 raise KarelsynthError(
-                    f"{self.path}: `{name}` is {list(self.tensors[name].shape)}, and the {CONFIG} beside it asks for "
-                    f"{list(shape)}: the two do not belong together"
+                    f"{self.path}: `{name}` is {list(self.tensors[name].shape)}, but the {CONFIG} beside it asks for "
+                    f"{list(shape)}: the two files do not match"
                 )
         unknown = next((name for name in self.tensors if name not in expected), None)
         if unknown is not None:
-            raise KarelsynthError(f"{self.path}: holds `{unknown}`, which the {CONFIG} beside it has no place for")
+            raise KarelsynthError(f"{self.path}: holds `{unknown}`, which the {CONFIG} beside it does not describe")
         return {name: tensor.float() for name, tensor in self.tensors.items()}
 
 
@@ -112,7 +112,7 @@ def _settings(path: Path) -> ModelSettings:
     except (ValueError, RecursionError):
         raise KarelsynthError(f"{path}: not valid JSON: {_ALTERED}") from None
     if not isinstance(config, dict) or config.get("model_type") != MODEL_TYPE:
-        raise KarelsynthError(f'{path}: belongs to no synthesizer: its "model_type" is not "{MODEL_TYPE}"')
+        raise KarelsynthError(f'{path}: belongs to another kind of model: its "model_type" is not "{MODEL_TYPE}"')
     values = {name: value for name, value in config.items() if name not in ("model_type", _VERSION_KEY)}
     try:
         return ModelSettings.from_dict(values)
@@ -124,7 +124,7 @@ def _tensors(path: Path) -> dict[str, Tensor]:
     try:
         return safetensors.torch.load(_joined(path))
     except (safetensors.SafetensorError, ValueError, KeyError) as error:
-        raise KarelsynthError(f"{path}: not a whole safetensors file ({error}): {_ALTERED}") from None
+        raise KarelsynthError(f"{path}: not a complete safetensors file ({error}): {_ALTERED}") from None
 
 
 def _joined(path: Path) -> bytes:
@@ -157,4 +157,4 @@ def read_recipe(folder: Path) -> Any:
     try:
         return json.loads(read_text(path))
     except json.JSONDecodeError as error:
-        raise KarelsynthError(f"{path}: is no JSON ({error}); {_ALTERED}, or remove the file") from None
+        raise KarelsynthError(f"{path}: not valid JSON ({error}); {_ALTERED}, or remove the file") from None

@@ -130,7 +130,7 @@ class Synthesizer(nn.Module):
         """Pack programs [N, L] for `score`.
 
         Args:
-            machine: a syntax to hold on to besides the model's own.
+            machine: a syntax to use instead of the model's own.
             encoded: the examples, which models with `execution` run the programs on.
             tasks: [N], each program's task, by default its own.
         """
@@ -158,7 +158,7 @@ class Synthesizer(nn.Module):
     def score(self, encoded: Encoded, packed: PackedPrograms, tasks: Tensor | None = None) -> TeacherForced:
         """Teacher forcing of N packed programs; `tasks`, int64 [N], is each program's task, by default its own."""
         if self.execution is not None and packed.features is None:
-            raise ValueError("a model with `execution` scores programs that were packed with their examples")
+            raise ValueError("a model with `execution` needs programs that were packed with their examples")
         # First to programs, then to tokens: gradients add up in two short steps, not one long queue.
         own, order = packed.programs, packed.programs[: int(packed.step_sizes[0])]
         if tasks is not None:
@@ -195,7 +195,7 @@ class Synthesizer(nn.Module):
     def forest_logprobs(self, encoded: Encoded, forest: Forest) -> Tensor:
         """log p(program | examples), float32 [N]: the same as `program_logprobs`, faster where programs begin alike."""
         if self.execution is not None and forest.features is None:
-            raise ValueError("a model with `execution` scores programs that were packed with their examples")
+            raise ValueError("a model with `execution` needs programs that were packed with their examples")
         with self._precision() as dtype:
             weights = self._step_model(dtype)
             tasks = StepTasks(weights.decoder.constant(encoded.codes), encoded.present)

@@ -1,7 +1,7 @@
-"""What training makes small, one file each, named as in the paper (Bunel et al. 2018); `mml` is not in it.
+"""The training losses, one file each, named as in the paper (Bunel et al. 2018); `mml` is not in it.
 
-Each is a function of what the model says, and of rewards, to a loss and a dictionary of figures worth logging; they
-know nothing of models or of how candidates were found. Losses are means over tasks, where the paper sums;
+Each maps the model's outputs, and rewards, to a loss and a dictionary of metrics; they know nothing of models or of
+how candidates were found. Losses are means over tasks, where the paper sums;
 that of `mle` is one over tokens.
 """
 

@@ -1,4 +1,4 @@
-"""MML, maximum marginal likelihood: make it likely that any program is written that does what is asked for.
+"""MML, maximum marginal likelihood: make it likely that some right program is written, whichever it is.
 
     L_MML(θ) = Σ_i log Σ_λ p_θ(λ | {IO_i^k}) R_i(λ)               λ ∈ BS(p_θ, S) ∪ {λ_i}
 
@@ -27,7 +27,7 @@ def mml(logprobs: Tensor, rewards: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
     right = (values > 0) & (logprobs > -torch.inf)
     some = right.any(1)
     weighed = torch.where(right, logprobs + torch.where(right, values, 1.0).log(), -torch.inf)
-    # A task without anything right gets something harmless to add up: the gradient of nothing is not a number.
+    # A task without a right candidate gets zeros to sum over: the gradient of logsumexp over nothing but −∞ is NaN.
     marginal = torch.where(some[:, None], weighed, 0.0).logsumexp(1)
     with torch.no_grad():
         expected = weighed.exp().sum(1)

@@ -17,14 +17,14 @@ def reinforce(logprobs: Tensor, rewards: Tensor, *, baseline: bool = False) -> t
     Args:
         logprobs: [B, S], log p(rollout), with gradient.
         rewards: [B, S].
-        baseline: take from each reward the mean of the task's other rollouts, which leaves the expected gradient as
-            it is and makes it less noisy. The paper does not.
+        baseline: subtract from each reward the mean of the task's other rollouts, which keeps the expected gradient
+            and makes it less noisy. The paper does not.
     """
     rewards = rewards.to(logprobs.dtype)
     advantages = rewards
     if baseline:
         if rewards.shape[1] < 2:
-            raise ValueError("the baseline of a rollout is the mean of the others: there must be two or more")
+            raise ValueError("the baseline is the mean reward of the other rollouts: there must be at least two")
         advantages = rewards - (rewards.sum(1, keepdim=True) - rewards) / (rewards.shape[1] - 1)
     loss = -(advantages * logprobs).mean(1).mean()
     return loss, {"reward": rewards.mean(), "best_reward": rewards.amax(1).mean()}

@@ -16,7 +16,6 @@ from karelsynth.reproduce.results import Recipes, Result, Results
 from karelsynth.reproduce.rows import ROWS, Row
 from karelsynth.reproduce.tables import NOT_YET, mark, markdown, seeds_of
 
-
 UNEQUAL: Final = "no verdict: recipes differ"
 """Of claims about a row that was measured with another recipe than today's."""
 
@@ -45,9 +44,9 @@ class Claim:
 
 CLAIMS: Final = (
     Claim("Beam search RL beats MLE", "rl_beam", "mle"),
-    Claim("… and so on little data", "small_rl_beam", "small_mle"),
+    Claim("… on little data, too", "small_rl_beam", "small_mle"),
     Claim("… and beats RL by sampling", "rl_beam", "rl"),
-    Claim("… and so on little data", "small_rl_beam", "small_rl"),
+    Claim("… on little data, too", "small_rl_beam", "small_rl"),
     Claim("RL by sampling falls behind MLE", "mle", "rl"),
     Claim("… and fails on little data", "small_mle", "small_rl"),
     Claim("Beam search RL writes the reference less often: exact match", "mle", "rl_beam", measure="exact"),
@@ -58,7 +57,7 @@ CLAIMS: Final = (
     Claim("… and at top 1", "rl_beam_div", "rl_beam"),
     Claim("A reward for few ticks helps further", "rl_beam_div_opt", "rl_beam_div"),
     Claim("A learned syntax helps on little data", "small_mle_learned", "small_mle"),
-    Claim("… more than as many parameters elsewhere", "small_mle_learned", "small_mle_large"),
+    Claim("… more than as many parameters in a larger decoder", "small_mle_learned", "small_mle_large"),
     Claim("… and more than a handwritten one", "small_mle_learned", "small_mle_handwritten"),
     Claim("With much data no syntax beats a learned one", "mle", "mle_learned"),
     Claim("… a handwritten one beats none, barely", "mle_handwritten", "mle"),

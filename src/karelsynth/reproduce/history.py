@@ -1,6 +1,6 @@
-"""What a run's own folder does not tell of it: in `history.json` there, from before its first step on.
+"""What the training loop does not record of a run: `history.json` in its folder, from before its first step on.
 
-The run may go on in several sittings, on several machines.
+A run may take several sessions, on several machines.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def read_history(folder: Path) -> History:
             return History(tuple(machines), start, memory)
     except (OSError, LookupError, RecursionError, TypeError, ValueError):
         pass
-    raise KarelsynthError(f"{path}: not the history of a run; remove {folder}, and it is made anew")
+    raise KarelsynthError(f"{path}: not the history of a run; remove {folder} to have it trained again")
 
 
 def write_history(folder: Path, history: History) -> None:

@@ -62,7 +62,7 @@ class MaskTable:
         except (KeyError, TypeError, ValueError) as error:
             raise KarelsynthError(f"the masks cannot be read ({error}); measure them again") from None
         if any(part.shape != (len(places), VOCABULARY_SIZE) for part in parts):
-            raise KarelsynthError(f"the masks are not of {len(places)} places and {VOCABULARY_SIZE} tokens")
+            raise KarelsynthError(f"the masks do not have {len(places)} places × {VOCABULARY_SIZE} tokens")
         return MaskTable(places, *parts)
 
 

@@ -1,4 +1,4 @@
-"""When memory is not enough: for the training tasks of runs side by side, of which each has its own, or at all."""
+"""When memory runs out: because parallel runs each hold their own training tasks, or otherwise."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def out_of_memory(error: Exception) -> bool:
 
 
 def check_memory(sets: Sequence[int], at_once: int, free: int | None) -> None:
-    """Raise KarelsynthError if the largest of some sets, so many at once, take more bytes than are free, if known.
+    """Raise KarelsynthError if the `at_once` largest sets together need more bytes than are free, if that is known.
 
     The rest of what a process needs is small beside that.
     """
@@ -37,7 +37,7 @@ def check_memory(sets: Sequence[int], at_once: int, free: int | None) -> None:
     raise KarelsynthError(
         f"{len(sets)} runs at once need {sum(sets) / 1e9:.1f} GB of memory for their training tasks, and "
         f"{free / 1e9:.1f} GB are free: "
-        + (f"choose --at-once {fits}" if fits else "that is too little even for one; make room")
+        + (f"choose --at-once {fits}" if fits else "not enough even for one; free some memory")
     )
 
 

@@ -112,9 +112,9 @@ def _masks_text(results: Results, recipes: Recipes) -> str:
     return (
         f"Of {found.job.row.label}, seed {found.job.seed}{tables.mark(found, recipes)}:\n\n"
         "![masks along Program A](pictures/masks.svg)\n\n"
-        f"The same over all {over['positions']:,} positions of the test set's programs, by the token read last: valid\n"
-        f"tokens are refused by {refused} on average,\ninvalid ones pass by {passed};\n"
-        f"of the tokens that the programs really go on with, {reference} is refused.\n\n"
+        f"The same over all {over['positions']:,} positions of the test set's programs, by the token read last: on\n"
+        f"average the learned mask takes {refused} off valid tokens,\nlets {passed} of invalid ones pass,\n"
+        f"and takes {reference} off the tokens that actually come next.\n\n"
         "![masks over the test set](pictures/masks_test.svg)"
     )
 

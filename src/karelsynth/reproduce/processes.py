@@ -1,8 +1,8 @@
 """A run in a process of its own: what parent and child tell each other, and the parent's end of it.
 
 The child (`child.py`) gets its order on standard input and tells of its work on standard output, both pickled. Its
-input then stays open for as long as it is wanted. Once that closes, for the parent stops it or is gone itself, however
-it went, the child ends; what it has saved stays. It has a session of its own, so a Ctrl-C reaches the parent alone.
+input then stays open for as long as it is wanted. Once that closes, because the parent stops it or has itself ended
+for any reason, the child ends; what it has saved stays. It has its own session, so a Ctrl-C reaches the parent alone.
 """
 
 from __future__ import annotations
@@ -148,12 +148,12 @@ class Child:
             self._process.wait(_MOMENT)
             return None
         self._process.kill()  # nobody listens to it any longer
-        return Ended("failed", f"what its process tells cannot be understood ({error!r}); {self._log} may say why")
+        return Ended("failed", f"its process sent an unreadable message ({error!r}); {self._log} may say why")
 
     def _why(self, status: int) -> Ended:
         """How a child has ended without a word."""
         if status == _KILLED:
-            return Ended("crowded", "its process was killed, as systems do when memory runs out")
+            return Ended("crowded", "its process was killed, probably because memory ran out")
         way = f"by signal {-status}" if status < 0 else f"with status {status}"
         return Ended("failed", f"its process ended {way}; {self._log} may say why")
 

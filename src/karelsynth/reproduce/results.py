@@ -34,7 +34,7 @@ PAIRED: Final = (1, 5, 50)
 """Ranks at which rows are compared task by task."""
 _RECIPE: Final = dict.fromkeys(("model", "objective", "optimizer", "data", "run"), "object")
 _MAY_DIFFER: Final = frozenset({"run.seed", "run.compile", "run.log_every", "run.checkpoint_every"})
-"""Between two runs of a row. How often and on what a run is validated may not: that chooses its best model."""
+"""Settings in which two runs of a row may differ. Those of validation may not: it chooses the best model."""
 _TRAINING: Final = {"seconds": "number", "tasks": "number", "device": "text"}
 _SCORES: Final = ("filtered_generalization", "exact.1", "generalization.1", "generalization.5", "generalization.50")
 _REPORT: Final = {
@@ -167,7 +167,7 @@ def read_json(path: Path, again: str) -> dict[str, Any]:
             raise
         raise ResultError(f"{path}: not valid JSON ({error}); {again}") from None
     if not isinstance(told, dict):
-        raise ResultError(f"{path}: is no JSON object; {again}")
+        raise ResultError(f"{path}: not a JSON object; {again}")
     return told
 
 
@@ -195,7 +195,7 @@ def _check(told: Any, needed: Mapping[str, str], path: Path, again: str) -> None
                 raise ResultError(f'{path}: has no "{".".join(seen)}"; {again}')
             found = found[key]
         if not _is(kind, found):
-            raise ResultError(f'{path}: "{place}" is no {kind}; {again}')
+            raise ResultError(f'{path}: "{place}" has the wrong type (expected: {kind}); {again}')
 
 
 def _is(kind: str, value: Any) -> bool:
@@ -216,7 +216,7 @@ def _read(path: Path) -> Result:
     told = read_json(path, _AGAIN)
     row, seed = ROWS.get(str(told.get("row"))), told.get("seed")
     if row is None or type(seed) is not int or not isinstance(told.get("data"), str):
-        raise ResultError(f'{path}: is no result: its "row", "seed" or "data" is missing or unknown; {_AGAIN}')
+        raise ResultError(f'{path}: not a result: its "row", "seed" or "data" is missing or unknown; {_AGAIN}')
     job = Job(row, seed)
     if path.stem != job.name:
         raise ResultError(f"{path}: holds the result of {job.name}; call it {job.name}.json, or remove it")

@@ -106,7 +106,7 @@ class Runner:
         self._tasks: TaskBatch | None = None
         if not places.recipes.is_dir():
             raise KarelsynthError(
-                f"{places.recipes}: there is no such folder of recipes; call this in the repository's, or say where"
+                f"{places.recipes}: there is no such folder; run this in the repository's root, or give --recipes DIR"
             )
 
     def run(self, jobs: Sequence[Job], *, minutes: float | None = None) -> Outcome:
@@ -169,7 +169,7 @@ class Runner:
             if job not in results:
                 found.append(job)
             elif not results[job].follows({each.row.recipe: self.recipe(each) for each in (job, job.start) if each}):
-                self._say(f"{job.name}: its recipe, or that of its start, has changed since it was measured")
+                self._say(f"{job.name}: its recipe, or its starting model's, has changed since it was measured")
                 found.append(job)
         return found
 
@@ -258,7 +258,7 @@ class Runner:
             memory = round(torch.cuda.max_memory_reserved(self._device) / 2**30, 1)
             write_history(folder, replace(history, gpu_gib=max(memory, history.gpu_gib or 0.0)))
         if not final.is_dir():
-            self._say(f"{job.name}: time is up; it is saved in {folder} and goes on from there")
+            self._say(f"{job.name}: time is up; saved in {folder}, from where it can be resumed")
         return final.is_dir()
 
     def _test_tasks(self) -> TaskBatch:

@@ -157,7 +157,7 @@ class SideBySide:
                 self._room = min(self._room, self._among[job] - 1)
                 self._waiting.insert(0, job)
                 self._observe(job, how)
-                self._say(f"{job.name}: {how.why}; it goes on later, with at most {self._room} at once")
+                self._say(f"{job.name}: {how.why}; it will be resumed later, with at most {self._room} at once")
                 return
             how = Ended("failed", f"{how.why}, though nothing ran beside it")
         self._ended[job] = how

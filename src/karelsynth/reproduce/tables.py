@@ -156,7 +156,7 @@ def every_run(results: Results, recipes: Recipes) -> str:
 
 def budgets(recipes: Recipes) -> str:
     """What each row's recipe does, today."""
-    heading = ["recipe", "starts from", "batch", "steps", "tasks seen", "times each", "learning rate", "precision"]
+    heading = ["recipe", "starts from", "batch", "steps", "tasks seen", "epochs", "learning rate", "precision"]
     lines = []
     for name, row in ROWS.items():
         recipe = recipes[name]

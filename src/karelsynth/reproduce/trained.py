@@ -1,6 +1,6 @@
 """Models that rows have ended with: in a run's folder, or kept beside what is needed to go on from them.
 
-A model of another recipe than is wanted today, or that started from one, is never taken for the one that is wanted.
+A model trained by an outdated recipe, or started from such a model, is never taken for the one that is wanted.
 """
 
 from __future__ import annotations
@@ -97,8 +97,8 @@ def check_same(
         different = str(error)
     if different:
         raise KarelsynthError(
-            f"{folder}: holds a model of another recipe than {wanted.name} is today (different: {different}); "
-            "move it away, and it is made anew"
+            f"{folder}: holds a model trained by another version of {wanted.name} (different: {different}); "
+            "move it away to have it trained again"
         )
 
 
@@ -120,4 +120,4 @@ def _seconds(folder: Path) -> float:
 
 
 def _anew(folder: Path) -> str:
-    return f"remove {folder}, and it is made anew"
+    return f"remove {folder} to have it trained again"

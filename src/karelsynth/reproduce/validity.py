@@ -29,7 +29,7 @@ def validity(model: Synthesizer, tasks: TaskBatch) -> dict[str, Any]:
 def without_syntax(model: Synthesizer) -> Synthesizer:
     """The same weights, less the syntax LSTM."""
     if model.syntax is None:
-        raise KarelsynthError("this model has no learned syntax to take away")
+        raise KarelsynthError("this model has no learned syntax to remove")
     bare = Synthesizer(replace(model.settings, syntax="none"))
     bare.load_state_dict({name: value for name, value in model.state_dict().items() if not name.startswith("syntax.")})
     return bare.to(model.device).eval()

@@ -8,17 +8,17 @@ never lead to a result and is dropped, and a task is done when it has no open hy
 `max_length` is dropped.
 
 A step is one token, or for models with `choices` one choice: the scaffolding that must follow it is written at once.
-Hypotheses are then of different lengths and have made as many choices, which makes them easier to compare than as many
-tokens would.
+Hypotheses then differ in length but have made equally many choices, which makes them easier to compare than equally
+many tokens would.
 
 Hypotheses are rows of fixed-shape arrays; nothing loops over tasks or hypotheses. Few things are decided on the host:
 every few steps, tasks that are done leave the batch; with `choices`, whether there is more scaffolding to write; and on
 a CPU, where asking costs nothing, the network is run for open hypotheses only (most places are empty at first, when a
 valid program has few ways to begin, and at the end).
 
-With `Pruning` the examples have a say: twice as many continuations as there are places are run on them, those that
-cannot be part of an answer go, and the likeliest of the rest get the places. Finished programs are then ranked by how
-many examples they are right on, and only by likelihood among equals.
+With `Pruning`, twice as many continuations as there are places are run on the examples, those that cannot be part of an
+answer are dropped, and the likeliest of the rest get the places. Finished programs are then ranked by how many examples
+they are right on, and by likelihood only among equals.
 """
 
 from __future__ import annotations
@@ -99,30 +99,30 @@ def beam_search(
         encoded: the tasks' examples, by `model.encode`.
         beam: S.
         max_length: tokens of the longest program; by default the machine's or the model's.
-        machine: a syntax to hold decoding to, for models without one; what it refuses gets probability 0 before the
+        machine: a syntax to constrain decoding by, for models without one; tokens that it refuses are masked before the
             softmax. Its own `max_length` must be the same.
         dtype: of the network's states and products, by default `decoding_dtype`; log-probabilities add up in float32 in
             any case.
         weights: the model's `step_model`, where it is at hand: making it takes longer than some searches do.
         pruning: the tasks' examples, to run beginnings of programs on. Programs that are right on all of them come
             first in the result, then those that are right on fewer.
-        slack: with pruning, and once a task has a program that is right on all examples, only hypotheses go on that are
-            less likely than it by no more than this, in nats. At 0 the first in the result is the likeliest that this
+        slack: with pruning, once a task has a program that is right on all examples, only hypotheses are kept that are
+            at most this much less likely than it, in nats. At 0 the first in the result is the likeliest that this
             beam can find, and the search ends as soon as that is certain.
-        window: only hypotheses go on that are less likely than the likeliest of their task by no more than this, in
-            nats. Where the network is sure of what comes next, few do.
-        stop: asked before every step, by every thread; when it says so, the search ends with what it has.
+        window: only hypotheses are kept that are at most this much less likely than the likeliest of their task, in
+            nats. Where the network is sure of what comes next, these are few.
+        stop: called before every step, by every thread; when it returns True, the search ends with what it has.
         threads: how many to use on a CPU; by default as many as torch does.
-        left_open: told of the open hypotheses after every step: which tasks int64 [B], their tokens so far uint8
+        left_open: called with the open hypotheses after every step: their tasks int64 [B], their tokens so far uint8
             [B, S, L], padded, and their scores float32 [B, S], −∞ where there is none; by every thread for its own
             tasks.
     """
     machine = machine or model.machine
     limit = max_length or (machine.max_length if machine else model.settings.max_length)
     if machine is not None and machine.max_length != limit:
-        raise ValueError(f"max_length is {limit}, and the syntax plans for programs of {machine.max_length} tokens")
+        raise ValueError(f"max_length is {limit}, but the syntax machine was made for {machine.max_length} tokens")
     if model.settings.choices and machine is not None and not machine.grammar.scaffolding() <= KAREL.scaffolding():
-        raise ValueError(f"a model with `choices` asks the network for what is scaffolding in {machine.grammar.name}")
+        raise ValueError(f"{machine.grammar.name} forces tokens that a model with `choices` leaves to the network")
     device = encoded.codes.device
     on_cpu = device.type == "cpu"
     with torch.autocast(device.type, enabled=False):  # the precision is chosen here

@@ -1,4 +1,4 @@
-"""Beginnings of programs made whole: what a search has left open, as programs that can be run and repaired.
+"""Completing prefixes: what a search has left unfinished, as programs that can be run and repaired.
 
     tokens, lengths = close_programs(prefixes)
 

@@ -1,4 +1,4 @@
-"""Beginnings of programs made whole, compiled."""
+"""Completing prefixes of programs, compiled."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Repair of near misses: from programs that are right on some examples, one change at a time, to one that is on all.
+"""Repair of near misses: from programs that are right on some examples, one change at a time, to one right on all.
 
     found = repair(tokens, lengths, logprobs, inputs, outputs, stop=lambda: time.monotonic() > late)
 
@@ -47,8 +47,8 @@ KEPT: Final = 20
 ALIKE: Final = 3
 """How many programs with the same ends may."""
 OPEN: Final = 512
-"""How many programs wait to be changed. Up to twice as many may; then the less promising half goes, and while so many
-wait, what is less promising than all of those that stayed is given up early."""
+"""How many programs are queued to be changed. At twice as many the less promising half is dropped; from then on, while
+this many are queued, programs less promising than all that were kept are given up early."""
 _SEEN: Final = 1 << 22
 """Places of the table of programs that were met; it is never more than half full."""
 
@@ -111,7 +111,7 @@ class _Waiting:
 
     @property
     def bound(self) -> float:
-        """The price above which a program would not be missed: enough others wait, or waited and had their turn."""
+        """The price above which a program need not be queued: enough better ones are, or have been."""
         return self._dearest if len(self._heap) >= OPEN else np.inf
 
     def push(self, price: float, program: NDArray[np.uint8], cost: float, kind: int) -> bool:

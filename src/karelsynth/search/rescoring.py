@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _AT_ONCE: Final = 3 * 2**18
 """Tokens whose intermediate results are held for the backward pass. With the paper's network, five examples and
-bfloat16 that takes about 70 KB for each distinct beginning, so at most 55 GB if no two programs begin alike, and less
+bfloat16 that takes about 70 KB for each distinct prefix, so at most 55 GB if no two programs share one, and less
 than half of it with beams: all of training with 128 tasks and beams of 64 took 4.9 GB at most. The largest batches that
 we train with, 512 tasks, stay below it.
 """
@@ -41,8 +41,7 @@ def rescore(
     Args:
         wanted: [B, S]; by default all.
         at_once: how many tokens to score at a time, about, in whole tasks. If there are more, they are scored in parts;
-            each part forgets what it computed and does it again in the backward pass, so that memory holds one at a
-            time.
+            each part is recomputed in the backward pass (checkpointing), so that memory holds one at a time.
     """
     lengths = candidates.lengths.cpu().numpy()
     if wanted is not None:

@@ -1,7 +1,7 @@
 """Log-probabilities of given programs without gradient, step by step like a search.
 
 On a CPU that is the fastest way: it uses the search's own step, with its prepared weights and compiled cells, and
-programs that begin alike, as those for one task do, share their beginnings.
+programs with a common prefix, as those for one task often have, share its computation.
 """
 
 from __future__ import annotations

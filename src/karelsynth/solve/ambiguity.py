@@ -1,8 +1,8 @@
 """Programs that fit the same examples and differ elsewhere: a world that tells them apart.
 
 The worlds to try are the examples' own inputs, changed a little, so that a person recognises them, and worlds such as
-the generator's. The best one splits the answers most evenly, weighted by how likely they are, among ends that a person
-can choose from; a crash is a poor thing to be asked about and counts little.
+the generator's. The best one splits the answers most evenly, weighted by how likely they are, among outcomes that a
+person can choose from; a crash makes a poor question and counts little.
 """
 
 from __future__ import annotations

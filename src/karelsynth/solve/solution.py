@@ -22,7 +22,7 @@ class Answer:
 
     program: Program
     right: tuple[bool, ...]
-    """For each example whether the program does exactly that."""
+    """For each example, whether the program turns its input into its output."""
     logprob: float
     """log p(program | examples) by the model, among programs of the length that the search allowed."""
 
@@ -45,7 +45,7 @@ class Outcome:
     """What some of the consistent programs do on the world that tells them apart."""
 
     answers: tuple[int, ...]
-    """Their places among `Solution.answers`."""
+    """Their indices in `Solution.answers`."""
     status: Status
     world: World
     """Where they end; if `status` is not OK, where they got to."""
@@ -85,9 +85,9 @@ class Solution:
     ambiguity: Ambiguity | None
     """Where the answers disagree, if they do on some world that was tried."""
     seconds: float
-    """Spent on it."""
+    """How long the search took."""
     beam: int
-    """The widest search that was made."""
+    """The widest beam that was searched."""
     checked: int
     """Programs that were finished and run, over all rounds."""
 
@@ -101,7 +101,7 @@ class Solution:
 
     @property
     def right(self) -> tuple[bool, ...]:
-        """For each example whether the program does exactly that."""
+        """For each example, whether `program` turns its input into its output."""
         return self.answers[0].right if self.answers else ()
 
     def to_json(self) -> dict[str, Any]:

@@ -6,11 +6,11 @@
     if solution:
         print(solution.program)
 
-The network proposes, the examples dispose: a beam search that runs every beginning of a program on the examples (see
-`search.pruning`), and if that has no answer, a repair of what came near (`search.repair`); first narrow, then wider
-each round. The first round that has an answer ends it. Of several programs that are right on all examples the likelier
-and shorter one is preferred: a short one that fits is less of a coincidence than the network, which knows only what
-programs look like, takes it for. Whatever is returned as right has been run.
+The network proposes, the examples dispose: a beam search runs every prefix of a program on the examples (see
+`search.pruning`), and if it finds no answer, near misses are repaired (`search.repair`); the beam is narrow first and
+wider in each round. The first round that finds an answer ends the search. Of several programs that are right on all
+examples the likelier and shorter one is preferred: that a short one fits is less of a coincidence than the network
+assumes, which knows only what programs look like. Whatever is returned as right has been run.
 """
 
 from __future__ import annotations
@@ -61,12 +61,12 @@ class Round(NamedTuple):
     repair: float = 0.0
     """How long near misses are repaired for afterwards, as a share of the budget."""
     window: float = math.inf
-    """How much less likely than the likeliest, in nats, a beginning may be to go on."""
+    """How much less likely than the likeliest, in nats, a prefix may be to be kept."""
 
 
 ROUNDS: Final = (Round(128, 48, 0.6, 5.0), Round(512, 36, 1), Round(2048, 48, 1), Round(4096, 72, 1))
-"""With its window the first is as wide as the network is unsure. Then width pays more than length: few programs that
-are asked for have more than 36 tokens, and a task that is not solved goes on to the last of them."""
+"""Thanks to its window, the first is only as wide as the network is unsure. Then width pays more than length: few
+programs that are asked for have more than 36 tokens, and unsolved tasks go through all rounds."""
 SLACK: Final = 2.0
 """How much less likely than the best answer, in nats, another may be to be worth waiting for."""
 PER_TOKEN: Final = 0.5
@@ -178,7 +178,7 @@ class Solver:
     def warm_up(self) -> None:
         """Load compiled code, or compile it, which takes half a minute the first time on a machine.
 
-        The first search does it of itself, before its clock starts.
+        The first search does this by itself, before its clock starts.
         """
         with self._warming:
             if self._warm:
@@ -210,7 +210,7 @@ class Solver:
             examples: a Task, or pairs of worlds, before and after.
             budget: seconds to search for.
             on_progress: called between rounds.
-            should_stop: asked often; when it says so, the search ends with what it has.
+            should_stop: called often; when it returns True, the search ends with what it has.
         """
         return self.solve_many([examples], budget=budget, on_progress=on_progress, should_stop=should_stop)[0]
 

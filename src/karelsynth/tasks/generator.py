@@ -4,7 +4,7 @@
     batch = generate(seed=1, start=0, count=2_500, reserved=True)    # for testing: `batch.novel` marks new programs
 
 Task number n of a seed is always the same, whatever the number of threads, the size of the batches or the machine, so
-a stream can be taken up anywhere. A tenth of the programs of 12 tokens and more, chosen by hash, is reserved: the
+a stream can be resumed at any task. A tenth of the programs of 12 tokens and more, chosen by hash, is reserved: the
 training stream never holds one, the other stream has them at their natural rate. The two streams of a seed share no
 task. How programs and worlds are drawn is told in `program_kernel`, `world_kernel` and `generator_kernel`.
 """
@@ -54,7 +54,7 @@ def generate(
     if not 0 <= seed < _LARGEST:
         raise KarelsynthError(f"a seed is a whole number from 0 to 2⁶³ − 1, not {seed}")
     if start < 0 or count < 0 or start + count >= _LARGEST:
-        raise KarelsynthError(f"tasks are counted from 0: there are no {count} tasks from number {start} on")
+        raise KarelsynthError(f"start and count must be 0 or more, their sum below 2⁶³; not {start} and {count}")
     if not FEWEST_EXAMPLES <= examples <= MOST_EXAMPLES:
         raise KarelsynthError(f"a task has {FEWEST_EXAMPLES} to {MOST_EXAMPLES} examples, not {examples}")
     tokens = np.full((count, MAX_TOKENS), PAD, np.uint8)

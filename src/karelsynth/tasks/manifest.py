@@ -130,7 +130,7 @@ def read_manifest(folder: Path) -> Manifest:
     except FileNotFoundError:
         raise TaskFileError(f"{folder}: no task set: there is no {FILE_NAME} in it") from None
     except NotADirectoryError:
-        raise TaskFileError(f"{folder}: a file, and a task set is a folder") from None
+        raise TaskFileError(f"{folder}: this is a file, but a task set is a folder") from None
     except OSError as error:
         raise TaskFileError(f"{path}: cannot be read: {error.strerror or error}") from None
     except (ValueError, RecursionError):
@@ -139,8 +139,8 @@ def read_manifest(folder: Path) -> Manifest:
         raise TaskFileError(f'{path}: no manifest of a task set: its "format" is not "{FORMAT}"')
     if record.get("format_version") != FORMAT_VERSION:
         raise TaskFileError(
-            f"{path}: format version {record.get('format_version')!r}, and this karelsynth reads version "
-            f"{FORMAT_VERSION}; get the karelsynth that wrote it"
+            f"{path}: format version {record.get('format_version')!r}, but this karelsynth reads version "
+            f"{FORMAT_VERSION}; use the karelsynth version that wrote it"
         )
     try:
         manifest = _manifest(record)

@@ -217,7 +217,7 @@ def _program_of_tokens(tokens: Any) -> Program:
         raise TaskFileError("`program_tokens` must be a list of strings")
     unfit = next((at for at, token in enumerate(tokens) if len(token.split()) != 1), None)
     if unfit is not None:
-        raise TaskFileError(f"program_tokens[{unfit}]: {quoted(tokens[unfit])} is no token")
+        raise TaskFileError(f"program_tokens[{unfit}]: {quoted(tokens[unfit])} is not a token")
     try:
         return Program.from_tokens(tokens)
     except ProgramSyntaxError as error:

@@ -118,7 +118,7 @@ def _unfit(record: Record, examples: int) -> tuple[Problem, ...]:
     if len(record.tokens) > MAX_TOKENS:
         reason = f"the program has {len(record.tokens)} tokens, and a task set holds up to {MAX_TOKENS}"
     elif examples and record.example_count != examples:
-        reason = f"{record.example_count} examples, and the tasks before have {examples}"
+        reason = f"it has {record.example_count} examples, but the tasks before have {examples}"
     else:
         return ()
     return (Problem(record.line, reason),)
@@ -217,15 +217,15 @@ def _run(records: Sequence[Record]) -> Iterator[tuple[bool, bool, str]]:
 
 def _difference(got: NDArray[np.uint8], wanted: NDArray[np.uint8]) -> str:
     row, col = np.argwhere(got != wanted)[0]
-    return f"the program does not lead to the output; they differ first at row {row - 1}, column {col - 1}"
+    return f"the program ends in another world; the first difference is at row {row - 1}, column {col - 1}"
 
 
 def _trace_difference(example: Example, trace: tuple[int, ...]) -> str:
     actions = example.actions or ()
     at = next((at for at, (a, b) in enumerate(zip(actions, trace, strict=False)) if a != b), None)
     if at is None:
-        return f"{len(actions)} actions, and the program does {len(trace)}"
-    return f"actions[{at}] is `{TOKENS[actions[at]]}`, and the program does `{TOKENS[trace[at]]}` there"
+        return f"there are {len(actions)} actions, but the program does {len(trace)}"
+    return f"actions[{at}] is `{TOKENS[actions[at]]}`, but the program does `{TOKENS[trace[at]]}` there"
 
 
 def _given(array: NDArray[Any] | None) -> NDArray[Any]:
@@ -270,7 +270,7 @@ def _records(tasks: TaskBatch, first: int) -> Iterator[dict[str, Any]]:
     wrong = np.argwhere(~_given(runs.correct))
     if len(wrong):
         task, example = wrong[0]
-        raise TaskFileError(f"task {first + task}: example {example} is not what its program does")
+        raise TaskFileError(f"task {first + task}: example {example}: its output is not what the program does")
     traces, lengths = _given(runs.traces), _given(runs.trace_lengths)
     for row, (ids, inputs, outputs) in enumerate(zip(tasks.tokens, tasks.inputs, tasks.outputs, strict=True)):
         program = Program.from_tokens(ids.tolist())

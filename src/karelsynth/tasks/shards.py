@@ -5,8 +5,8 @@
     tasks[:64]                                    # a TaskBatch of memory-mapped arrays
 
 Every file is written under another name, synced and renamed, and a shard is listed in the manifest only when it is
-complete; so whatever happens, the same command run again goes on after the last complete shard, and the folder ends
-up with the same bytes as if nothing had happened.
+complete; so whatever happens, the same command run again resumes after the last complete shard, and the folder ends
+up with the same bytes as without the interruption.
 
 Nothing damaged is used silently. Opening a set looks at the size and the header of every shard, which costs next to
 nothing and finds what is missing, cut off, swapped or foreign; and before the first task of a shard is given out, its
@@ -222,7 +222,7 @@ class SetWriter:
         if different:
             raise KarelsynthError(
                 f"{folder}: holds another set: {'; '.join(different)}. "
-                "Choose another folder, or give the values of the set that is there to finish it"
+                "Choose another folder, or repeat the old values to finish the set there"
             )
         return cls(folder, found)
 
@@ -237,8 +237,8 @@ class SetWriter:
         written = TaskSet(self.folder, self.manifest)._shard(number)[: len(tasks)]
         if not all(np.array_equal(a, b) for a, b in zip(_arrays(written), _arrays(tasks[: len(written)]), strict=True)):
             raise KarelsynthError(
-                f"{self.folder}: cannot be continued: the generator has changed since, so the tasks would not be of "
-                "one kind; finish it with the karelsynth that began it, or choose a new folder"
+                f"{self.folder}: cannot be continued: the generator has changed since, so new tasks would not match "
+                "the old ones; finish it with the karelsynth version that began it, or choose a new folder"
             )
 
     def add(self, tasks: TaskBatch) -> None:
@@ -258,8 +258,8 @@ class SetWriter:
             self.manifest.write(self.folder)
         elif shard != self.manifest.shards[number]:
             raise TaskFileError(
-                f"{self.folder / name}: was damaged, and came out differently when made anew; "
-                "the manifest was altered or is another generator's: make the set in a new folder"
+                f"{self.folder / name}: was damaged, and regenerating it gave other tasks than the manifest lists; "
+                "the manifest was altered or comes from another generator: make the set in a new folder"
             )
 
     def finish(self) -> None:
@@ -291,7 +291,7 @@ def _mapped(manifest: Manifest, number: int, path: Path) -> tuple[TaskBatch | No
     try:
         tasks, data = expected.map(path)
         if hashlib.sha256(data.data).hexdigest() != manifest.shards[number].sha256:
-            return None, "does not have the checksum of the manifest: it was altered"
+            return None, "does not match its checksum in the manifest: it was altered"
     except OSError as error:
         return None, f"cannot be read: {error.strerror or error}"
     return tasks, ""
@@ -299,7 +299,7 @@ def _mapped(manifest: Manifest, number: int, path: Path) -> tuple[TaskBatch | No
 
 def _damaged(folder: Path, manifest: Manifest, shard: Shard, fault: str) -> TaskFileError:
     if isinstance(manifest.source, Generated):
-        cure = "run the `karelsynth generate` that made the set again, which makes damaged shards anew"
+        cure = "run the `karelsynth generate` command that made the set again: it regenerates damaged shards"
     else:
         cure = "import it again into a new folder"
     return TaskFileError(f"{folder / shard.file}: {fault}; {cure}")

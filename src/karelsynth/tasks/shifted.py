@@ -1,4 +1,4 @@
-"""Tasks whose worlds or programs are not like the original data's: to see how far a synthesizer carries.
+"""Tasks whose worlds or programs are not like the original data's, to see how far a synthesizer generalizes.
 
     shifted_tasks("size", "16", 500)              # every world has 16 rows and 16 columns
     shifted_tasks("length", "66-72", 500)         # programs longer than any that is trained on

@@ -2,8 +2,8 @@
 
     simpler = simplify(batch)             # the same tasks; programs as right on all examples, and never longer
 
-Programs drawn by chance are full of what does nothing: branches that end alike, loops that run once, steps there and
-back. No learner can know these from the examples. What `simplify` leaves is a program from which nothing can be taken
+Random programs are full of parts that do nothing: branches that end alike, loops that run once, steps there and
+back. No learner can infer these from the examples. What `simplify` leaves is a program from which nothing can be taken
 away by the changes of `simplify_kernel` without its being wrong on some example, or one that is reserved for testing.
 On other worlds it may do something else than the one it comes from, and it need not be in the data's normal form.
 """

@@ -99,7 +99,7 @@ def _pair_from_json(pair: Any, at: int) -> Example:
 
 def _of_text(text: str, where: str) -> Task:
     if len(text) > _LONGEST:
-        raise TaskFileError(f"{where}: too large: no task that is drawn has more than {_LONGEST:,} characters")
+        raise TaskFileError(f"{where}: too large: a task in text form has at most {_LONGEST:,} characters")
     return parse_task(text, where)
 
 
@@ -115,7 +115,7 @@ def _of_json(text: str, where: str) -> list[Task]:
             f"{where}: line {error.lineno}, column {error.colno}: not valid JSON: {error.msg}"
         ) from None
     except (ValueError, RecursionError):  # a number of thousands of digits; thousands of brackets
-        raise TaskFileError(f"{where}: the JSON is no task's: a number is too long or it is nested too deep") from None
+        raise TaskFileError(f"{where}: not a task: the JSON has too long a number or is nested too deep") from None
     if _is_record(data):
         return _of_lines([(1, text.encode())], where)
     if isinstance(data, dict):
@@ -169,7 +169,7 @@ def _of_record(record: Record, where: str) -> Task:
 
 def _folder(folder: Path) -> list[Task]:
     if is_there(folder / MANIFEST):
-        raise TaskFileError(f"{folder}: this is a set made by `karelsynth generate`, for training and evaluation")
+        raise TaskFileError(f"{folder}: this is a set made by `karelsynth generate`, not a folder of task files")
     try:
         files = sorted(path for path in folder.iterdir() if path.name.lower().endswith(ENDINGS) and is_file(path))
     except OSError as error:

@@ -34,7 +34,7 @@ _SYNONYMS: Final = {"before": "input", "after": "output", "in": "input", "out": 
                     "description": "about", "pair": "example", "task": "name"}  # fmt: skip
 _ARROWS: Final = ("->", "=>", "→")
 _WIDTH: Final = 100
-_HOW: Final = "a task is `input:` and a drawing, then `output:` and a drawing, as often as there are examples"
+_HOW: Final = "a task is `input:` and a drawing, then `output:` and a drawing, once for each example"
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ def _sections(text: str) -> list[_Section]:
         elif drawn_below or (not ended and _is_prose(line)):
             sections[-1].lines.append(line)
         else:
-            raise TaskFileError(f"line {number}: {quoted(line.strip())} stands under no heading; {_HOW}")
+            raise TaskFileError(f"line {number}: {quoted(line.strip())} is not under any heading; {_HOW}")
     return sections
 
 
@@ -147,7 +147,7 @@ def _task(sections: list[_Section]) -> Task:
         if before and section.heading in ("input", "example"):
             raise TaskFileError(
                 f"{at}: another `{section.heading}:`, but the input at line {before.line} has no output yet; "
-                "write `output:` and the world after the program above this line"
+                "above this line, write `output:` and the world after the run"
             )
         match section.heading:
             case "input":
@@ -164,12 +164,12 @@ def _task(sections: list[_Section]) -> Task:
                 if heading in said:
                     raise TaskFileError(
                         f"{at}: a second `{heading}:`, after the one in line {said[heading].line}; "
-                        "a task has one, and a file one task"
+                        "a task has only one, and a file holds one task"
                     )
                 said[heading] = section
     if before:
         raise TaskFileError(
-            f"the input at line {before.line} has no output: write `output:` and the world after the program below it"
+            f"the input at line {before.line} has no output: below it, write `output:` and the world after the run"
         )
     if not examples:
         raise TaskFileError(f"there is no example in it: {_HOW}")

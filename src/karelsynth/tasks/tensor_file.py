@@ -108,7 +108,7 @@ class ShardFile:
         if size != self.size:
             return f"has {size:,} bytes instead of {self.size:,}: it was cut off, or is another file"
         if header != self.header:
-            return "has another header: it was altered, or belongs to another set or place"
+            return "has the wrong header: it was altered, or is from another set or another place in this one"
         return None
 
     def map(self, path: Path) -> tuple[TaskBatch, NDArray[np.uint8]]:

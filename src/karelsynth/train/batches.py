@@ -1,6 +1,6 @@
 """Batches for training, made in the background.
 
-A source gives the batch of any step, so a run that is taken up again needs no more than the step's number. Threads
+A source gives the batch of any step, so a run that is resumed needs only the step's number. Threads
 make the coming batches while the present one is used: the generator and the copies release the GIL.
 """
 
@@ -51,7 +51,7 @@ class Stream:
 
 
 class Repeated:
-    """A finite set of tasks, over and over; every time around in another order, which the seed decides."""
+    """A finite set of tasks, repeated; each epoch in another order, which the seed decides."""
 
     def __init__(self, tasks: TaskBatch, seed: int) -> None:
         self._tasks, self._seed = tasks, seed
@@ -83,7 +83,7 @@ def open_source(recipe: DataRecipe) -> Source:
 
 
 def _finite(recipe: DataRecipe) -> TaskBatch:
-    """The tasks of a recipe that has an end of them."""
+    """The tasks of a recipe with a finite number of them."""
     if recipe.source == "stream" and recipe.tasks is not None:
         return generate(recipe.seed, 0, recipe.tasks)
     from karelsynth.tasks.sets import load_tasks

@@ -1,6 +1,6 @@
-"""Checkpoints: everything a run needs to go on exactly where it was. Safetensors and JSON; nothing is unpickled.
+"""Checkpoints: everything a run needs to resume exactly where it was. Safetensors and JSON; nothing is unpickled.
 
-A checkpoint is a folder that appears by renaming, so it is whole or not there. A run's folder holds its newest
+A checkpoint is a folder that is renamed into place, so it is complete or not there. A run's folder holds its newest
 checkpoint, and `best`, the model that did best on validation.
 """
 

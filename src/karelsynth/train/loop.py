@@ -3,8 +3,8 @@
     train(recipe, folder)                 # also resumes: the folder says how far the run has come
 
 What a step does depends only on the recipe, the weights and the step's number: batches, held-out examples and
-samples are drawn from generators seeded by it. So a run that was stopped at any moment and taken up again ends with
-the same weights as one that was not; on a GPU nearly so, where sums may be taken in another order.
+samples are drawn from generators seeded by it. So a run that was stopped at any moment and resumed ends with the same
+weights as one that was not; on a GPU nearly so, where sums may be taken in another order.
 """
 
 from __future__ import annotations
@@ -67,9 +67,9 @@ def train(
 ) -> Path:
     """Follow a recipe in a folder, from its newest checkpoint if it has one; returns the final model's folder.
 
-    `stop_after` ends the run after so many steps in all, with a checkpoint, as if it had been stopped there;
-    `deadline` does so after the step in which `time.monotonic()` comes so far; several processes, which must agree,
-    look only when they log. A run that was ended so has no final model yet. Nobody else may write into the folder
+    `stop_after` ends the run after this many steps in total, with a checkpoint, as if it had been interrupted there;
+    `deadline` does so after the step in which `time.monotonic()` reaches it (several processes, which must agree, check
+    only when they log). A run ended in this way has no final model yet. No other process may write into the folder
     meanwhile.
     """
     group = Group.join(device)
@@ -96,7 +96,7 @@ class _Run:
         self.optimizers = Optimizers(self.model, recipe.optimizer)
         self.step, self.best = 0, -math.inf
         self.spent: float | None = 0.0
-        """The seconds before this sitting; None if an older version began the run, which did not count them."""
+        """The seconds before this session; None if an older version began the run, which did not count them."""
         if saved is not None:
             self.model.load_state_dict(saved.model)
             self.optimizers.restore(saved.optimizer)
@@ -193,9 +193,9 @@ class _Run:
 
     def _diverged(self, sign: str) -> Diverged:
         best = self.folder / BEST
-        kept = f", with `--set start_from={best}` from the best model so far" if is_there(best) else ""
+        kept = f" from the best model so far (`--set start_from={best}`)" if is_there(best) else ""
         return Diverged(
-            f"{sign} after step {self.step}: the run has diverged. Begin another{kept}, in another folder (`--out`), "
+            f"{sign} after step {self.step}: the run has diverged. Start a new run{kept} in another folder (`--out`), "
             "with a lower `optimizer.learning_rate` or `optimizer.clip` or a longer `optimizer.warmup` (`--set`)"
         )
 
@@ -237,21 +237,21 @@ def _start_model(recipe: Recipe) -> Synthesizer:
     folder = Path(os.path.expandvars(recipe.start_from))
     if not is_there(folder):
         raise KarelsynthError(
-            f"{folder}, which the recipe starts from, is not there: train that first, or say where it is by "
+            f"{folder}, which the recipe starts from, is not there: train it first, or say where it is with "
             "`--set start_from=FOLDER`"
         )
     model = Synthesizer.from_pretrained(folder)
     if model.settings != recipe.model:
         raise KarelsynthError(
-            f"{recipe.start_from} holds a model of other settings than the recipe's [model]: {model.settings}"
+            f"the model in {recipe.start_from} has other settings than the recipe's [model]: {model.settings}"
         )
     return model
 
 
 def _check_same_run(saved: dict[str, Any], recipe: dict[str, Any], folder: Path) -> None:
-    """Refuse to go on by another recipe. What it is called, and where its first weights lie, makes it no other.
+    """Refuse to resume with another recipe. Its name, and where its first weights lie, may differ.
 
-    A setting that the saved one says nothing of, since an older version had none, was at its default.
+    A setting that is missing from the saved recipe, because an older version wrote it, counts as its default.
     """
     with suppress(RecipeError):  # of settings that there are no longer: their names are what differs
         saved = recipe_from(saved).to_json()
@@ -262,7 +262,7 @@ def _check_same_run(saved: dict[str, Any], recipe: dict[str, Any], folder: Path)
     if one != two:
         raise checkpoint.CheckpointError(
             f"{folder} holds a run of another recipe (different: {', '.join(_differences(one, two))}); "
-            "give another folder, or the same recipe to go on"
+            "choose another folder, or use the same recipe to resume"
         )
 
 

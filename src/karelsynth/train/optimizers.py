@@ -1,11 +1,11 @@
 """The optimizers of a recipe, driven as one.
 
-Adam moves each weight by itself. Muon, for matrices, takes the step whose singular values are all alike: directions
+Adam updates each weight by itself. Muon, for matrices, takes the step whose singular values are all equal: directions
 in which gradients are small count as much as those in which they are large. PyTorch's takes matrices only, embeddings
 and output layers among them, so with `optimizer.name = "muon"` all else (biases, convolutions, first states) stays with
 Adam. Muon's steps are scaled to be as large as Adam's usually are; they may be larger, by `optimizer.muon_scale`. One
-schedule serves both, and one `weight_decay`: each step takes the share learning rate times decay of every weight, of
-matrices `muon_scale` times that.
+schedule serves both, and one `weight_decay`: each step shrinks every weight by the share learning rate × decay, and
+matrices by `muon_scale` times that.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Optimizers:
-    """What moves a model's weights; each weight is in the hands of one of `parts`."""
+    """What updates a model's weights; each weight belongs to one of `parts`."""
 
     def __init__(self, model: nn.Module, recipe: OptimizerRecipe) -> None:
         self._names: dict[Tensor, str] = {value: name for name, value in model.named_parameters()}
@@ -43,7 +43,7 @@ class Optimizers:
             self._scales.append(recipe.muon_scale)
 
     def step(self, learning_rate: float) -> None:
-        """Move all weights by their gradients."""
+        """Update all weights by their gradients."""
         for part, scale in zip(self.parts, self._scales, strict=True):
             for group in part.param_groups:
                 group["lr"] = learning_rate * scale

@@ -38,12 +38,12 @@ class DataRecipe:
     seed: int = 1
     """Which stream."""
     tasks: int | None = None
-    """Use only the first so many tasks, over and over, in a new order each time; by default the stream has no end."""
+    """Use only this many tasks, the first, reshuffled every epoch; by default the stream is endless."""
     fewer: float = 0.0
-    """The share of tasks that are shown with fewer examples than they have to give, one at least; the paper has none.
+    """The share of tasks that are shown with fewer than their given examples, but at least one; 0 in the paper.
     """
     simplify: bool = False
-    """Whether reference programs are freed of what none of their examples needs: see `tasks.simplify`."""
+    """Whether reference programs are stripped of what none of their examples needs: see `tasks.simplify`."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class OptimizerRecipe:
     """Adam or Muon, and the schedule."""
 
     name: Literal["adam", "muon"] = "adam"
-    """`muon` takes matrices from Adam: see `train.optimizers`."""
+    """`muon`: Muon for matrices, Adam for the rest: see `train.optimizers`."""
     learning_rate: float = 1e-4
     schedule: Literal["constant", "cosine"] = "constant"
     warmup: int = 0
@@ -80,7 +80,7 @@ class OptimizerRecipe:
     final: float = 0.0
     """Where the cosine ends, as a share of the learning rate."""
     clip: float | None = None
-    """The largest norm of the gradient; None for no limit."""
+    """Gradients are clipped to this norm; None for no clipping."""
     beta1: float = 0.9
     beta2: float = 0.999
     momentum: float = 0.95
@@ -97,7 +97,7 @@ class RunRecipe:
     steps: int = 1000
     batch_size: int = 128
     seed: int = 0
-    """Of initial weights, of samples, and of which example of a task is held out."""
+    """Decides initial weights, samples, and which example of a task is held out."""
     precision: Literal["float32", "bfloat16"] = "float32"
     compile: bool = False
     log_every: int = 50
@@ -215,7 +215,7 @@ def _apply(table: dict[str, Any], change: str) -> None:
     for section in sections:
         table = table.setdefault(section, {})
         if not isinstance(table, dict):
-            raise RecipeError(f"`--set {change}`: `{section}` is no section")
+            raise RecipeError(f"`--set {change}`: there is no section `{section}`")
     table[last] = value
 
 
@@ -261,6 +261,6 @@ def _value(hint: Any, value: Any, place: str) -> Any:
     if hint is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
     if not isinstance(value, hint) or (isinstance(value, bool) and hint is not bool):
-        wanted = {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}[hint]
+        wanted = {int: "a whole number", float: "a number", bool: "true or false", str: "a string"}[hint]
         raise RecipeError(f"`{place}` is {wanted}, not {json.dumps(value, default=str)}")
     return value

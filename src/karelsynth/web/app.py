@@ -30,7 +30,7 @@ class Settings:
     workers: int = 1
     """Searches at once."""
     queue: int = 32
-    """How many may wait for one; more are sent away."""
+    """How many requests may wait for one; more are refused."""
     hosts: frozenset[str] | None = LOOPBACK
     """The names that requests may use for the server; None allows all."""
     model: str = "shipped"

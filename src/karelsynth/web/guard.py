@@ -62,7 +62,7 @@ class Guard:
             log.exception("while answering %s %s", scope["method"], scope["path"])
             if started:  # too late for another answer; the server cuts the connection
                 raise
-            problem = Problem(message="something went wrong here, not with your request; the server's log says what")
+            problem = Problem(message="internal error: your request is not to blame; see the server's log")
             await answer(500, problem)(scope, receive, send_guarded)
 
     async def _handle(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -74,14 +74,14 @@ class Guard:
                 await self.app(scope, _replayed(body, receive), send)
                 return
             size = f"{LARGEST_BODY // 1024} KiB"
-            refusal = 413, f"the body is too large: at most {size} are read"
+            refusal = 413, f"the body is too large: at most {size} are allowed"
         status, message = refusal
         await answer(status, Problem(message=message))(scope, receive, send)
 
     def _wrong_host(self, host: str) -> tuple[int, str] | None:
         if self.hosts is None or _name(host) in self.hosts:
             return None
-        return 400, f"this server does not go by the name {quoted(host)}: use the address that it printed at its start"
+        return 400, f"this server is not called {quoted(host)}: use the address that it printed when it started"
 
 
 def _name(host: str) -> str:

@@ -57,7 +57,7 @@ class Asked(BaseModel):
 
 
 class Told(BaseModel):
-    """A part of an answer: all that is declared and nothing else, so that no field is lost on the way unseen."""
+    """A part of an answer: all that is declared and nothing else, so that no field is lost silently."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -70,12 +70,12 @@ class Problem(Told):
 
     message: str
     where: str | None = Field(default=None, description="The part of the request, such as `example 2, output`.")
-    line: int | None = Field(default=None, description="From 1, where the problem is in a text.")
+    line: int | None = Field(default=None, description="The line, from 1, if the problem is in a text.")
     column: int | None = None
 
 
 class ProblemBody(Told):
-    """The body of every answer that is no success."""
+    """The body of every error response."""
 
     error: Problem
 
@@ -157,14 +157,14 @@ class AnswerTold(Told):
     """A program that was found, and how it did when it was run."""
 
     programs: Programs
-    right: list[bool] = Field(description="For each example whether the program does exactly that.")
-    logprob: float = Field(description="log p(program | examples) by the model.")
+    right: list[bool] = Field(description="For each example, whether the program turns its input into its output.")
+    logprob: float = Field(description="The model's log p(program | examples).")
 
 
 class OutcomeTold(Told):
     """What some of the answers do on the world that tells them apart."""
 
-    answers: list[int] = Field(description="Their places among the solution's answers, from 0.")
+    answers: list[int] = Field(description="Indices into the solution's answers, from 0.")
     status: str
     explanation: str
     world: str
@@ -184,8 +184,8 @@ class SolutionTold(Told):
     answers: list[AnswerTold]
     ambiguity: AmbiguityTold | None
     seconds: float
-    beam: int = Field(description="The widest search that was made.")
-    checked: int = Field(description="Programs that were finished and run.")
+    beam: int = Field(description="The widest beam that was searched.")
+    checked: int = Field(description="Complete programs that were run on the examples.")
 
     @classmethod
     def of(cls, found: Solution) -> SolutionTold:
@@ -219,7 +219,7 @@ class ProgramOnWorld(Asked):
 class Step(Told):
     """Something that took a tick: an action, a test of a condition, a round of a repeat."""
 
-    line: int = Field(description="Of the statement in the text that was sent, from 1; so are `column` and `width`.")
+    line: int = Field(description="The statement's line in the text that was sent, from 1; `column` and `width` too.")
     column: int
     width: int
     token: str = Field(description="The statement's token, such as `move` or `WHILE`.")
@@ -232,14 +232,14 @@ class Ran(Told):
 
     status: str
     explanation: str
-    world: str = Field(description="At the end, or just before the crash.")
-    line: int | None = Field(description="Of the statement that crashed or found no tick left.")
+    world: str = Field(description="The world at the end, or just before the crash.")
+    line: int | None = Field(description="The line of the statement that crashed or ran out of ticks.")
     column: int | None
     steps: list[Step]
 
 
 class ProgramMessage(Asked):
-    """A program, or what may become one."""
+    """The text of a program, possibly unfinished."""
 
     program: Annotated[str, Field(max_length=LONGEST_PROGRAM, examples=[_PROGRAM])]
 
@@ -323,7 +323,7 @@ FAILURES: Final[dict[int | str, dict[str, Any]]] = {
 BUSY: Final[dict[int | str, dict[str, Any]]] = {
     503: {
         "model": ProblemBody,
-        "description": "All searches are busy and the line is full, or the server is stopping.",
+        "description": "All workers are busy and the queue is full, or the server is stopping.",
         "headers": {"Retry-After": {"description": "Seconds to wait.", "schema": {"type": "integer"}}},
     }
 }

@@ -1,4 +1,4 @@
-"""Every way to say no, in the one form that the interface promises."""
+"""All error responses, in the one form that the API promises."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from karelsynth.web.messages import Problem, ProblemBody
 from karelsynth.web.queue import Closed, QueueFull
 
 _KINDS: Final = {
-    "string_type": "a text",
-    "string_unicode": "a text",
+    "string_type": "a string",
+    "string_unicode": "a string",
     "float_type": "a number",
     "finite_number": "a number",
     "int_type": "a whole number",
@@ -71,10 +71,10 @@ async def _on_http(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, HTTPException)
     match error.status_code:
         case 404:
-            message = "there is nothing here: the page is at /, the interface is described in /openapi.json"
+            message = "there is nothing here: the page is at /, and /openapi.json describes the API"
         case 405:
             allowed = (error.headers or {}).get("Allow", "another method")
-            message = f"{request.method} is not possible here: use {allowed}"
+            message = f"{request.method} is not allowed here: use {allowed}"
         case 400:  # FastAPI's answer to a body that cannot even be decoded
             return answer(422, Problem(message="the body is not JSON in UTF-8", where="body"))
         case _:
@@ -109,13 +109,13 @@ def _in_words(error: Mapping[str, Any], path: Sequence[str | int]) -> str:
         case "missing":
             return f"{name} is missing" + ("" if path else ": send a JSON object")
         case "extra_forbidden":
-            return f"there is no field {name}: leave it out"
+            return f"unknown field {name}: leave it out"
         case "string_too_long":
-            return f"{name} is too long: it may have {limits['max_length']:,} characters"
+            return f"{name} is too long: at most {limits['max_length']:,} characters are allowed"
         case "too_long":
-            return f"{name} holds too many: {limits['actual_length']} where {limits['max_length']} are possible"
+            return f"{name} has too many items: {limits['actual_length']} where {limits['max_length']} are allowed"
         case "too_short":
-            return f"{name} is empty: it needs at least {limits['min_length']}"
+            return f"{name} is empty: it needs at least {limits['min_length']} item"
         case "greater_than_equal":
             return f"{name} is too small: it must be at least {limits['ge']:g}"
         case "less_than_equal":

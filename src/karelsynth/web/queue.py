@@ -1,8 +1,8 @@
-"""The line before the solver: a few searches at once, a bounded number waiting, nobody else.
+"""The queue in front of the solver: a few searches at once, a bounded number waiting, no more.
 
-Threads and nothing of the web in here. Whoever enters gives a function that is told what happens, from any thread:
-`Waiting` each time its place in the line changes, `Progress` while the search goes on, and in the end, unless it has
-left before, a `Solution` or a `Failure`.
+Only threads here, nothing of the web. Whoever enters passes a callback, which is called from any thread with `Waiting`
+each time the place in the queue changes, with `Progress` during the search, and at the end, unless it has left before,
+with a `Solution` or a `Failure`.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class QueueFull(KarelsynthError):
     def __init__(self, retry_after: int) -> None:
         self.retry_after = retry_after
         seconds = f"{retry_after} second{'s' * (retry_after != 1)}"
-        super().__init__(f"too many people are asking at the moment: try again in {seconds}")
+        super().__init__(f"the server is busy: try again in {seconds}")
 
 
 class Closed(KarelsynthError):

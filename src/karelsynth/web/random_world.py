@@ -1,4 +1,4 @@
-"""A world by chance, for people who want to try something at once.
+"""A random world, for people who want to try something at once.
 
 The tasks' sampler draws a world for a program while it runs there; here is no program, so the worlds have a plainer
 recipe: some walls, some markers, mostly few on a cell, and often none of either.

@@ -47,11 +47,11 @@ def _reason(host: str, port: int, error: Exception) -> str:
         case errno.EADDRINUSE:
             return f"port {port} is in use: stop what uses it, or choose another with --port (0 for any that is free)"
         case errno.EACCES:
-            return f"port {port} is not for everybody: choose one above 1023 with --port"
+            return f"port {port} needs administrator rights: choose one above 1023 with --port"
         case errno.EADDRNOTAVAIL:
-            return f"{host} is no address of this machine: use 127.0.0.1, or 0.0.0.0 for all of its addresses"
+            return f"{host} is not an address of this machine: use 127.0.0.1, or 0.0.0.0 for all of its addresses"
         case _:
-            return f"cannot listen at {host}, port {port}: {error}"
+            return f"cannot listen on {host}, port {port}: {error}"
 
 
 def address_of(listener: socket.socket) -> str:

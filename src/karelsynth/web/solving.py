@@ -1,6 +1,6 @@
 """The two ways to ask for a program: with one answer at the end, or with a stream of events on the way.
 
-Both wait in the same line, and both give up their place or stop their search as soon as the client has gone.
+Both wait in the same queue, and both give up their place or stop their search as soon as the client disconnects.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ async def solve(body: SolveRequest, request: Request) -> SolutionTold:
 
 @router.post("/api/solve/stream", response_class=StreamingResponse, responses={200: _STREAM, **FAILURES, **BUSY})
 async def solve_stream(body: SolveRequest, request: Request) -> StreamingResponse:
-    """Find a program for examples and tell on the way how it goes, as server-sent events."""
+    """Find a program for examples and report progress as server-sent events."""
     search = await _Search.enter(body, request)
     # A proxy that gathers small pieces would keep the events back; the header is nginx's.
     headers = {"X-Accel-Buffering": "no"}
@@ -92,7 +92,7 @@ def _message(error: Exception) -> str:
     if isinstance(error, KarelsynthError):
         return str(error)
     log.error("while solving", exc_info=error)
-    return "something went wrong here, not with your examples; the server's log says what"
+    return "internal error: your examples are not to blame; see the server's log"
 
 
 def read_examples(examples: list[ExampleMessage], name: str = "", about: str = "") -> Task:

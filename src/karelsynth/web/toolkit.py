@@ -1,4 +1,4 @@
-"""Everything but solving: running, checking and converting programs, worlds by chance, tasks, and how the service is.
+"""Everything but solving: running, checking and converting programs, random worlds, tasks, and the service's state.
 
 These are plain functions, so each runs in a thread of its own and a long text delays nobody else's search.
 """
@@ -93,7 +93,7 @@ def stanford(body: ProgramOnWorld) -> StanfordFiles:
 
 @router.post("/api/random-world", responses=FAILURES)
 def a_random_world(body: RandomWorldRequest) -> WorldTold:
-    """A world by chance."""
+    """A random world."""
     return WorldTold(world=random_world(body.rows, body.cols, body.seed).to_text())
 
 

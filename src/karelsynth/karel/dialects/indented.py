@@ -42,9 +42,9 @@ _LACKING: Final = {
     "continue": "there is no `continue`; put the rest of the loop's body inside an `if`",
     "return": "there is no `return`; put what must not be run inside an `if`",
     "pass": "there is no `pass`: a block does something; leave out the statement around it, or test with `not`",
-    "and": "there is no `and`: a condition asks one sensor; of an `if`, put the second inside the first",
-    "or": "there is no `or`: a condition asks one sensor; of an `if`, put the second inside an `else:` of the first",
-    "True": "there is no `True`: a condition asks a sensor; write the one that ends the loop",
+    "and": "there is no `and`: a condition tests one sensor; for two, put a second `if` inside the first",
+    "or": "there is no `or`: a condition tests one sensor; for two, put a second `if` in the first one's `else:`",
+    "True": "there is no `True`: a condition tests a sensor; write the one that should end the loop",
     "False": "there is no `False`: a condition asks a sensor",
     "def": "`def` is only possible at the left margin",
 }
@@ -265,7 +265,7 @@ class Parser(ABC):
         if word.kind != "number":
             self.unexpected(wanted)
         if word.text not in _COUNTS:
-            self.fail(word, f"`{word.text}` is not possible; expected {wanted}")
+            self.fail(word, f"`{word.text}` is not a valid count; expected {wanted}")
         self.at += 1
         return _COUNTS[word.text]
 

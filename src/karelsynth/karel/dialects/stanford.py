@@ -121,7 +121,7 @@ class _Parser(Parser):
             elif word.text in (_RUN, "main"):
                 self.start()
             elif word.text in (*SPELLING.actions, *SPELLING.keywords, *self.functions):
-                self.fail(word, f"`{word.text}` is in no function; expected it indented, below `def main():`")
+                self.fail(word, f"`{word.text}` is outside any function; indent it, below `def main():`")
             else:
                 self.unexpected("`def main():`", ["def"])
         if "main" not in bodies:
@@ -181,10 +181,10 @@ class _Parser(Parser):
         if self.functions.get(name.text, self.at) != self.at:
             self.fail(name, f"`{name.text}` is defined twice")
         if name.text in (*SPELLING.conditions, *SPELLING.lacking, *SPELLING.actions) and name.text != "turn_right":
-            self.fail(name, f"`{name.text}` is Karel's own word; choose another name for the function")
+            self.fail(name, f"`{name.text}` is a built-in name; choose another name for the function")
         body = self.function()
         if name.text == "turn_right" and body not in _TURN_RIGHT:
-            self.fail(name, "`turn_right` must be three times `turn_left()` and nothing else")
+            self.fail(name, "`turn_right` must consist of exactly three `turn_left()`")
         bodies[name.text] = body
 
     def function(self) -> Block:

@@ -56,4 +56,4 @@ def _json(text: str) -> Any:
     except json.JSONDecodeError as error:
         raise WorldError(f"line {error.lineno}, column {error.colno}: not valid JSON: {error.msg}") from None
     except (ValueError, RecursionError):  # a number of thousands of digits; thousands of brackets
-        raise WorldError("the JSON is no world's: a number is too long or it is nested too deep") from None
+        raise WorldError("not a world: the JSON has too long a number or is nested too deep") from None

@@ -83,7 +83,7 @@ def world_from_codes(codes: NDArray[np.uint8]) -> World:
     cols = int(np.argmin(content[1, 1:] < FRAME))
     heroes = np.argwhere(hero > 0)
     if len(heroes) != 1:
-        raise WorldError(f"a world has one hero, and these cell codes hold {len(heroes)}")
+        raise WorldError(f"a world has one hero, but these cell codes hold {len(heroes)}")
     (at_row, at_col), heading = heroes[0], int(hero.max()) - 1
     if heading >= len(HEADINGS):
         raise WorldError(f"{codes[at_row, at_col]} is no cell code (row {at_row - 1}, column {at_col - 1})")

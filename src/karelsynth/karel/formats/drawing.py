@@ -82,7 +82,7 @@ def _bad_cell(word: str, place: _Place) -> WorldError:
     if word.count("#") == 1 and _CELL.fullmatch(word.replace("#", "")):
         what = "the hero stands in a wall" if set(word) & set(_HEROES) else "there are markers in a wall"
         return WorldError(f"{_at(place)}: {what}, {quoted(word)}; a cell is a wall or can be stood on, not both")
-    return WorldError(f"{_at(place)}: {quoted(word)} is no cell{_suggestion(word)}; {_ALLOWED}")
+    return WorldError(f"{_at(place)}: {quoted(word)} is not a cell{_suggestion(word)}; {_ALLOWED}")
 
 
 def _suggestion(word: str) -> str:
@@ -128,7 +128,7 @@ def _hero(cells: dict[_Place, tuple[str, int | None]], where: dict[_Place, Cell]
         raise WorldError(f"the drawing has no hero: put {listed(_HEROES)} where Karel stands")
     if len(heroes) > 1:
         shown = " and ".join(_at(place) for place in heroes[:2]) + (", and more" if len(heroes) > 2 else "")
-        raise WorldError(f"a world has one hero, and the drawing has {len(heroes)}: {shown}")
+        raise WorldError(f"a world has one hero, but the drawing has {len(heroes)}: {shown}")
     row, col = where[heroes[0]]
     return Hero(row, col, _HEROES[cells[heroes[0]][0]])
 

@@ -125,7 +125,7 @@ byId("share-task").addEventListener("click", async () => {
   notice(
     copied
       ? "Link copied. It holds the whole task."
-      : "The address of this page now holds the whole task: copy it from there.",
+      : "This page's address now holds the whole task: copy it from the address bar.",
   );
 });
 addEventListener("hashchange", async () => {

@@ -4,7 +4,7 @@ import { button, el, icon } from "./dom.js";
 
 const TOOLS = {
   karel: ["karel", "Karel", "Place Karel; click it again to turn it"],
-  wall: ["wall", "Wall", "Build walls; on a wall, take them down"],
+  wall: ["wall", "Wall", "Build walls; start on a wall to take walls down"],
   add: ["marker", "Marker", "Put markers, one more with each click"],
   take: ["marker-less", "Take", "Take markers away, one with each click"],
   erase: ["eraser", "Erase", "Empty cells (also the right mouse button)"],

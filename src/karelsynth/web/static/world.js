@@ -54,10 +54,10 @@ export function parse(text) {
     words.forEach((word, col) => {
       const match = /^(?:(\.)|(#)|([\^>v<])?(\d{1,2})?)$/.exec(word);
       const count = Number(match?.[4] ?? 0);
-      if (!match || count > MOST_MARKERS) throw new WorldError(`\`${word.slice(0, 20)}\` is no cell of a world`);
+      if (!match || count > MOST_MARKERS) throw new WorldError(`\`${word.slice(0, 20)}\` is not a cell of a world`);
       cells[row * cols + col] = match[2] ? WALL : count;
       if (match[3]) {
-        if (hero) throw new WorldError("a world has one Karel, and this one has more");
+        if (hero) throw new WorldError("a world has one Karel, but this one has more");
         hero = { row, col, heading: HEROES.indexOf(match[3]) };
       }
     });
