@@ -66,3 +66,15 @@ def test_what_is_closed_is_a_program_that_begins_so(seed: int, data: st.DataObje
     changed = [at for at, (one, other) in enumerate(zip(prefix, tokens, strict=False)) if one != other]
     assert all(prefix[at] == "IFELSE" and tokens[at] == "IF" for at in changed)
     assert tokens.count("IFELSE") == prefix.count("ELSE")
+
+
+@given(st.lists(st.sampled_from(sorted(ID.values())), min_size=1, max_size=40))
+def test_what_is_no_prefix_does_no_harm(numbers: list[int]) -> None:
+    """A model without syntax writes anything; what comes of it must stay within the arrays."""
+    tokens, lengths = close_programs(np.array([numbers], np.uint8))
+    assert 0 <= lengths[0] <= tokens.shape[1]
+
+
+@pytest.mark.parametrize("text", ["i) move", "DEF run m( move i) i) i) move", "m( move m) m)"])
+def test_what_closes_more_than_it_opens_cannot_be_closed(text: str) -> None:
+    assert closed(text) is None

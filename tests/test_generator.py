@@ -209,3 +209,18 @@ GOLDEN = {
     "testing": "f6250916841972f269fe3a8d16c2442ab5e1f952bc2b82f44cf02e2487f79660",
     "nine examples": "ec3dfe8560c4f2da2a76ddb624a719c13fef8872b29fbb62a18c9abf3f13fd25",
 }
+
+
+def test_one_task_of_a_batch_is_a_task() -> None:
+    tasks = generate(3, 0, 4)
+    for number in range(4):
+        task, program = tasks.task(number), tasks.program(number)
+        assert len(task.examples) == 5
+        assert all(program.run(before).world == after for before, after in task.examples)
+    with pytest.raises(TypeError, match=r"`task\(2\)` is a single task"):
+        tasks[2]  # type: ignore[index]
+
+
+def test_a_sampler_of_another_shape_is_refused() -> None:
+    with pytest.raises(KarelsynthError, match="a sampler is a table"):
+        generate(1, 0, 1, sampler=np.zeros((3, 16), np.uint8))

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import ast
+import copy
+import pickle
 import random
 import time
+from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from karelsynth.errors import ProgramSyntaxError
+from karelsynth.errors import KarelsynthError, ProgramSyntaxError
 from karelsynth.karel.dialects import DIALECTS, parse, recognise, render
 from karelsynth.karel.dialects.data import DEEPEST
 from karelsynth.karel.dialects.lexer import lex
-from karelsynth.karel.program import Program
+from karelsynth.karel.program import Action, If, Not, Program, Repeat, Sensor, While
 from tests.strategies import random_program
 from tests.test_dialects import FRONT, GOLDEN, loop
 
@@ -156,3 +160,35 @@ def test_a_quotation_mark_is_looked_for_once(text: str) -> None:
     words, _ = lex(text)
     assert [word.kind for word in words] == ["unclosed", "newline", "end"]
     assert words[0].text == text[: 3 if text.startswith('"""') else 1]
+
+
+@pytest.mark.parametrize(
+    ("node", "parts", "message"),
+    [
+        (Program, [("fly",)], "'fly' is not a statement"),
+        (Program, [(Sensor.FRONT_IS_CLEAR,)], "is not a statement"),
+        (If, [Action.MOVE, (Action.MOVE,)], "is not a condition"),
+        (Not, ["frontIsClear"], "is not a condition"),
+        (While, [Sensor.FRONT_IS_CLEAR, [Action.MOVE]], "a block is a tuple of statements, not a list"),
+        (Repeat, [2.5, (Action.MOVE,)], "a repeat count is a whole number, not 2.5"),
+        (Repeat, [3, ()], "at least one statement"),
+    ],
+)
+def test_trees_made_by_hand_are_checked(node: type[Any], parts: list[Any], message: str) -> None:
+    with pytest.raises(KarelsynthError, match=message):
+        node(*parts)
+
+
+def test_counts_may_be_numpys() -> None:
+    program = Program((Repeat(np.int64(3), (Action.MOVE,)),))  # type: ignore[arg-type]
+    assert program == Program.parse("DEF run m( REPEAT R=3 r( move r) m)")
+    assert program.tokens[4] == "R=3"
+
+
+def test_syntax_errors_travel_between_processes() -> None:
+    with pytest.raises(ProgramSyntaxError) as caught:
+        Program.parse("def run():\n  turnLfet()")
+    for other in (pickle.loads(pickle.dumps(caught.value)), copy.deepcopy(caught.value)):
+        assert type(other) is ProgramSyntaxError
+        assert str(other) == str(caught.value)
+        assert (other.line, other.column, other.suggestion) == (2, 3, "turnLeft")

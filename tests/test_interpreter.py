@@ -77,7 +77,7 @@ def test_exactly_all_ticks_are_enough() -> None:
 
 
 def test_there_are_no_fewer_ticks_than_none() -> None:
-    with pytest.raises(ValueError, match="max_ticks is 0 or more, not -1"):
+    with pytest.raises(ValueError, match="max_ticks is a whole number from 0 on, not -1"):
         Program.parse("def run(): move()").run(World.parse("> .\n. ."), max_ticks=-1)
 
 
@@ -108,3 +108,11 @@ def test_the_observer_sees_every_tick(some_program: Program, world: World) -> No
         assert seen[-1].world == result.world
     # Walls and the size of the grid never change.
     assert (result.world.walls, result.world.rows, result.world.cols) == (world.walls, world.rows, world.cols)
+
+
+@pytest.mark.parametrize("ticks", [10.5, -1])
+def test_ticks_are_whole_numbers(ticks: float) -> None:
+    """One and a half ticks would never be over."""
+    endless = Program.parse("DEF run m( WHILE c( frontIsClear c) w( turnLeft w) m)")
+    with pytest.raises(ValueError, match="a whole number"):
+        endless.run(World.parse("> .\n. ."), max_ticks=ticks)  # type: ignore[arg-type]

@@ -6,6 +6,7 @@ import math
 import random
 from collections import Counter
 from dataclasses import dataclass
+from threading import Thread
 from typing import Any
 
 import numpy as np
@@ -23,9 +24,10 @@ from karelsynth.karel.syntax import SyntaxMachine
 from karelsynth.karel.tokens import END, ID, PAD, TOKENS, VOCABULARY_SIZE
 from karelsynth.karel.world import World
 from karelsynth.model import Encoded, Synthesizer
-from karelsynth.model.decoder import decode_step, single_threaded, start_state
+from karelsynth.model.decoder import decode_step, start_state
 from karelsynth.model.forest import Forest
 from karelsynth.model.settings import SYNTAX_MODES
+from karelsynth.model.step_threads import shared_steps, single_threaded
 from karelsynth.model.syntax import handwritten_syntax
 from karelsynth.search import Candidates, beam_search, check, rescore, sample_rollouts, with_reference
 from karelsynth.search.beam import _Search
@@ -414,5 +416,28 @@ def test_threads_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
                 assert torch.equal(found.tokens, expected.tokens)
                 assert torch.equal(found.lengths, expected.lengths)
                 torch.testing.assert_close(found.logprobs, expected.logprobs)
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_threads_of_others_keep_theirs() -> None:
+    """A search holds PyTorch to one thread: its own thread only, not those that happen to begin meanwhile."""
+    before, pools, numbers = torch.get_num_threads(), [], []
+
+    def look() -> None:
+        numbers.append(torch.get_num_threads())
+        pools.append(single_threaded(2))
+
+    try:
+        torch.set_num_threads(3)
+        with shared_steps(2):
+            own = single_threaded(2)
+            assert torch.get_num_threads() == 1
+            thread = Thread(target=look)
+            thread.start()
+            thread.join()
+        assert numbers == [3]
+        assert pools[0] is not own  # searches side by side do not wait for each other
+        assert torch.get_num_threads() == 3
     finally:
         torch.set_num_threads(before)

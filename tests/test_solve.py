@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
@@ -237,3 +239,28 @@ def test_compiling_is_not_searching(tmp_path: Path) -> None:
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True)
     assert out.stdout.split() == ["True", "True"]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="a system that forks")
+@pytest.mark.filterwarnings("ignore:This process.*multi-threaded:DeprecationWarning")
+def test_a_forked_child_can_solve() -> None:
+    """It has inherited a model and no threads: neither ours nor PyTorch's."""
+    task = gallery_task("turn-around")
+    parent = Solver(solver().model, rounds=[Round(8, 20)])
+    expected = parent.solve(task, budget=PATIENT).program
+    child = os.fork()
+    if child == 0:  # pragma: no cover
+        os._exit(0 if parent.solve(task, budget=PATIENT).program == expected else 1)
+    until = time.monotonic() + 60
+    while (done := os.waitpid(child, os.WNOHANG))[0] == 0 and time.monotonic() < until:
+        time.sleep(0.05)
+    if done[0] == 0:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+    assert done == (child, 0)
+
+
+@pytest.mark.parametrize("budget", [-1.0, float("nan")])
+def test_a_budget_that_is_no_time_is_refused(budget: float) -> None:
+    with pytest.raises(ValueError, match="seconds from 0 on"):
+        solver().solve(gallery_task("turn-around"), budget=budget)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+from functools import partial
 
 
 class KarelsynthError(Exception):
@@ -45,6 +46,11 @@ class ProgramSyntaxError(KarelsynthError, ValueError):
         self.suggestion = suggestion
         self.width = max(1, width)
         super().__init__(self._message())
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Exceptions are pickled by their positional arguments, of which there is one: process pools need this."""
+        parts = {name: getattr(self, name) for name in ("line", "column", "source_line", "suggestion", "width")}
+        return partial(type(self), self.reason, **parts), ()
 
     def _message(self) -> str:
         # Tabs would put the caret elsewhere than the reader sees it, so the line is shown without them.

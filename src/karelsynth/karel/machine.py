@@ -106,8 +106,8 @@ def run_batch(
     wanted = codes[:0] if expected is None else _as_worlds("expected", expected)
     if expected is not None and wanted.shape != codes.shape:
         raise ValueError(f"expected has shape {wanted.shape}, worlds {codes.shape}: they must be the same")
-    if not 0 <= max_ticks <= MOST_TICKS:
-        raise ValueError(f"max_ticks goes from 0 to {MOST_TICKS}, not {max_ticks}")
+    if int(max_ticks) != max_ticks or not 0 <= max_ticks <= MOST_TICKS:
+        raise ValueError(f"max_ticks goes from 0 to {MOST_TICKS} in whole numbers, not {max_ticks}")
     rows = _as_rows(which, len(tokens), len(codes))
     heroes = heroes_of("worlds", codes, threads)
     count, per_program = len(tokens), codes.shape[1]
@@ -198,7 +198,10 @@ def _as_rows(which: NDArray[Any] | None, programs: int, worlds: int) -> NDArray[
         if worlds not in (1, programs):
             raise ValueError(f"{programs} programs but {worlds} rows of worlds: `which` must give each program's row")
         return np.zeros(programs, np.int64) if worlds == 1 else np.arange(programs, dtype=np.int64)
-    rows = np.ascontiguousarray(which, np.int64)
+    rows = np.ascontiguousarray(which)
+    if rows.dtype.kind not in "iu" and rows.size:
+        raise ValueError(f"`which` holds whole numbers, not {rows.dtype}")
+    rows = rows.astype(np.int64)
     if rows.shape != (programs,) or (programs and not 0 <= rows.min() <= rows.max() < worlds):
         raise ValueError(f"`which` names a row of worlds, 0 to {worlds - 1}, for each of the {programs} programs")
     return rows

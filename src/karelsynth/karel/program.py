@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from enum import Enum
 from functools import cached_property
+from operator import index
 from typing import TYPE_CHECKING, ClassVar, Final, Union
 
 from karelsynth.errors import KarelsynthError
@@ -79,9 +80,13 @@ class _Composite:
         return offset + _size(last)
 
     def __post_init__(self) -> None:
-        for _, part in self.layout:
-            if isinstance(part, tuple):
+        for field in fields(self):  # type: ignore[arg-type]
+            part = getattr(self, field.name)
+            if field.name == "condition":
+                _check_condition(part)
+            elif field.name != "times":
                 _check_block(part)
+        _ = self.size  # from the inside out, while it is made: a deep tree would need as deep a recursion
 
 
 @dataclass(frozen=True)
@@ -101,9 +106,13 @@ class Repeat(_Composite):
     body: Block
 
     def __post_init__(self) -> None:
-        super().__post_init__()
+        try:
+            object.__setattr__(self, "times", index(self.times))  # NumPy's whole numbers, too
+        except TypeError:
+            raise KarelsynthError(f"a repeat count is a whole number, not {self.times!r}") from None
         if not 0 <= self.times <= LARGEST_COUNT:
             raise KarelsynthError(f"repeat counts go from 0 to {LARGEST_COUNT}, not {self.times}")
+        super().__post_init__()
 
 
 @dataclass(frozen=True)
@@ -156,6 +165,14 @@ def _check_block(block: Block) -> None:
         raise KarelsynthError(f"a block is a tuple of statements, not a {type(block).__name__}")
     if not block:
         raise KarelsynthError("a block holds at least one statement")
+    for statement in block:
+        if not isinstance(statement, Action | Repeat | While | If | IfElse):
+            raise KarelsynthError(f"{statement!r} is not a statement: an Action, Repeat, While, If or IfElse")
+
+
+def _check_condition(condition: Condition) -> None:
+    if not isinstance(condition, Sensor | Not):
+        raise KarelsynthError(f"{condition!r} is not a condition: a Sensor, or Not of a condition")
 
 
 def inner_blocks(statement: Statement) -> list[tuple[int, Block]]:

@@ -30,7 +30,7 @@ vector of everything below it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, cached_property
 from typing import Any, Final
 
 import numpy as np
@@ -40,6 +40,7 @@ from karelsynth.karel.grammar import KAREL, Grammar
 from karelsynth.karel.syntax_compiler import (
     ACCEPT,
     CONTROL_BITS,
+    DEAD,
     MOST_SPARE,
     OPERATION_BITS,
     POP,
@@ -47,7 +48,7 @@ from karelsynth.karel.syntax_compiler import (
     SyntaxTables,
     compile_grammar,
 )
-from karelsynth.karel.tokens import PAD
+from karelsynth.karel.tokens import PAD, VOCABULARY_SIZE
 
 DEFAULT_MAX_LENGTH: Final = 128
 _WORD_BITS: Final = 60  # of int64; the sign and three more bits stay unused
@@ -128,11 +129,32 @@ class SyntaxMachine:
         return state
 
     def admits(self, tokens: Sequence[int]) -> bool:
-        """Whether a sequence of ids, padding after the end left out, is a program of the grammar."""
+        """Whether a sequence of ids, padding after the end left out, is a program of the grammar.
+
+        One sequence alone goes ten times as fast through lists as through states, and its length costs no more.
+        """
         length = len(tokens)
         while length and tokens[length - 1] == PAD:
             length -= 1
-        return bool(self.accepts(self.read(tokens[:length])))
+        transition, (control, spare), stack = self._transitions, self._start, [0]
+        for token in tokens[:length]:
+            if not 0 <= token < VOCABULARY_SIZE or control == ACCEPT:
+                return False
+            entry = transition[control * self.symbols + stack[-1]][token]
+            spare -= entry >> (CONTROL_BITS + OPERATION_BITS)
+            control = entry & ((1 << CONTROL_BITS) - 1)
+            if spare < 0 or control == DEAD:
+                return False
+            operation = (entry >> CONTROL_BITS) & POP
+            if operation == POP:
+                stack.pop()
+            elif operation != STAY:
+                stack.append(operation)
+        return bool(control == ACCEPT)
+
+    @cached_property
+    def _transitions(self) -> list[list[int]]:
+        return self.tables.transition.tolist()  # type: ignore[no-any-return]
 
     def _row(self, state: Any) -> Any:
         return state[..., 0] * self.symbols + (state[..., 2] & ((1 << self.symbol_bits) - 1))

@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-import os
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from functools import cache
-from threading import Barrier, local
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import torch
@@ -27,10 +22,9 @@ from karelsynth.model.recurrent import (
     pooled,
     taken,
 )
+from karelsynth.model.step_threads import single_threaded, threads_of_steps
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from karelsynth.model.settings import ModelSettings
 
 _COMPILED_FOR: Final = (torch.float32, torch.bfloat16, torch.uint8)
@@ -39,8 +33,6 @@ _PIECE: Final = 320
 """States (hypotheses times examples) that a CPU's core works on at a time."""
 _SMALLEST_PIECE: Final = 32
 """Fewer than these are not worth the way to another thread."""
-_sharing = local()
-"""`threads`: over how many this thread's steps are shared out; see `shared_steps`."""
 
 
 class Output(NamedTuple):
@@ -173,7 +165,7 @@ def _decode_in_pieces(
     A piece is small enough that what is between two layers stays in a core's cache. Threads of our own, since those
     of the tensor library share out each operation by itself and wait for the slowest every time.
     """
-    count, threads = len(task), getattr(_sharing, "threads", 1)
+    count, threads = len(task), threads_of_steps()
     work = count * tasks.gates.shape[1]
     pieces = max(1, min(count, work // _SMALLEST_PIECE, max(threads, round(work / _PIECE))))
     new = tuple(part.new_empty(count, *part.shape[1:]) for part in state)
@@ -221,42 +213,3 @@ def _decode_piece(
         lstm_step_compiled(model.syntax, nothing, torch.zeros_like(task), tokens, before, parents, after)
         scores = scores - model.syntax_output.scores(new[-2]).exp()
     return scores
-
-
-@cache
-def single_threaded(threads: int) -> ThreadPoolExecutor:
-    """Threads in which tensor operations do not start threads of their own."""
-    pool, ready = ThreadPoolExecutor(threads, thread_name_prefix="karel-decoder"), Barrier(threads)
-
-    def prepare(_: int) -> None:
-        torch.get_num_threads()  # what a thread begins with is looked up at first use: not after it was set
-        torch.set_num_threads(1)  # of this thread, but also of all that begin later: hence below
-        ready.wait()
-
-    list(pool.map(prepare, range(threads)))
-    torch.set_num_threads(threads)
-    return pool
-
-
-@contextmanager
-def shared_steps(threads: int) -> Iterator[None]:
-    """Within it, this thread's steps on a CPU are shared out over threads, and its other operations are not.
-
-    Threads that the tensor library starts for those would go on spinning for a while, on the cores that steps need.
-    """
-    if threads == 1:
-        yield
-        return
-    before = torch.get_num_threads()
-    single_threaded(threads)
-    torch.set_num_threads(1)
-    _sharing.threads = threads
-    try:
-        yield
-    finally:
-        _sharing.threads = 1
-        torch.set_num_threads(before)
-
-
-if hasattr(os, "register_at_fork"):  # a forked child inherits the pool but not its threads
-    os.register_at_fork(after_in_child=single_threaded.cache_clear)

@@ -53,6 +53,7 @@ class Shown:
     @cached_property
     def _heroes(self) -> NDArray[np.int16]:
         """[B, K]: where they stand in the inputs. Once, though decoding asks at every step."""
+        heroes_of("outputs", self.outputs)  # kernels go by them unchecked
         return heroes_of("inputs", self.inputs)
 
     def features(self, tokens: Tensor, lengths: Tensor, tasks: Tensor) -> Tensor:

@@ -147,6 +147,7 @@ def _compared(
         both = np.int32(now < WALL) & np.int32(then < WALL)
         more += both & np.int32(now > then)
         fewer += both & np.int32(now < then)
+    aim = min(aim, np.int32(CELLS - 1))  # if a target that nobody checked has several heroes: stay in the array
     heading = np.int64(worlds[number, place] // HERO) - 1
     turns = (np.int64(targets[number, aim] // HERO) - 1 - heading) & 3
     up, over = np.int64(aim // SIDE - place // SIDE), np.int64(aim % SIDE - place % SIDE)

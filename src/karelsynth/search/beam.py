@@ -35,9 +35,10 @@ from torch import Tensor
 from karelsynth.karel.grammar import KAREL
 from karelsynth.karel.syntax_compiler import NONE
 from karelsynth.karel.tokens import ACTIONS, END, ID, START, VOCABULARY_SIZE
-from karelsynth.model.decoder import StepModel, StepTasks, decode_step, shared_steps, single_threaded, start_state
+from karelsynth.model.decoder import StepModel, StepTasks, decode_step, start_state
 from karelsynth.model.execution import Shown
 from karelsynth.model.precision import decoding_dtype, floating_dtype
+from karelsynth.model.step_threads import shared_steps, single_threaded
 from karelsynth.model.syntax import HandwrittenSyntax, handwritten_syntax, put_tokens
 from karelsynth.search.candidates import Candidates
 

@@ -46,9 +46,14 @@ def close_rows(
                 opened[depth], heads[depth] = token, head
                 depth += 1
             elif _CLOSES[token]:
+                if depth == 0:  # it closes more than it has opened
+                    length = 0
+                    break
                 depth -= 1
                 if token == _CLOSE_I and tokens[row, heads[depth]] == _IFELSE:
                     ended = heads[depth]  # its ELSE is still to come
+        if length == 0:
+            continue
         if ended >= 0:
             tokens[row, ended] = _IF
         size = length

@@ -59,8 +59,8 @@ from karelsynth.tasks.edit_kernel import (
 )
 from karelsynth.tasks.program_kernel import GAMMA, mix
 
-MOST: Final = 6000
-"""Room for the neighbours of a program; what is beyond is left out."""
+MOST: Final = 10_000
+"""Room for the changes of a program; what is beyond is left out. A plain action has 152, and 60 tokens hold 56."""
 LONGEST_WRAPPED: Final = 4
 """Statements that are put into a block at a time."""
 CRASH: Final = 8

@@ -12,9 +12,10 @@ import numpy as np
 import torch
 
 from karelsynth.karel.tokens import START
-from karelsynth.model.decoder import decode_step, shared_steps, start_state
+from karelsynth.model.decoder import decode_step, start_state
 from karelsynth.model.packing_kernel import packed_places
 from karelsynth.model.precision import decoding_dtype
+from karelsynth.model.step_threads import shared_steps
 from karelsynth.model.syntax import handwritten_syntax
 
 if TYPE_CHECKING:

@@ -31,6 +31,7 @@ from karelsynth.karel.interpreter import Status
 from karelsynth.karel.machine import encode_programs, run_batch
 from karelsynth.karel.program import Program
 from karelsynth.karel.syntax import syntax_machine
+from karelsynth.karel.threads import core_count
 from karelsynth.karel.tokens import ACTIONS, PAD
 from karelsynth.karel.world import Hero, World
 from karelsynth.model.precision import decoding_dtype
@@ -166,7 +167,7 @@ class Solver:
         self.rounds = tuple(rounds)
         self.slack = slack
         self._weights = model.step_model(decoding_dtype(model.device))
-        self._threads = torch.get_num_threads()  # now: in a thread that begins while another searches, torch has one
+        self._threads = min(torch.get_num_threads(), core_count())
         self._warm = False
         self._warming = threading.Lock()
 
@@ -229,6 +230,8 @@ class Solver:
             budget: seconds for each task; time that a batch takes is shared by its tasks.
             on_solution: called with a task's number and its solution as soon as that is known.
         """
+        if not budget >= 0:  # nor is it none
+            raise ValueError(f"budget is a number of seconds from 0 on, not {budget}")
         codes = [as_task(task).codes() for task in tasks]
         self.warm_up()
         searches = [_Search(*pair) for pair in codes]
@@ -394,6 +397,14 @@ def solve(examples: Examples, *, budget: float = DEFAULT_BUDGET) -> Solution:
     return _shipped().solve(examples, budget=budget)
 
 
-@cache
 def _shipped() -> Solver:
+    with _loading:  # once, though several threads ask
+        return _loaded()
+
+
+@cache
+def _loaded() -> Solver:
     return Solver.load()
+
+
+_loading = threading.Lock()

@@ -9,6 +9,10 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from karelsynth.karel.formats.codes import world_from_codes
+from karelsynth.karel.program import Program
+from karelsynth.tasks.task import Example, Task
+
 MAX_TOKENS: Final = 72
 """The width of the token array: the original's longest program has 65 tokens."""
 GIVEN_EXAMPLES: Final = 5
@@ -35,8 +39,21 @@ class TaskBatch:
         return len(self.tokens)
 
     def __getitem__(self, rows: slice | NDArray[np.integer] | NDArray[np.bool_]) -> TaskBatch:
-        """Some of the tasks."""
+        """Some of the tasks; see `program` and `task` for one."""
+        if not isinstance(rows, slice | np.ndarray | list):
+            raise TypeError(f"rows are a slice or an array, not {rows!r}; `task({rows!r})` is a single task")
         return TaskBatch(*(getattr(self, field.name)[rows] for field in fields(self)))
+
+    def program(self, number: int) -> Program:
+        """The reference program of one task."""
+        return Program.from_tokens(self.tokens[number, : self.lengths[number]].tolist())
+
+    def task(self, number: int) -> Task:
+        """One task with the examples that are given, as `solve` takes it."""
+        inputs, outputs = (
+            [world_from_codes(codes) for codes in part[number, :GIVEN_EXAMPLES]] for part in (self.inputs, self.outputs)
+        )
+        return Task(tuple(Example(*pair) for pair in zip(inputs, outputs, strict=True)))
 
 
 def concatenate(batches: Sequence[TaskBatch]) -> TaskBatch:

@@ -51,12 +51,14 @@ def generate(
         threads: how many threads; by default one for each core.
         sampler: another table to draw from than the one fitted to the original data.
     """
-    if not 0 <= seed < _LARGEST:
+    if int(seed) != seed or not 0 <= seed < _LARGEST:
         raise KarelsynthError(f"a seed is a whole number from 0 to 2⁶³ − 1, not {seed}")
     if start < 0 or count < 0 or start + count >= _LARGEST:
         raise KarelsynthError(f"start and count must be 0 or more, their sum below 2⁶³; not {start} and {count}")
     if not FEWEST_EXAMPLES <= examples <= MOST_EXAMPLES:
         raise KarelsynthError(f"a task has {FEWEST_EXAMPLES} to {MOST_EXAMPLES} examples, not {examples}")
+    if sampler is not None and sampler.shape != fitted_sampler().shape:
+        raise KarelsynthError(f"a sampler is a table {list(fitted_sampler().shape)}, not {list(sampler.shape)}")
     tokens = np.full((count, MAX_TOKENS), PAD, np.uint8)
     lengths = np.empty(count, np.uint8)
     inputs = np.empty((count, examples, SIDE * SIDE), np.uint8)

@@ -39,15 +39,7 @@ from karelsynth.karel.formats.codes import (
 from karelsynth.karel.formats.msr import program_from_json, world_from_json, world_from_tensor_string
 from karelsynth.karel.grammar import KAREL
 from karelsynth.karel.program import Program
-from karelsynth.karel.syntax_compiler import (
-    ACCEPT,
-    CONTROL_BITS,
-    NEVER,
-    OPERATION_BITS,
-    POP,
-    STAY,
-    compile_grammar,
-)
+from karelsynth.karel.syntax import syntax_machine
 from karelsynth.karel.tokens import ACTIONS, COUNTS, END, ID, SENSORS
 from karelsynth.karel.world import HEADINGS, LARGEST_SIDE, MOST_MARKERS, SMALLEST_SIDE, quoted
 
@@ -372,36 +364,13 @@ def _usual_program(record: Mapping[str, Any]) -> tuple[int, ...] | None:
             return None
         ids = tuple([ID[name] for name in names])
         if tree is None:
-            return ids if _is_program(ids) else None
+            return ids if ids[-1] == END and syntax_machine(KAREL, _LONGEST).admits(ids) else None
         printed = ["DEF", "run", "m("]
         if len(tree) != 1 or not _print_block(tree["run"], printed, 0):
             return None
         return ids if [*printed, "m)"] == names else None
-    except (KeyError, TypeError, AttributeError):
+    except (KeyError, TypeError, AttributeError, IndexError):
         return None
-
-
-@cache
-def _transitions() -> tuple[list[list[int]], int, int]:
-    grammar = compile_grammar(KAREL)
-    return grammar.tables.transition.tolist(), grammar.symbols, grammar.start
-
-
-def _is_program(ids: tuple[int, ...]) -> bool:
-    """Whether the syntax machine accepts the tokens. (A batch of one would take it ten times as long.)"""
-    transition, symbols, control = _transitions()
-    stack = [0]
-    for token in ids:
-        entry = transition[control * symbols + stack[-1]][token]
-        if entry >> (CONTROL_BITS + OPERATION_BITS) >= NEVER:
-            return False
-        control = entry & ((1 << CONTROL_BITS) - 1)
-        operation = (entry >> CONTROL_BITS) & POP
-        if operation == POP:
-            stack.pop()
-        elif operation != STAY:
-            stack.append(operation)
-    return control == ACCEPT and ids[-1] == END
 
 
 def _print_block(block: Any, names: list[str], depth: int) -> bool:
