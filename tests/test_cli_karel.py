@@ -228,3 +228,14 @@ def test_help_and_version(folder: Path) -> None:
         "run",
     ]
     assert call("--version", cwd=folder).stdout.startswith("karelsynth 0.")
+
+
+def test_a_failure_is_placed_in_the_persons_own_text(tmp_path: Path) -> None:
+    text = "from stanfordkarel import *\n\n\ndef twice():\n    move()\n    move()\n\n\ndef main():\n    twice()\n"
+    (tmp_path / "walk.py").write_text(text)
+    (tmp_path / "world.txt").write_text("> .\n. .\n")
+    result = call("run", "walk.py", "world.txt", cwd=tmp_path)
+    assert result.returncode == 1
+    assert "in line 6:  move()" in result.stdout
+    told = json.loads(call("run", "walk.py", "world.txt", "--json", cwd=tmp_path).stdout)
+    assert (told["line"], told["column"]) == (6, 5)

@@ -15,6 +15,7 @@ import pytest
 from typer.testing import CliRunner
 
 from karelsynth.cli import app
+from karelsynth.cli.solve import _one_line
 from karelsynth.errors import KarelsynthError
 from karelsynth.files import FileError
 from karelsynth.karel.dialects import DIALECTS
@@ -338,3 +339,17 @@ def test_json_is_what_the_service_answers_with(tmp_path: Path) -> None:
     question = report["ambiguity"]
     pair = {"input": question["world"], "output": question["outcomes"][1]["world"]}
     assert task_from_json({"examples": [pair]}).examples[0].input == near
+
+
+def test_a_program_on_one_line_keeps_its_blocks() -> None:
+    texts = [
+        "while(frontIsClear) { move(); pickMarker() }",
+        "while(frontIsClear) { move() }; pickMarker()",
+        "ifelse(frontIsClear) { repeat(2) { move() } } else { turnLeft() }; putMarker()",
+    ]
+    tokens = [
+        "WHILE c( frontIsClear c) w( move pickMarker w)",
+        "WHILE c( frontIsClear c) w( move w) pickMarker",
+        "IFELSE c( frontIsClear c) i( REPEAT R=2 r( move r) i) ELSE e( turnLeft e) putMarker",
+    ]
+    assert [_one_line(Program.parse(f"DEF run m( {body} m)"), None) for body in tokens] == texts

@@ -31,7 +31,7 @@ from karelsynth.karel.draw import (
     world_svg,
 )
 from karelsynth.karel.draw.board import layout_of
-from karelsynth.karel.draw.film import durations, film_gif, film_images, film_layout, frame_scene
+from karelsynth.karel.draw.film import durations, film_gif, film_images, film_layout, frame_scene, run_frames
 from karelsynth.karel.draw.raster import scene_image
 from karelsynth.karel.draw.scene import THEMES, fitted
 from karelsynth.karel.interpreter import Status, run
@@ -363,3 +363,11 @@ def test_importing_is_light() -> None:
     code = f"import sys, {modules}; print({{'PIL', 'rich'}} & set(sys.modules))"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout.strip() == "set()"
+
+
+def test_a_film_that_is_too_long_for_a_gif_is_refused() -> None:
+    world = World.parse("> .\n. .")
+    frames = run_frames(Program.parse("DEF run m( WHILE c( frontIsClear c) w( turnLeft w) m)"), world)
+    layout = film_layout(world, theme="light", cell=None, labels=False)
+    with pytest.raises(KarelsynthError, match=r"1,200 frames are too many for a GIF.*save an \.svg"):
+        film_gif(frames[:1] * 1200, layout, speed=None)

@@ -13,6 +13,7 @@ import torch
 from karelsynth.errors import KarelsynthError
 from karelsynth.files import write_whole
 from karelsynth.model import storage
+from karelsynth.model.pretrained import SHIPPED
 from karelsynth.model.storage import load_model, save_model
 from karelsynth.model.synthesizer import Synthesizer
 from tests.models import tiny_model
@@ -70,3 +71,9 @@ def test_saving_that_is_killed_never_leaves_parts_of_two_models(
             for model in (old, new)
         )
     assert read == 6 - len(lost)
+
+
+@pytest.mark.parametrize("device", ["gpu", "meta", "cuda:99"])
+def test_a_device_that_is_not_there_is_refused(device: str) -> None:
+    with pytest.raises(KarelsynthError, match=f"there is no device `{device}` here"):
+        Synthesizer.from_pretrained(SHIPPED, device)

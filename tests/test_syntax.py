@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from karelsynth.errors import ProgramSyntaxError
 from karelsynth.karel.grammar import BLOCK, KAREL, NORMAL_FORM, Grammar
@@ -19,7 +20,7 @@ from karelsynth.karel.program import Action, Block, Condition, If, IfElse, Not, 
 from karelsynth.karel.syntax import SyntaxMachine
 from karelsynth.karel.syntax_compiler import NONE
 from karelsynth.karel.syntax_kernel import masks_along, write_on
-from karelsynth.karel.tokens import ID, PAD, TOKENS
+from karelsynth.karel.tokens import ID, PAD, TOKENS, VOCABULARY_SIZE
 from karelsynth.model.syntax import handwritten_syntax
 from tests.strategies import programs
 
@@ -397,3 +398,14 @@ def test_scaffolding_is_what_leaves_no_choice(grammar: Grammar) -> None:
         noise[~going, PAD] = 1
         state = machine.advance(state, noise.argmax(1))
     assert seen > 1000
+
+
+@given(programs(), st.data())
+def test_one_sequence_is_judged_as_states_are(program: Program, data: st.DataObject) -> None:
+    """`admits` goes its own way, for speed; whatever the tokens are, it comes to what `advance` comes to."""
+    ids = list(program.token_ids)
+    for _ in range(data.draw(st.integers(0, 2))):
+        ids[data.draw(st.integers(0, len(ids) - 1))] = data.draw(st.integers(1, VOCABULARY_SIZE - 1))
+    for grammar in (KAREL, NORMAL_FORM):
+        machine = SyntaxMachine(grammar, max_length=max(6, len(ids) - data.draw(st.integers(0, 1))))
+        assert machine.admits(ids) == bool(machine.accepts(machine.read(ids)))

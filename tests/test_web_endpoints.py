@@ -202,6 +202,10 @@ def test_stanford_files(client: TestClient) -> None:
     files = client.post("/api/stanford", json={"program": "def run(): putMarker()", "world": BEFORE}).json()
     assert Program.parse(files["py"], "stanford") == Program.parse("def run(): putMarker()")
     assert World.from_stanford(files["w"]) == World.parse(BEFORE)
+    assert files["py"].endswith('    run_karel_program("karel_task.w")\n')
+    body = {"program": "def run(): move()", "world": BEFORE, "name": "my_task"}
+    assert 'run_karel_program("my_task.w")' in client.post("/api/stanford", json=body).json()["py"]
+    assert client.post("/api/stanford", json={**body, "name": '"); import os'}).status_code == 422
 
 
 def test_random_world(client: TestClient) -> None:

@@ -98,12 +98,14 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> object:
-    if name not in _MODULE:
-        raise AttributeError(f"module 'karelsynth' has no attribute {name!r}")
-    value = getattr(import_module(_MODULE[name]), name)
-    globals()[name] = value
-    return value
+if not TYPE_CHECKING:  # type checkers would take any name for one of ours
+
+    def __getattr__(name: str) -> object:
+        if name not in _MODULE:
+            raise AttributeError(f"module 'karelsynth' has no attribute {name!r}")
+        value = getattr(import_module(_MODULE[name]), name)
+        globals()[name] = value
+        return value
 
 
 def __dir__() -> list[str]:

@@ -15,8 +15,8 @@ from karelsynth.files import STDIN
 from karelsynth.karel.interpreter import MAX_TICKS
 
 if TYPE_CHECKING:
+    from karelsynth.karel.dialects.places import Place
     from karelsynth.karel.interpreter import Run
-    from karelsynth.karel.program import Program
 
 
 class Dialect(StrEnum):
@@ -76,6 +76,7 @@ def run(
 
     The exit status is 0 if the program finishes, 1 if it crashes or runs out of ticks.
     """
+    from karelsynth.karel.dialects.places import parse_with_places
     from karelsynth.karel.draw import save_run_picture
     from karelsynth.karel.draw.terminal import play, side_by_side
 
@@ -88,13 +89,16 @@ def run(
         raise KarelsynthError("--theme applies only to pictures: add --out, or drop --theme")
     if program == STDIN and world == STDIN:
         raise KarelsynthError("only one of PROGRAM and WORLD can come from standard input")
-    _, code = read_program(program, dialect and dialect.value)
+    text, code = read_program(program, dialect and dialect.value)
     start = read_world(world)
     outcome = code.run(start, max_ticks=max_ticks)
+    place = None
+    if outcome.where is not None:
+        place = parse_with_places(text, dialect and dialect.value)[1].get(outcome.where)
     if output is not None:
         save_run_picture(code, start, output, theme=theme or Theme.light, speed=speed, max_ticks=max_ticks)
     if as_json:
-        write_text(json.dumps(_as_json(outcome), indent=2), None)
+        write_text(json.dumps(_as_json(outcome, place), indent=2), None)
     else:
         out = console()
         if animate:
@@ -103,31 +107,26 @@ def run(
             pair = [("before", start), ("after", outcome.world)]
             out.print(side_by_side(pair, color=out.color_system is not None, width=out.width))
         out.print(outcome.explain(), style="green" if outcome.ok else "red")
-        if outcome.where is not None:
-            out.print(_place(code, outcome.where))
+        if place is not None:
+            line = text.splitlines()[place.line - 1].strip("\ufeff \t")
+            out.print(f"in line {place.line}:  {line}")
         if output is not None:
             error_console().print(f"saved {output}")
     raise typer.Exit(0 if outcome.ok else 1)
 
 
-def _as_json(outcome: Run) -> dict[str, Any]:
+def _as_json(outcome: Run, place: Place | None) -> dict[str, Any]:
     return {
         "status": outcome.status.name.lower(),
         "explanation": outcome.explain(),
         "ticks": outcome.ticks,
         "where": outcome.where,
+        "line": None if place is None else place.line,
+        "column": None if place is None else place.column,
         "actions": [action.value for action in outcome.trace],
         "world": outcome.world.to_json(),
         "drawing": outcome.world.to_text().splitlines(),
     }
-
-
-def _place(program: Program, where: int) -> str:
-    """The line of the paper's text that a run stopped in."""
-    from karelsynth.karel.draw.terminal import line_of_token
-
-    line = line_of_token(program)[where]
-    return f"in line {line + 1}:  {program.to('paper').splitlines()[line].strip()}"
 
 
 def check(

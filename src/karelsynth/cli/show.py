@@ -92,15 +92,9 @@ def chosen_device(name: str | None) -> torch.device:
     """The device of that name, by default a GPU if there is one; raises KarelsynthError if it cannot be had."""
     import torch
 
-    if name is None:
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        device = torch.device(name)
-        torch.empty(0, device=device)
-    except (RuntimeError, AssertionError, NotImplementedError):
-        known = "cpu" if not torch.cuda.is_available() else "cpu or cuda"
-        raise KarelsynthError(f"there is no device `{name}` here; this machine has {known}") from None
-    return device
+    from karelsynth.model.devices import usable_device
+
+    return usable_device(name or ("cuda" if torch.cuda.is_available() else "cpu"))
 
 
 def write_text(text: str, path: Path | None) -> None:

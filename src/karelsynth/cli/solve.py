@@ -221,7 +221,20 @@ def _list(number: int, task: Task, solution: Solution, dialect: Dialect | None, 
 def _one_line(program: Program, dialect: Dialect | None) -> str:
     if dialect is Dialect.tokens:
         return program.to(dialect)
-    return "; ".join(part.strip() for part in program.to("paper").splitlines()[1:])
+    return _braced(program.to("paper").splitlines()[1:])
+
+
+def _braced(lines: list[str]) -> str:
+    """Indented lines as one: `while(frontIsClear) { move(); turnLeft() }; putMarker()`."""
+    text, level = "", 1
+    for line in lines:
+        words = line.lstrip()
+        depth, opens = (len(line) - len(words)) // 2, words.endswith(":")
+        text += " }" * (level - depth)
+        joint = "" if not text else " " if text.endswith("{") or words.startswith("else") else "; "
+        text += joint + (f"{words[:-1]} {{" if opens else words)
+        level = depth + opens
+    return text + " }" * (level - 1)
 
 
 def _print_program(program: Program, dialect: Dialect) -> None:

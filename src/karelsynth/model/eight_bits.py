@@ -8,11 +8,14 @@ for decoding only.
 
 from __future__ import annotations
 
+import logging
 from functools import cache
 from typing import Final, NamedTuple
 
 import torch
 from torch import Tensor
+
+log = logging.getLogger("karelsynth.model")
 
 ZERO: Final = 128
 """What stands for 0."""
@@ -69,5 +72,6 @@ def available() -> bool:
         matrix = torch.linspace(-2, 2, 64 * 32).view(64, 32)
         found = EightBits.of(matrix).product(rows, torch.ones(32))
         return torch.allclose(found, widened(rows, torch.float32) @ matrix + 1, atol=0.2)
-    except Exception:  # these operations are not the library's public ones: another version may have others
+    except Exception as error:  # these operations are not the library's public ones: another version may have others
+        log.warning("decoding cannot use eight bits on this CPU and is slower: %s: %s", type(error).__name__, error)
         return False

@@ -14,7 +14,8 @@ def autocast_dtype(device: torch.device, otherwise: torch.dtype) -> torch.dtype:
 
 def floating_dtype(device: torch.device) -> torch.dtype:
     """The fastest floating-point precision: bfloat16, except on CPUs that cannot multiply it."""
-    fast = device.type == "cuda" or torch.cpu._is_avx512_bf16_supported()
+    # Not a public function: a version without it is taken for a CPU that cannot.
+    fast = device.type == "cuda" or getattr(torch.cpu, "_is_avx512_bf16_supported", lambda: False)()
     return torch.bfloat16 if fast else torch.float32
 
 

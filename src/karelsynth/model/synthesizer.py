@@ -22,6 +22,7 @@ from torch.nn import functional
 from karelsynth.karel.syntax import SyntaxMachine, syntax_machine
 from karelsynth.karel.tokens import VOCABULARY_SIZE
 from karelsynth.model.decoder import Decoder, Output, StepModel, StepTasks
+from karelsynth.model.devices import usable_device
 from karelsynth.model.encoder import GridEncoder
 from karelsynth.model.execution import ExecutionEncoder, Shown, show
 from karelsynth.model.execution_gpu import ShownOnGPU
@@ -250,6 +251,7 @@ class Synthesizer(nn.Module):
     @classmethod
     def from_pretrained(cls, folder: str | Path, device: torch.device | str = "cpu") -> Synthesizer:
         """A model that `save_pretrained` wrote, in float32 and ready for inference; KarelsynthError if it cannot be."""
+        device = usable_device(device)
         settings, weights = load_model(folder)
         model = cls(settings)
         model.load_state_dict(weights.checked({name: value.shape for name, value in model.state_dict().items()}))

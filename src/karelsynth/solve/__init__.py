@@ -12,9 +12,15 @@ if TYPE_CHECKING:
 __all__ = ["Ambiguity", "Answer", "Outcome", "Progress", "Solution", "Solver", "solve"]
 
 
-def __getattr__(name: str) -> object:
-    """Names are loaded when first used: torch comes with `Solver`, not with the words for what it answers."""
-    if name not in __all__:
-        raise AttributeError(f"module 'karelsynth.solve' has no attribute {name!r}")
-    module = "solver" if name in ("Solver", "solve") else "solution"
-    return getattr(import_module(f"karelsynth.solve.{module}"), name)
+if not TYPE_CHECKING:  # type checkers would take any name for one of ours
+
+    def __getattr__(name: str) -> object:
+        """Names are loaded when first used: torch comes with `Solver`, not with the words for what it answers."""
+        if name not in __all__:
+            raise AttributeError(f"module 'karelsynth.solve' has no attribute {name!r}")
+        module = "solver" if name in ("Solver", "solve") else "solution"
+        return getattr(import_module(f"karelsynth.solve.{module}"), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

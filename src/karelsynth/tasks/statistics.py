@@ -178,7 +178,8 @@ def _runs(batch: TaskBatch) -> dict[str, Group]:
     }
 
 
-def _worlds(batch: TaskBatch) -> dict[str, Group]:
+def _world_columns(batch: TaskBatch) -> tuple[NDArray[Any], ...]:
+    """Of every input: its size, the hero's place, markers below and heading, shares of walls and markers; all piles."""
     worlds = batch.inputs.reshape(-1, *batch.inputs.shape[2:])
     content, hero = worlds % HERO, worlds // HERO
     rows = (content[:, 1:, 1] < FRAME).sum(axis=1)
@@ -188,12 +189,17 @@ def _worlds(batch: TaskBatch) -> dict[str, Group]:
     each = np.arange(len(worlds))
     under = content.reshape(len(worlds), -1)[each, at]
     heading = hero.reshape(len(worlds), -1)[each, at] - 1
-    ends = np.isin(row, 0).astype(int) + (row == rows - 1) + (col == 0) + (col == cols - 1)
     walls = (content == WALL).sum(axis=(1, 2)) / (rows * cols)
     marked = (content > 0) & (content < WALL)
     markers = marked.sum(axis=(1, 2)) / (rows * cols)
+    return rows, cols, row, col, under, heading, walls, markers, content[marked]
+
+
+def _worlds(batch: TaskBatch) -> dict[str, Group]:
+    pieces = [_world_columns(batch[at : at + _AT_ONCE]) for at in range(0, len(batch), _AT_ONCE)]
+    rows, cols, row, col, under, heading, walls, markers, piles = map(np.concatenate, zip(*pieces, strict=True))
+    ends = np.isin(row, 0).astype(int) + (row == rows - 1) + (col == 0) + (col == cols - 1)
     some_walls, some_markers = walls[walls > 0], markers[markers > 0]
-    piles = content[marked]
     return {
         "grid size, mean": {"rows": float(rows.mean()), "columns": float(cols.mean())},
         "rows": _counted(rows, 2, 16),

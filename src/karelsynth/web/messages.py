@@ -216,6 +216,12 @@ class ProgramOnWorld(Asked):
     world: Drawing
 
 
+class StanfordRequest(ProgramOnWorld):
+    """And what the files will be called."""
+
+    name: str = Field("karel_task", pattern=r"^[\w-]{1,200}$", description="Without `.py` and `.w`.")
+
+
 class Step(Told):
     """Something that took a tick: an action, a test of a condition, a round of a repeat."""
 

@@ -10,6 +10,7 @@ from fastapi import APIRouter, Request
 from karelsynth._version import __version__
 from karelsynth.errors import ProgramSyntaxError, WorldError
 from karelsynth.karel.dialects import recognise
+from karelsynth.karel.dialects.stanford import render as render_stanford
 from karelsynth.karel.program import Program
 from karelsynth.karel.world import World
 from karelsynth.tasks.gallery import gallery
@@ -26,6 +27,7 @@ from karelsynth.web.messages import (
     Ran,
     RandomWorldRequest,
     StanfordFiles,
+    StanfordRequest,
     SyntaxProblem,
     TaskFile,
     TaskMessage,
@@ -86,9 +88,10 @@ def convert(body: ConvertRequest) -> ProgramTold:
 
 
 @router.post("/api/stanford", responses=FAILURES)
-def stanford(body: ProgramOnWorld) -> StanfordFiles:
+def stanford(body: StanfordRequest) -> StanfordFiles:
     """The pair of files with which the classroom's package runs the same program in the same world."""
-    return StanfordFiles(py=Program.parse(body.program).to("stanford"), w=_world(body.world).to_stanford())
+    program = Program.parse(body.program)
+    return StanfordFiles(py=render_stanford(program, f"{body.name}.w"), w=_world(body.world).to_stanford())
 
 
 @router.post("/api/random-world", responses=FAILURES)

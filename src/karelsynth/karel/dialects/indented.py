@@ -274,7 +274,7 @@ class Parser(ABC):
         if self.accept("("):
             self.expect(")", f"; `{word.text}` takes nothing between its parentheses")
         elif self.spelling.python:
-            self.fail(self.next, f"expected `()` after `{word.text}`", f"{word.text}()")
+            self.fail(word, f"expected `()` after `{word.text}`", f"{word.text}()")
 
     # Moving on
 

@@ -26,12 +26,12 @@ class Place(NamedTuple):
     width: int
 
 
-def parse_with_places(text: str) -> tuple[Program, dict[int, Place]]:
+def parse_with_places(text: str, dialect: str | None = None) -> tuple[Program, dict[int, Place]]:
     """Read a program in any dialect; the places of its statements, by the index of their first token.
 
     Raises ProgramSyntaxError.
     """
-    dialect = recognise(text)
+    dialect = dialect or recognise(text)
     if dialect == "tokens":
         program = data.parse_text(text)
         return program, _places_of_tokens(text, program)

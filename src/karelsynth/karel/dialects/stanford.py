@@ -10,6 +10,7 @@ Python itself refuses more than 20 loops inside each other, so such programs con
 
 from __future__ import annotations
 
+import json
 from keyword import iskeyword
 from typing import TYPE_CHECKING, Final, NoReturn
 
@@ -78,14 +79,14 @@ def parse(text: str, on_statement: OnStatement | None = None) -> Program:
     return _Parser(text, SPELLING, on_statement).program()
 
 
-def render(program: Program) -> str:
-    """The program as a complete file."""
+def render(program: Program, world: str = "") -> str:
+    """The program as a complete file; `world` is the name of a file to run it in, if not that of the package."""
     turns_right = any(statement is Action.TURN_RIGHT for _, statement in program.walk())
     parts = [
         [_IMPORT],
         *([["def turn_right():", *block_lines(_THREE_LEFT, SPELLING)]] if turns_right else []),
         ["def main():", *block_lines(program.body, SPELLING)],
-        ['if __name__ == "__main__":', f"    {_RUN}()"],
+        ['if __name__ == "__main__":', f"    {_RUN}({json.dumps(world, ensure_ascii=False) if world else ''})"],
     ]
     return "\n\n\n".join("\n".join(part) for part in parts) + "\n"
 

@@ -14,7 +14,7 @@ from karelsynth.karel.interpreter import MAX_TICKS, Status, Tick, run
 from karelsynth.karel.program import Action, Condition, Not, Program, Repeat
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from PIL import Image
 
@@ -25,6 +25,8 @@ FIRST_SECONDS: Final = 0.6
 LAST_SECONDS: Final = 2.0
 FILM_SIDE: Final = 448
 """About how many pixels the longer side of a film's board has, unless the size of a cell is given."""
+MOST_FRAMES: Final = 1000
+"""Of a GIF, whose frames are all held in memory: about half a megabyte each."""
 
 
 @dataclass(frozen=True)
@@ -99,14 +101,19 @@ def durations(frames: Sequence[Frame], speed: float | None) -> list[float]:
 
 def film_gif(frames: Sequence[Frame], layout: Layout, *, speed: float | None) -> bytes:
     """The frames as an endless GIF."""
+    if len(frames) > MOST_FRAMES:
+        raise KarelsynthError(
+            f"{len(frames):,} frames are too many for a GIF, which must be held in memory: at most {MOST_FRAMES:,}; "
+            "save an .svg, or let the run take fewer ticks"
+        )
     palette = _palette(layout.theme)
-    images = [_indexed(image, palette) for image in film_images(frames, layout)]
+    images = (_indexed(image, palette) for image in film_images(frames, layout))
     file = io.BytesIO()
-    images[0].save(
+    next(images).save(
         file,
         format="GIF",
         save_all=True,
-        append_images=images[1:],
+        append_images=images,
         duration=[round(100 * seconds) * 10 for seconds in durations(frames, speed)],  # GIF counts in hundredths
         loop=0,
         optimize=True,
@@ -114,21 +121,21 @@ def film_gif(frames: Sequence[Frame], layout: Layout, *, speed: float | None) ->
     return file.getvalue()
 
 
-def film_images(frames: Sequence[Frame], layout: Layout) -> list[Image.Image]:
+def film_images(frames: Sequence[Frame], layout: Layout) -> Iterator[Image.Image]:
     """The frames as RGB images. From the second on, only the cells that changed and the caption are painted anew."""
     from karelsynth.karel.draw.raster import scene_image
 
-    images = [scene_image(frame_scene(frames[0], layout))]
+    image = scene_image(frame_scene(frames[0], layout))
+    yield image
     for before, frame in pairwise(frames):
-        scene, image = frame_scene(frame, layout), images[-1].copy()
+        scene, image = frame_scene(frame, layout), image.copy()
         boxes = [(0, layout.caption_top, layout.width, layout.height)]
         for cell in _changed(before, frame):
             x, y = layout.corner(cell)
             boxes.append((x, y, x + layout.cell, y + layout.cell))
         for box in boxes:
             image.paste(scene_image(scene, box), box)
-        images.append(image)
-    return images
+        yield image
 
 
 def _changed(before: Frame, after: Frame) -> set[tuple[int, int]]:

@@ -135,9 +135,10 @@ export class ProgramPanel {
 
   /** The pair of files that Stanford Karel runs: the program, and the world that is being watched. */
   async #download() {
-    const files = await guarded(() => post("/api/stanford", { program: this.#editor.text, world: this.world() }));
-    if (!files) return;
     const name = this.fileName().replaceAll("-", "_");
+    const asked = { program: this.#editor.text, world: this.world(), name };
+    const files = await guarded(() => post("/api/stanford", asked));
+    if (!files) return;
     download(`${name}.py`, files.py);
     download(`${name}.w`, files.w);
     notice(`Saved ${name}.py and ${name}.w for Stanford Karel.`);
