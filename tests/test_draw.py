@@ -31,7 +31,7 @@ from karelsynth.karel.draw import (
     world_svg,
 )
 from karelsynth.karel.draw.board import layout_of
-from karelsynth.karel.draw.film import durations, film_gif, film_images, film_layout, frame_scene, run_frames
+from karelsynth.karel.draw.film import durations, film_gif, film_images, film_layout, frame_scene
 from karelsynth.karel.draw.raster import scene_image
 from karelsynth.karel.draw.scene import THEMES, fitted
 from karelsynth.karel.interpreter import Status, run

@@ -13,7 +13,7 @@ from karelsynth.karel.tokens import ID, PAD
 
 _IFELSE, _IF = ID["IFELSE"], ID["IF"]
 _OPEN_W, _CLOSE_W, _OPEN_R, _CLOSE_R = ID["w("], ID["w)"], ID["r("], ID["r)"]
-_OPEN_I, _CLOSE_I, _OPEN_E, _CLOSE_E = ID["i("], ID["i)"], ID["e("], ID["e)"]
+_OPEN_I, _CLOSE_I, _CLOSE_E = ID["i("], ID["i)"], ID["e)"]
 _MOVE, _PUT = ID["move"], ID["putMarker"]
 _DEEPEST: Final = 30
 _MIX: Final = np.uint64(0x9E3779B97F4A7C15)

@@ -46,7 +46,7 @@ from karelsynth.tasks.world_kernel import (
     run_world,
 )
 
-_S16, _S32, _S48 = np.uint64(16), np.uint64(32), np.uint64(48)
+_S32, _S48 = np.uint64(32), np.uint64(48)
 _ZERO, _ONE, _LONGEST = np.uint64(0), np.uint64(1), np.uint64(LONGEST_TRACE + 1)
 _GAMMA: Final = np.uint64(0x9E3779B97F4A7C15)
 FIRST_PATIENCE: Final = 16

@@ -86,6 +86,8 @@ class Text:
 Shape = Union[Rect, Circle, Polygon, Line, Text]
 CAPITAL: Final = 0.71
 """The height of capital letters and digits in sizes of the font, about the same in every sans serif."""
+_SMALLEST: Final = 9
+"""The size that text is not made smaller than: it is cut short instead."""
 LETTER: Final = 0.62
 """The width of a letter in sizes of the font, on the generous side."""
 
@@ -182,9 +184,9 @@ def theme_named(name: str) -> Theme:
     raise KarelsynthError(f"there is no theme `{name}`: choose {listed(THEMES)}{hint}")
 
 
-def fitted(text: str, size: float, room: float, *, smallest: float = 9) -> tuple[str, float]:
+def fitted(text: str, size: float, room: float) -> tuple[str, float]:
     """The text and a size of at most `size` with which it fits into `room` pixels; if need be it is cut short."""
-    size = min(size, max(smallest, room / (LETTER * max(1, len(text)))))
+    size = min(size, max(_SMALLEST, room / (LETTER * max(1, len(text)))))
     longest = max(1, int(room / (LETTER * size)))
     return (text if len(text) <= longest else text[: longest - 1] + "…"), size
 
