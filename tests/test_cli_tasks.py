@@ -61,8 +61,8 @@ def test_generate_makes_named_sets(tmp_path: Path) -> None:
         ((), "say which tasks to make"),
         (("--count", 5), "say which tasks to make"),
         (("tset",), "no set called `tset`; did you mean `test`"),
-        (("val", "--seed", 1), "leave out NAME or --seed"),
-        (("val", "--reserved"), "leave out NAME or --reserved"),
+        (("val", "--seed", 1), "drop NAME or --seed"),
+        (("val", "--reserved"), "drop NAME or --reserved"),
         (("--count", 5, "--seed", 1, "--examples", 99), "2 to 20 examples"),
     ],
 )
