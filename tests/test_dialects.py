@@ -259,7 +259,12 @@ BROKEN = [
     ("paper", "def run():\n  move()\n¦move()", "the program has ended", None),
     ("paper", "def run():\n  move()\n¦def more():\n  move()", "there is only one `def`", None),
     ("paper", "def run():\n  move() ¦move()", "unexpected `move`; expected `;` or the end of the line", None),
-    ("paper", "def run():\n  repeat(¦20): move()", "`20` is not a valid count; expected a number from 0 to 19", None),
+    (
+        "paper",
+        "def run():\n  repeat(¦20):\n    move()",
+        "`20` is not a valid count; expected a number from 0 to 19",
+        None,
+    ),
     ("paper", "def run():\n  repeat(¦-1):\n    move()", "unexpected `-`; expected a number from 0 to 19", None),
     ("paper", "def run():\n  repeat(¦n):\n    move()", "there are no variables; expected a number", None),
     ("paper", "def run():\n  repeat ¦" + "9" * 5000 + ": move()", "is not a valid count", None),

@@ -153,7 +153,7 @@ BAD_TEXTS = [
     (PAIR + "outptu 2:\n. .", "x: line 7: unknown heading `outptu:`; did you mean `output:`?"),
     ("before:\n. .\n> .\n", "x: line 1: unknown heading `before:`; did you mean `input:`?"),
     ("xyzzy: 1\n", "x: line 1: unknown heading `xyzzy:`; the headings are `name`, `about`, `input`"),
-    ("input:\n. .\n> .\n", "x: the input at line 1 has no output: write `output:`"),
+    ("input:\n. .\n> .\n", "x: the input at line 1 has no output: below it, write `output:`"),
     ("name: A\ninput:\n. .\n> .\n\ninput 2:\n. .\n> .\n", "x: line 6: another `input:`, but the input at line 2"),
     ("input:\n. .\n> .\nexample:\n> -> .\n", "x: line 4: another `example:`, but the input at line 1 has no output"),
     ("output:\n. .\n> .\n", "x: line 1: `output:` without an `input:` of its own before it"),
