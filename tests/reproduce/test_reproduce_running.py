@@ -289,7 +289,7 @@ def test_the_device_is_the_one_that_trained(places: Places, monkeypatch: pytest.
         (
             "runs/mle-seed0/final/recipe.json",
             "{",
-            r"recipe\.json: not valid JSON .* remove .*mle-seed0, and",
+            r"recipe\.json: not valid JSON .* remove .*mle-seed0 to have",
         ),
         ("runs/mle-seed0/final/recipe.json", "[]", r"recipe\.json: not a JSON object"),
         ("runs/mle-seed0/final/recipe.json", '{"model": {}}', r'recipe\.json: has no "objective"'),
