@@ -94,7 +94,7 @@ def test_animation_without_a_terminal_prints_start_and_end(folder: Path) -> None
     ("arguments", "parts"),
     [
         (("run", "missing.txt", "room.txt"), ["missing.txt: there is no such file"]),
-        (("run", "sweep.txt", "sweep.txt"), ["sweep.txt: line 1", "is no cell"]),
+        (("run", "sweep.txt", "sweep.txt"), ["sweep.txt: line 1", "is not a cell"]),
         (("run", "sweep.txt", "."), ["this is a directory"]),
         (("run", "-", "-"), ["only one of PROGRAM and WORLD"]),
         (("run", "sweep.txt", "room.txt", "-o", "run.doc"), ["must end in"]),

@@ -116,10 +116,10 @@ def test_lines_of_tasks_without_programs(tmp_path: Path) -> None:
     [
         (["clean-the-rwo"], "did you mean `clean-the-row`"),
         (["first-marker", "--device", "warp"], "there is no device `warp` here"),
-        (["first-marker", "--animate", "--json"], "--animate plays one task"),
-        (["first-marker", "--speed", "5"], "give --animate too"),
-        (["first-marker", "--others", "2", "--json"], "--others is for one task, and not together with --json"),
-        (["first-marker", "--to", "paper", "--json"], "--json holds every dialect: leave out --to"),
+        (["first-marker", "--animate", "--json"], "--animate works with a single task"),
+        (["first-marker", "--speed", "5"], "add --animate"),
+        (["first-marker", "--others", "2", "--json"], "--others works with a single task and without --json"),
+        (["first-marker", "--to", "paper", "--json"], "--json has every dialect: drop --to"),
         (["x" * 300 + ".task"], "cannot be read|no such file"),
     ],
 )
@@ -189,7 +189,7 @@ def folder(tmp_path: Path) -> str:
 
 @pytest.mark.usefixtures("fake")
 def test_options_for_one_task_are_refused_for_many(folder: str) -> None:
-    with pytest.raises(KarelsynthError, match="--others is for one task"):
+    with pytest.raises(KarelsynthError, match="--others works with a single task"):
         invoke(folder, "--others", "1")
     assert invoke("first-marker", "--speed", "-3", "--animate")[0] == 2
 
@@ -214,7 +214,7 @@ def test_few_examples_are_told_to_be_few(tmp_path: Path, worlds: int, hint: str 
     path.write_text(render_task(by(TURN, *(ROW.with_hero(0, at, "east") for at in range(worlds)))), encoding="utf-8")
     status, out = invoke(str(path))
     assert status == 0
-    assert ("many programs; more examples" in out) == (hint is not None)
+    assert ("many programs; add examples" in out) == (hint is not None)
     assert (hint or "") in out
     assert "many programs" not in invoke(str(path), "--json")[1]
 
@@ -225,7 +225,7 @@ def test_programs_that_a_question_names_can_be_seen(tmp_path: Path) -> None:
     (tmp_path / "near.task").write_text(render_task(near), encoding="utf-8")
     _, out = invoke(str(tmp_path / "near.task"))
     assert "number 2:" not in out
-    assert "`--others 1` shows a program for each of these ends" in out
+    assert "`--others 1` shows a program for each of these outcomes" in out
     _, out = invoke(str(tmp_path / "near.task"), "--others", "1")
     assert "number 2:" in out
     assert "shows a program" not in out

@@ -61,8 +61,8 @@ def test_generate_makes_named_sets(tmp_path: Path) -> None:
         ((), "say which tasks to make"),
         (("--count", 5), "say which tasks to make"),
         (("tset",), "no set called `tset`; did you mean `test`"),
-        (("val", "--seed", 1), "leave out NAME or --seed"),
-        (("val", "--reserved"), "leave out NAME or --reserved"),
+        (("val", "--seed", 1), "drop NAME or --seed"),
+        (("val", "--reserved"), "drop NAME or --reserved"),
         (("--count", 5, "--seed", 1, "--examples", 99), "2 to 20 examples"),
     ],
 )
@@ -84,7 +84,7 @@ def test_an_interrupt_stops_cleanly_and_says_how_to_go_on(tmp_path: Path) -> Non
     out, errors = child.communicate()
     assert child.returncode == 130
     assert out == b""
-    assert b"Run the same command again to go on" in errors.replace(b"\n", b" ")
+    assert b"Run the same command again to resume" in errors.replace(b"\n", b" ")
     assert b"Traceback" not in errors
     assert not list(folder.glob(".*"))
     assert len(json.loads((folder / "manifest.json").read_bytes())["shards"]) >= 2
@@ -111,7 +111,7 @@ def test_import_tells_bad_records_by_line(tmp_path: Path) -> None:
     assert run("import-msr", path, "--skip-bad", "--out", tmp_path / "two").exit_code == 0
     with pytest.raises(KarelsynthError, match="there is no such file"):
         run("import-msr", tmp_path / "none", "--out", tmp_path / "three")
-    with pytest.raises(KarelsynthError, match="a file, and a task set is a folder"):
+    with pytest.raises(KarelsynthError, match="a file, but a task set is a folder"):
         run("export-msr", path, "--out", tmp_path / "out.jsonl")
 
 
@@ -121,7 +121,7 @@ def test_stats_of_a_set_a_file_and_fresh_tasks(made: Path, tmp_path: Path) -> No
     assert result.exit_code == 0
     assert "program length" in result.stdout
     assert "40 tasks: " in result.stdout
-    assert "(of fewer than 10,000 tasks, figures may be off by chance alone)" in result.stdout
+    assert "(with fewer than 10,000 tasks, figures may be off by chance alone)" in result.stdout
     assert max(map(len, result.stdout.splitlines())) <= 80
     assert plot.read_text().startswith("<svg")
     record = json.loads(figures.read_text())

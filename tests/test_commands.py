@@ -77,7 +77,7 @@ def test_ctrl_c_says_stopped() -> None:
 def test_what_the_system_refuses_is_one_message(monkeypatch: pytest.MonkeyPatch) -> None:
     for raised, message in (
         (OSError(5, "Input/output error", "there"), "there: Input/output error"),
-        (MemoryError(), "too little memory"),
+        (MemoryError(), "not enough memory"),
     ):
 
         def refused(*_: Any, raised: BaseException = raised, **__: Any) -> None:
@@ -117,12 +117,12 @@ def test_options_that_would_be_ignored_are_errors(tmp_path: Path) -> None:
     (tmp_path / "p").write_text(PROGRAM)
     world, program = str(tmp_path / "w"), str(tmp_path / "p")
     for given, message in (
-        (["stats", "--generate", "5", "--limit", "3"], "--limit is for TASKS"),
-        (["stats", world, "--seed", "3"], "--seed is of fresh tasks"),
-        (["draw", world, "--labels"], "--labels is for pictures"),
-        (["draw", world, "--theme", "dark", "--out", str(tmp_path / "x.w")], "--theme is for pictures"),
-        (["draw", world, "--cell", "9"], "--cell is for pictures"),
-        (["run", program, world, "--theme", "dark"], "--theme is for pictures"),
+        (["stats", "--generate", "5", "--limit", "3"], "--limit applies only to TASKS"),
+        (["stats", world, "--seed", "3"], "--seed applies only to --generate"),
+        (["draw", world, "--labels"], "--labels applies only to pictures"),
+        (["draw", world, "--theme", "dark", "--out", str(tmp_path / "x.w")], "--theme applies only to pictures"),
+        (["draw", world, "--cell", "9"], "--cell applies only to pictures"),
+        (["run", program, world, "--theme", "dark"], "--theme applies only to pictures"),
     ):
         result = CliRunner().invoke(app, given)
         assert isinstance(result.exception, KarelsynthError), given

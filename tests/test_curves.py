@@ -237,7 +237,7 @@ def test_every_point_is_kept_as_soon_as_it_is_there(
         patched.setattr("karelsynth.curves.measure", stopped)
         result = call(folder, *SMALL, "--only", "size", "--json", file)
     assert result.exit_code == 130
-    assert "the same command goes on from" in result.output
+    assert "the same command resumes from" in result.output
     assert list(json.loads(file.read_text())["families"]["size"]) == ["3"]
     assert call(folder, *SMALL, "--only", "size", "--json", file).output.count(": top 1") == 5
 
@@ -255,7 +255,7 @@ def test_bad_arguments(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyP
             call(folder, *SMALL, "--only", "size", option, tmp_path / "none" / name)
     assert call(folder, "--tasks", "0").exit_code == 2
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(KarelsynthError, match="not the repository's folder"):
+    with pytest.raises(KarelsynthError, match="not the repository's root"):
         call("--render")
 
 

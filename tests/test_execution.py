@@ -272,11 +272,11 @@ def test_what_is_no_world_is_refused() -> None:
     inputs[2, 1] &= 15  # without its hero
     shown, tokens = Shown(inputs, outputs), torch.zeros(1, 0, dtype=torch.uint8)
     zero = torch.zeros(1, dtype=torch.int64)
-    with pytest.raises(WorldError, match=r"inputs\[2, 1\] is no world"):
+    with pytest.raises(WorldError, match=r"inputs\[2, 1\] is not a world"):
         shown.features(tokens, zero, zero)
     programs = np.full((1, 1), ID["DEF"], np.uint8)
     one = np.ones(1, np.int64)
-    with pytest.raises(WorldError, match=r"inputs\[2, 1\] is no world"):
+    with pytest.raises(WorldError, match=r"inputs\[2, 1\] is not a world"):
         shown.features_along(programs, one, lay_out(programs, one), np.array([[6, 7]]))
     some = shown.select(torch.tensor([3, 0]))  # the others can be run on
     assert some.features(tokens, zero, zero).shape == (1, 3, FEATURES)

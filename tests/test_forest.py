@@ -88,10 +88,10 @@ def test_nodes_are_the_distinct_beginnings(seed: int, count: int, choices: bool)
 def test_scaffolding_is_checked_too() -> None:
     words = "DEF run m( WHILE frontIsClear w( move w) m)".split()
     tokens, lengths = np.array([[ID[word] for word in words]], np.uint8), np.array([len(words)])
-    with pytest.raises(KarelsynthError, match="leaves the syntax at its token 5"):
+    with pytest.raises(KarelsynthError, match=r"is not a program .*: token 5 is not allowed"):
         pack_forest(tokens, lengths, np.zeros(1, np.int64), machine=SyntaxMachine(max_length=40), choices=True)
     for pack in (pack_programs, partial(pack_forest, tasks=np.zeros(1, np.int64))):
-        with pytest.raises(ValueError, match="nothing but scaffolding"):
+        with pytest.raises(ValueError, match="all tokens of these programs are forced"):
             pack(tokens[:, :3], np.array([3]), choices=True)
 
 
@@ -170,7 +170,9 @@ def test_a_machine_besides_the_models_own() -> None:
     )
     assert (held > free).all()  # what it refuses gets no probability
     tokens[3, 2] = END
-    with pytest.raises(KarelsynthError, match=r"`DEF run m\).* leaves the syntax at its token 3: .* at most 40 tokens"):
+    with pytest.raises(
+        KarelsynthError, match=r"`DEF run m\).* is not a program of at most 40 tokens: token 3 is not allowed"
+    ):
         pack_forest(tokens, lengths, tasks, machine=machine)
 
 

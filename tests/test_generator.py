@@ -174,8 +174,8 @@ def test_statistics_are_near_the_original(natural: TaskBatch) -> None:
     [
         ({"seed": -1, "start": 0, "count": 1}, "seed"),
         ({"seed": 2**63, "start": 0, "count": 1}, "seed"),
-        ({"seed": 0, "start": -1, "count": 1}, "counted from 0"),
-        ({"seed": 0, "start": 0, "count": -1}, "counted from 0"),
+        ({"seed": 0, "start": -1, "count": 1}, "start and count must be 0 or more, .*; not -1 and 1"),
+        ({"seed": 0, "start": 0, "count": -1}, "start and count must be 0 or more, .*; not 0 and -1"),
         ({"seed": 0, "start": 0, "count": 1, "examples": 1}, "examples"),
         ({"seed": 0, "start": 0, "count": 1, "examples": 21}, "examples"),
     ],

@@ -203,7 +203,7 @@ def test_impossible_worlds_are_refused() -> None:
     open_border[0, 1, 0, 3] = 0
     no_heading[0, 1, 2, 1] = 16 * 6
     for bad in (no_hero, two_heroes, in_wall, open_border, no_heading, np.full_like(good, BEYOND)):
-        with pytest.raises(WorldError, match=r"worlds\[0, [01]\] is no world"):
+        with pytest.raises(WorldError, match=r"worlds\[0, [01]\] is not a world"):
             run_batch(program, bad)
 
 
@@ -215,7 +215,7 @@ def test_impossible_worlds_are_refused() -> None:
         ({"programs": np.zeros((1, 40_000), np.uint8)}, "at most 32000 tokens"),
         ({"programs": [Program((Action.MOVE,) * 33_000)] * 2}, "at most 32000 tokens"),
         ({"worlds": np.zeros((1, 1, 16, 16), np.uint8)}, "worlds are uint8"),
-        ({"worlds": np.zeros((3, 1, 18, 18), np.uint8)}, "say with `which`"),
+        ({"worlds": np.zeros((3, 1, 18, 18), np.uint8)}, "`which` must give each program's row"),
         ({"expected": np.zeros((2, 1, 18, 18), np.uint8)}, "must be the same"),
         ({"which": np.array([1, 0])}, "names a row of worlds"),
         ({"max_ticks": -1}, "max_ticks goes from 0"),

@@ -173,7 +173,7 @@ def test_handwritten_syntax_leaves_only_valid_programs() -> None:
     packed = model.pack(tokens, (tokens != PAD).sum(1))
     logprobs = model.program_logprobs(encoded, packed, torch.zeros(30, dtype=torch.int64))
     torch.testing.assert_close(logprobs.exp().sum(), torch.tensor(1.0))
-    with pytest.raises(KarelsynthError, match=r"`DEF DEF .* leaves the syntax at its token 2"):
+    with pytest.raises(KarelsynthError, match=r"`DEF DEF .* is not a program .*: token 2 is not allowed"):
         model.pack(tokens[:, [0, 0, 2, 3, 4, 5]], np.array([6] * 30))
     with pytest.raises(KarelsynthError, match="at most 6 tokens"):
         model.pack(*random_programs(10, 5, 40))
@@ -235,17 +235,17 @@ def cut(folder: Path) -> None:
     ("spoil", "message"),
     [
         (lambda folder: spoil_config(folder, hiden_size=3), "config.json: .*`hiden_size`.*did you mean `hidden_size`"),
-        (lambda folder: spoil_config(folder, model_type="bert"), "no synthesizer"),
+        (lambda folder: spoil_config(folder, model_type="bert"), "belongs to another kind of model"),
         (lambda folder: spoil_config(folder, hidden_size=11), "is .*the config.json beside it asks for"),
         (lambda folder: spoil_config(folder, blocks=2), "has no `encoder.blocks.1"),
-        (lambda folder: spoil_config(folder, syntax="none"), "`syntax.*has no place for"),
+        (lambda folder: spoil_config(folder, syntax="none"), "`syntax.*does not describe"),
         (lambda folder: spoil_config(folder, layers="two"), "`layers` is a whole number from 1, not 'two'"),
         (lambda folder: spoil_config(folder, syntax="learnt"), "`syntax` is `none`, `handwritten` or `learned`"),
         (lambda folder: (folder / "config.json").write_text("{"), "not valid JSON"),
         (lambda folder: (folder / "config.json").unlink(), "config.json: there is no such file"),
         (lambda folder: (folder / "model.safetensors").unlink(), "model.safetensors: there is no such file"),
-        (cut, "not a whole safetensors file"),
-        (lambda folder: (folder / "model.safetensors").write_bytes(b"PK\3\4 something else"), "not a whole"),
+        (cut, "not a complete safetensors file"),
+        (lambda folder: (folder / "model.safetensors").write_bytes(b"PK\3\4 something else"), "not a complete"),
     ],
 )
 def test_what_cannot_be_loaded_is_explained(spoil: Any, message: str, tmp_path: Path) -> None:
@@ -269,13 +269,13 @@ def test_settings_are_checked() -> None:
     for wrong in ({"channels": 0}, {"layers": True}, {"max_length": 4}, {"syntax": "both"}):
         with pytest.raises(KarelsynthError, match=next(iter(wrong))):
             ModelSettings.from_dict(wrong)
-    with pytest.raises(KarelsynthError, match="`choices` leaves scaffolding to the handwritten syntax"):
+    with pytest.raises(KarelsynthError, match="`choices` needs the handwritten syntax"):
         ModelSettings.from_dict({"choices": True, "syntax": "learned"})
     assert ModelSettings.from_dict({"code_stride": 1}) == ModelSettings()  # of older files: it made no difference
     with pytest.raises(KarelsynthError, match="there is no model setting `code_stride`"):
         ModelSettings.from_dict({"code_stride": 2})
     for patch in (4, 36):
-        with pytest.raises(KarelsynthError, match=f"`patch` divides 18, the cells along a side, not {patch}"):
+        with pytest.raises(KarelsynthError, match=f"`patch` must divide 18, the grid's side; {patch} does not"):
             ModelSettings.from_dict({"patch": patch})
     with pytest.raises(KarelsynthError, match="`patch` is a whole number from 1, not 0"):
         ModelSettings.from_dict({"patch": 0})

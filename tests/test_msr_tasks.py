@@ -162,7 +162,7 @@ BAD: list[tuple[Callable[[Json], object], str, int]] = [
     (lambda r: (r.pop("program_tokens"), r.pop("program_json")), "the program is missing", 0),
     (lambda r: r.update(program_tokens="DEF run"), "`program_tokens` must be a list of strings", 0),
     (lambda r: r["program_tokens"].insert(3, "mvoe"), r"program_tokens\[3\]: unknown word `mvoe`.*mean `move`", 0),
-    (lambda r: r["program_tokens"].insert(3, "move move"), r"program_tokens\[3\]: `move move` is no token", 0),
+    (lambda r: r["program_tokens"].insert(3, "move move"), r"program_tokens\[3\]: `move move` is not a token", 0),
     (lambda r: r["program_tokens"].pop(), "the program ends too early", 0),
     (lambda r: r["program_tokens"].insert(3, "move"), "are different programs", 0),
     (lambda r: r["program_json"]["run"].append({"type": "fly"}), r"program_json: run\[\d+\]: no type `fly`", 0),
@@ -179,11 +179,15 @@ BAD: list[tuple[Callable[[Json], object], str, int]] = [
         2,
     ),
     (_second(lambda e: (e.pop("outgrid_json"), e.pop("outgrid_tensor"))), "the world is missing", 2),
-    (_second(_move_hero), r"examples\[1\]: the program does not lead to the output; they differ first at row", 2),
+    (_second(_move_hero), r"examples\[1\]: the program ends in another world; the first difference is at row", 2),
     (_second(lambda e: e.update(actions="move")), "`actions` must be a list", 2),
     (_second(lambda e: e.update(actions=["jump"])), r"actions\[0\]: `jump` is none of", 2),
-    (_second(lambda e: e["actions"].append("move")), r"examples\[1\]: \d+ actions, and the program does \d+", 3),
-    (_second(lambda e: e["actions"].__setitem__(0, "move")), r"actions\[0\] is `move`, and the program does `put", 3),
+    (
+        _second(lambda e: e["actions"].append("move")),
+        r"examples\[1\]: there are \d+ actions, but the program does \d+",
+        3,
+    ),
+    (_second(lambda e: e["actions"].__setitem__(0, "move")), r"actions\[0\] is `move`, but the program does `put", 3),
 ]
 
 
@@ -282,7 +286,7 @@ def test_what_does_not_fit_the_other_tasks_is_a_problem(tmp_path: Path) -> None:
     assert len(load_tasks(path, on_problem=told.append)) == 2
     assert [problem.line for problem in told] == [1, 3]
     assert f"{MAX_TOKENS + 4} tokens, and a task set holds up to {MAX_TOKENS}" in told[0].message
-    assert "2 examples, and the tasks before have 3" in told[1].message
+    assert "it has 2 examples, but the tasks before have 3" in told[1].message
     assert verify_file(path).all_equal  # as tasks they are right
 
 
@@ -418,7 +422,7 @@ def test_a_set_goes_through_a_file_and_comes_back(tmp_path: Path, name: str) -> 
 def test_tasks_that_are_wrong_are_not_written(tmp_path: Path) -> None:
     tasks = generate(1, 0, 10)
     tasks.outputs[7, 2] = tasks.inputs[7, 2]
-    with pytest.raises(TaskFileError, match="task 7: example 2 is not what its program does"):
+    with pytest.raises(TaskFileError, match="task 7: example 2: its output is not what the program does"):
         write_tasks([tasks], tmp_path / "tasks.jsonl")
     assert list(tmp_path.iterdir()) == []
 

@@ -151,7 +151,7 @@ def test_reinforce_is_unbiased(baseline: bool) -> None:
 
 
 def test_a_baseline_needs_company() -> None:
-    with pytest.raises(ValueError, match="two or more"):
+    with pytest.raises(ValueError, match="there must be at least two"):
         reinforce(torch.zeros(2, 1), torch.zeros(2, 1), baseline=True)
 
 

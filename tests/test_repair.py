@@ -185,7 +185,7 @@ def test_what_is_no_world_is_refused() -> None:
     codes = worlds_to_codes([random_world(random.Random(seed)) for seed in range(3)])
     bad = codes.copy()
     bad[1] &= 15  # without its hero
-    with pytest.raises(WorldError, match=r"inputs\[0, 1\] is no world"):
+    with pytest.raises(WorldError, match=r"inputs\[0, 1\] is not a world"):
         repair(np.zeros((0, 5), np.uint8), np.zeros(0, np.int64), np.zeros(0), bad, codes, longest=9, stop=lambda: True)
 
 

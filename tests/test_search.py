@@ -213,7 +213,7 @@ def test_autocast_around_a_search_changes_nothing(syntax: str) -> None:
 def test_max_length_must_be_the_syntaxs() -> None:
     model = tiny_model(syntax="handwritten", max_length=12)
     encoded = model.encode(*random_grids(6, 1, 1))
-    with pytest.raises(ValueError, match="programs of 12 tokens"):
+    with pytest.raises(ValueError, match="max_length is 9, but the syntax machine was made for 12 tokens"):
         beam_search(model, encoded, max_length=9)
 
 

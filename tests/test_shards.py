@@ -288,7 +288,9 @@ def test_a_changed_byte_is_found_wherever_it_is(copied: Path, place: float, chan
     bad[int(place * len(bad))] ^= change
     path.write_bytes(bad)
     try:
-        with pytest.raises(TaskFileError, match=r"shard-00002\.safetensors: (has another header|does not have)"):
+        with pytest.raises(
+            TaskFileError, match=r"shard-00002\.safetensors: (has the wrong header|does not match its checksum)"
+        ):
             _read_all(copied)
         with pytest.raises(TaskFileError, match=r"shard-00002"):
             open_set(copied, verify=True)
@@ -308,11 +310,11 @@ def test_missing_swapped_and_foreign_shards_are_found_on_opening(copied: Path, t
     first, second = copied / "shard-00000.safetensors", copied / "shard-00001.safetensors"
     data = first.read_bytes()
     first.write_bytes(second.read_bytes())
-    with pytest.raises(TaskFileError, match=r"shard-00000\.safetensors: has another header"):
+    with pytest.raises(TaskFileError, match=r"shard-00000\.safetensors: has the wrong header"):
         open_set(copied)
     write_set(tmp_path / "foreign", **{**SMALL, "seed": 6})
     first.write_bytes((tmp_path / "foreign" / first.name).read_bytes())
-    with pytest.raises(TaskFileError, match=r"shard-00000\.safetensors: has another header"):
+    with pytest.raises(TaskFileError, match=r"shard-00000\.safetensors: has the wrong header"):
         open_set(copied)
     first.write_bytes(data)
     second.unlink()
@@ -333,7 +335,9 @@ def test_a_shard_that_comes_out_differently_is_told(copied: Path) -> None:
     record = json.loads((copied / "manifest.json").read_bytes())
     record["shards"][1]["sha256"] = "0" * 64
     _edit_manifest(copied, shards=record["shards"])
-    with pytest.raises(TaskFileError, match=r"shard-00001\.safetensors: was damaged, and came out differently"):
+    with pytest.raises(
+        TaskFileError, match=r"shard-00001\.safetensors: was damaged, and regenerating it gave other tasks"
+    ):
         write_set(copied, **SMALL)
 
 
@@ -341,7 +345,7 @@ def test_a_shard_that_comes_out_differently_is_told(copied: Path) -> None:
     ("changes", "message"),
     [
         ({"format": "other"}, "no manifest of a task set"),
-        ({"format_version": 2}, "format version 2, and this karelsynth reads version 1"),
+        ({"format_version": 2}, "format version 2, but this karelsynth reads version 1"),
         ({"complete": False}, "not complete: `karelsynth generate` was interrupted"),
         ({"complete": "yes"}, "`complete` is missing or of another type"),
         ({"count": 90}, "90 tasks make 6 shards, and it lists 5"),
@@ -350,7 +354,7 @@ def test_a_shard_that_comes_out_differently_is_told(copied: Path) -> None:
         ({"examples": 0}, "`examples` is no whole number from 1"),
         ({"shards": [1]}, "an entry of `shards` is no object"),
         ({"source": {"kind": "stolen"}}, "`source.kind` is neither"),
-        ({"source": {"kind": "generated", "seed": 6, "start": 3, "reserved": True}}, "shard-00000.* another header"),
+        ({"source": {"kind": "generated", "seed": 6, "start": 3, "reserved": True}}, "shard-00000.* wrong header"),
     ],
 )
 def test_an_altered_manifest_is_found(copied: Path, changes: dict[str, Any], message: str) -> None:
@@ -363,7 +367,7 @@ def test_what_is_no_set_is_told(tmp_path: Path) -> None:
     with pytest.raises(TaskFileError, match=r"no task set: there is no manifest\.json in it"):
         open_set(tmp_path)
     (tmp_path / "file").write_text("x")
-    with pytest.raises(TaskFileError, match="a file, and a task set is a folder"):
+    with pytest.raises(TaskFileError, match="a file, but a task set is a folder"):
         open_set(tmp_path / "file")
     for junk in (b"", b"{", b"[]", b"\xff", b"[" * 100_000):
         (tmp_path / "manifest.json").write_bytes(junk)

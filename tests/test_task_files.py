@@ -145,22 +145,22 @@ PAIR = "input:\n. .\n> .\noutput:\n. .\n. >\n"
 BAD_TEXTS = [
     ("", "x: there is no example in it: a task is `input:` and a drawing"),
     ("name: A\n\nabout: B\n", "x: there is no example in it"),
-    ("hello\n" + PAIR, "x: line 1: `hello` stands under no heading"),
-    (". .\n> .\n", "x: line 1: `. .` stands under no heading"),
-    ("name: A\n. .\n> .\n", "x: line 2: `. .` stands under no heading"),
-    ("about: B\n\nmore\n" + PAIR, "x: line 3: `more` stands under no heading"),
+    ("hello\n" + PAIR, "x: line 1: `hello` is not under any heading"),
+    (". .\n> .\n", "x: line 1: `. .` is not under any heading"),
+    ("name: A\n. .\n> .\n", "x: line 2: `. .` is not under any heading"),
+    ("about: B\n\nmore\n" + PAIR, "x: line 3: `more` is not under any heading"),
     ("\ninptu:\n. .\n> .\n", "x: line 2: unknown heading `inptu:`; did you mean `input:`?"),
     (PAIR + "outptu 2:\n. .", "x: line 7: unknown heading `outptu:`; did you mean `output:`?"),
     ("before:\n. .\n> .\n", "x: line 1: unknown heading `before:`; did you mean `input:`?"),
     ("xyzzy: 1\n", "x: line 1: unknown heading `xyzzy:`; the headings are `name`, `about`, `input`"),
-    ("input:\n. .\n> .\n", "x: the input at line 1 has no output: write `output:`"),
+    ("input:\n. .\n> .\n", "x: the input at line 1 has no output: below it, write `output:`"),
     ("name: A\ninput:\n. .\n> .\n\ninput 2:\n. .\n> .\n", "x: line 6: another `input:`, but the input at line 2"),
     ("input:\n. .\n> .\nexample:\n> -> .\n", "x: line 4: another `example:`, but the input at line 1 has no output"),
     ("output:\n. .\n> .\n", "x: line 1: `output:` without an `input:` of its own before it"),
     (PAIR + "output:\n. .\n. >\n", "x: line 7: `output:` without an `input:`"),
     ("input 1:\n. .\n> .\noutput 2:\n. .\n. >\n", "x: line 4: this is output 2, but the input before it"),
     ("name: A\nname: B\n" + PAIR, "x: line 2: a second `name:`, after the one in line 1"),
-    ("input:\n. .\n> .\n\noutput:\n. .\n. x\n", "x: the output at line 5: line 7, cell 2: `x` is no cell"),
+    ("input:\n. .\n> .\n\noutput:\n. .\n. x\n", "x: the output at line 5: line 7, cell 2: `x` is not a cell"),
     ("input:\n. .\n. .\noutput:\n. .\n. >\n", "x: the input at line 1: the drawing has no hero"),
     ("input:\n. .\n\n> .\noutput:\n. .\n. >\n", "x: the input at line 1: line 3 is empty in the middle"),
     ("input:\noutput:\n. .\n. >\n", "x: the input at line 1: the drawing is empty"),
@@ -168,7 +168,7 @@ BAD_TEXTS = [
     (PAIR + "input:\n. #\n> .\noutput:\n. .\n. >\n", "x: example 2: there is a wall at row 1, column 1 in"),
     ("example:\n. . . .\n> . . >\n", "x: line 1: no `->` in this example"),
     ("example:\n. . .\n> . -> . >\n", "x: line 2 has 3 cells, which do not make two worlds side by side"),
-    ("example:\n. . . .\n> . -> . y\n", "x: the output at line 1: line 3, cell 2: `y` is no cell"),
+    ("example:\n. . . .\n> . -> . y\n", "x: the output at line 1: line 3, cell 2: `y` is not a cell"),
     (PAIR * (MOST_EXAMPLES + 1), f"x: a task has at most {MOST_EXAMPLES} examples, not {MOST_EXAMPLES + 1}"),
 ]  # fmt: skip
 
@@ -290,7 +290,7 @@ def test_read_a_folder(tmp_path: Path) -> None:
     (tmp_path / "d.task").mkdir()
     assert [task.name for task in read_tasks(tmp_path)] == ["Clean", "b", "Clean"]
     (tmp_path / "aa.task").write_text("x")
-    with pytest.raises(TaskFileError, match=r"aa\.task: line 1: `x` stands under no heading"):
+    with pytest.raises(TaskFileError, match=r"aa\.task: line 1: `x` is not under any heading"):
         read_tasks(tmp_path)
 
 

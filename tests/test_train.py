@@ -252,7 +252,9 @@ def test_a_diverged_run_stops_and_saves_nothing_of_it(
 def test_a_model_that_is_none_is_not_the_best(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The first validation comes after the step that broke it."""
     monkeypatch.setattr(loop, "learning_rate", lambda recipe, step, steps: float("nan"))
-    with pytest.raises(Diverged, match=r"a weight is .* after step 1: the run has diverged. Begin another, in another"):
+    with pytest.raises(
+        Diverged, match=r"a weight is .* after step 1: the run has diverged. Start a new run in another folder"
+    ):
         train(tiny(validate_every=1, log_every=1), tmp_path, device=torch.device("cpu"))
     assert not (tmp_path / "best").exists()
 

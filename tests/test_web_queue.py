@@ -1,4 +1,4 @@
-"""The line before the solver: bounded, honest about waiting, and nobody searches in vain."""
+"""The queue in front of the solver: bounded, honest about waiting, and nobody searches in vain."""
 
 from __future__ import annotations
 

@@ -194,7 +194,7 @@ def _codes(*changes: tuple[int, int, int]) -> np.ndarray[Any, np.dtype[np.uint8]
         (np.zeros((3, 3), np.uint8), "integers of shape (18, 18), not uint8 of shape (3, 3)"),
         (np.zeros((SIDE, SIDE)), "not float64"),
         (np.full((SIDE, SIDE), "x"), "not <U1"),
-        (np.zeros((SIDE, SIDE), np.uint8), "one hero, and these cell codes hold 0"),
+        (np.zeros((SIDE, SIDE), np.uint8), "one hero, but these cell codes hold 0"),
         (_codes((1, 1, 0)), "these cell codes hold 0"),
         (_codes((2, 1, HERO)), "these cell codes hold 2"),
         (_codes((1, 1, 5 * HERO)), "80 is no cell code (row 0, column 0)"),

@@ -38,8 +38,8 @@ def test_the_command_measures_and_shows_a_table(
     assert "step 1 of 4" in result.output
     assert (tmp_path / "runs" / "reproduce" / "small_mle-seed5" / "final").is_dir()  # trained, for it was missing
     again = call("objectives", "--only", "small_rl_beam", "--seeds", "5", "--minutes", "0", *where)
-    assert "all 1 measured before; --results with another folder" in " ".join(again.output.split())
-    with pytest.raises(KarelsynthError, match=r"not the repository's folder .*; call this there"):
+    assert "all 1 were measured before; give another folder with --results" in " ".join(again.output.split())
+    with pytest.raises(KarelsynthError, match=r"--render must run in the repository's root \(no README\.md here"):
         call("--render", "--results", "mine")
     assert not (tmp_path / "docs").exists()
     (tmp_path / "README.md").write_text(f"{page.BEGIN}\n{page.END}\n")
@@ -56,7 +56,7 @@ def test_the_command_fails_where_a_row_diverged_but_not_where_time_was_up(
     where = ("objectives", "--only", "small_mle", "--seeds", "0", "--data", places.data, "--results", "mine")
     late = call(*where, "--minutes", "0", "--device", "cpu")
     assert late.exit_code == 0
-    assert "left: small_mle-seed0; the same command goes on with that" in late.output
+    assert "left: small_mle-seed0; run the same command again to continue" in late.output
     diverged = call(*where, "--device", "cpu")
     assert diverged.exit_code == 1
     assert "0 measured now, 0 before; diverged: small_mle-seed0; left: nothing" in diverged.output
@@ -69,7 +69,7 @@ def test_the_command_fails_where_a_row_diverged_but_not_where_time_was_up(
         (("objectives", "--data", "x"), r"give another folder with --results"),
         (("objectives", "--seeds", "0,x"), r"--seeds 0,x: write whole numbers"),
         (("objectives", "--seeds", "1,1"), r"--seeds 1,1: write whole numbers"),
-        (("objectives",), r"recipes: there is no such folder of recipes"),
+        (("objectives",), r"recipes: there is no such folder; run this in the repository's root, or give --recipes"),
         (("tabel",), r"there is no table called `tabel`"),
     ],
 )

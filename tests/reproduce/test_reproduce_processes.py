@@ -114,15 +114,15 @@ def test_a_child_that_is_killed_has_failed(places: Places) -> None:
     message = heard.get(timeout=10)
     assert isinstance(message, Ended)
     assert message.how == "crowded"
-    assert message.why == "its process was killed, as systems do when memory runs out"
+    assert message.why == "its process was killed, probably because memory ran out"
 
 
 @pytest.mark.parametrize(
     ("program", "how", "why"),
     [
-        ("os.write(1, b'?\\n'); time.sleep(60)", "failed", "what its process tells cannot be understood (Unpick"),
+        ("os.write(1, b'?\\n'); time.sleep(60)", "failed", "its process sent an unreadable message (Unpick"),
         # A class that is not there: neither EOFError nor UnpicklingError.
-        ("os.write(1, b'cos\\nnothing\\n.'); time.sleep(60)", "failed", "what its process tells cannot be understood"),
+        ("os.write(1, b'cos\\nnothing\\n.'); time.sleep(60)", "failed", "its process sent an unreadable message"),
         ("os.write(1, pickle.dumps('x' * 99)[:50]); os.kill(os.getpid(), 9)", "crowded", "its process was killed"),
         ("sys.exit(3)", "failed", "its process ended with status 3"),
     ],
@@ -195,7 +195,7 @@ def test_children_end_with_the_parent_and_can_go_on(
     if ending == signal.SIGINT:
         assert parent.returncode == 130
         assert ended - told < _GRACE  # gently, not by force
-        assert output.endswith("stopped; the same command goes on from the last checkpoint\n")
+        assert output.endswith("stopped; the same command resumes from the last checkpoint\n")
     saved = load_newest(folders[0])
     assert saved is not None
     recipe = load_recipe(places.recipes / "small_mle.toml", ["run.seed=0"])

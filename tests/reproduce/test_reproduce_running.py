@@ -161,12 +161,16 @@ def test_a_result_counts_no_longer_if_the_recipe_of_its_start_has_changed(measur
     assert not results[rl].follows(recipes)
     assert results[other].follows(recipes)
     said: list[str] = []
-    of_another_start = r"small_rl_beam-seed0: holds a model of another .* \(different: start_from\); move it away"
+    of_another_start = (
+        r"small_rl_beam-seed0: holds a model trained by another .* \(different: start_from\); move it away"
+    )
     with pytest.raises(KarelsynthError, match=of_another_start):
         runner(places, said).run([rl])
-    assert said == [f"{rl.name}: its recipe, or that of its start, has changed since it was measured"]
+    assert said == [f"{rl.name}: its recipe, or its starting model's, has changed since it was measured"]
     shutil.rmtree(places.runs / rl.name / "final")  # as if stopped before its end: it must not go on, either
-    with pytest.raises(KarelsynthError, match=r"small_mle-seed0: holds a model of another recipe than small_mle"):
+    with pytest.raises(
+        KarelsynthError, match=r"small_mle-seed0: holds a model trained by another version of small_mle"
+    ):
         runner(places).run([rl])
     shutil.rmtree(places.runs / "small_mle-seed0")
     with pytest.raises(KarelsynthError, match=of_another_start):
@@ -187,10 +191,10 @@ def test_a_changed_recipe_is_measured_anew_but_never_on_an_old_model(measured: P
     changed = replace(measured, recipes=write_recipes(tmp_path / "recipes", learning_rate="1e-3"), keep=None)
     said: list[str] = []
     with pytest.raises(
-        KarelsynthError, match=r"holds a model of another recipe than small_mle .*: optimizer\.learning_rate\)"
+        KarelsynthError, match=r"holds a model trained by another version of small_mle .*: optimizer\.learning_rate\)"
     ):
         runner(changed, said).run(jobs("small_mle"))
-    assert said == ["small_mle-seed0: its recipe, or that of its start, has changed since it was measured"]
+    assert said == ["small_mle-seed0: its recipe, or its starting model's, has changed since it was measured"]
     known = page.load_recipes(changed.recipes)
     assert tables.STALE in tables.objectives(read_results(changed.results), known)
     assert tables.STALE not in tables.objectives(read_results(measured.results), page.load_recipes(measured.recipes))
@@ -240,7 +244,7 @@ def test_models_and_results_on_other_training_tasks_are_other_ones(places: Place
     on_file = replace(places, train_data=tasks, runs=tmp_path / "runs2")
     said: list[str] = []
     assert runner(on_file, said).run(jobs("small_mle")).done
-    assert said[0] == "small_mle-seed0: its recipe, or that of its start, has changed since it was measured"
+    assert said[0] == "small_mle-seed0: its recipe, or its starting model's, has changed since it was measured"
     told = read_results(places.results)[jobs("small_mle")[0]]
     assert told.told["recipe"]["data"]["source"] == str(tasks.resolve())
     assert told.follows(page.load_recipes(places.recipes, tasks))
@@ -285,9 +289,9 @@ def test_the_device_is_the_one_that_trained(places: Places, monkeypatch: pytest.
         (
             "runs/mle-seed0/final/recipe.json",
             "{",
-            r"recipe\.json: not valid JSON .* remove .*mle-seed0, and",
+            r"recipe\.json: not valid JSON .* remove .*mle-seed0 to have",
         ),
-        ("runs/mle-seed0/final/recipe.json", "[]", r"recipe\.json: is no JSON object"),
+        ("runs/mle-seed0/final/recipe.json", "[]", r"recipe\.json: not a JSON object"),
         ("runs/mle-seed0/final/recipe.json", '{"model": {}}', r'recipe\.json: has no "objective"'),
         ("runs/mle-seed0/metrics.jsonl", '{"step": 1}\n{"st', r"metrics\.jsonl: not the log of a training run"),
         ("runs/mle-seed0/metrics.jsonl", "", r"not the log of a training run"),

@@ -182,7 +182,8 @@ def test_a_row_without_room_goes_on_later_with_fewer_beside_it(places: Places, p
     assert [order.at_once for order in children.orders if order.job == MLE] == [3, 2, 1]
     assert [order.at_once for order in children.orders if order.job == RL_BEAM] == [1]
     assert said[1:] == [
-        f"{MLE.name}: there is not enough memory; it goes on later, with at most {most} at once" for most in (2, 1)
+        f"{MLE.name}: there is not enough memory; it will be resumed later, with at most {most} at once"
+        for most in (2, 1)
     ]
 
 
@@ -225,7 +226,7 @@ def test_sets_that_do_not_fit_are_refused_before_anything_begins(
     assert not children.orders
     assert SideBySide(places, 2, device=CPU).run([MLE, LEARNED, HANDWRITTEN]).done
     check_memory([5, 3, 9], 3, None)  # where nobody knows
-    with pytest.raises(KarelsynthError, match="too little even for one"):
+    with pytest.raises(KarelsynthError, match="not enough even for one"):
         check_memory([5, 3, 9], 2, 8)
 
 
@@ -279,5 +280,5 @@ def test_the_environment_may_hold_a_process_to_some_cores(monkeypatch: pytest.Mo
         assert core_count() == expected
     for told in ("0", "-2", "all"):
         monkeypatch.setenv(THREADS, told)
-        with pytest.raises(KarelsynthError, match=f"KARELSYNTH_THREADS={told}: write a whole number from 1"):
+        with pytest.raises(KarelsynthError, match=f"KARELSYNTH_THREADS={told}: set it to a whole number from 1"):
             core_count()
