@@ -131,7 +131,7 @@ class Synthesizer(nn.Module):
         """Pack programs [N, L] for `score`.
 
         Args:
-            machine: a syntax to use instead of the model's own.
+            machine: a handwritten syntax to apply; it replaces the model's own handwritten one, if there is one.
             encoded: the examples, which models with `execution` run the programs on.
             tasks: [N], each program's task, by default its own.
         """
