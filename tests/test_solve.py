@@ -136,13 +136,25 @@ def test_a_budget_of_nothing_still_answers() -> None:
     assert json.loads(json.dumps(solution.to_json()))["answers"] == []
 
 
+def test_progress_is_told_while_a_round_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("karelsynth.solve.solver._TELL_EVERY", 0.0)
+    told: list[Progress] = []
+    one = Solver(solver().model, rounds=[Round(16, 20, repair=0.5)])
+    one.solve(impossible(), budget=0.6, on_progress=told.append)
+    assert len(told) > 10
+    assert told[-1].best is not None  # of the beam, while repair goes on
+    seconds = [progress.seconds for progress in told]
+    assert seconds == sorted(seconds)
+    assert seconds[0] < 0.1 < seconds[-1]
+
+
 def test_progress_and_stopping() -> None:
     told: list[Progress] = []
     task = impossible()
     solution = Solver(solver().model, rounds=[Round(8, 20), Round(16, 20), Round(32, 20)]).solve(
         task, budget=PATIENT, on_progress=told.append
     )
-    assert [progress.beam for progress in told] == [8, 16, 32]
+    assert list(dict.fromkeys(progress.beam for progress in told)) == [8, 16, 32]
     assert told[0].best is None
     assert told[-1].best is not None
     assert solution.beam == 32

@@ -118,7 +118,7 @@ class Solution:
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a search is; given to `on_progress` between its rounds."""
+    """How far a search is; given to `on_progress` a few times a second."""
 
     seconds: float
     budget: float

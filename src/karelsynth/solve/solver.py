@@ -73,6 +73,8 @@ SLACK: Final = 2.0
 PER_TOKEN: Final = 0.5
 """How much likelier, in nats, an answer must be to be preferred to one that is a token shorter. Chosen on `val` and
 5,000 fresh tasks, where it hardly matters."""
+_TELL_EVERY: Final = 0.25
+"""Seconds between two reports of progress."""
 MOST_ANSWERS: Final = 20
 REPAIRED: Final = 64
 """How many near misses a repair begins with."""
@@ -210,7 +212,7 @@ class Solver:
         Args:
             examples: a Task, or pairs of worlds, before and after.
             budget: seconds to search for.
-            on_progress: called between rounds.
+            on_progress: called when a round begins, and a few times a second while it goes on.
             should_stop: called often; when it returns True, the search ends with what it has.
         """
         return self.solve_many([examples], budget=budget, on_progress=on_progress, should_stop=should_stop)[0]
@@ -236,6 +238,7 @@ class Solver:
         self.warm_up()
         searches = [_Search(*pair) for pair in codes]
         stop = should_stop or (lambda: False)
+        started = told = time.perf_counter()
         solutions: list[Solution | None] = [None] * len(tasks)
 
         def settle(number: int) -> None:
@@ -243,16 +246,27 @@ class Solver:
             if on_solution is not None:
                 on_solution(number, solution)
 
+        def tell(beam: int) -> None:
+            nonlocal told
+            told = time.perf_counter()
+            if on_progress is not None:
+                on_progress(self._progress(searches, told - started, budget, beam))
+
         for round_ in self.rounds:
+
+            def ask(beam: int = round_.beam) -> bool:
+                if time.perf_counter() - told >= _TELL_EVERY:
+                    tell(beam)
+                return stop()
+
             waiting = [number for number, solution in enumerate(solutions) if solution is None]
             size = max(1, _PLACES // round_.beam)
             for at in range(0, len(waiting), size):
                 if stop():
                     break
                 part = waiting[at : at + size]
-                if on_progress is not None:
-                    on_progress(self._progress(searches, budget, round_.beam))
-                self._search([searches[number] for number in part], round_, budget, stop)
+                tell(round_.beam)
+                self._search([searches[number] for number in part], round_, budget, ask)
                 for number in part:
                     search = searches[number]
                     if search.solved or search.seconds >= budget:
@@ -340,10 +354,10 @@ class Solver:
         return Solution(tuple(search.answers), search.solved, ambiguity, seconds, search.beam, search.checked)
 
     @staticmethod
-    def _progress(searches: list[_Search], budget: float, beam: int) -> Progress:
+    def _progress(searches: list[_Search], seconds: float, budget: float, beam: int) -> Progress:
         best = [search.answers[0] for search in searches if search.answers]
         return Progress(
-            seconds=sum(search.seconds for search in searches),
+            seconds=seconds,
             budget=budget * len(searches),
             beam=beam,
             checked=sum(search.checked for search in searches),
