@@ -52,7 +52,9 @@ def main() -> None:
             report = evaluate(model, tasks, beam=beam, batch_size=batch).to_json()
             tried.append((1 / report["seconds_per_task"], batch, report))
         rate, batch, report = max(tried, key=lambda row: row[0])
-        alone = statistics.median(_seconds(model, tasks[at : at + 1], beam) for at in range(arguments.alone))
+        alone = statistics.median(
+            _seconds(model, tasks[at : at + 1], beam) for at in range(min(arguments.alone, len(tasks)))
+        )
         print(
             f"| {beam} | {batch} | {rate:,.1f} | {1000 * alone:,.0f} ms | {report['generalization']['1']:.2f} "
             f"| {report['filtered_generalization']:.2f} |"

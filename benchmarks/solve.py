@@ -85,7 +85,7 @@ def one_by_one(solver: Solver, tasks: TaskBatch, budget: float) -> dict[str, NDA
 def table(found: dict[str, NDArray[Any]], budget: float) -> list[dict[str, Any]]:
     rows = []
     count = len(found["seconds"])
-    for limit in (limit for limit in BUDGETS if limit <= budget):
+    for limit in (*(limit for limit in BUDGETS if limit < budget), budget):
         # At the budget that was given, whatever came back counts: the deadline is looked at between two steps.
         in_time = found["seconds"] <= (limit if limit < budget else np.inf)
         solved, right = found["solved"] & in_time, found["right"] & in_time

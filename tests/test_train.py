@@ -198,6 +198,25 @@ def test_a_killed_process_resumes_exactly(tmp_path: Path) -> None:
     assert_same(weights(tmp_path / "whole"), weights(folder))
 
 
+def test_ctrl_c_saves_the_step_that_it_came_in(tmp_path: Path) -> None:
+    recipe = tiny(steps=12, checkpoint_every=100, log_every=1, validate_every=100)
+    before = signal.getsignal(signal.SIGINT)
+
+    def press(progress: Progress) -> None:
+        if progress.step == 5:
+            signal.raise_signal(signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt):
+        train(recipe, tmp_path / "stopped", device=torch.device("cpu"), observe=press)
+    assert signal.getsignal(signal.SIGINT) is before
+    (saved,) = (tmp_path / "stopped").glob("checkpoint-*")
+    assert int(saved.name.split("-")[1]) in (5, 6)  # after that step or the next one: not the hundredth
+    assert not (tmp_path / "stopped" / "final").exists()
+    for name in ("stopped", "whole"):
+        train(recipe, tmp_path / name, device=torch.device("cpu"))
+    assert_same(weights(tmp_path / "whole"), weights(tmp_path / "stopped"))
+
+
 def test_another_recipe_does_not_continue_a_run(tmp_path: Path) -> None:
     train(tiny(), tmp_path, device=torch.device("cpu"), stop_after=3)
     with pytest.raises(CheckpointError, match=r"another recipe \(different: run.batch_size\)"):

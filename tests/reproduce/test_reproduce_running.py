@@ -321,3 +321,15 @@ def test_without_a_file_the_test_set_is_ours(tmp_path: Path) -> None:
     named = NAMED_SETS["test"]
     assert len(tasks) == named.count
     assert np.array_equal(tasks.tokens[:3], generate(named.seed, 0, 3, reserved=True).tokens)
+
+
+def test_results_on_other_test_tasks_are_not_taken_for_these(measured: Places) -> None:
+    with pytest.raises(KarelsynthError, match="has results on eight, not on our own test set; choose another folder"):
+        runner(replace(measured, data=None)).run(jobs("mle"))
+
+
+def test_test_tasks_that_are_not_there_are_noticed_before_training(places: Places, tmp_path: Path) -> None:
+    lost = replace(places, data=tmp_path / "nothing", runs=tmp_path / "runs", results=tmp_path / "results")
+    with pytest.raises(KarelsynthError, match="nothing: there is no such file"):
+        runner(lost).run(jobs("mle"))
+    assert not (tmp_path / "runs").exists()

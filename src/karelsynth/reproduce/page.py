@@ -82,6 +82,7 @@ def page(results: Results, recipes: Recipes) -> str:
         both_right=right if both_right() else "They are NOT both right; something is broken.",
         program_a=PROGRAM_A.to("paper").rstrip(),
         program_b=PROGRAM_B.to("paper").rstrip(),
+        protocols=tables.protocols(results, recipes),
         every_run=tables.every_run(results, recipes),
         budgets=tables.budgets(recipes),
         claims=claims(results, recipes),

@@ -163,7 +163,16 @@ class Runner:
         return None if (is_finished(self._run_of(start)) if kept is None else is_kept(kept)) else start
 
     def missing(self, jobs: Sequence[Job], results: Results) -> list[Job]:
-        """The jobs without a result, or whose recipe, or that of what they start from, has changed since."""
+        """The jobs without a result, or whose recipe, or that of what they start from, has changed since.
+
+        Raises KarelsynthError if there are results on other test tasks, or these cannot be read: training takes long.
+        """
+        for result in results.values():
+            if result.told["data"] != self._data_name:
+                raise KarelsynthError(
+                    f"{self._places.results}: has results on {result.told['data']}, not on {self._data_name}; "
+                    "choose another folder with --results"
+                )
         found = []
         for job in jobs:
             if job not in results:
@@ -171,7 +180,14 @@ class Runner:
             elif not results[job].follows({each.row.recipe: self.recipe(each) for each in (job, job.start) if each}):
                 self._say(f"{job.name}: its recipe, or its starting model's, has changed since it was measured")
                 found.append(job)
+        if found and self._places.data is not None:
+            self._test_tasks()
         return found
+
+    @property
+    def _data_name(self) -> str:
+        """What results say of their test tasks."""
+        return OWN_TEST if self._places.data is None else self._places.data.name
 
     def recipe(self, job: Job) -> Recipe:
         """The recipe of a job: its row's, with the job's seed and the chosen tasks."""
@@ -198,7 +214,7 @@ class Runner:
         found = evaluate(model, tasks, beam=BEAM, provenance=provenance)
         report = found.to_json()
         told: dict[str, Any] = {
-            "data": OWN_TEST if self._places.data is None else self._places.data.name,
+            "data": self._data_name,
             "recipe": trained.recipe,
             "start": trained.start,
             "training": trained.training,

@@ -128,6 +128,22 @@ def _opinion(told: Mapping[str, Any]) -> list[str]:
     return [f"{told['logprob']:.2f}", "not in the beam" if told["rank"] is None else str(told["rank"])]
 
 
+def protocols(results: Results, recipes: Recipes) -> str:
+    """Both protocols side by side, of the objectives on the full set."""
+    heading = ["full set, %", "top 1, unfiltered", "top 1, filtered", "some consistent program in the beam"]
+    lines = []
+    for row in (ROWS[name] for name in (*dict.fromkeys(("mle", "rl", *RANKED)),)):
+        found, shares = shown_of(results, row), [NOT_YET] * 3
+        if found is not None:
+            intervals = found.report["confidence_95"]
+            names = ("filtered_generalization", "any_consistent")
+            shares = [_interval(found.top("generalization"), found.interval("generalization"))]
+            shares += [_interval(found.report[name], intervals[name]) for name in names]
+            shares = [share + mark(found, recipes) for share in shares]
+        lines.append([f"**{row.label}**", *shares])
+    return markdown(heading, lines)
+
+
 def every_run(results: Results, recipes: Recipes) -> str:
     """Both protocols, novel programs, and where each figure comes from."""
     heading = ["run", "top 1", "filtered top 1", "novel, top 1", "exact", "tasks seen", "minutes", "device", "commit"]

@@ -48,6 +48,8 @@ class Pruning:
     inputs: NDArray[np.uint8]
     """[B, K, 18, 18]. A task with fewer examples than K repeats some."""
     outputs: NDArray[np.uint8]
+    crashes: bool = True
+    """Drop prefixes that must fail."""
     merging: bool = True
     """Drop all but the likeliest of prefixes with the same futures."""
 
@@ -70,7 +72,8 @@ class Pruning:
         assert runs.correct is not None
         assert runs.waits is not None
         right = (runs.correct & (runs.waits < 0)).sum(1)
-        kept: NDArray[np.bool_] = np.array(runs.ok.all(1))
+        sound: NDArray[np.bool_] = np.asarray(runs.ok.all(1))
+        kept = sound.copy()
         if runs.worlds is not None:
             worlds = runs.worlds.reshape(*runs.waits.shape, SIDE * SIDE).view(np.uint32)
             offsets = np.searchsorted(tasks, np.arange(len(self.inputs) + 1))
@@ -79,4 +82,6 @@ class Pruning:
                 merge_range(first, last, offsets, tokens, worlds, runs.waits, runs.ticks, kept)
 
             share_out(work, len(self.inputs), -(-len(tokens) // len(self.inputs)), None)
+        if not self.crashes:
+            kept |= ~sound
         return Verdict(kept, right)

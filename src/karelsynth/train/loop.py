@@ -30,6 +30,7 @@ from karelsynth.model.synthesizer import Synthesizer
 from karelsynth.train import checkpoint
 from karelsynth.train.batches import Feed, open_source
 from karelsynth.train.distributed import Group
+from karelsynth.train.interrupt import Interrupt
 from karelsynth.train.metrics import MetricsLog
 from karelsynth.train.optimizers import Optimizers
 from karelsynth.train.recipe import Recipe, RecipeError, recipe_from
@@ -69,7 +70,8 @@ def train(
 
     `stop_after` ends the run after this many steps in total, with a checkpoint, as if it had been interrupted there;
     `deadline` does so after the step in which `time.monotonic()` reaches it (several processes, which must agree, check
-    only when they log). A run ended in this way has no final model yet. No other process may write into the folder
+    only when they log). A run ended in this way has no final model yet. Ctrl-C ends it in the same way and then raises
+    KeyboardInterrupt; a second one does not wait for the checkpoint. No other process may write into the folder
     meanwhile.
     """
     group = Group.join(device)
@@ -126,7 +128,7 @@ class _Run:
         if group.size > 1:
             loss_of = DistributedDataParallel(loss_of)
         validator = Validator(recipe, group)
-        with MetricsLog(self.folder if group.leads else None, self.step) as log:
+        with MetricsLog(self.folder if group.leads else None, self.step) as log, Interrupt() as interrupt:
             sums: dict[str, Tensor] = {}
             since, since_step = time.perf_counter(), self.step
             for batch in feed.batches(self.step, last):
@@ -142,7 +144,7 @@ class _Run:
                 for name, value in {"loss": loss, **metrics}.items():
                     sums[name] = sums.get(name, torch.zeros((), device=group.device)) + value.detach()
                 logs = self.step % recipe.run.log_every == 0 or self.step == last
-                late = (logs or group.size == 1) and self._late(deadline)
+                late = (logs or group.size == 1) and self._late(-math.inf if interrupt.asked else deadline)
                 if logs or late:
                     told = {name: float(value) / (self.step - since_step) for name, value in sums.items()}
                     self._check(told)
@@ -162,6 +164,8 @@ class _Run:
                     self._save()
                 if late:
                     break
+        if interrupt.asked and self.step < last:
+            raise KeyboardInterrupt
         return self._finish(steps)
 
     def _generator(self) -> torch.Generator:

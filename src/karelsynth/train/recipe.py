@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import tomllib
 import types
 import typing
@@ -165,7 +166,7 @@ def _check(recipe: Recipe) -> Recipe:
         "optimizer.clip": recipe.optimizer.clip,
     }
     for key, value in positive.items():
-        if value is not None and not value > 0:
+        if value is not None and not 0 < value < math.inf:
             raise RecipeError(f"`{key}` must be above 0, not {value}")
     not_negative = {
         "optimizer.warmup": recipe.optimizer.warmup,
@@ -173,7 +174,7 @@ def _check(recipe: Recipe) -> Recipe:
         "objective.syntax_weight": recipe.objective.syntax_weight,
     }
     for key, value in not_negative.items():
-        if not value >= 0:
+        if not 0 <= value < math.inf:
             raise RecipeError(f"`{key}` must be 0 or above, not {value}")
     for key, value in {"data.fewer": recipe.data.fewer, "optimizer.final": recipe.optimizer.final}.items():
         if not 0 <= value <= 1:
