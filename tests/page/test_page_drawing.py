@@ -175,8 +175,8 @@ def test_a_quick_stroke_has_no_holes(page: Page) -> None:
     page.mouse.down()
     cell(page, "Example 1, before", 1, 5).hover()
     page.mouse.up()
-    marked = [(row, col) for row in (2, 1) for col in range(6) if content(page, "Example 1, before", row, col) != "empty"]
-    assert [col for _, col in marked] == [0, 1, 2, 3, 4, 5]
+    rows = [[content(page, "Example 1, before", row, col) for col in range(6)] for row in (1, 2)]
+    assert [sorted(column) for column in zip(*rows, strict=True)] == [["1 marker", "empty"]] * 6
     page.click("#undo")
     assert content(page, "Example 1, before", 2, 1) == "empty"
 
@@ -204,10 +204,6 @@ def test_a_second_finger_draws_nothing(page: Page) -> None:
 def test_a_wall_that_cannot_be_built_changes_nothing(page: Page) -> None:
     cell(page, "Example 1, before", 0, 5).press("3")
     tool(page, "Wall")
-    page.click("#undo")
-    page.click("#redo")
-    page.click("#undo")
-    page.click("#redo")
     cell(page, "Example 1, before", 0, 5).click()  # where Karel stands in After
     assert content(page, "Example 1, before", 0, 5) == "3 markers"
     expect(page.locator("#notice")).to_contain_text("Karel stands there in After")
@@ -224,7 +220,9 @@ def test_size_fields_obey_the_pages_keys(page: Page) -> None:
     rows.fill("7")
     with page.expect_request("**/api/solve/stream") as asked:
         rows.press("Control+Enter")
-    assert asked.value.post_data_json["examples"][0]["input"].count("\n") == 6
+    body = asked.value.post_data_json
+    assert body is not None
+    assert body["examples"][0]["input"].count("\n") == 6
 
 
 def test_driving_goes_on_after_a_click_on_the_pad_and_ends_with_another(page: Page) -> None:

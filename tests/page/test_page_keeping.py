@@ -130,6 +130,12 @@ def test_a_description_can_be_edited_and_removed(page: Page, tmp_path: Path) -> 
     expect(page.locator("#task-about")).to_have_text("Go.")  # typing is one step
 
 
+def test_words_are_for_people(page: Page) -> None:
+    page.click("#new-task")
+    expect(page.locator("#live")).to_have_text("Opened a task, 1 example.")
+    expect(page.locator("#version")).to_contain_text("model: shipped")
+
+
 def test_a_link_is_copied_without_a_clipboard(page: Page) -> None:
     """As on plain http, from another machine in the room."""
     page.evaluate("Object.defineProperty(navigator, 'clipboard', { value: undefined })")

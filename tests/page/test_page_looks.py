@@ -136,9 +136,15 @@ def test_no_light_flash_in_the_dark(browser: Browser, address: str) -> None:
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_what_is_chosen_can_be_told_in_forced_colours(new_page: NewPage, scheme: str) -> None:
     page = new_page(ROW, forced_colors="active", color_scheme=scheme)
-    for chosen, other in [("#tools [aria-checked=%s]",) * 2, ("#dialects [aria-pressed=%s]",) * 2]:
-        colours = [
-            page.locator(place).first.evaluate("node => getComputedStyle(node).backgroundColor")
-            for place in (chosen % "true", other % "false")
-        ]
-        assert colours[0] != colours[1]
+    highlight = page.evaluate(
+        """() => {
+          const probe = document.body.appendChild(document.createElement("i"));
+          probe.style.background = "Highlight";
+          return getComputedStyle(probe).backgroundColor;
+        }"""
+    )
+    looks = "node => [getComputedStyle(node).backgroundColor, getComputedStyle(node).forcedColorAdjust]"
+    for chosen in ("#tools [aria-checked=true]", "#dialects [aria-pressed=true]"):
+        assert page.locator(chosen).evaluate(looks) == [highlight, "none"]
+    for other in ("#tools [aria-checked=false]", "#dialects [aria-pressed=false]"):
+        assert page.locator(other).first.evaluate(looks) != [highlight, "none"]

@@ -17,6 +17,15 @@ window.fetch = async (what, ...rest) => {
   return soon(what, ...rest);
 };
 """
+RARE = """
+window.fetch = async () => new Response(new ReadableStream({
+  start(controller) {
+    const first = { seconds: 0, budget: 1, beam: 1, checked: 0, best: null };
+    controller.enqueue(new TextEncoder().encode(`event: progress\\ndata: ${JSON.stringify(first)}\\n\\n`));
+  },
+}));
+"""
+"""A search that reports once, and then nothing."""
 
 
 def test_a_newcomer_can_press_solve_at_once(new_page: NewPage) -> None:
@@ -178,16 +187,6 @@ def test_the_page_says_when_the_server_has_gone(browser: Browser, address: str) 
     page.context.close()
 
 
-RARE = """
-window.fetch = async () => new Response(new ReadableStream({
-  start(controller) {
-    const first = { seconds: 0, budget: 1, beam: 1, checked: 0, best: null };
-    controller.enqueue(new TextEncoder().encode(`event: progress\\ndata: ${JSON.stringify(first)}\\n\\n`));
-  },
-}));
-"""
-
-
 def test_the_bar_moves_although_reports_are_rare(page: Page) -> None:
     page.evaluate(RARE)
     page.click("#solve")
@@ -198,7 +197,7 @@ def test_the_bar_moves_although_reports_are_rare(page: Page) -> None:
     expect(page.locator("#progress-text")).to_have_text("Looking at the examples…")
 
 
-@pytest.mark.parametrize("width, height", [(390, 844), (800, 1000)])
+@pytest.mark.parametrize(("width", "height"), [(390, 844), (800, 1000)])
 def test_a_search_can_be_seen_and_cancelled_on_small_screens(
     new_page: NewPage, slow: PoolSolver, width: int, height: int
 ) -> None:
@@ -213,7 +212,6 @@ def test_a_search_can_be_seen_and_cancelled_on_small_screens(
 
 def test_no_program_of_another_task_stays(page: Page) -> None:
     solve(page)
-    page.get_by_role("button", name="Remove this example").wait_for()
     cell(page, "Example 1, after", 2, 2).press("4")  # which no program here does
     solve(page, "unsolved")
     expect(page.locator("#program-text")).to_have_value("")
