@@ -5,7 +5,7 @@ from __future__ import annotations
 from playwright.sync_api import Page, expect
 
 from karelsynth.karel.program import Program
-from tests.page.driver import ROW, TAKE_ALL, TAKE_ONE, TWO_AND_PUT, NewPage, cell, expect_verdicts, solve
+from tests.page.driver import ROW, TAKE_ALL, TAKE_ONE, TWO_AND_PUT, NewPage, cell, expect_verdicts, link, solve
 
 BACK = "Back to what you typed"
 
@@ -68,8 +68,11 @@ def test_typing_is_remembered(page: Page) -> None:
 
 def test_what_was_typed_for_another_task_waits_beside_a_link(page: Page, address: str) -> None:
     page.fill("#program-text", TWO_AND_PUT)
+    page.reload()  # the same task
+    page.wait_for_selector("html[data-ready]")
+    expect(page.locator("#program-text")).to_have_value(TWO_AND_PUT)
     page.goto("about:blank")
-    page.goto(address + ROW)
+    page.goto(address + link([("> . .\n. . .", ". . >\n. . .")]))
     page.wait_for_selector("html[data-ready]")
     expect(page.locator("#program-text")).to_have_value("")
     page.get_by_role("button", name=BACK).click()

@@ -32,18 +32,20 @@ async function opening() {
   const now = linked ?? draft ?? starter();
   const history = new History(before && !sameTask(before, now) ? before : now);
   history.change(now);
-  return { history, replaced };
+  return { history, isLinked: linked !== null, replaced };
 }
 
 await showGallery(openTask); // its strip is above the examples, and would push them away from under the pointer
-const { history, replaced } = await opening();
+const { history, isLinked, replaced } = await opening();
 const tools = new Tools();
 byId("tools").append(tools.bar());
 
 const player = new Player(history, tools, (marks) => program.mark(marks));
 const examples = new Examples(history, () => tools.current, (id) => player.watch(id));
 const verdicts = new Verdicts(judged);
-const keepProgram = debounced(() => saveProgram({ ...program.draft, budget: byId("budget").value }), 300);
+const keepProgram = debounced(() => {
+  saveProgram({ ...program.draft, budget: byId("budget").value, examples: history.value.examples });
+}, 300);
 const program = new ProgramPanel({
   onReady: (text, same) => programChanged(text, same),
   onBroken: () => programChanged(null),
@@ -119,6 +121,7 @@ function showAbout(about) {
 history.onChange((now) => {
   taskChanged(now);
   saveSoon(now);
+  keepProgram();
   if (linked) window.history.replaceState(null, "", location.pathname);
   linked = "";
 });
@@ -127,7 +130,7 @@ taskChanged(history.value);
 // What is kept from one visit to the next.
 
 const remembered = loadProgram();
-if (remembered) program.restore(remembered, linked.startsWith("#task="));
+if (remembered) program.restore(remembered, isLinked && !remembered.isFor(history.value.examples));
 const budgets = [...byId("budget").options].map(({ value }) => value);
 if (budgets.includes(remembered?.budget)) byId("budget").value = remembered.budget;
 byId("budget").addEventListener("change", keepProgram);

@@ -52,11 +52,13 @@ export function announce(text) {
 }
 
 let noticeTimer = 0;
+let silent = false; // the notice says that the server does not answer
 
 /** A short message at the foot of the page; a problem stays until it is closed. */
 export function notice(text, kind = "info") {
   const box = byId("notice");
   clearTimeout(noticeTimer);
+  silent = false;
   box.dataset.kind = kind;
   box.hidden = false;
   byId("notice-text").replaceChildren(...prose(text));
@@ -65,16 +67,14 @@ export function notice(text, kind = "info") {
 
 export function closeNotice() {
   byId("notice").hidden = true;
+  silent = false;
 }
-
-let silent = false; // the notice says that the server does not answer
 
 /** Runs something that may fail and shows why it did; returns undefined then. */
 export async function guarded(action) {
   try {
     const result = await action();
     if (silent) closeNotice(); // it answers again
-    silent = false;
     return result;
   } catch (error) {
     if (error.name === "AbortError") return undefined;

@@ -1,6 +1,6 @@
 // What was drawn and typed last, kept in this browser, so that closing the page loses nothing.
 
-import { fromJson, toJson } from "./task.js";
+import { fromJson, pairs, toJson } from "./task.js";
 
 const TASK = "karelsynth.draft";
 const BEFORE = "karelsynth.before"; // the drawing that a link has replaced
@@ -40,14 +40,20 @@ export function loadBefore() {
   return load(BEFORE, fromJson);
 }
 
-/** `typed` are texts, the latest last; `dialect` and `budget` as chosen. */
-export function saveProgram({ typed, dialect, budget }) {
-  save(PROGRAM, { typed, dialect, budget });
+/** `typed` are texts, the latest last; `dialect` and `budget` as chosen; `examples` those that they were typed for. */
+export function saveProgram({ typed, dialect, budget, examples }) {
+  save(PROGRAM, { typed, dialect, budget, examples: textOf(examples) });
 }
 
+function textOf(examples) {
+  return JSON.stringify(pairs(examples));
+}
+
+/** As it was saved, but with `isFor(examples)`. */
 export function loadProgram() {
-  return load(PROGRAM, ({ typed, dialect, budget }) => {
+  return load(PROGRAM, ({ typed, dialect, budget, examples: known }) => {
     if (!Array.isArray(typed) || !typed.every((text) => typeof text === "string")) return null;
-    return { typed, dialect: DIALECTS.includes(dialect) ? dialect : null, budget: String(budget) };
+    const isFor = (examples) => textOf(examples) === known;
+    return { typed, dialect: DIALECTS.includes(dialect) ? dialect : null, budget: String(budget), isFor };
   });
 }

@@ -3,7 +3,9 @@
 // A task is {name, about, examples: [{id, input, output, touched}]}. Walls and size are shared by input and output.
 // As long as nobody has touched the output, it follows the input.
 
-import { WALL, WorldError, at, blank, equal, parse, render, resized, sameWalls, withCell, withWallsOf } from "./world.js";
+import {
+  WALL, WorldError, at, blank, equal, parse, render, resized, sameWalls, withCell, withWallsOf,
+} from "./world.js";
 
 export const MOST_EXAMPLES = 20;
 
