@@ -9,7 +9,7 @@ from playwright.sync_api import Page, expect
 from karelsynth.karel.interpreter import run
 from karelsynth.karel.program import Action, Program
 from karelsynth.tasks.gallery import gallery
-from tests.page.driver import TWO_AND_PUT, cell, content, expect_verdicts, grid, resize, solve, tool
+from tests.page.driver import ROW, TWO_AND_PUT, NewPage, cell, content, expect_verdicts, grid, resize, solve, tool
 from tests.strategies import random_world
 
 
@@ -26,7 +26,7 @@ def test_a_task_is_drawn_from_nothing_and_solved(page: Page) -> None:
     tool(page, "Wall")
     cell(page, "Example 1, before", 3, 0).hover()
     page.mouse.down()
-    cell(page, "Example 1, before", 3, 2).hover()  # a stroke may skip cells; its ends are painted
+    cell(page, "Example 1, before", 3, 2).hover()
     page.mouse.up()
     tool(page, "Marker")
     for _ in range(2):
@@ -167,3 +167,112 @@ def test_the_pages_worlds_are_the_interpreters(page: Page) -> None:
     for world, (text, action), (same, after, problem) in zip(worlds, asked, told, strict=True):
         expected = run(Program((Action(action),)), world)
         assert (same, after, problem) == (text, expected.world.to_text(), not expected.ok)
+
+
+def test_a_quick_stroke_has_no_holes(page: Page) -> None:
+    tool(page, "Marker")
+    cell(page, "Example 1, before", 2, 0).hover()
+    page.mouse.down()
+    cell(page, "Example 1, before", 1, 5).hover()
+    page.mouse.up()
+    rows = [[content(page, "Example 1, before", row, col) for col in range(6)] for row in (1, 2)]
+    assert [sorted(column) for column in zip(*rows, strict=True)] == [["1 marker", "empty"]] * 6
+    page.click("#undo")
+    assert content(page, "Example 1, before", 2, 1) == "empty"
+
+
+def test_a_second_finger_draws_nothing(page: Page) -> None:
+    tool(page, "Marker")
+    board = grid(page, "Example 1, before")
+    cell(page, "Example 1, before", 2, 0).hover()
+    page.mouse.down()
+    board.evaluate(
+        """board => {
+          const { right, bottom } = board.getBoundingClientRect();
+          const event = { pointerId: 77, clientX: right - 8, clientY: bottom - 8, bubbles: true };
+          board.dispatchEvent(new PointerEvent("pointermove", event));
+          board.dispatchEvent(new PointerEvent("pointerup", event));
+        }"""
+    )
+    cell(page, "Example 1, before", 2, 2).hover()
+    page.mouse.up()
+    row = [content(page, "Example 1, before", 2, col) for col in range(4)]
+    assert row == ["1 marker", "1 marker", "1 marker", "empty"]
+    assert content(page, "Example 1, before", 0, 5) == "empty"
+
+
+def test_a_wall_that_cannot_be_built_changes_nothing(page: Page) -> None:
+    cell(page, "Example 1, before", 0, 5).press("3")
+    tool(page, "Wall")
+    cell(page, "Example 1, before", 0, 5).click()  # where Karel stands in After
+    assert content(page, "Example 1, before", 0, 5) == "3 markers"
+    expect(page.locator("#notice")).to_contain_text("Karel stands there in After")
+    page.click("#undo")
+    assert content(page, "Example 1, before", 0, 5) == "empty"  # there was no empty step before that one
+
+
+def test_size_fields_obey_the_pages_keys(page: Page) -> None:
+    resize(page, 5, 6)
+    expect(grid(page, "Example 1, before").get_by_role("gridcell")).to_have_count(30)
+    page.keyboard.press("Control+z")
+    expect(grid(page, "Example 1, before").get_by_role("gridcell")).to_have_count(18)
+    rows = page.locator("#examples li").last.get_by_role("spinbutton", name="Rows")
+    rows.fill("7")
+    with page.expect_request("**/api/solve/stream") as asked:
+        rows.press("Control+Enter")
+    body = asked.value.post_data_json
+    assert body is not None
+    assert body["examples"][0]["input"].count("\n") == 6
+
+
+def test_driving_goes_on_after_a_click_on_the_pad_and_ends_with_another(page: Page) -> None:
+    page.get_by_role("button", name="Start over").click()
+    page.get_by_role("button", name="Copy this example").click()
+    drive = page.get_by_role("button", name="Drive", exact=True)
+    drive.first.click()
+    pad = page.get_by_role("group", name="Drive Karel")
+    pad.get_by_role("button", name="Move").click()
+    page.keyboard.press("ArrowUp")
+    assert content(page, "Example 1, after", 0, 2) == "Karel facing east, 1 marker"
+    pad.get_by_role("button", name="Turn left").focus()
+    page.keyboard.press("Space")  # presses the button
+    page.keyboard.press("ArrowUp")  # drives
+    assert content(page, "Example 1, after", 1, 2) == "Karel facing north"
+    page.keyboard.press("ArrowDown")  # turns around, which is one step
+    assert content(page, "Example 1, after", 1, 2) == "Karel facing south"
+    page.keyboard.press("Control+z")
+    assert content(page, "Example 1, after", 1, 2) == "Karel facing north"
+    drive.nth(1).click()
+    expect(pad).to_have_count(1)
+    expect(drive.first).to_have_attribute("aria-pressed", "false")
+    expect(drive.nth(1)).to_have_attribute("aria-pressed", "true")
+
+
+def test_the_cursor_stays_on_the_screen(new_page: NewPage) -> None:
+    page = new_page(ROW, viewport={"width": 1280, "height": 420})
+    resize(page, 16, 6)
+    cell(page, "Example 1, before", 0, 0).focus()
+    for _ in range(15):
+        page.keyboard.press("ArrowUp")
+    expect(cell(page, "Example 1, before", 15, 0)).to_be_focused()
+    expect(cell(page, "Example 1, before", 15, 0)).to_be_in_viewport(ratio=0.99)
+    for _ in range(15):
+        page.keyboard.press("ArrowDown")
+    expect(cell(page, "Example 1, before", 0, 0)).to_be_in_viewport(ratio=0.99)
+
+
+def test_the_keyboard_is_never_lost(page: Page) -> None:
+    page.get_by_role("button", name="Add an example").click()
+    expect(cell(page, "Example 2, before", 0, 0)).to_be_focused()
+    page.keyboard.press("Control+z")
+    expect(page.locator("#examples > li")).to_have_count(1)
+    expect(page.locator("#examples > li [role=gridcell]:focus")).to_have_count(1)
+    page.locator("#redo").press("Enter")
+    expect(page.locator("#undo")).to_be_focused()  # there is nothing else to redo
+    page.locator("#undo").press("Enter")
+    solve(page)
+    page.get_by_role("button", name="Next program").press("Enter")
+    expect(page.get_by_role("button", name="Previous program")).to_be_focused()
+    page.get_by_role("button", name="Outcome 2 is meant").press("Enter")
+    expect(page.locator("#result")).to_contain_text("Right on both examples")
+    expect(page.locator("#solve")).to_be_focused()

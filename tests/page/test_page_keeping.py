@@ -10,7 +10,7 @@ from karelsynth.karel.world import World
 from karelsynth.tasks.gallery import gallery
 from karelsynth.tasks.task import Example, Task
 from karelsynth.tasks.task_files import parse_task, render_task
-from tests.page.driver import NewPage, cell, content
+from tests.page.driver import NewPage, cell, content, link
 
 
 def test_a_link_holds_the_whole_task(page: Page, new_page: NewPage) -> None:
@@ -77,3 +77,89 @@ def test_drawings_and_colours_are_remembered(page: Page) -> None:
     page.wait_for_selector("html[data-ready]")
     expect(theme).to_have_attribute("data-theme", "dark")
     assert content(page, "Example 1, before", 2, 4) == "7 markers"
+
+
+def test_a_link_does_not_cost_the_last_drawing(page: Page, address: str) -> None:
+    cell(page, "Example 1, before", 2, 4).press("7")
+    page.goto("about:blank")
+    page.goto(address + link([("> . .\n. . .", ". . >\n. . .")], name="A colleague's"))
+    page.wait_for_selector("html[data-ready]")
+    expect(page.locator("#task-name")).to_have_value("A colleague's")
+    expect(page.locator("#notice")).to_contain_text("Undo brings back your last drawing.")
+    cell(page, "Example 1, before", 0, 0).press("5")
+    for _ in range(2):  # at once, and on another day
+        page.click("#undo")
+        if content(page, "Example 1, before", 0, 0) == "empty":
+            page.click("#undo")  # the edit, then the link
+        expect(page.locator("#task-name")).to_have_value("")
+        assert content(page, "Example 1, before", 2, 4) == "7 markers"
+        page.click("#redo")
+        expect(page.locator("#task-name")).to_have_value("A colleague's")
+        page.reload()
+        page.wait_for_selector("html[data-ready]")
+
+
+def test_an_edit_is_kept_even_if_the_page_is_closed_at_once(page: Page) -> None:
+    cell(page, "Example 1, before", 2, 4).press("7")
+    page.reload()
+    page.wait_for_selector("html[data-ready]")
+    assert content(page, "Example 1, before", 2, 4) == "7 markers"
+
+
+def test_skipping_to_solve_leaves_the_task_in_the_address(page: Page) -> None:
+    page.keyboard.press("Tab")
+    expect(page.get_by_role("link", name="Skip to Solve")).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(page.locator("#solve")).to_be_focused()
+    assert "#task=" in page.url
+
+
+def test_a_description_can_be_edited_and_removed(page: Page, tmp_path: Path) -> None:
+    world = World.parse(". . 2\n> # .")
+    task = Task((Example(world, world.with_hero(1, 1, "west")),), name="Over there", about="Go.")
+    (tmp_path / "mine.task").write_text(render_task(task), encoding="utf-8")
+    page.set_input_files("#task-file", tmp_path / "mine.task")
+    about = page.get_by_role("textbox", name="Description of the task")
+    about.fill("Go away.")
+    expect(page.locator("#undo")).to_be_enabled()
+    about.fill("")
+    expect(about).to_be_visible()  # while somebody is in it
+    page.locator("#solve").focus()
+    expect(page.locator("#task-about")).to_be_hidden()
+    page.click("#undo")
+    expect(page.locator("#task-about")).to_have_text("Go.")  # typing is one step
+
+
+def test_words_are_for_people(page: Page) -> None:
+    page.click("#new-task")
+    expect(page.locator("#live")).to_have_text("Opened a task, 1 example.")
+    expect(page.locator("#version")).to_contain_text("model: shipped")
+
+
+def test_a_link_is_copied_without_a_clipboard(page: Page) -> None:
+    """As on plain http, from another machine in the room."""
+    page.evaluate("Object.defineProperty(navigator, 'clipboard', { value: undefined })")
+    page.evaluate("addEventListener('copy', () => (window.copied = document.activeElement.value))")
+    page.click("#share-task")
+    expect(page.locator("#notice")).to_contain_text("Link copied.")
+    assert page.evaluate("window.copied") == page.url
+    expect(page.locator("#share-task")).to_be_focused()
+
+
+def test_a_dialog_is_closed_by_a_click_around_it_only(page: Page) -> None:
+    page.keyboard.press("?")
+    dialog = page.get_by_role("dialog", name="How it works")
+    box = dialog.bounding_box()
+    assert box is not None
+    page.mouse.click(box["x"] + 6, box["y"] + box["height"] / 2)  # its padding
+    expect(dialog).to_be_visible()
+    page.mouse.move(box["x"] + 100, box["y"] + box["height"] / 2)
+    page.mouse.down()
+    page.mouse.move(box["x"] - 40, box["y"] + box["height"] / 2)  # a text is selected, and let go outside
+    page.mouse.up()
+    expect(dialog).to_be_visible()
+    page.keyboard.press("Control+Enter")
+    page.mouse.click(box["x"] - 40, box["y"] + box["height"] / 2)
+    expect(dialog).to_be_hidden()
+    expect(page.locator("#result")).to_be_hidden()  # no search was started behind it
+    expect(page.locator("#program-text")).to_have_value("")

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Browser, Page, expect
 
 from karelsynth.tasks.gallery import gallery
 from tests.page.driver import ROW, NewPage, cell, content, resize, solve, tool
@@ -117,3 +117,34 @@ def test_the_page_asks_for_nothing_from_elsewhere() -> None:
         assert not re.search(r"https?:|//[a-z]+\.[a-z]|\beval\(|innerHTML|\balert\(", text), file.name
     html = (STATIC / "index.html").read_text(encoding="utf-8")
     assert not re.search(r"<style|style=|\son\w+=|<script(?![^>]*\ssrc=)", html)
+
+
+def test_no_light_flash_in_the_dark(browser: Browser, address: str) -> None:
+    """The colours are there before any module has run."""
+    context = browser.new_context(color_scheme="dark")
+    page = context.new_page()
+    page.route("**/static/app.js", lambda route: route.abort())
+    page.route("**/static/theme.js", lambda route: route.abort())
+    page.goto(address)
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(11, 17, 32)"
+    page.evaluate("localStorage.setItem('karelsynth.theme', 'light')")
+    page.reload()
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(243, 245, 249)"
+    context.close()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_what_is_chosen_can_be_told_in_forced_colours(new_page: NewPage, scheme: str) -> None:
+    page = new_page(ROW, forced_colors="active", color_scheme=scheme)
+    highlight = page.evaluate(
+        """() => {
+          const probe = document.body.appendChild(document.createElement("i"));
+          probe.style.background = "Highlight";
+          return getComputedStyle(probe).backgroundColor;
+        }"""
+    )
+    looks = "node => [getComputedStyle(node).backgroundColor, getComputedStyle(node).forcedColorAdjust]"
+    for chosen in ("#tools [aria-checked=true]", "#dialects [aria-pressed=true]"):
+        assert page.locator(chosen).evaluate(looks) == [highlight, "none"]
+    for other in ("#tools [aria-checked=false]", "#dialects [aria-pressed=false]"):
+        assert page.locator(other).first.evaluate(looks) != [highlight, "none"]

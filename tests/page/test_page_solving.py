@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests.page.driver import TAKE_ALL, TAKE_ONE, NewPage, cell, expect_verdicts, link, solve
+from tests.page.driver import TAKE_ALL, TAKE_ONE, NewPage, cell, expect_verdicts, grid, link, solve
 from tests.page_server import PoolSolver
 
 LATE_GALLERY = """
@@ -17,6 +17,15 @@ window.fetch = async (what, ...rest) => {
   return soon(what, ...rest);
 };
 """
+RARE = """
+window.fetch = async () => new Response(new ReadableStream({
+  start(controller) {
+    const first = { seconds: 0, budget: 1, beam: 1, checked: 0, best: null };
+    controller.enqueue(new TextEncoder().encode(`event: progress\\ndata: ${JSON.stringify(first)}\\n\\n`));
+  },
+}));
+"""
+"""A search that reports once, and then nothing."""
 
 
 def test_a_newcomer_can_press_solve_at_once(new_page: NewPage) -> None:
@@ -175,4 +184,102 @@ def test_the_page_says_when_the_server_has_gone(browser: Browser, address: str) 
     expect(page.locator("#result")).to_contain_text("The server does not answer.")
     page.fill("#program-text", TAKE_ALL)
     expect(page.locator("#notice")).to_contain_text("Is karelsynth serve still running?")
+    page.context.close()
+
+
+def test_the_bar_moves_although_reports_are_rare(page: Page) -> None:
+    page.evaluate(RARE)
+    page.click("#solve")
+    bar = page.locator("#progress-bar")
+    page.wait_for_timeout(400)
+    assert bar.evaluate("bar => bar.value") > 0.2
+    expect(bar).to_have_js_property("value", 1)
+    expect(page.locator("#progress-text")).to_have_text("Looking at the examples…")
+
+
+@pytest.mark.parametrize(("width", "height"), [(390, 844), (800, 1000)])
+def test_a_search_can_be_seen_and_cancelled_on_small_screens(
+    new_page: NewPage, slow: PoolSolver, width: int, height: int
+) -> None:
+    page = new_page(viewport={"width": width, "height": height})
+    expect(page.locator("#solve")).to_be_in_viewport(ratio=1)
+    page.click("#solve")
+    for shown in ("#progress-bar", "#progress-text", "#cancel"):
+        expect(page.locator(shown)).to_be_in_viewport(ratio=1)
+    page.click("#cancel")
+    expect(page.locator("#result")).to_be_in_viewport(ratio=1)
+
+
+def test_no_program_of_another_task_stays(page: Page) -> None:
+    solve(page)
+    cell(page, "Example 1, after", 2, 2).press("4")  # which no program here does
+    solve(page, "unsolved")
+    expect(page.locator("#program-text")).to_have_value("")
+    page.click("#undo")
+    solve(page)
+    expect(page.locator("#program-text")).to_have_value(TAKE_ALL)
+    page.get_by_role("button", name="New", exact=True).click()
+    page.click("#solve")
+    expect(page.locator("#result")).to_be_visible()
+    page.click("#undo")
+    expect(page.locator("#program-text")).to_have_value("")
+
+
+def test_undo_takes_the_other_tasks_program_along(page: Page) -> None:
+    page.evaluate("fragment => { location.hash = fragment }", link([(". 1\n> .", ". 1\n. >")]))
+    expect(grid(page, "Example 1, before").get_by_role("gridcell")).to_have_count(4)
+    solve(page)
+    expect(page.locator("#program-text")).to_have_value(TAKE_ALL)
+    page.click("#undo")
+    expect(page.locator("#program-text")).to_have_value("")
+    expect(page.locator("#answers")).to_be_hidden()
+
+
+def test_a_partial_answer_is_called_so_while_it_is_one(page: Page) -> None:
+    page.get_by_role("button", name="Add an example").click()
+    solve(page, "unsolved")
+    expect(page.locator("#partial")).to_be_visible()
+    page.get_by_role("button", name="Remove this example").nth(1).click()
+    expect_verdicts(page, "Right")
+    expect(page.locator("#partial")).to_be_hidden()
+    page.click("#undo")
+    expect(page.locator("#partial")).to_be_visible()
+    page.fill("#program-text", TAKE_ONE)
+    expect(page.locator("#partial")).to_be_hidden()
+    page.get_by_role("button", name="Back to the answer").click()
+    expect(page.locator("#partial")).to_be_visible()
+
+
+def test_a_contradiction_is_not_called_a_failure(new_page: NewPage) -> None:
+    page = new_page(link([("> .\n. .", ". >\n. ."), ("> .\n. .", ". .\n. >")]))
+    solve(page, "problem")
+    expect(page.locator("#result")).to_contain_text("Look at the examples again.")
+    expect(page.locator("#result")).not_to_contain_text("Something went wrong")
+
+
+def test_a_problem_in_the_stream_is_a_sentence(page: Page) -> None:
+    told = 'event: error\ndata: {"message": "internal error: see the log"}\n\n'
+    page.route("**/api/solve/stream", lambda route: route.fulfill(body=told, content_type="text/event-stream"))
+    solve(page, "problem")
+    expect(page.locator("#result")).to_contain_text("Something went wrong. Internal error: see the log")
+
+
+def test_the_page_is_of_use_while_the_gallery_hangs(new_page: NewPage) -> None:
+    page = new_page()
+    page.add_init_script(LATE_GALLERY.replace("400", "1e9"))
+    page.reload()
+    page.wait_for_selector("html[data-ready]", timeout=8000)
+    solve(page)
+
+
+def test_the_page_notices_that_the_server_is_back(browser: Browser, address: str) -> None:
+    page = browser.new_page()
+    page.goto(address)
+    page.wait_for_selector("html[data-ready]")
+    page.route("**/api/**", lambda route: route.abort())
+    page.fill("#program-text", TAKE_ALL)
+    expect(page.locator("#notice")).to_contain_text("The server does not answer.")
+    page.unroute("**/api/**")
+    page.fill("#program-text", TAKE_ONE)
+    expect(page.locator("#notice")).to_be_hidden()
     page.context.close()

@@ -90,3 +90,44 @@ def test_the_program_is_downloaded_for_stanford_karel(page: Page) -> None:
     page.wait_for_timeout(300)
     assert Program.parse(downloads["karel_task.py"]) == Program.parse(TWO_AND_PUT)
     assert World.from_stanford(downloads["karel_task.w"]) == World.parse(". . . . . .\n. . . . . .\n> . 1 . 1 .")
+
+
+def test_the_slider_knows_the_end_before_the_first_play(page: Page) -> None:
+    page.fill("#program-text", TWO_AND_PUT)
+    expect(page.locator("#player-play")).to_be_enabled()
+    page.locator("#player-place").press("End")
+    expect(page.locator("#player-caption")).to_contain_text("Step 3 of 3")
+    page.fill("#program-text", TAKE_ALL)
+    expect_verdicts(page, "Right")
+    page.locator("#player-place").press("ArrowRight")
+    expect(page.locator("#player-caption")).to_contain_text("Step 1 of 20")
+    page.locator("#player-place").press("ArrowRight")
+    expect(page.locator("#player-caption")).to_contain_text("Step 2 of 20")
+
+
+def test_a_run_goes_on_while_the_task_is_named_and_the_dialect_changed(page: Page) -> None:
+    solve(page)
+    for _ in range(2):
+        page.get_by_role("button", name="Step forward").click()
+    page.fill("#task-name", "Sweep")
+    expect(page.locator("#player-caption")).to_have_text("Step 2 of 20: move")
+    page.locator("#dialects").get_by_role("button", name="Python").click()
+    expect(page.locator("#program-paint .running")).to_have_count(2)  # a word, and what follows it
+    expect(page.locator("#player-caption")).to_have_text("Step 2 of 20: move")
+    assert "".join(page.locator("#program-paint .running").all_inner_texts()) == "move()"
+    page.get_by_role("button", name="Step forward").click()
+    expect(page.locator("#player-caption")).to_contain_text("Step 3 of 20")
+    cell(page, "Example 1, before", 2, 2).press("1")  # another world: another run
+    expect(page.locator("#player-caption")).to_have_text("Press play to watch the program here.")
+
+
+def test_a_click_after_a_run_leads_back_to_drawing(page: Page) -> None:
+    page.fill("#program-text", TWO_AND_PUT)
+    page.select_option("#player-source", label="A world of your own")
+    page.get_by_role("button", name="To the end").click()
+    expect(page.locator("#player-caption")).to_contain_text("finished after 3 ticks")
+    page.locator("#stage svg[role='img']").click()
+    expect(page.locator("#player-caption")).to_contain_text("draw here")
+    own = "A world to try the program on"
+    cell(page, own, 2, 2).press("4")
+    expect(cell(page, own, 2, 2)).to_have_attribute("aria-label", "row 2, column 2: 4 markers")

@@ -1,6 +1,21 @@
 // The server's answers. Everything that goes wrong becomes one ApiError with a message for people.
 
-class ApiError extends Error {}
+class ApiError extends Error {
+  /** `status` is that of the server's answer; 0: there was none. */
+  constructor(message, status = 0) {
+    super(message);
+    this.status = status;
+  }
+
+  /** Whether what was asked is to blame, and not the server or the way to it. */
+  get isRefusal() {
+    return this.status >= 400 && this.status < 500;
+  }
+
+  get isSilence() {
+    return this.status === 0;
+  }
+}
 
 /** The server's {message, where, line, column} as a sentence. */
 function sentence({ message, where, line, column }) {
@@ -19,7 +34,8 @@ async function request(path, options) {
   }
   if (response.ok) return response;
   const body = await response.json().catch(() => null);
-  throw new ApiError(body?.error ? sentence(body.error) : `The server answered with ${response.status}.`);
+  const message = body?.error ? sentence(body.error) : `The server answered with ${response.status}.`;
+  throw new ApiError(message, response.status);
 }
 
 function posting(body, signal) {
@@ -34,7 +50,8 @@ export async function post(path, body, signal) {
   return (await request(path, posting(body, signal))).json();
 }
 
-/** Posts and yields [event, data] of the answer's event stream (EventSource itself can only GET). */
+/** Posts and yields [event, data] of the answer's event stream (EventSource itself can only GET); an event `error` is
+ *  thrown like any other problem. */
 export async function* stream(path, body, signal) {
   const response = await request(path, posting(body, signal));
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
@@ -53,6 +70,7 @@ export async function* stream(path, body, signal) {
     buffered = blocks.pop();
     for (const block of blocks) {
       const event = eventOf(block);
+      if (event?.[0] === "error") throw new ApiError(sentence(event[1]), 500);
       if (event) yield event;
     }
   }

@@ -1,54 +1,80 @@
 // The page: makes the parts and tells them of each other.
 
 import { get, post } from "./api.js";
-import { announce, byId, closeNotice, copy, debounced, download, guarded, notice } from "./dom.js";
-import { loadDraft, saveDraft } from "./draft.js";
+import { announce, byId, closeNotice, copy, count, debounced, download, guarded, handOver, notice } from "./dom.js";
+import { loadBefore, loadDraft, loadProgram, saveBefore, saveDraft, saveProgram } from "./draft.js";
 import { Examples } from "./examples.js";
 import { showGallery } from "./gallery.js";
 import { History } from "./history.js";
 import { fragmentOf, taskOf } from "./link.js";
 import { Player } from "./player.js";
 import { ProgramPanel } from "./program.js";
+import { inDialog, showHelp } from "./sheets.js";
 import { Solving } from "./solving.js";
-import { empty, example, fromJson, pairs, slug, starter, task, toJson } from "./task.js";
+import { empty, example, fromJson, pairs, sameTask, slug, starter, task, toJson } from "./task.js";
 import { switchTheme } from "./theme.js";
 import { Tools } from "./tools.js";
 import { Verdicts } from "./verdicts.js";
 import { render } from "./world.js";
 
+const LONGEST_ABOUT = 4000; // letters that the server takes
+
 async function linkedTask() {
   return (await guarded(() => taskOf(location.hash))) ?? null;
 }
 
+/** The task of the address, or the draft; the other one and what a link has replaced before are one undo away. */
+async function opening() {
+  const [linked, draft] = [await linkedTask(), loadDraft()];
+  const replaced = linked && draft && !sameTask(linked, draft) ? draft : null;
+  if (replaced) saveBefore(replaced);
+  const before = linked ? replaced : draft && loadBefore();
+  const now = linked ?? draft ?? starter();
+  const history = new History(before && !sameTask(before, now) ? before : now);
+  history.change(now);
+  return { history, isLinked: linked !== null, replaced };
+}
+
 await showGallery(openTask); // its strip is above the examples, and would push them away from under the pointer
-const history = new History((await linkedTask()) ?? loadDraft() ?? starter());
+const { history, isLinked, replaced } = await opening();
 const tools = new Tools();
 byId("tools").append(tools.bar());
 
 const player = new Player(history, tools, (marks) => program.mark(marks));
 const examples = new Examples(history, () => tools.current, (id) => player.watch(id));
-const verdicts = new Verdicts((results) => examples.judge(results));
+const verdicts = new Verdicts(judged);
+const keepProgram = debounced(() => {
+  saveProgram({ ...program.draft, budget: byId("budget").value, examples: history.value.examples });
+}, 300);
 const program = new ProgramPanel({
-  onReady: (text) => programChanged(text),
+  onReady: (text, same) => programChanged(text, same),
   onBroken: () => programChanged(null),
+  onDraft: () => keepProgram(),
   fileName: () => slug(history.value.name),
   world: () => render(player.world),
 });
 const solving = new Solving({
   task: () => history.value,
-  onAnswer: (answer) => program.show(answer),
+  onAnswer: (answer) => (answer ? program.show(answer) : program.clear()),
   onExample: (input, output, again) => addExample(input, output, again),
 });
 
-function programChanged(text) {
-  if (text === null) byId("partial").hidden = true;
-  player.load(text);
+function programChanged(text, same = false) {
+  player.load(text, same);
   verdicts.update(text, history.value.examples);
+}
+
+/** `results` maps examples' ids to verdicts; an answer is called a partial one for as long as that is so. */
+function judged(results) {
+  examples.judge(results);
+  const kinds = new Set([...results.values()].map(({ kind }) => kind));
+  byId("partial").hidden = !program.isAnswer || kinds.size < 2;
 }
 
 function addExample(input, output, again) {
   const added = example(input, output);
   if (!examples.insert(added)) return;
+  if (again) byId("solve").focus({ preventScroll: true }); // the question goes, and the keyboard was in it
   byId("ambiguity").hidden = true;
   if (again) solving.solve();
   else examples.reveal(added.id);
@@ -60,37 +86,59 @@ function openTask(opened) {
   solving.clear();
   program.clear();
   scrollTo({ top: 0 });
-  announce(`Opened ${opened.name || "a task"}, ${opened.examples.length} examples.`);
+  announce(`Opened ${opened.name || "a task"}, ${count(opened.examples.length, "example")}.`);
 }
 
 // What follows from a change of the task.
 
 const saveSoon = debounced(saveDraft, 300);
 let linked = location.hash; // the address still says what is on the page
-let judged = null;
+let shown = null;
 
 function taskChanged(now) {
   byId("undo").disabled = !history.canUndo;
   byId("redo").disabled = !history.canRedo;
+  handOver(byId("undo"), byId("redo"));
+  handOver(byId("redo"), byId("undo"));
   if (byId("task-name").value !== now.name) byId("task-name").value = now.name;
   byId("tagline").hidden = Boolean(now.name || now.about);
-  byId("task-about").textContent = now.about;
-  byId("task-about").hidden = !now.about;
+  showAbout(now.about);
   document.title = now.name ? `${now.name} – karelsynth` : "karelsynth playground";
-  const shown = JSON.stringify(pairs(now.examples));
-  if (shown === judged) return;
-  if (judged !== null) solving.retract();
+  const examples = JSON.stringify(pairs(now.examples));
+  if (examples === shown) return;
+  if (shown !== null) solving.retract();
   verdicts.update(program.text, now.examples);
-  judged = shown;
+  shown = examples;
+}
+
+/** While it is being edited it stays, even if it is empty. */
+function showAbout(about) {
+  const field = byId("task-about");
+  if (field.innerText !== about && document.activeElement !== field) field.textContent = about;
+  field.hidden = !about && document.activeElement !== field;
 }
 
 history.onChange((now) => {
   taskChanged(now);
   saveSoon(now);
+  keepProgram();
   if (linked) window.history.replaceState(null, "", location.pathname);
   linked = "";
 });
 taskChanged(history.value);
+
+// What is kept from one visit to the next.
+
+const remembered = loadProgram();
+if (remembered) program.restore(remembered, isLinked && !remembered.isFor(history.value.examples));
+const budgets = [...byId("budget").options].map(({ value }) => value);
+if (budgets.includes(remembered?.budget)) byId("budget").value = remembered.budget;
+byId("budget").addEventListener("change", keepProgram);
+addEventListener("pagehide", () => {
+  saveSoon.flush();
+  keepProgram.flush();
+});
+if (replaced) notice("Opened the task of the link. Undo brings back your last drawing.");
 
 // The bar at the top.
 
@@ -98,10 +146,19 @@ byId("task-name").addEventListener("input", (event) => {
   const { about, examples: kept } = history.value;
   history.change(task(kept, event.target.value, about), "name");
 });
+byId("task-about").addEventListener("input", (event) => {
+  const { name, examples: kept } = history.value;
+  history.change(task(kept, name, event.target.innerText.trim().slice(0, LONGEST_ABOUT)), "about");
+});
+byId("task-about").addEventListener("blur", () => showAbout(history.value.about));
 byId("undo").addEventListener("click", () => history.undo());
 byId("redo").addEventListener("click", () => history.redo());
 byId("theme").addEventListener("click", switchTheme);
-byId("help-button").addEventListener("click", () => byId("help").showModal());
+byId("help-button").addEventListener("click", showHelp);
+document.querySelector(".skip").addEventListener("click", (event) => {
+  event.preventDefault(); // the address may hold the task
+  byId("solve").focus();
+});
 byId("notice-close").addEventListener("click", closeNotice);
 byId("new-task").addEventListener("click", () => openTask(empty()));
 byId("open-task").addEventListener("click", () => byId("task-file").click());
@@ -136,14 +193,9 @@ addEventListener("hashchange", async () => {
   linked = location.hash;
 });
 
-for (const dialog of document.querySelectorAll("dialog")) {
-  dialog.addEventListener("click", (event) => {
-    if (event.target === dialog) dialog.close(); // the dark around it
-  });
-}
-
 addEventListener("keydown", (event) => {
-  const typing = event.target.matches("input, textarea, select");
+  if (inDialog()) return;
+  const typing = event.target.matches("textarea, input[type='text'], [contenteditable]"); // has an undo of its own
   const command = event.ctrlKey || event.metaKey;
   if (command && event.key === "Enter") {
     event.preventDefault();
@@ -154,12 +206,12 @@ addEventListener("keydown", (event) => {
     if (event.key.toLowerCase() === "y" || event.shiftKey) owner.redo();
     else owner.undo();
   } else if (event.key === "?" && !typing && !command) {
-    byId("help").showModal();
+    showHelp();
   }
 });
 
 guarded(async () => {
   const { version, model } = await get("/api/version");
-  byId("version").textContent = `karelsynth ${version} · ${model}`;
+  byId("version").textContent = `karelsynth ${version} · model: ${model}`;
 });
 document.documentElement.dataset.ready = "";

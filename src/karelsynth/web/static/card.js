@@ -1,10 +1,12 @@
 // One example: a world before, a world after, and what can be done with them.
 
 import { post } from "./api.js";
-import { announce, button, el, guarded, icon, iconButton } from "./dom.js";
+import { announce, button, el, guarded, icon, iconButton, notice } from "./dom.js";
 import { Grid } from "./grid.js";
 import { sizeInputs } from "./size.js";
-import { example, isFull, withInput, withMoved, withOutputReset, withSide, withSize, without } from "./task.js";
+import {
+  buriesOther, example, isFull, withInput, withMoved, withOutputReset, withSide, withSize, without,
+} from "./task.js";
 import { equal, parse } from "./world.js";
 
 const PAD = {
@@ -32,11 +34,11 @@ export class Card {
     this.#list = list;
     this.before = new Grid("Before", { tool, onEdit: (world, stroke) => this.#edit("input", world, stroke) });
     this.after = new Grid("After", { tool, onEdit: (world, stroke) => this.#edit("output", world, stroke) });
-    this.after.node.addEventListener("keydown", (event) => {
-      if (event.key.toLowerCase() === "d" && !event.ctrlKey && !event.metaKey) this.#drive(!this.after.driving);
-      if (event.key === "Escape" && this.after.driving) this.#drive(false);
-    });
     this.#build();
+    for (const node of [this.after.node, this.pad]) node.addEventListener("keydown", (event) => this.#key(event));
+    this.pad.addEventListener("keydown", (event) => {
+      if (event.key !== " " && event.key !== "Enter") this.after.press(event); // these two press the button
+    });
   }
 
   get #task() {
@@ -58,7 +60,9 @@ export class Card {
     this.remove = iconButton("remove", "Remove this example", () => this.#remove());
     this.pad = el("div", { class: "pad", role: "group", "aria-label": "Drive Karel", hidden: true });
     for (const [action, [name, label]] of Object.entries(PAD)) {
-      this.pad.append(iconButton(name, label, () => this.after.perform(action, false), "button square"));
+      // A click leaves the keyboard to Karel; who came to the button by keyboard stays there.
+      const press = (event) => this.after.perform(action, event.detail > 0);
+      this.pad.append(iconButton(name, label, press, "button square"));
     }
     const enlarge = () => this.node.classList.toggle("large");
     const head = el(
@@ -122,10 +126,24 @@ export class Card {
   }
 
   #edit(side, world, stroke) {
+    if (buriesOther(this.#task, this.#id, side, world)) {
+      notice(`Karel stands there in ${side === "input" ? "After" : "Before"}: walls belong to both worlds.`);
+      return;
+    }
     this.#change(withSide(this.#task, this.#id, side, world), stroke && `${stroke} ${this.#id}`);
   }
 
+  #key(event) {
+    if (event.key.toLowerCase() === "d" && !event.ctrlKey && !event.metaKey) this.#drive(!this.after.driving);
+    if (event.key === "Escape") this.stopDriving();
+  }
+
+  stopDriving() {
+    if (this.after.driving) this.#drive(false);
+  }
+
   #drive(on) {
+    if (on) this.#list.stopDriving();
     this.after.drive(on);
     this.driveButton.setAttribute("aria-pressed", String(on));
     this.pad.hidden = !on;

@@ -52,11 +52,13 @@ export function announce(text) {
 }
 
 let noticeTimer = 0;
+let silent = false; // the notice says that the server does not answer
 
 /** A short message at the foot of the page; a problem stays until it is closed. */
 export function notice(text, kind = "info") {
   const box = byId("notice");
   clearTimeout(noticeTimer);
+  silent = false;
   box.dataset.kind = kind;
   box.hidden = false;
   byId("notice-text").replaceChildren(...prose(text));
@@ -65,16 +67,26 @@ export function notice(text, kind = "info") {
 
 export function closeNotice() {
   byId("notice").hidden = true;
+  silent = false;
 }
 
 /** Runs something that may fail and shows why it did; returns undefined then. */
 export async function guarded(action) {
   try {
-    return await action();
+    const result = await action();
+    if (silent) closeNotice(); // it answers again
+    return result;
   } catch (error) {
-    if (error.name !== "AbortError") notice(error.message, "problem");
+    if (error.name === "AbortError") return undefined;
+    notice(error.message, "problem");
+    silent = Boolean(error.isSilence);
     return undefined;
   }
+}
+
+/** The keyboard goes from a button that can no longer be pressed to another: nobody should look for it. */
+export function handOver(button, other) {
+  if (document.activeElement === button && button.disabled) other.focus({ preventScroll: true });
 }
 
 export function download(name, text) {
@@ -89,17 +101,38 @@ export async function copy(text) {
     await navigator.clipboard.writeText(text);
     return true;
   } catch {
-    return false;
+    return copySelected(text); // other machines in the room use plain http, where there is no clipboard
   }
 }
 
-/** `fn`, once nobody has called for a while. */
+function copySelected(text) {
+  const held = document.activeElement;
+  const field = el("textarea", { class: "unseen", readonly: true });
+  field.value = text;
+  document.body.append(field);
+  field.select();
+  const done = document.execCommand("copy");
+  field.remove();
+  held?.focus({ preventScroll: true });
+  return done;
+}
+
+/** `fn`, once nobody has called for a while; `flush()` calls it at once if it is due. */
 export function debounced(fn, milliseconds) {
   let timer = 0;
-  return (...values) => {
+  let due = null;
+  const run = () => {
     clearTimeout(timer);
-    timer = setTimeout(() => fn(...values), milliseconds);
+    const values = due;
+    due = null;
+    if (values) fn(...values);
   };
+  const later = (...values) => {
+    clearTimeout(timer);
+    due = values;
+    timer = setTimeout(run, milliseconds);
+  };
+  return Object.assign(later, { flush: run });
 }
 
 export function count(number, one, many = `${one}s`) {

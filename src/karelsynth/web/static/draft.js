@@ -1,22 +1,59 @@
-// What was drawn last, kept in this browser, so that closing the page loses nothing.
+// What was drawn and typed last, kept in this browser, so that closing the page loses nothing.
 
-import { fromJson, toJson } from "./task.js";
+import { fromJson, pairs, toJson } from "./task.js";
 
-const KEY = "karelsynth.draft";
+const TASK = "karelsynth.draft";
+const BEFORE = "karelsynth.before"; // the drawing that a link has replaced
+const PROGRAM = "karelsynth.program";
+const DIALECTS = ["paper", "stanford", "tokens"];
 
-export function saveDraft(task) {
+function save(key, value) {
   try {
-    localStorage.setItem(KEY, JSON.stringify(toJson(task)));
+    localStorage.setItem(key, JSON.stringify(value));
   } catch {
     // storage may be full or forbidden: then there is no draft
   }
 }
 
-/** The draft, or null if there is none that can be read. */
-export function loadDraft() {
+/** What `read` makes of a value that was kept, or null if there is none that can be read. */
+function load(key, read) {
   try {
-    return fromJson(JSON.parse(localStorage.getItem(KEY)));
+    return read(JSON.parse(localStorage.getItem(key)));
   } catch {
     return null;
   }
+}
+
+export function saveDraft(task) {
+  save(TASK, toJson(task));
+}
+
+export function loadDraft() {
+  return load(TASK, fromJson);
+}
+
+export function saveBefore(task) {
+  save(BEFORE, toJson(task));
+}
+
+export function loadBefore() {
+  return load(BEFORE, fromJson);
+}
+
+/** `typed` are texts, the latest last; `dialect` and `budget` as chosen; `examples` those that they were typed for. */
+export function saveProgram({ typed, dialect, budget, examples }) {
+  save(PROGRAM, { typed, dialect, budget, examples: textOf(examples) });
+}
+
+function textOf(examples) {
+  return JSON.stringify(pairs(examples));
+}
+
+/** As it was saved, but with `isFor(examples)`. */
+export function loadProgram() {
+  return load(PROGRAM, ({ typed, dialect, budget, examples: known }) => {
+    if (!Array.isArray(typed) || !typed.every((text) => typeof text === "string")) return null;
+    const isFor = (examples) => textOf(examples) === known;
+    return { typed, dialect: DIALECTS.includes(dialect) ? dialect : null, budget: String(budget), isFor };
+  });
 }

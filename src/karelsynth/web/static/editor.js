@@ -3,6 +3,8 @@
 import { byId, el } from "./dom.js";
 import { offsetOf, pieces } from "./highlight.js";
 
+export const LONGEST = 20_000; // characters that the server reads
+
 export class Editor {
   #field = byId("program-text");
   #paint = byId("program-paint");
@@ -65,14 +67,25 @@ export class Editor {
 
   replace({ line, column, width }, replacement) {
     const start = offsetOf(this.text, line, column);
-    this.#field.setRangeText(replacement, start, start + width, "end");
-    this.#field.dispatchEvent(new Event("input"));
     this.#field.focus();
+    this.#insert(replacement, start, start + width);
+  }
+
+  /** As if it were typed, so that the browser's own undo knows of it. */
+  #insert(text, start, end) {
+    this.#field.setSelectionRange(start, end);
+    if (document.execCommand("insertText", false, text)) return; // the browser then tells of the input
+    this.#field.setRangeText(text, start, end, "end");
+    this.#field.dispatchEvent(new Event("input"));
   }
 
   #draw() {
     const text = this.text;
     const nodes = [];
+    if (text.length > LONGEST) { // no colours: they would take the browser seconds
+      this.#paint.replaceChildren(text.slice(0, LONGEST), el("span", { class: "problem" }, text.slice(LONGEST)), "\n");
+      return;
+    }
     for (const { start, end, kind } of pieces(text)) {
       let from = start;
       const cuts = this.#marks.flatMap((mark) => [mark.start, mark.end]).filter((cut) => cut > start && cut < end);
@@ -97,7 +110,6 @@ export class Editor {
     const margin = /^\s*/.exec(line)[0];
     const unit = /\bdef main\b/.test(this.text) ? "    " : "  ";
     const deeper = /:\s*$/.test(line) ? unit : "";
-    this.#field.setRangeText(`\n${margin}${deeper}`, this.#field.selectionStart, this.#field.selectionEnd, "end");
-    this.#field.dispatchEvent(new Event("input"));
+    this.#insert(`\n${margin}${deeper}`, this.#field.selectionStart, this.#field.selectionEnd);
   }
 }

@@ -27,8 +27,10 @@ export class Examples {
 
   update() {
     const { examples } = this.#task;
+    let held = null; // where the keyboard was, if its card goes
     for (const [id, card] of this.#cards) {
       if (examples.some((one) => one.id === id)) continue;
+      if (card.node.contains(document.activeElement)) held = [...this.node.children].indexOf(card.node);
       card.node.remove();
       this.#cards.delete(id);
     }
@@ -39,6 +41,7 @@ export class Examples {
       card.update(one, index, examples.length);
     });
     byId("add-example").hidden = isFull(this.#task);
+    if (held !== null) this.#focus(examples[Math.min(held, examples.length - 1)].id);
   }
 
   /** A new example as large as the last one, for the next drawing. */
@@ -63,7 +66,16 @@ export class Examples {
   reveal(id) {
     const card = this.#cards.get(id);
     card.node.scrollIntoView({ block: "nearest" });
-    card.before.node.querySelector("[tabindex='0']").focus({ preventScroll: true });
+    this.#focus(id);
+  }
+
+  #focus(id) {
+    this.#cards.get(id).before.node.querySelector("[tabindex='0']").focus({ preventScroll: true });
+  }
+
+  /** One Karel is driven at a time: the keyboard is one. */
+  stopDriving() {
+    for (const card of this.#cards.values()) card.stopDriving();
   }
 
   /** Shows whether the program at hand does each example: `verdicts` maps ids to {kind: right|wrong, text}. */

@@ -6,12 +6,22 @@ import { button, byId, el, guarded, icon } from "./dom.js";
 import { fromJson } from "./task.js";
 
 const ON_STRIP = 5;
+const PATIENCE = 1500; // milliseconds
 
-/** Fills the strip and the dialog; `onChoose(task)` gets the one that is clicked. */
+/** Fills the strip and the dialog, and waits for it, but not for ever: the page is of use without. `onChoose(task)`
+ *  gets the one that is clicked. */
 export async function showGallery(onChoose) {
+  const filled = guarded(() => get("/api/gallery")).then((entries) => {
+    byId("gallery-strip").hidden = !entries?.length;
+    if (entries?.length) fill(entries, onChoose);
+  });
+  const late = new Promise((resolve) => setTimeout(resolve, PATIENCE, true));
+  const isLate = await Promise.race([filled, late]);
+  if (isLate) byId("gallery-strip").hidden = false; // its place, so that nothing moves later
+}
+
+function fill(entries, onChoose) {
   const dialog = byId("gallery");
-  const entries = await guarded(() => get("/api/gallery"));
-  if (!entries?.length) return;
   const choose = (entry) => {
     dialog.close();
     onChoose(fromJson(entry));
@@ -26,7 +36,6 @@ export async function showGallery(onChoose) {
     dialog.showModal();
   };
   strip.append(button("chip more", showAll, {}, `All ${entries.length}`, icon("arrow")));
-  strip.hidden = false;
 }
 
 function card(entry, onclick) {

@@ -39,6 +39,16 @@ function brush(tool, world, row, col) {
   return paint[tool];
 }
 
+/** The cells from one to another without the first: a quick pointer is seen in a few places of its way only. */
+function line(from, to) {
+  const steps = Math.max(Math.abs(to.row - from.row), Math.abs(to.col - from.col));
+  return Array.from({ length: steps }, (_, index) => {
+    const share = (index + 1) / steps;
+    const between = (one, other) => Math.round(one + (other - one) * share);
+    return { row: between(from.row, to.row), col: between(from.col, to.col) };
+  });
+}
+
 export class Grid {
   #board;
   #cells = [];
@@ -57,10 +67,10 @@ export class Grid {
     this.node.append(this.#layer);
     this.node.addEventListener("pointerdown", (event) => this.#press(event));
     this.node.addEventListener("pointermove", (event) => this.#drag(event));
-    this.node.addEventListener("pointerup", () => this.#release());
-    this.node.addEventListener("pointercancel", () => (this.#stroke = null));
+    this.node.addEventListener("pointerup", (event) => this.#release(event));
+    this.node.addEventListener("pointercancel", (event) => this.#lift(event));
     this.node.addEventListener("contextmenu", (event) => event.preventDefault());
-    this.node.addEventListener("keydown", (event) => this.#key(event));
+    this.node.addEventListener("keydown", (event) => this.press(event));
     this.node.addEventListener("focusin", (event) => this.#focused(event.target));
   }
 
@@ -93,17 +103,22 @@ export class Grid {
     if (on) this.#moveCursor(this.world.hero.row, this.world.hero.col, true);
   }
 
-  /** Lets Karel do something, as a key or a button of the pad asks. */
-  perform(action, focus = true) {
+  /** Lets Karel do something, as a button of the pad asks; with `focus`, the keyboard comes to where Karel is. */
+  perform(action, focus) {
+    if (this.#act(action)) this.#moveCursor(this.world.hero.row, this.world.hero.col, focus);
+  }
+
+  /** Whether Karel could do it. Actions of one stroke are undone together. */
+  #act(action, stroke = null) {
     const { world, problem } = act(this.world, action);
     if (problem) {
       this.#board.bump();
       announce(`Karel cannot do that: ${problem}.`);
-      return;
+      return false;
     }
-    this.onEdit(world, null);
-    this.#moveCursor(world.hero.row, world.hero.col, focus);
+    this.onEdit(world, stroke);
     announce(`${action}. ${describeCell(world, world.hero.row, world.hero.col)}`);
+    return true;
   }
 
   #layOut({ rows, cols }) {
@@ -138,6 +153,12 @@ export class Grid {
     if (focus) cell.focus({ preventScroll: true });
   }
 
+  /** The cursor goes where a key sends it, and stays on the screen. */
+  #follow(row, col) {
+    this.#moveCursor(row, col, true);
+    this.#cellAt(row, col).scrollIntoView({ block: "nearest", inline: "nearest" });
+  }
+
   #focused(target) {
     const place = target.dataset?.at?.split(",").map(Number);
     if (place) this.#moveCursor(...place, false);
@@ -150,18 +171,18 @@ export class Grid {
 
   // Pointer.
 
+  /** The row and column under the pointer, which may lie outside of the world. */
   #under(event) {
     const box = this.node.getBoundingClientRect();
     const view = this.node.viewBox.baseVal;
     const x = view.x + ((event.clientX - box.left) / box.width) * view.width;
     const y = view.y + ((event.clientY - box.top) / box.height) * view.height;
-    const [row, col] = [this.world.rows - 1 - Math.floor(y / CELL), Math.floor(x / CELL)];
-    return inside(this.world, row, col) ? { row, col } : null;
+    return { row: this.world.rows - 1 - Math.floor(y / CELL), col: Math.floor(x / CELL) };
   }
 
   #press(event) {
     const place = this.#under(event);
-    if (!place || this.#stroke || event.button === 1) return;
+    if (!inside(this.world, place.row, place.col) || this.#stroke || event.button === 1) return;
     event.preventDefault();
     this.node.setPointerCapture(event.pointerId);
     this.#moveCursor(place.row, place.col, true);
@@ -171,22 +192,40 @@ export class Grid {
     const tapping = tool === "karel" && event.pointerType === "touch"; // counts when lifted: it may become a scroll
     const paint = brush(tool, this.world, place.row, place.col);
     strokes += 1;
-    this.#stroke = { ...place, id: `paint ${strokes}`, paint, turning, tapping };
-    if (!turning && !tapping) this.#edit(this.#stroke.paint(this.world, place.row, place.col), this.#stroke.id);
+    this.#stroke = { ...place, id: `paint ${strokes}`, pointer: event.pointerId, tool, paint, turning, tapping };
+    if (!turning && !tapping) this.#paint(place);
+  }
+
+  #paint({ row, col }) {
+    const { paint, id } = this.#stroke;
+    if (inside(this.world, row, col)) this.#edit(paint(this.world, row, col), id);
   }
 
   #drag(event) {
-    const place = this.#stroke && this.#under(event);
-    if (!place || (place.row === this.#stroke.row && place.col === this.#stroke.col)) return;
+    if (this.#stroke?.pointer !== event.pointerId) return;
+    const { row, col, tool, tapping } = this.#stroke;
+    const place = this.#under(event);
+    if (place.row === row && place.col === col) return;
     Object.assign(this.#stroke, place, { turning: false });
-    if (!this.#stroke.tapping) this.#edit(this.#stroke.paint(this.world, place.row, place.col), this.#stroke.id);
+    if (tapping) return;
+    const way = tool === "karel" ? [place] : line({ row, col }, place); // Karel is put down once, and tears no walls
+    for (const one of way) this.#paint(one);
   }
 
-  #release() {
+  #release(event) {
+    const stroke = this.#lift(event);
+    if (stroke?.turning) this.#turn(1);
+    else if (stroke?.tapping && inside(this.world, stroke.row, stroke.col)) {
+      this.#edit(stroke.paint(this.world, stroke.row, stroke.col), stroke.id);
+    }
+  }
+
+  /** Ends the stroke of this pointer and returns it; another finger ends nothing. */
+  #lift(event) {
+    if (this.#stroke?.pointer !== event.pointerId) return null;
     const stroke = this.#stroke;
     this.#stroke = null;
-    if (stroke?.turning) this.#turn(1);
-    else if (stroke?.tapping) this.#edit(stroke.paint(this.world, stroke.row, stroke.col), stroke.id);
+    return stroke;
   }
 
   #turn(by) {
@@ -196,7 +235,8 @@ export class Grid {
 
   // Keyboard.
 
-  #key(event) {
+  /** A key, pressed here or on what belongs to the board. */
+  press(event) {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
     const key = event.key.length === 1 ? event.key.toLowerCase() : event.key;
     const known = this.#driving ? this.#driveKey(key) : this.#editKey(key);
@@ -206,9 +246,12 @@ export class Grid {
     }
   }
 
+  /** Whether the key means something while driving. */
   #driveKey(key) {
     if (!(key in DRIVE)) return false;
-    for (const action of DRIVE[key]) this.perform(action);
+    strokes += 1;
+    for (const action of DRIVE[key]) this.#act(action, `drive ${strokes}`);
+    this.#follow(this.world.hero.row, this.world.hero.col);
     return true;
   }
 
@@ -217,7 +260,7 @@ export class Grid {
     const step = ARROWS[key];
     if (step) {
       const [r, c] = [row + step[0], col + step[1]];
-      if (inside(this.world, r, c)) this.#moveCursor(r, c, true);
+      if (inside(this.world, r, c)) this.#follow(r, c);
       return true;
     }
     const edited = this.#keyed(key, row, col);

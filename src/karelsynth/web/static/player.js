@@ -6,15 +6,17 @@ import { announce, button, byId, el, guarded, icon } from "./dom.js";
 import { Grid } from "./grid.js";
 import { History } from "./history.js";
 import { sizeInputs } from "./size.js";
-import { HEADINGS, parse, render, resized, withCell, withHero } from "./world.js";
+import { HEADINGS, equal, parse, render, resized, withCell, withHero } from "./world.js";
 
 const DELAYS = [1000, 600, 350, 180, 70];
 const OWN = "own";
+const UNKNOWN = 1000; // the slider's end before the run is here: how long it will be is not known
 
 export class Player {
   #tasks;
   #program = null;
   #source = null; // an example's id, or OWN
+  #start = null; // the world that is shown, or whose run is
   #board = new Board("The world while the program runs");
   #grid;
   #run = null; // {frames, steps, explanation, failed, crash}
@@ -52,10 +54,11 @@ export class Player {
     return this.#tasks.value.examples.find((one) => one.id === this.#source).input;
   }
 
-  /** Another program, or null if there is none that can run. */
-  load(program) {
+  /** Another program, or null if there is none that can run; if it is the `same` in other words, the run goes on. */
+  load(program, same = false) {
     this.#program = program;
-    this.#restart();
+    if (same && this.#run) this.#reword();
+    else this.#restart();
   }
 
   watch(id) {
@@ -91,7 +94,13 @@ export class Player {
     byId("player-back").addEventListener("click", () => this.#go(() => this.#index - 1));
     byId("player-forth").addEventListener("click", () => this.#go(() => this.#index + 1));
     byId("player-last").addEventListener("click", () => this.#go(() => this.#last));
-    byId("player-place").addEventListener("input", (event) => this.#go(() => Number(event.target.value)));
+    byId("player-place").addEventListener("input", ({ target }) => {
+      const share = Number(target.value) / Number(target.max);
+      this.#go(() => Math.ceil(share * this.#last - 1e-6)); // upwards: an arrow key is one step from the start, too
+    });
+    this.#board.node.addEventListener("pointerdown", () => {
+      if (this.#source === OWN) this.#go(() => 0); // who clicks here wants to draw
+    });
   }
 
   #tasksChanged() {
@@ -100,7 +109,17 @@ export class Player {
     const options = examples.map((one, index) => el("option", { value: one.id }, `Example ${index + 1}`));
     byId("player-source").replaceChildren(...options, el("option", { value: OWN }, "A world of your own"));
     byId("player-source").value = String(this.#source);
-    this.#restart();
+    if (!this.#start || !equal(this.world, this.#start)) this.#restart();
+  }
+
+  /** The same program in another dialect does the same steps, but their places in the text are others. */
+  async #reword() {
+    const playing = this.#timer !== 0;
+    this.pause();
+    this.#run = null;
+    if (!(await this.#ready())) return;
+    this.#show(Math.min(this.#index, this.#last));
+    if (playing) this.play();
   }
 
   /** Back to the start, without a run: program or world have changed. */
@@ -109,6 +128,7 @@ export class Player {
     this.#loading += 1;
     this.#run = null;
     this.#index = 0;
+    this.#start = this.world;
     byId("own-tools").hidden = this.#source !== OWN;
     this.#grid.update(this.own.value);
     this.size.update(this.own.value.rows, this.own.value.cols);
@@ -120,7 +140,7 @@ export class Player {
     if (this.#program === null) this.#label("There is no program to watch yet.");
     else this.#label(this.#source === OWN ? "Draw here, then press play." : "Press play to watch the program here.");
     if (this.#program !== null) this.mark([]);
-    byId("player-place").max = 1;
+    byId("player-place").max = UNKNOWN;
     byId("player-place").value = 0;
   }
 
@@ -185,7 +205,8 @@ export class Player {
     const step = steps[index - 1];
     if (step) this.mark([{ kind: "running", line: step.line, column: step.column, width: step.width }]);
     else this.mark(index > 0 ? crash : []);
-    const place = index === 0 ? "At the start" : step ? `Step ${index} of ${steps.length}: ${step.token}` : "";
+    const start = this.#source === OWN ? "At the start: draw here" : "At the start";
+    const place = index === 0 ? start : step ? `Step ${index} of ${steps.length}: ${step.token}` : "";
     this.#label([place, over ? `The program ${explanation}.` : ""].filter(Boolean).join(" · "));
   }
 

@@ -1,23 +1,28 @@
 // The program at hand: an answer of the search or one typed by hand, in one of three dialects.
 
 import { post } from "./api.js";
-import { announce, button, byId, copy, debounced, download, el, guarded, notice, prose } from "./dom.js";
-import { Editor } from "./editor.js";
+import { announce, button, byId, copy, count, debounced, download, el, guarded, notice, prose } from "./dom.js";
+import { Editor, LONGEST } from "./editor.js";
+import { Shelf } from "./shelf.js";
 
 export class ProgramPanel {
   #editor = new Editor(() => this.#typed());
+  #shelf = new Shelf(); // what was typed, while an answer is shown
   #programs = null; // the answer that is shown, in all dialects; null once it has been edited
+  #answer = null; // the answer that was shown last, edited or not
   #dialect = "paper";
   #valid = false;
   #revision = 0; // answers of the server to an older text are dropped
   #checkSoon = debounced(() => this.#check(), 250);
 
-  /** `onReady(text)`: there is a program to run; `onBroken()`: there is none any more. */
-  constructor({ onReady, onBroken, fileName, world }) {
-    Object.assign(this, { onReady, onBroken, fileName, world });
+  /** `onReady(text, same)`: there is a program to run, perhaps the same in other words; `onBroken()`: there is none
+   *  any more; `onDraft()`: what `draft` tells has changed. */
+  constructor({ onReady, onBroken, onDraft, fileName, world }) {
+    Object.assign(this, { onReady, onBroken, onDraft, fileName, world });
     for (const button of byId("dialects").children) {
       button.addEventListener("click", () => this.#switchTo(button.dataset.dialect));
     }
+    byId("other-program").addEventListener("click", () => this.#exchange());
     byId("copy-program").addEventListener("click", () => this.#copy());
     byId("download-program").addEventListener("click", () => this.#download());
     this.#update();
@@ -28,30 +33,85 @@ export class ProgramPanel {
     return this.#valid ? this.#editor.text : null;
   }
 
-  /** Shows an answer of the search. */
-  show(answer) {
-    this.#revision += 1;
-    this.#programs = answer.programs;
-    this.#editor.text = answer.programs[this.#dialect];
-    this.#accept();
+  /** Whether this is an answer of the search, as it was found. */
+  get isAnswer() {
+    return this.#programs !== null;
+  }
+
+  /** What is worth keeping when the page goes: all that was typed, the latest last, and the dialect. */
+  get draft() {
+    return { typed: this.#ownText ? [...this.#shelf.all, this.#ownText] : this.#shelf.all, dialect: this.#dialect };
+  }
+
+  /** Takes up a draft; `aside` if the task is another one: then what was typed waits behind the button. */
+  restore({ typed, dialect }, aside) {
+    for (const text of typed) this.#shelf.put(text);
+    this.#dialect = dialect ?? this.#dialect;
+    if (aside || this.#shelf.isEmpty) this.#update();
+    else this.#use(this.#shelf.take());
+  }
+
+  /** Shows an answer of the search. What was typed can be had back. */
+  show({ programs }) {
+    if (this.#ownText) this.#shelf.put(this.#ownText);
+    this.#showPrograms(programs);
   }
 
   /** Takes an answer away that belongs to another task; what somebody typed stays. */
   clear() {
-    if (!this.#programs) return;
-    this.#editor.text = "";
-    this.#typed();
+    this.#answer = null;
+    if (this.#programs) this.#use("");
+    else this.#update();
   }
 
   mark(marks) {
     this.#editor.mark(marks);
   }
 
-  #accept() {
+  /** The text that is here, if somebody typed it: it differs from the answer. */
+  get #ownText() {
+    const { text } = this.#editor;
+    const answered = this.#programs !== null || this.#answer?.[this.#dialect] === text;
+    return !answered && text.trim() ? text : "";
+  }
+
+  /** What the button leads back to: "answer", "typed", or null if there is nothing else. */
+  get #other() {
+    if (this.#ownText && this.#answer) return "answer";
+    if (!this.#shelf.isEmpty) return "typed";
+    return this.#answer && !this.#programs ? "answer" : null;
+  }
+
+  /** From an answer to what was typed, or back: nothing gets lost on the way. */
+  #exchange() {
+    const other = this.#other;
+    const left = this.#ownText;
+    const taken = other === "typed" ? this.#shelf.take() : null;
+    if (left) this.#shelf.putBehind(left);
+    if (other === "answer") this.#showPrograms(this.#answer);
+    else this.#use(taken);
+    if (byId("other-program").hidden) this.#editor.focus();
+  }
+
+  #showPrograms(programs) {
+    this.#revision += 1;
+    this.#programs = programs;
+    this.#answer = programs;
+    this.#editor.text = programs[this.#dialect];
+    this.#accept();
+  }
+
+  /** A text in place of the one that is here, as if it had been typed. */
+  #use(text) {
+    this.#editor.text = text;
+    this.#typed();
+  }
+
+  #accept(same = false) {
     this.#valid = true;
     this.#update();
     this.#showProblem(null);
-    this.onReady(this.#editor.text);
+    this.onReady(this.#editor.text, same);
   }
 
   #typed() {
@@ -67,6 +127,10 @@ export class ProgramPanel {
     const revision = this.#revision;
     if (!this.#editor.text.trim()) {
       this.#showProblem(null);
+      return;
+    }
+    if (this.#editor.text.length > LONGEST) {
+      this.#showProblem(tooLong(this.#editor.text));
       return;
     }
     const result = await guarded(() => post("/api/check", { program: this.#editor.text }));
@@ -85,7 +149,7 @@ export class ProgramPanel {
     if (this.#programs) {
       this.#dialect = dialect;
       this.#editor.text = this.#programs[dialect];
-      this.#accept();
+      this.#accept(true);
       return;
     }
     if (this.#editor.text.trim()) {
@@ -95,7 +159,7 @@ export class ProgramPanel {
       this.#revision += 1;
       this.#dialect = dialect;
       this.#editor.text = converted.program;
-      this.#accept();
+      this.#accept(true);
       return;
     }
     this.#dialect = dialect;
@@ -109,6 +173,9 @@ export class ProgramPanel {
     byId("program-frame").dataset.dialect = this.#dialect;
     byId("copy-program").disabled = !this.#editor.text;
     byId("download-program").disabled = !this.#valid;
+    byId("other-program").hidden = this.#other === null;
+    byId("other-program").textContent = this.#other === "answer" ? "Back to the answer" : "Back to what you typed";
+    this.onDraft();
   }
 
   #showProblem(problem) {
@@ -143,4 +210,12 @@ export class ProgramPanel {
     download(`${name}.w`, files.w);
     notice(`Saved ${name}.py and ${name}.w for Stanford Karel.`);
   }
+}
+
+/** The problem of a text that the server would refuse: all that is beyond the limit. */
+function tooLong(text) {
+  const lines = text.slice(0, LONGEST).split("\n");
+  const place = { line: lines.length, column: lines.at(-1).length + 1, width: text.length - LONGEST };
+  const [most, much] = [count(LONGEST, "character"), count(text.length, "character")];
+  return { ...place, message: `From here on it is too long: a program has at most ${most}, this text has ${much}.` };
 }

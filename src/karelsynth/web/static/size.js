@@ -17,8 +17,12 @@ export function sizeInputs(onChange) {
     [rows.value, cols.value] = sides;
     if (sides[0] !== known[0] || sides[1] !== known[1]) onChange(...sides);
   };
-  rows.addEventListener("change", changed);
-  cols.addEventListener("change", changed);
+  for (const input of [rows, cols]) {
+    input.addEventListener("change", changed);
+    input.addEventListener("keydown", (event) => {
+      if (event.key === "Enter") changed(); // Ctrl+Enter solves, with the new size
+    });
+  }
   return {
     node: el("span", { class: "size" }, rows, el("span", { "aria-hidden": "true" }, "×"), cols),
     update(newRows, newCols) {

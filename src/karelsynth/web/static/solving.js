@@ -1,7 +1,8 @@
 // Solving: the search's progress, what it found, the choice among answers, and the question where they disagree.
 
 import { stream } from "./api.js";
-import { announce, button, byId, count, el, icon, prose } from "./dom.js";
+import { announce, button, byId, count, el, handOver, icon, prose } from "./dom.js";
+import { Progress } from "./progress.js";
 import { showQuestion } from "./question.js";
 import { pairs } from "./task.js";
 
@@ -13,8 +14,9 @@ export class Solving {
   #asked = []; // the examples that it is about
   #answers = [];
   #chosen = 0;
+  #progress = new Progress();
 
-  /** `task()` is the task to solve; `onAnswer(answer)` shows one; `onExample` is
+  /** `task()` is the task to solve; `onAnswer(answer)` shows one, or none where it is null; `onExample` is
    *  told the answer to the question which outcome is meant. */
   constructor({ task, onAnswer, onExample }) {
     Object.assign(this, { task, onAnswer, onExample });
@@ -32,20 +34,20 @@ export class Solving {
     this.#control = control;
     this.#asked = this.task().examples;
     this.#busy(true);
-    this.#progress({ seconds: 0, budget, checked: 0, best: null });
+    this.#progress.start(budget);
     let best = null;
     let solution = null;
     try {
       const body = { examples: pairs(this.#asked), budget };
       for await (const [event, data] of stream("/api/solve/stream", body, control.signal)) {
         if (this.#control !== control) return;
-        if (event === "queued" && data.position > 0) this.#queued(data.position);
+        if (event === "queued" && data.position > 0) this.#progress.wait(data.position);
+        if (event === "queued" && data.position === 0) this.#progress.begin();
         if (event === "progress") {
           best = data.best;
-          this.#progress(data);
+          this.#progress.report(data);
         }
         if (event === "solution") solution = data;
-        if (event === "error") throw new Error(data.message);
       }
       if (this.#control !== control) return;
       if (!solution) throw new Error("The server ended the search without an answer.");
@@ -53,18 +55,22 @@ export class Solving {
     } catch (error) {
       if (this.#control !== control) return;
       if (control.signal.aborted) this.#stopped(best);
-      else this.#say("problem", "Something went wrong.", error.message);
+      else this.#problem(error);
     } finally {
       if (this.#control === control) this.#end();
     }
   }
 
-  /** Takes back what was said of the examples: they have changed. A search goes on unless none of its own are left. */
+  /** Takes back what was said of the examples: they have changed. If none are left of those that were asked about, this
+   *  is another task: the search ends, and its answers go. */
   retract() {
     byId("result").hidden = true;
     byId("ambiguity").hidden = true;
     const left = new Set(this.task().examples.map(({ id }) => id));
-    if (this.#control && !this.#asked.some(({ id }) => left.has(id))) this.#drop();
+    if (!this.#asked.length || this.#asked.some(({ id }) => left.has(id))) return;
+    this.#asked = [];
+    this.#drop();
+    this.#show([]);
   }
 
   /** Forgets what was found and what is being searched for: the task is another one now. */
@@ -85,6 +91,7 @@ export class Solving {
 
   #end() {
     this.#control = null;
+    this.#progress.stop();
     this.#busy(false);
   }
 
@@ -102,21 +109,9 @@ export class Solving {
     byId("solve-panel").setAttribute("aria-busy", String(busy));
   }
 
-  #queued(position) {
-    byId("progress-text").textContent = `Waiting: ${count(position, "search", "searches")} before this one`;
-  }
-
-  #progress({ seconds, budget, checked, best }) {
-    byId("progress-bar").value = Math.min(1, seconds / budget);
-    const found = best ? ` · best so far: right on ${rightOf(best)} of ${best.right.length}` : "";
-    const tried = checked ? `${count(checked, "program")} tried` : "Looking at the examples…";
-    byId("progress-text").textContent = tried + found;
-  }
-
   #solution(solution, budget) {
     const { solved, ambiguity, seconds, checked } = solution;
     const answers = solution.answers.filter(rightOf);
-    this.#answers = answers;
     const spent = `${seconds.toFixed(2)} s · ${count(checked, "program")} tried`;
     if (solved) {
       const number = answers[0].right.length;
@@ -127,22 +122,24 @@ export class Solving {
     } else {
       this.#unsolved(answers[0] ?? null, "Not solved.", spent, budget);
     }
-    if (answers.length) this.#choose(0);
-    else this.#updateChoice();
+    this.#show(answers);
     if (this.#outdated) this.#note(OUTDATED);
     else if (ambiguity) this.#ask(ambiguity);
   }
 
+  /** A task that cannot be solved, such as one that contradicts itself, is nobody's failure. */
+  #problem(error) {
+    this.#say("problem", error.isRefusal ? "Look at the examples again." : "Something went wrong.", error.message);
+  }
+
   #stopped(found) {
     const best = found && rightOf(found) ? found : null;
-    this.#answers = best ? [best] : [];
     if (best?.right.every(Boolean)) {
       this.#say("solved", "Stopped early.", "The best program so far is right on every example.");
     } else {
       this.#unsolved(best, "Stopped.", "", LONGEST_BUDGET);
     }
-    if (best) this.#choose(0);
-    else this.#updateChoice();
+    this.#show(best ? [best] : []);
     if (this.#outdated) this.#note(OUTDATED);
   }
 
@@ -183,6 +180,17 @@ export class Solving {
     announce(`${byId("result").textContent} Choose which outcome is meant.`);
   }
 
+  /** The answers of a search; where there are none, no older one may be taken for its answer. */
+  #show(answers) {
+    this.#answers = answers;
+    if (answers.length) {
+      this.#choose(0);
+      return;
+    }
+    this.#updateChoice();
+    this.onAnswer(null);
+  }
+
   #choose(index) {
     this.#chosen = index;
     this.#updateChoice();
@@ -191,12 +199,13 @@ export class Solving {
 
   #updateChoice() {
     const total = this.#answers.length;
+    const [previous, next] = [byId("previous-answer"), byId("next-answer")];
     byId("answers").hidden = total < 2;
-    byId("previous-answer").disabled = this.#chosen === 0;
-    byId("next-answer").disabled = this.#chosen >= total - 1;
+    previous.disabled = this.#chosen === 0;
+    next.disabled = this.#chosen >= total - 1;
+    handOver(previous, next);
+    handOver(next, previous);
     byId("answer-number").textContent = `${this.#chosen + 1} of ${total}`;
-    const partial = total > 0 && !this.#answers[this.#chosen].right.every(Boolean);
-    byId("partial").hidden = !partial;
   }
 }
 

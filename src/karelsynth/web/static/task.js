@@ -3,7 +3,9 @@
 // A task is {name, about, examples: [{id, input, output, touched}]}. Walls and size are shared by input and output.
 // As long as nobody has touched the output, it follows the input.
 
-import { WALL, WorldError, at, blank, equal, parse, render, resized, sameWalls, withCell, withWallsOf } from "./world.js";
+import {
+  WALL, WorldError, at, blank, equal, parse, render, resized, sameWalls, withCell, withWallsOf,
+} from "./world.js";
 
 export const MOST_EXAMPLES = 20;
 
@@ -49,6 +51,10 @@ export function toJson({ name, about, examples }) {
   return { name, about, examples: pairs(examples) };
 }
 
+export function sameTask(one, other) {
+  return JSON.stringify(toJson(one)) === JSON.stringify(toJson(other));
+}
+
 /** The examples as the server takes them. */
 export function pairs(examples) {
   return examples.map(({ input, output }) => ({ input: render(input), output: render(output) }));
@@ -71,8 +77,18 @@ function matched(one, model) {
   return { ...one, input: withWallsOf(one.input, walls), output: withWallsOf(one.output, walls) };
 }
 
-/** The task after one side of an example has become `world`; walls go to the other side, too. */
+/** Whether a wall of `world`, as one side of an example, would stand on the other side's Karel. */
+export function buriesOther(old, id, side, world) {
+  const one = old.examples.find((other) => other.id === id);
+  const follows = side === "input" && !one.touched;
+  const { row, col } = side === "input" ? one.output.hero : one.input.hero;
+  return !follows && at(world, row, col) === WALL;
+}
+
+/** The task after one side of an example has become `world`; walls go to the other side, too. Nothing changes where one
+ *  would stand on the other side's Karel. */
 export function withSide(old, id, side, world) {
+  if (buriesOther(old, id, side, world)) return old;
   return withExample(old, id, (one) => {
     if (side === "output") return matched({ ...one, output: world, touched: true }, world);
     return matched({ ...one, input: world, output: one.touched ? one.output : world }, world);

@@ -1,14 +1,15 @@
-// Light or dark: as the system says, until somebody chooses; the choice is remembered. Loaded first, so that the page
-// does not flash in the other colours.
+// Light or dark: as the system says, until somebody chooses; the choice is remembered. `first.js` has set what was
+// right when the page began.
 
-const KEY = "karelsynth.theme";
+const KEY = "karelsynth.theme"; // as in first.js
 const system = matchMedia("(prefers-color-scheme: dark)");
+let chosen = false; // where storage is forbidden, the choice lasts as long as the page
 
-function stored() {
+function isChosen() {
   try {
-    return localStorage.getItem(KEY);
+    return chosen || localStorage.getItem(KEY) !== null;
   } catch {
-    return null; // storage may be forbidden; then the choice lasts as long as the page
+    return chosen;
   }
 }
 
@@ -16,20 +17,17 @@ function show(theme) {
   document.documentElement.dataset.theme = theme;
 }
 
-function currentTheme() {
-  return document.documentElement.dataset.theme;
-}
-
 export function switchTheme() {
-  show(currentTheme() === "dark" ? "light" : "dark");
+  const theme = document.documentElement.dataset.theme === "dark" ? "light" : "dark";
+  chosen = true;
+  show(theme);
   try {
-    localStorage.setItem(KEY, currentTheme());
+    localStorage.setItem(KEY, theme);
   } catch {
     // as above
   }
 }
 
-show(stored() ?? (system.matches ? "dark" : "light"));
 system.addEventListener("change", () => {
-  if (!stored()) show(system.matches ? "dark" : "light");
+  if (!isChosen()) show(system.matches ? "dark" : "light");
 });
