@@ -118,7 +118,10 @@ def evaluate(
     seconds = time.perf_counter() - start
     judged = Judged(*(np.concatenate([getattr(part, name) for part in parts]) for name in Judged.__dataclass_fields__))
     # A decoder that sees where programs lead is no longer "unfiltered" in the paper's sense: say so beside its scores.
-    how = {"decoding": "execution-guided" if model.settings.execution else "unfiltered"}
+    how = {
+        "decoding": "execution-guided" if model.settings.execution else "unfiltered",
+        "precision": str(decoding_dtype(model.device)).removeprefix("torch."),
+    }
     told = {**origin(model.device), **how, **(provenance or {})}
     return Report(judged, np.asarray(tasks.novel), beam, seconds, told)
 

@@ -333,3 +333,12 @@ def test_test_tasks_that_are_not_there_are_noticed_before_training(places: Place
     with pytest.raises(KarelsynthError, match="nothing: there is no such file"):
         runner(lost).run(jobs("mle"))
     assert not (tmp_path / "runs").exists()
+
+
+def test_results_say_which_tasks_were_solved_and_written(measured: Places) -> None:
+    for result in read_results(measured.results).values():
+        for measure in ("generalization", "exact"):
+            for rank in (1, 5):
+                bits = result.solved(rank, measure)
+                assert bits is not None
+                assert 100 * bits.mean() == pytest.approx(result.top(measure, rank), abs=0.01)

@@ -87,7 +87,7 @@ def difference(
     if min(len(values), len(other_values)) > 1:
         return of_means(values, other_values)
     one, other = pairs[0]
-    solved, others_solved = (one.solved(rank), other.solved(rank)) if measure == "generalization" else (None, None)
+    solved, others_solved = one.solved(rank, measure), other.solved(rank, measure)
     if solved is not None and others_solved is not None and len(solved) == len(others_solved):
         return of_same_tasks(solved, others_solved)
     (low, high), (other_low, other_high) = one.interval(measure, rank), other.interval(measure, rank)

@@ -1,12 +1,14 @@
 """What was measured: a small JSON file for each row and seed, and nothing that cannot be traced.
 
     {"row": "mle", "seed": 0, "data": "test", "recipe": {…}, "start": null, "training": {"seconds": …, "tasks": …,
-     "device": …, "gpu_gib": …}, "report": {…}, "solved": {…}, "aliasing": […], "validity": {…}, "masks": {…}}
+     "device": …, "gpu_gib": …}, "report": {…}, "solved": {…}, "written": {…}, "aliasing": […], "validity": {…},
+     "masks": {…}}
 
 `start` is the recipe of the model that the run started from, if it started from one; `device` is where it was trained
 and `gpu_gib` the most memory that this took there (null on a CPU); `report` is what `karelsynth evaluate` writes,
-provenance included; `solved` says by rank which tasks count, a bit each (older results have none); `validity` is
-there for models that learn the syntax, `masks` for the one that the figure shows.
+provenance included; `solved` and `written` say by rank which tasks count as generalized and as exact, a bit each (older
+results lack one or both); `validity` is there for models that learn the syntax, `masks` for the one that the figure
+shows.
 """
 
 from __future__ import annotations
@@ -30,6 +32,8 @@ Results = Mapping[Job, "Result"]
 Recipes = Mapping[str, Recipe]
 """Today's, by name."""
 _AGAIN: Final = "remove the file, and `karelsynth reproduce` measures the row again"
+SOLVED: Final = {"generalization": "solved", "exact": "written"}
+"""By measure, the key under which a result says which tasks count."""
 PAIRED: Final = (1, 5, 50)
 """Ranks at which rows are compared task by task."""
 _RECIPE: Final = dict.fromkeys(("model", "objective", "optimizer", "data", "run"), "object")
@@ -98,9 +102,9 @@ class Result:
         low, high = self.report["confidence_95"][measure][str(rank)]
         return float(low), float(high)
 
-    def solved(self, rank: int) -> NDArray[np.bool_] | None:
+    def solved(self, rank: int, measure: str = "generalization") -> NDArray[np.bool_] | None:
         """Which tasks count at a rank, [tasks]; None if that was not kept."""
-        bits = self.told.get("solved", {}).get(str(rank))
+        bits = self.told.get(SOLVED[measure], {}).get(str(rank))
         return None if bits is None else from_bits(bits, int(self.report["tasks"]))
 
     def follows(self, recipes: Recipes) -> bool:
@@ -212,6 +216,18 @@ def _is(kind: str, value: Any) -> bool:
             return isinstance(value, int | float) and not isinstance(value, bool)
 
 
+def _check_bits(told: Mapping[str, Any], key: str, path: Path) -> None:
+    _check(told, {"report.tasks": "number", **{f"{key}.{rank}": "text" for rank in PAIRED}}, path, _AGAIN)
+    tasks = told["report"]["tasks"]
+    if type(tasks) is not int or tasks < 1:
+        raise ResultError(f'{path}: "report.tasks" is no number of tasks; {_AGAIN}')
+    size = 2 * -(-tasks // 8)
+    for rank in PAIRED:
+        digits = told[key][str(rank)]
+        if len(digits) != size or not re.fullmatch("[0-9a-f]*", digits):
+            raise ResultError(f'{path}: "{key}.{rank}" is not {size} hexadecimal digits; {_AGAIN}')
+
+
 def _read(path: Path) -> Result:
     told = read_json(path, _AGAIN)
     row, seed = ROWS.get(str(told.get("row"))), told.get("seed")
@@ -224,16 +240,9 @@ def _read(path: Path) -> Result:
     if row.start is not None:
         _check(told, _inside("start", _RECIPE), path, _AGAIN)
     _check(told, _inside("report", _REPORT), path, _AGAIN)
-    if "solved" in told:
-        _check(told, {"report.tasks": "number", **{f"solved.{rank}": "text" for rank in PAIRED}}, path, _AGAIN)
-        tasks = told["report"]["tasks"]
-        if type(tasks) is not int or tasks < 1:
-            raise ResultError(f'{path}: "report.tasks" is no number of tasks; {_AGAIN}')
-        size = 2 * -(-tasks // 8)
-        for rank in PAIRED:
-            digits = told["solved"][str(rank)]
-            if len(digits) != size or not re.fullmatch("[0-9a-f]*", digits):
-                raise ResultError(f'{path}: "solved.{rank}" is not {size} hexadecimal digits; {_AGAIN}')
+    for key in SOLVED.values():
+        if key in told:
+            _check_bits(told, key, path)
     if told["report"]["novel"]["tasks"]:
         _check(told, _inside("report.novel", _NOVEL), path, _AGAIN)
     if row.draws_masks:
