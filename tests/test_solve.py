@@ -21,7 +21,8 @@ from karelsynth.karel.program import Program
 from karelsynth.karel.world import World
 from karelsynth.solve import Answer, Progress, Solution, Solver
 from karelsynth.solve.ambiguity import _changed, find_ambiguity
-from karelsynth.solve.solver import PER_TOKEN, Round
+from karelsynth.solve.found import PER_TOKEN
+from karelsynth.solve.solver import Round
 from karelsynth.tasks.gallery import gallery, gallery_task
 from karelsynth.tasks.generator import generate
 from karelsynth.tasks.task import MOST_EXAMPLES, Example, Task

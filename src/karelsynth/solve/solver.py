@@ -19,20 +19,17 @@ import math
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 import torch
 
-from karelsynth.karel.interpreter import Status
-from karelsynth.karel.machine import encode_programs, run_batch
+from karelsynth.karel.machine import encode_programs
 from karelsynth.karel.program import Program
 from karelsynth.karel.syntax import syntax_machine
 from karelsynth.karel.threads import core_count
-from karelsynth.karel.tokens import ACTIONS, PAD
 from karelsynth.karel.world import Hero, World
 from karelsynth.model.precision import decoding_dtype
 from karelsynth.model.pretrained import SHIPPED
@@ -43,11 +40,12 @@ from karelsynth.search.pruning import Pruning
 from karelsynth.search.repair import repair
 from karelsynth.search.scoring import score_programs
 from karelsynth.solve.ambiguity import find_ambiguity
+from karelsynth.solve.found import REPAIRED, Found, OpenEnds, Search, remember, run_programs, simplest
 from karelsynth.solve.solution import Answer, Progress, Solution
 from karelsynth.tasks.task import Example, Task, as_task
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    pass
 
 DEFAULT_BUDGET: Final = 1.0
 """Seconds."""
@@ -70,14 +68,8 @@ ROUNDS: Final = (Round(128, 48, 0.6, 5.0), Round(512, 36, 1), Round(2048, 48, 1)
 programs that are asked for have more than 36 tokens, and unsolved tasks go through all rounds."""
 SLACK: Final = 2.0
 """How much less likely than the best answer, in nats, another may be to be worth waiting for."""
-PER_TOKEN: Final = 0.5
-"""How much likelier, in nats, an answer must be to be preferred to one that is a token shorter. Chosen on `val` and
-5,000 fresh tasks, where it hardly matters."""
 _TELL_EVERY: Final = 0.25
 """Seconds between two reports of progress."""
-MOST_ANSWERS: Final = 20
-REPAIRED: Final = 64
-"""How many near misses a repair begins with."""
 LONGEST_REPAIRED: Final = 60
 """Tokens that a program may have then."""
 _PLACES: Final = 4096
@@ -85,80 +77,6 @@ _PLACES: Final = 4096
 
 Examples = Task | Sequence[Example | tuple[World, World]]
 OnProgress = Callable[[Progress], None]
-
-
-@dataclass
-class _Search:
-    """How far the search for one task has come."""
-
-    inputs: NDArray[np.uint8]
-    """[K, 18, 18]."""
-    outputs: NDArray[np.uint8]
-    answers: list[Answer] = field(default_factory=list)
-    """Right ones, the preferred first; or else the best partial one, alone."""
-    seconds: float = 0.0
-    beam: int = 0
-    checked: int = 0
-
-    @property
-    def solved(self) -> bool:
-        return bool(self.answers) and self.answers[0].solves
-
-
-@dataclass(frozen=True)
-class _Found:
-    """Programs for one task, run on its examples."""
-
-    tokens: NDArray[np.uint8]
-    """[N, L]."""
-    lengths: NDArray[np.int64]
-    logprobs: NDArray[np.float32]
-    right: NDArray[np.bool_]
-    """[N, K]."""
-
-    def __getitem__(self, rows: NDArray[Any]) -> _Found:
-        return _Found(self.tokens[rows], self.lengths[rows], self.logprobs[rows], self.right[rows])
-
-    def and_also(self, other: _Found) -> _Found:
-        """These and others for the same task."""
-        width = max(self.tokens.shape[1], other.tokens.shape[1])
-        tokens = [np.pad(each.tokens, ((0, 0), (0, width - each.tokens.shape[1]))) for each in (self, other)]
-        rest = (
-            np.concatenate([getattr(self, name), getattr(other, name)]) for name in ("lengths", "logprobs", "right")
-        )
-        return _Found(np.concatenate(tokens), *rest)
-
-    @property
-    def ranks(self) -> NDArray[np.int64]:
-        """Their numbers, those that are right on most examples first, and the preferred ones first among these."""
-        return np.lexsort((PER_TOKEN * self.lengths - self.logprobs, -self.right.sum(1)))
-
-
-class _OpenEnds:
-    """What a search has left open, the likeliest after every step, in case that it comes to be repaired."""
-
-    def __init__(self) -> None:
-        self._noted: list[tuple[torch.Tensor, torch.Tensor, torch.Tensor]] = []
-
-    def note(self, number: torch.Tensor, tokens: torch.Tensor, scores: torch.Tensor) -> None:
-        """See `beam_search`."""
-        self._noted.append((number.cpu(), tokens[:, :REPAIRED].cpu().clone(), scores[:, :REPAIRED].cpu()))
-
-    def closed(self, task: int) -> tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.float32]]:
-        """As programs: tokens, lengths, and how likely they were when they were open."""
-        programs: dict[bytes, float] = {}
-        for number, tokens, scores in self._noted:
-            for row in (number == task).nonzero()[:, 0].tolist():
-                there = scores[row] > -torch.inf
-                closed, lengths = close_programs(tokens[row, there].numpy())
-                for program, length, score in zip(closed, lengths, scores[row, there].tolist(), strict=True):
-                    if length:
-                        programs.setdefault(program[:length].tobytes(), score)
-        lengths = np.array([len(program) for program in programs], np.int64)
-        padded = np.full((len(programs), lengths.max(initial=1)), PAD, np.uint8)
-        for row, program in enumerate(programs):
-            padded[row, : len(program)] = np.frombuffer(program, np.uint8)
-        return padded, lengths, np.array(list(programs.values()), np.float32)
 
 
 class Solver:
@@ -195,7 +113,7 @@ class Solver:
             repair(near, lengths, logprobs, outputs, inputs, longest=8, stop=lambda: next(turns, None) is None)
             close_programs(near[:, :-1])
             for count in (1, 2 * self._threads * TASKS_PER_THREAD):
-                searches = [_Search(inputs, outputs) for _ in range(count)]
+                searches = [Search(inputs, outputs) for _ in range(count)]
                 self._search(searches, Round(2, 8), budget=math.inf, stop=lambda: False)
             self._warm = True
 
@@ -236,7 +154,7 @@ class Solver:
             raise ValueError(f"budget is a number of seconds from 0 on, not {budget}")
         codes = [as_task(task).codes() for task in tasks]
         self.warm_up()
-        searches = [_Search(*pair) for pair in codes]
+        searches = [Search(*pair) for pair in codes]
         stop = should_stop or (lambda: False)
         started = told = time.perf_counter()
         solutions: list[Solution | None] = [None] * len(tasks)
@@ -276,7 +194,7 @@ class Solver:
                 settle(number)
         return [solution for solution in solutions if solution is not None]
 
-    def _search(self, searches: list[_Search], round_: Round, budget: float, stop: Callable[[], bool]) -> None:
+    def _search(self, searches: list[Search], round_: Round, budget: float, stop: Callable[[], bool]) -> None:
         """Go through one round for some tasks."""
         start = time.perf_counter()
         deadline = start + sum(max(0.0, budget - search.seconds) for search in searches)
@@ -288,7 +206,7 @@ class Solver:
         )
         longest = min(round_.longest, self.model.settings.max_length)
         encoded = encode_for_search(self.model, inputs, outputs)
-        ends = _OpenEnds()
+        ends = OpenEnds()
         candidates = beam_search(
             self.model,
             encoded,
@@ -306,8 +224,8 @@ class Solver:
         found = []
         for row, search in enumerate(searches):
             own = (getattr(candidates, name)[row].numpy() for name in ("tokens", "lengths", "logprobs"))
-            found.append(_run(search, *own))
-            _remember(search, found[-1])
+            found.append(run_programs(search, *own))
+            remember(search, found[-1])
             search.beam = round_.beam
             search.checked += int((candidates.lengths[row] > 0).sum())
         spent = (time.perf_counter() - start) / len(searches)
@@ -316,16 +234,14 @@ class Solver:
             if round_.repair and not search.solved and search.seconds < budget and not stop():
                 start = time.perf_counter()
                 deadline = start + min(budget - search.seconds, round_.repair * budget)
-                near = programs.and_also(_run(search, *ends.closed(row)))
+                near = programs.and_also(run_programs(search, *ends.closed(row)))
                 self._repair(search, near, encoded.row(row), deadline, stop)
                 search.seconds += time.perf_counter() - start
 
-    def _repair(
-        self, search: _Search, near: _Found, encoded: Encoded, deadline: float, stop: Callable[[], bool]
-    ) -> None:
+    def _repair(self, search: Search, near: Found, encoded: Encoded, deadline: float, stop: Callable[[], bool]) -> None:
         """Repair what a round has found for a task, or if it was nothing, the simplest programs there are."""
         if not len(near.lengths):
-            near = _run(search, *_simplest())
+            near = run_programs(search, *simplest())
         best = near[near.ranks[:REPAIRED]]
         repaired = repair(
             best.tokens,
@@ -343,9 +259,9 @@ class Solver:
         logprobs = score_programs(
             self.model, encoded, repaired.tokens, repaired.lengths, tasks, weights=self._weights, threads=self._threads
         )
-        _remember(search, _run(search, repaired.tokens, repaired.lengths, logprobs))
+        remember(search, run_programs(search, repaired.tokens, repaired.lengths, logprobs))
 
-    def _solution(self, search: _Search) -> Solution:
+    def _solution(self, search: Search) -> Solution:
         ambiguity = None
         start = time.perf_counter()
         if search.solved and len(search.answers) > 1:
@@ -354,7 +270,7 @@ class Solver:
         return Solution(tuple(search.answers), search.solved, ambiguity, seconds, search.beam, search.checked)
 
     @staticmethod
-    def _progress(searches: list[_Search], seconds: float, budget: float, beam: int) -> Progress:
+    def _progress(searches: list[Search], seconds: float, budget: float, beam: int) -> Progress:
         best = [search.answers[0] for search in searches if search.answers]
         return Progress(
             seconds=seconds,
@@ -363,44 +279,6 @@ class Solver:
             checked=sum(search.checked for search in searches),
             best=best[0] if len(searches) == 1 and best else None,
         )
-
-
-def _run(
-    search: _Search, tokens: NDArray[np.uint8], lengths: NDArray[np.int64], logprobs: NDArray[np.float32]
-) -> _Found:
-    """Run programs [N, L] on a task's examples. Those that do not parse, as only some models write, are left out."""
-    runs = run_batch(tokens, search.inputs, expected=search.outputs, keep_worlds=False)
-    assert runs.correct is not None
-    parses = runs.status[:, 0] != Status.INVALID_PROGRAM
-    return _Found(tokens, lengths, logprobs, runs.correct)[parses & (lengths > 0)]
-
-
-@cache
-def _simplest() -> tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.float32]]:
-    """Programs of one action: tokens, lengths, and no opinion of how likely they are."""
-    tokens = encode_programs([Program.parse(f"DEF run m( {action} m)") for action in ACTIONS])
-    return tokens, np.full(len(tokens), tokens.shape[1]), np.zeros(len(tokens), np.float32)
-
-
-def _remember(search: _Search, found: _Found) -> None:
-    """Of what was found for a task, remember what is right, or nearest to it."""
-    if not len(found.lengths):
-        return
-    right, ranks = found.right.sum(1), found.ranks
-    if right[ranks[0]] == len(search.inputs):
-        ranks = ranks[right[ranks] == len(search.inputs)][:MOST_ANSWERS]
-    elif search.answers and sum(search.answers[0].right) >= right[ranks[0]]:
-        return
-    else:
-        ranks = ranks[:1]
-    search.answers = [
-        Answer(
-            Program.from_tokens(found.tokens[rank, : found.lengths[rank]].tolist()),
-            tuple(map(bool, found.right[rank])),
-            float(found.logprobs[rank]),
-        )
-        for rank in ranks
-    ]
 
 
 def solve(examples: Examples, *, budget: float = DEFAULT_BUDGET) -> Solution:
