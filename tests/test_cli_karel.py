@@ -239,3 +239,9 @@ def test_a_failure_is_placed_in_the_persons_own_text(tmp_path: Path) -> None:
     assert "in line 6:  move()" in result.stdout
     told = json.loads(call("run", "walk.py", "world.txt", "--json", cwd=tmp_path).stdout)
     assert (told["line"], told["column"]) == (6, 5)
+
+
+def test_the_line_of_a_failure_is_counted_as_the_parser_counts(tmp_path: Path) -> None:
+    (tmp_path / "walk.txt").write_text("def run():\n  turnLeft()\x0c\n  turnLeft()\n  move()\n")
+    (tmp_path / "world.txt").write_text("> .\n. .\n")
+    assert "in line 4:  move()" in call("run", "walk.txt", "world.txt", cwd=tmp_path).stdout

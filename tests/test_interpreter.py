@@ -110,7 +110,7 @@ def test_the_observer_sees_every_tick(some_program: Program, world: World) -> No
     assert (result.world.walls, result.world.rows, result.world.cols) == (world.walls, world.rows, world.cols)
 
 
-@pytest.mark.parametrize("ticks", [10.5, -1])
+@pytest.mark.parametrize("ticks", [10.5, -1, float("inf"), float("nan")])
 def test_ticks_are_whole_numbers(ticks: float) -> None:
     """One and a half ticks would never be over."""
     endless = Program.parse("DEF run m( WHILE c( frontIsClear c) w( turnLeft w) m)")

@@ -441,3 +441,26 @@ def test_threads_of_others_keep_theirs() -> None:
         assert torch.get_num_threads() == 3
     finally:
         torch.set_num_threads(before)
+
+
+def test_searches_that_begin_together_leave_the_number_of_threads_alone() -> None:
+    before, numbers = torch.get_num_threads(), []
+
+    def search() -> None:
+        with shared_steps(3):
+            pass
+
+    try:
+        torch.set_num_threads(4)
+        for _ in range(40):
+            together = [Thread(target=search) for _ in range(2)]
+            for thread in together:
+                thread.start()
+            for thread in together:
+                thread.join()
+            later = Thread(target=lambda: numbers.append(torch.get_num_threads()))
+            later.start()
+            later.join()
+    finally:
+        torch.set_num_threads(before)
+    assert numbers == [4] * 40

@@ -73,7 +73,7 @@ def test_saving_that_is_killed_never_leaves_parts_of_two_models(
     assert read == 6 - len(lost)
 
 
-@pytest.mark.parametrize("device", ["gpu", "meta", "cuda:99"])
+@pytest.mark.parametrize("device", ["gpu", "meta", "cuda:99", "hpu"])
 def test_a_device_that_is_not_there_is_refused(device: str) -> None:
     with pytest.raises(KarelsynthError, match=f"there is no device `{device}` here"):
         Synthesizer.from_pretrained(SHIPPED, device)

@@ -217,6 +217,29 @@ def test_ctrl_c_saves_the_step_that_it_came_in(tmp_path: Path) -> None:
     assert_same(weights(tmp_path / "whole"), weights(tmp_path / "stopped"))
 
 
+def test_ctrl_c_in_the_last_step_is_heard(tmp_path: Path) -> None:
+    """Whoever pressed it does not want what comes after this run; what it has come to is there all the same."""
+    recipe = tiny(steps=2, checkpoint_every=2, log_every=1, validate_every=2)
+
+    def press(progress: Progress) -> None:
+        if progress.step == 2:
+            signal.raise_signal(signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt):
+        train(recipe, tmp_path, device=torch.device("cpu"), observe=press)
+    assert (tmp_path / "final").is_dir()
+
+
+def test_a_ctrl_c_that_is_ignored_stays_ignored(tmp_path: Path) -> None:
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        recipe = tiny(steps=2, log_every=1, validate_every=2)
+        train(recipe, tmp_path, device=torch.device("cpu"), observe=lambda _: signal.raise_signal(signal.SIGINT))
+        assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 def test_another_recipe_does_not_continue_a_run(tmp_path: Path) -> None:
     train(tiny(), tmp_path, device=torch.device("cpu"), stop_after=3)
     with pytest.raises(CheckpointError, match=r"another recipe \(different: run.batch_size\)"):

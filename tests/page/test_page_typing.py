@@ -75,6 +75,9 @@ def test_what_was_typed_for_another_task_waits_beside_a_link(page: Page, address
     page.goto(address + link([("> . .\n. . .", ". . >\n. . .")]))
     page.wait_for_selector("html[data-ready]")
     expect(page.locator("#program-text")).to_have_value("")
+    page.reload()  # what was put aside has not become this task's
+    page.wait_for_selector("html[data-ready]")
+    expect(page.locator("#program-text")).to_have_value("")
     page.get_by_role("button", name=BACK).click()
     expect(page.locator("#program-text")).to_have_value(TWO_AND_PUT)
     expect(page.locator("#program-text")).to_be_focused()  # the button has gone

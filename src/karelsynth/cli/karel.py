@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -108,7 +109,7 @@ def run(
             out.print(side_by_side(pair, color=out.color_system is not None, width=out.width))
         out.print(outcome.explain(), style="green" if outcome.ok else "red")
         if place is not None:
-            line = text.splitlines()[place.line - 1].strip("\ufeff \t")
+            line = re.split(r"\r\n|\r|\n", text)[place.line - 1].strip("\ufeff \t")
             out.print(f"in line {place.line}:  {line}")
         if output is not None:
             error_console().print(f"saved {output}")

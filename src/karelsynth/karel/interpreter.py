@@ -119,7 +119,7 @@ def run(
     observe: Callable[[Tick], None] | None = None,
 ) -> Run:
     """Run a program on a world. `observe`, if given, is called after every tick."""
-    if int(max_ticks) != max_ticks or max_ticks < 0:
+    if max_ticks % 1 or max_ticks < 0:
         raise ValueError(f"max_ticks is a whole number from 0 on, not {max_ticks}")
     karel = _Karel(world, max_ticks, observe)
     status, where = Status.OK, None

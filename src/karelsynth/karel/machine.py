@@ -54,7 +54,7 @@ class BatchRun:
     coverage: NDArray[np.uint8] | None
     """[P, K, C]: for the c-th IF, IFELSE or WHILE of the program 1 if its condition was seen false, plus 2 if true."""
     waits: NDArray[np.int16] | None
-    """[P, K], for prefixes: the open block, 0 for the outermost, whose end the run waits for, since a condition sent it
+    """[P, K], for prefixes: the open block, 0 for the outermost, in which the run will go on, where a condition sent it
     past the last token; -1 if it has reached the end of the tokens."""
 
     @property
@@ -106,7 +106,7 @@ def run_batch(
     wanted = codes[:0] if expected is None else _as_worlds("expected", expected)
     if expected is not None and wanted.shape != codes.shape:
         raise ValueError(f"expected has shape {wanted.shape}, worlds {codes.shape}: they must be the same")
-    if int(max_ticks) != max_ticks or not 0 <= max_ticks <= MOST_TICKS:
+    if max_ticks % 1 or not 0 <= max_ticks <= MOST_TICKS:
         raise ValueError(f"max_ticks goes from 0 to {MOST_TICKS} in whole numbers, not {max_ticks}")
     rows = _as_rows(which, len(tokens), len(codes))
     heroes = heroes_of("worlds", codes, threads)

@@ -14,7 +14,7 @@ def usable_device(name: str | torch.device) -> torch.device:
         torch.empty(0, device=device)
         if device.type == "meta":
             raise RuntimeError("it holds nothing")
-    except (RuntimeError, AssertionError, NotImplementedError):
+    except (RuntimeError, AssertionError, NotImplementedError, ImportError, TypeError):
         known = "cpu or cuda" if torch.cuda.is_available() else "cpu"
         raise KarelsynthError(f"there is no device `{name}` here; this machine has {known}") from None
     return device

@@ -59,11 +59,11 @@ class ModelSettings:
     embedding_size: int = 256
     """A token's embedding."""
     hidden_size: int = 256
-    """The decoder LSTM's layers."""
+    """The hidden size of the decoder LSTM's layers."""
     syntax_size: int = 256
-    """The syntax LSTM's layers."""
+    """The hidden size of the syntax LSTM's layers."""
     layers: int = 2
-    """The hidden size of each LSTM."""
+    """How many layers each LSTM has."""
     mixing: bool = False
     """Whether the decoder's layers above the first also see the maximum over the examples of the layer below."""
     head_size: int = 0

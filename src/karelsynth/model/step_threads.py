@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from threading import Barrier, Thread, local
+from threading import Barrier, RLock, Thread, local
 from typing import TYPE_CHECKING
 
 import torch
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 _mine = local()
 """Of the calling thread: `threads`, over how many its steps are shared out now, and `pools`, by their size."""
+_setting = RLock()
+"""Held while PyTorch's number of threads is another for a moment: who reads it then would keep the wrong one."""
 
 
 def threads_of_steps() -> int:
@@ -34,18 +36,23 @@ def single_threaded(threads: int) -> ThreadPoolExecutor:
     """The calling thread's pool, in which tensor operations do not start threads of their own."""
     pools: dict[int, ThreadPoolExecutor] = _mine.__dict__.setdefault("pools", {})
     if threads not in pools:
-        before = torch.get_num_threads()
-        pools[threads] = pool = ThreadPoolExecutor(threads, thread_name_prefix="karel-decoder")
-        ready = Barrier(threads)
-
-        def prepare(_: int) -> None:
-            torch.get_num_threads()  # what a thread begins with is looked up at first use: not after it was set
-            torch.set_num_threads(1)  # of this thread, but also of all that begin later: hence below
-            ready.wait()
-
-        list(pool.map(prepare, range(threads)))
-        torch.set_num_threads(before)
+        with _setting:
+            pools[threads] = _new_pool(threads)
     return pools[threads]
+
+
+def _new_pool(threads: int) -> ThreadPoolExecutor:
+    before = torch.get_num_threads()
+    pool, ready = ThreadPoolExecutor(threads, thread_name_prefix="karel-decoder"), Barrier(threads)
+
+    def prepare(_: int) -> None:
+        torch.get_num_threads()  # what a thread begins with is looked up at first use: not after it was set
+        torch.set_num_threads(1)  # of this thread, but also of all that begin later: hence below
+        ready.wait()
+
+    list(pool.map(prepare, range(threads)))
+    torch.set_num_threads(before)
+    return pool
 
 
 @contextmanager
@@ -54,14 +61,15 @@ def shared_steps(threads: int) -> Iterator[None]:
     if threads == 1:
         yield
         return
-    before = torch.get_num_threads()
-    single_threaded(threads)
-    torch.set_num_threads(1)
-    # PyTorch gives the number that was set last to every thread that begins later, and those are the application's
-    # own: so a thread that ends at once sets it back.
-    restore = Thread(target=torch.set_num_threads, args=(before,))
-    restore.start()
-    restore.join()
+    with _setting:
+        before = torch.get_num_threads()
+        single_threaded(threads)
+        torch.set_num_threads(1)
+        # PyTorch gives the number that was set last to every thread that begins later, and those are the application's
+        # own: so a thread that ends at once sets it back.
+        restore = Thread(target=torch.set_num_threads, args=(before,))
+        restore.start()
+        restore.join()
     _mine.threads = threads
     try:
         yield
@@ -72,6 +80,8 @@ def shared_steps(threads: int) -> Iterator[None]:
 
 def _after_fork() -> None:
     """A forked child inherits pools without threads, ours and OpenMP's, and would wait for them forever."""
+    global _setting
+    _setting = RLock()
     _mine.__dict__.clear()
     torch.set_num_threads(1)
 

@@ -40,7 +40,9 @@ _RECIPE: Final = dict.fromkeys(("model", "objective", "optimizer", "data", "run"
 _MAY_DIFFER: Final = frozenset({"run.seed", "run.compile", "run.log_every", "run.checkpoint_every"})
 """Settings in which two runs of a row may differ. Those of validation may not: it chooses the best model."""
 _TRAINING: Final = {"seconds": "number", "tasks": "number", "device": "text"}
-_SCORES: Final = ("filtered_generalization", "exact.1", "generalization.1", "generalization.5", "generalization.50")
+_SCORES: Final = (
+    "filtered_generalization", "any_consistent", "exact.1", "generalization.1", "generalization.5", "generalization.50",
+)  # fmt: skip
 _REPORT: Final = {
     "provenance": "object",
     "novel.tasks": "number",

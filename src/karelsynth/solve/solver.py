@@ -21,6 +21,7 @@ import time
 from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
+from threading import get_ident
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
@@ -157,6 +158,7 @@ class Solver:
         searches = [Search(*pair) for pair in codes]
         stop = should_stop or (lambda: False)
         started = told = time.perf_counter()
+        caller = get_ident()  # some searches ask from threads of their own, which nobody expects to be told from
         solutions: list[Solution | None] = [None] * len(tasks)
 
         def settle(number: int) -> None:
@@ -173,7 +175,7 @@ class Solver:
         for round_ in self.rounds:
 
             def ask(beam: int = round_.beam) -> bool:
-                if time.perf_counter() - told >= _TELL_EVERY:
+                if get_ident() == caller and time.perf_counter() - told >= _TELL_EVERY:
                     tell(beam)
                 return stop()
 

@@ -51,7 +51,7 @@ def generate(
         threads: how many threads; by default one for each core.
         sampler: another table to draw from than the one fitted to the original data.
     """
-    if int(seed) != seed or not 0 <= seed < _LARGEST:
+    if seed % 1 or not 0 <= seed < _LARGEST:
         raise KarelsynthError(f"a seed is a whole number from 0 to 2⁶³ − 1, not {seed}")
     if start < 0 or count < 0 or start + count >= _LARGEST:
         raise KarelsynthError(f"start and count must be 0 or more, their sum below 2⁶³; not {start} and {count}")

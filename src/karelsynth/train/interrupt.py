@@ -22,7 +22,9 @@ class Interrupt:
         self._before: Any = None
 
     def __enter__(self) -> Interrupt:
-        if threading.current_thread() is threading.main_thread():
+        # One that is ignored, as in a script's background, or handled outside of Python, stays so.
+        ours = signal.getsignal(signal.SIGINT) not in (signal.SIG_IGN, None)
+        if ours and threading.current_thread() is threading.main_thread():
             self._before = signal.signal(signal.SIGINT, self._ask)
         return self
 

@@ -129,7 +129,7 @@ class _Run:
             loss_of = DistributedDataParallel(loss_of)
         validator = Validator(recipe, group)
         with MetricsLog(self.folder if group.leads else None, self.step) as log, Interrupt() as interrupt:
-            sums: dict[str, Tensor] = {}
+            late, sums = False, dict[str, Tensor]()
             since, since_step = time.perf_counter(), self.step
             for batch in feed.batches(self.step, last):
                 self.model.train()
@@ -164,9 +164,11 @@ class _Run:
                     self._save()
                 if late:
                     break
-        if interrupt.asked and self.step < last:
+        final = self._finish(steps)
+        # If another process was interrupted, all have stopped, though it is not late.
+        if interrupt.asked or (late and self.step < last and time.monotonic() < deadline):
             raise KeyboardInterrupt
-        return self._finish(steps)
+        return final
 
     def _generator(self) -> torch.Generator:
         """Of the samples of this step; each process draws its own."""

@@ -167,7 +167,7 @@ def _check(recipe: Recipe) -> Recipe:
     }
     for key, value in positive.items():
         if value is not None and not 0 < value < math.inf:
-            raise RecipeError(f"`{key}` must be above 0, not {value}")
+            raise RecipeError(f"`{key}` must be above 0 and finite, not {value}")
     not_negative = {
         "optimizer.warmup": recipe.optimizer.warmup,
         "optimizer.weight_decay": recipe.optimizer.weight_decay,
@@ -175,7 +175,7 @@ def _check(recipe: Recipe) -> Recipe:
     }
     for key, value in not_negative.items():
         if not 0 <= value < math.inf:
-            raise RecipeError(f"`{key}` must be 0 or above, not {value}")
+            raise RecipeError(f"`{key}` must be 0 or above and finite, not {value}")
     for key, value in {"data.fewer": recipe.data.fewer, "optimizer.final": recipe.optimizer.final}.items():
         if not 0 <= value <= 1:
             raise RecipeError(f"`{key}` is a share from 0 to 1, not {value}")

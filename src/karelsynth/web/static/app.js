@@ -44,7 +44,9 @@ const player = new Player(history, tools, (marks) => program.mark(marks));
 const examples = new Examples(history, () => tools.current, (id) => player.watch(id));
 const verdicts = new Verdicts(judged);
 const keepProgram = debounced(() => {
-  saveProgram({ ...program.draft, budget: byId("budget").value, examples: history.value.examples });
+  const { isShown, ...draft } = program.draft;
+  // What is put aside was typed for other examples.
+  saveProgram({ ...draft, budget: byId("budget").value, examples: isShown ? history.value.examples : null });
 }, 300);
 const program = new ProgramPanel({
   onReady: (text, same) => programChanged(text, same),
@@ -188,6 +190,7 @@ byId("share-task").addEventListener("click", async () => {
 addEventListener("hashchange", async () => {
   const opened = await linkedTask();
   if (!opened) return;
+  saveBefore(history.value);
   linked = "";
   openTask(opened);
   linked = location.hash;

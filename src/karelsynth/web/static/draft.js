@@ -40,13 +40,14 @@ export function loadBefore() {
   return load(BEFORE, fromJson);
 }
 
-/** `typed` are texts, the latest last; `dialect` and `budget` as chosen; `examples` those that they were typed for. */
+/** `typed` are texts, the latest last; `dialect` and `budget` as chosen; `examples` those that the last was
+ *  typed for, null if it was put aside. */
 export function saveProgram({ typed, dialect, budget, examples }) {
   save(PROGRAM, { typed, dialect, budget, examples: textOf(examples) });
 }
 
 function textOf(examples) {
-  return JSON.stringify(pairs(examples));
+  return examples && JSON.stringify(pairs(examples));
 }
 
 /** As it was saved, but with `isFor(examples)`. */

@@ -40,7 +40,8 @@ export class ProgramPanel {
 
   /** What is worth keeping when the page goes: all that was typed, the latest last, and the dialect. */
   get draft() {
-    return { typed: this.#ownText ? [...this.#shelf.all, this.#ownText] : this.#shelf.all, dialect: this.#dialect };
+    const own = this.#ownText;
+    return { typed: own ? [...this.#shelf.all, own] : this.#shelf.all, isShown: Boolean(own), dialect: this.#dialect };
   }
 
   /** Takes up a draft; `aside` if the task is another one: then what was typed waits behind the button. */

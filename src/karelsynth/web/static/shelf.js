@@ -20,7 +20,7 @@ export class Shelf {
 
   /** `text` comes back after all others: who looks for an older one must not meet this one again. */
   putBehind(text) {
-    this.#texts = [text, ...this.#without(text)].slice(-MOST);
+    this.#texts = [text, ...this.#without(text).slice(1 - MOST)];
   }
 
   take() {
