@@ -245,3 +245,10 @@ def test_the_line_of_a_failure_is_counted_as_the_parser_counts(tmp_path: Path) -
     (tmp_path / "walk.txt").write_text("def run():\n  turnLeft()\x0c\n  turnLeft()\n  move()\n")
     (tmp_path / "world.txt").write_text("> .\n. .\n")
     assert "in line 4:  move()" in call("run", "walk.txt", "world.txt", cwd=tmp_path).stdout
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r", "\x0c\n"])
+def test_lines_of_tokens_are_counted_like_those_of_other_dialects(tmp_path: Path, end: str) -> None:
+    (tmp_path / "walk.txt").write_bytes(end.join(["DEF run m(", "turnLeft", "turnLeft", "move", "m)"]).encode())
+    (tmp_path / "world.txt").write_text("> .\n. .\n")
+    assert "in line 4:  move" in call("run", "walk.txt", "world.txt", cwd=tmp_path).stdout

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -77,6 +76,7 @@ def run(
 
     The exit status is 0 if the program finishes, 1 if it crashes or runs out of ticks.
     """
+    from karelsynth.karel.dialects.lexer import lines_of
     from karelsynth.karel.dialects.places import parse_with_places
     from karelsynth.karel.draw import save_run_picture
     from karelsynth.karel.draw.terminal import play, side_by_side
@@ -109,8 +109,7 @@ def run(
             out.print(side_by_side(pair, color=out.color_system is not None, width=out.width))
         out.print(outcome.explain(), style="green" if outcome.ok else "red")
         if place is not None:
-            line = re.split(r"\r\n|\r|\n", text)[place.line - 1].strip("\ufeff \t")
-            out.print(f"in line {place.line}:  {line}")
+            out.print(f"in line {place.line}:  {lines_of(text)[place.line - 1].strip()}")
         if output is not None:
             error_console().print(f"saved {output}")
     raise typer.Exit(0 if outcome.ok else 1)

@@ -132,7 +132,7 @@ def protocols(results: Results, recipes: Recipes) -> str:
     """Both protocols side by side, of the objectives on the full set."""
     heading = ["full set, %", "top 1, unfiltered", "top 1, filtered", "some consistent program in the beam"]
     lines = []
-    for row in (ROWS[name] for name in (*dict.fromkeys(("mle", "rl", *RANKED)),)):
+    for row in (ROWS[name] for name in OBJECTIVES):
         found, shares = shown_of(results, row), [NOT_YET] * 3
         if found is not None:
             intervals = found.report["confidence_95"]

@@ -21,7 +21,6 @@ import time
 from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
-from threading import get_ident
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
@@ -75,6 +74,7 @@ LONGEST_REPAIRED: Final = 60
 """Tokens that a program may have then."""
 _PLACES: Final = 4096
 """Hypotheses that are searched at a time, over all tasks of a batch."""
+_loading = threading.Lock()
 
 Examples = Task | Sequence[Example | tuple[World, World]]
 OnProgress = Callable[[Progress], None]
@@ -158,7 +158,9 @@ class Solver:
         searches = [Search(*pair) for pair in codes]
         stop = should_stop or (lambda: False)
         started = told = time.perf_counter()
-        caller = get_ident()  # some searches ask from threads of their own, which nobody expects to be told from
+        caller = (
+            threading.get_ident()
+        )  # some searches ask from threads of their own, which nobody expects to be told from
         solutions: list[Solution | None] = [None] * len(tasks)
 
         def settle(number: int) -> None:
@@ -175,7 +177,7 @@ class Solver:
         for round_ in self.rounds:
 
             def ask(beam: int = round_.beam) -> bool:
-                if get_ident() == caller and time.perf_counter() - told >= _TELL_EVERY:
+                if threading.get_ident() == caller and time.perf_counter() - told >= _TELL_EVERY:
                     tell(beam)
                 return stop()
 
@@ -299,6 +301,3 @@ def _shipped() -> Solver:
 @cache
 def _loaded() -> Solver:
     return Solver.load()
-
-
-_loading = threading.Lock()

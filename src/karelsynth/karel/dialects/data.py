@@ -10,6 +10,7 @@ import re
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from karelsynth.errors import ProgramSyntaxError, listed, nearest
+from karelsynth.karel.dialects.lexer import lines_of
 from karelsynth.karel.grammar import BLOCK, KAREL
 from karelsynth.karel.program import COMPOSITES, Action, Part, Program, Sensor
 from karelsynth.karel.tokens import ACTIONS, COUNTS, PAD, SENSORS, TOKENS
@@ -83,7 +84,7 @@ class _Reader:
 
     @classmethod
     def of_text(cls, text: str) -> _Reader:
-        lines = text.removeprefix("\ufeff").splitlines()
+        lines = lines_of(text)
         words = [
             (match.group(), number, match.start() + 1)
             for number, line in enumerate(lines, 1)

@@ -42,9 +42,15 @@ _PIECE: Final = re.compile(
 )
 
 
+def lines_of(text: str) -> list[str]:
+    """The lines of a text as all places in programs count them: fewer things end one than `str.splitlines` knows."""
+    return re.sub(r"\r\n?", "\n", text.removeprefix("\ufeff")).split("\n")
+
+
 def lex(text: str) -> tuple[list[Word], list[str]]:
     """The words of a text, the last one an `end`, and the text's lines."""
-    text = re.sub(r"\r\n?", "\n", text.removeprefix("\ufeff"))
+    lines = lines_of(text)
+    text = "\n".join(lines)
     words: list[Word] = []
     levels: list[str] = []
     line, line_start, after, fresh = 1, 0, 1, True
@@ -73,7 +79,7 @@ def lex(text: str) -> tuple[list[Word], list[str]]:
         words.append(Word("newline", "", line, after))
     last = words[-1] if words else Word("end", "", 1, 1)
     ends = ["dedent"] * (len(levels) - 1) + ["end"]
-    return words + [Word(kind, "", last.line, last.column) for kind in ends], text.split("\n")
+    return words + [Word(kind, "", last.line, last.column) for kind in ends], lines
 
 
 def _change_of_level(indentation: str, levels: list[str], line: int, column: int) -> list[Word]:

@@ -11,6 +11,7 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from karelsynth.karel.dialects import data, paper, recognise, stanford
+from karelsynth.karel.dialects.lexer import lines_of
 from karelsynth.karel.program import Action, inner_blocks
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ def parse_with_places(text: str, dialect: str | None = None) -> tuple[Program, d
 def _places_of_tokens(text: str, program: Program) -> dict[int, Place]:
     words = [
         Place(number, match.start() + 1, len(match.group()))
-        for number, line in enumerate(text.removeprefix("\ufeff").splitlines(), 1)
+        for number, line in enumerate(lines_of(text), 1)
         for match in re.finditer(r"\S+", line)
     ]
     places = {}
