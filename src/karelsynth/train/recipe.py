@@ -45,6 +45,8 @@ class DataRecipe:
     """
     simplify: bool = False
     """Whether reference programs are stripped of what none of their examples needs: see `tasks.simplify`."""
+    validation: str = "val"
+    """Tasks to choose the best model on: a named set, or a path as for `source` (`./val` for a folder called so)."""
 
 
 @dataclass(frozen=True)
