@@ -89,6 +89,7 @@ def test_changes_on_the_command_line() -> None:
         ("[run]\nseed = -1", "`run.seed` is a whole number from 0 to 2⁶³ − 1, not -1"),
         ("[data]\nseed = -1", "`data.seed` is a whole number from 0 to 2⁶³ − 1, not -1"),
         ("[objective]\nname = 'rl'\nbaseline = true\nrollouts = 1", "`objective.rollouts` must be 2 or more"),
+        ("[run]\nvalidate_start = true", "`run.validate_start` is about the model of `start_from`: name one, or leave"),
         ("[run\n", "line 1"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Which tasks the best model is chosen on."""
+"""Which tasks, and from among which models, the best one is chosen."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from karelsynth.train.checkpoint import CheckpointError
 from karelsynth.train.loop import train
 from karelsynth.train.metrics import METRICS
 from karelsynth.train.recipe import Recipe, RecipeError
-from karelsynth.train.validation import validation_tasks
+from karelsynth.train.validation import Found, Validator, validation_tasks
 from tests.test_train import assert_same, tiny, weights
 
 CPU = torch.device("cpu")
@@ -147,3 +147,47 @@ def test_a_run_from_before_there_was_a_choice_was_on_val(own: Path, tmp_path: Pa
         train(on(own), tmp_path, device=CPU)
     train(tiny(), tmp_path, device=CPU)
     assert (tmp_path / "final").is_dir()
+
+
+# The model that a run starts from
+
+
+@pytest.fixture
+def falling(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every validation finds less than the one before it."""
+    left = iter(range(100, 0, -1))
+    names = ("generalization", "exact", "consistent", "syntax")
+    monkeypatch.setattr(Validator, "score", lambda *_: Found(dict.fromkeys(names, float(next(left))), ""))
+
+
+@pytest.mark.parametrize("wanted", [True, False])
+def test_the_start_can_stay_the_best_where_that_is_wanted(wanted: bool, tmp_path: Path, falling: None) -> None:
+    train(tiny(steps=1), tmp_path / "start", device=CPU)
+    recipe = tiny("rl_beam", steps=4, validate_every=2, validate_start=wanted, log_every=100)
+    recipe = replace(recipe, start_from=str(tmp_path / "start" / "final"))
+    train(recipe, tmp_path / "run", device=CPU, stop_after=3)
+    train(recipe, tmp_path / "run", device=CPU)
+    train(replace(recipe, run=replace(recipe.run, validate_start=False)), tmp_path / "plain", device=CPU)
+    assert_same(weights(tmp_path / "run"), weights(tmp_path / "plain"))  # it is looked at, no more
+    best, plain = (load_file(tmp_path / name / "best" / "model.safetensors") for name in ("run", "plain"))
+    assert_same(best, weights(tmp_path / "start") if wanted else plain)
+    assert validated(tmp_path / "run") == ([0, 2, 4] if wanted else [2, 4])
+
+
+def test_a_run_killed_before_its_first_checkpoint_has_one_entry_of_its_start(tmp_path: Path, falling: None) -> None:
+    train(tiny(steps=1), tmp_path / "start", device=CPU)
+    recipe = replace(tiny(steps=2, validate_start=True, log_every=1), start_from=str(tmp_path / "start" / "final"))
+
+    def kill(progress: object) -> None:
+        raise SystemExit
+
+    with pytest.raises(SystemExit):
+        train(recipe, tmp_path / "run", device=CPU, observe=kill)
+    assert validated(tmp_path / "run") == [0]
+    train(recipe, tmp_path / "run", device=CPU)
+    assert validated(tmp_path / "run") == [0, 2]
+
+
+def validated(folder: Path) -> list[int]:
+    entries = [json.loads(line) for line in (folder / METRICS).read_text().splitlines()]
+    return [entry["step"] for entry in entries if "validation_exact" in entry]

@@ -139,6 +139,7 @@ def test_rows_start_from_a_kept_model_where_the_run_is_gone(measured: Places, tm
         ("data", "fewer", 0.5),
         ("data", "validation", "mine"),
         ("objective", "baseline", True),
+        ("run", "validate_start", True),
     ],
 )
 def test_a_setting_that_a_recipe_says_nothing_of_was_at_its_default(section: str, key: str, other: object) -> None:
