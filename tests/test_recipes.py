@@ -33,7 +33,7 @@ def test_recipes_agree_with_what_they_start_from() -> None:
         assert recipe.start_from is not None
         assert recipe.model == recipes[Path(recipe.start_from).parent.name].model, recipe.name
     shipped = Path(karelsynth.__file__).parent / "pretrained" / "recipe.json"
-    assert json.loads(shipped.read_text()) == json.loads(json.dumps(recipes["execution_further"].to_json()))
+    assert recipe_from(json.loads(shipped.read_text())) == recipes["execution_further"]
 
 
 def test_the_large_network_is_as_large_as_the_one_that_learns_the_syntax() -> None:
@@ -45,6 +45,8 @@ def test_changes_on_the_command_line() -> None:
     recipe = load_recipe(
         RECIPES / "mle.toml", ["run.steps=7_000", "model.syntax=learned", "data.tasks=none", "optimizer.clip=2"]
     )
+    assert recipe.data.validation == "val"
+    assert load_recipe(RECIPES / "mle.toml", ["data.validation=my/tasks.json"]).data.validation == "my/tasks.json"
     assert (recipe.run.steps, recipe.model.syntax, recipe.data.tasks, recipe.optimizer.clip) == (
         7000,
         "learned",
@@ -62,6 +64,7 @@ def test_changes_on_the_command_line() -> None:
         ("[run]\nsteps = true", "`run.steps` is a whole number, not true"),
         ("[optimizer]\nlearning_rate = inf", "`optimizer.learning_rate` must be above 0 and finite, not inf"),
         ("[run]\nsteps = 0", "`run.steps` must be above 0 and finite, not 0"),
+        ("[data]\nvalidation = 5", "`data.validation` is a string, not 5"),
         ("[data]\nfewer = 1.5", "`data.fewer` is a share from 0 to 1, not 1.5"),
         ("[run]\ncompile = 'yes'", '`run.compile` is true or false, not "yes"'),
         ("[objective]\nname = 'rl_baem'", "not `rl_baem`; did you mean `rl_beam`?"),
@@ -86,6 +89,7 @@ def test_changes_on_the_command_line() -> None:
         ("[run]\nseed = -1", "`run.seed` is a whole number from 0 to 2⁶³ − 1, not -1"),
         ("[data]\nseed = -1", "`data.seed` is a whole number from 0 to 2⁶³ − 1, not -1"),
         ("[objective]\nname = 'rl'\nbaseline = true\nrollouts = 1", "`objective.rollouts` must be 2 or more"),
+        ("[run]\nvalidate_start = true", "`run.validate_start` is about the model of `start_from`: name one, or leave"),
         ("[run\n", "line 1"),
     ],
 )

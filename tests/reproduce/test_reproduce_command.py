@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,12 @@ def test_the_command_measures_and_shows_a_table(
     assert "| **RL_beam** | not yet | 75.72 |" in result.output
     assert "step 1 of 4" in result.output
     assert (tmp_path / "runs" / "reproduce" / "small_mle-seed5" / "final").is_dir()  # trained, for it was missing
+    chosen = (*where[:2], "--val", places.data, "--results", "other", "--runs", "runs2", "--device", "cpu")
+    shown = call("syntax", "--only", "small_mle", "--seeds", "5", *chosen)
+    assert shown.exit_code == 0, shown.output
+    assert "†" not in shown.output
+    told = json.loads((tmp_path / "other" / "small_mle-seed5.json").read_text())
+    assert told["recipe"]["data"]["validation"] == str(places.data)
     again = call("objectives", "--only", "small_rl_beam", "--seeds", "5", "--minutes", "0", *where)
     assert "all 1 were measured before; give another folder with --results" in " ".join(again.output.split())
     with pytest.raises(KarelsynthError, match=r"--render must run in the repository's root \(no README\.md here"):
@@ -67,6 +74,7 @@ def test_the_command_fails_where_a_row_diverged_but_not_where_time_was_up(
     [
         ((), r"say which table: `objectives`, .* or `all`; or --render"),
         (("objectives", "--data", "x"), r"give another folder with --results"),
+        (("objectives", "--val", "x"), r"with --data, --train or --val, give another folder with --results"),
         (("objectives", "--seeds", "0,x"), r"--seeds 0,x: write whole numbers"),
         (("objectives", "--seeds", "1,1"), r"--seeds 1,1: write whole numbers"),
         (("objectives",), r"recipes: there is no such folder; run this in the repository's root, or give --recipes"),

@@ -19,6 +19,7 @@ from karelsynth.reproduce.rows import ROWS, SEEDS, TABLES, jobs_of
 from karelsynth.reproduce.running import Outcome, Places, Runner
 from karelsynth.tasks.generator import generate
 from karelsynth.tasks.sets import NAMED_SETS
+from karelsynth.tasks.shards import write_set
 from karelsynth.train.loop import train
 from karelsynth.train.recipe import load_recipe
 from karelsynth.train.validation import Found, Validator
@@ -131,12 +132,20 @@ def test_rows_start_from_a_kept_model_where_the_run_is_gone(measured: Places, tm
 # Which results still count
 
 
-@pytest.mark.parametrize(("section", "key"), [("model", "execution"), ("data", "fewer"), ("objective", "baseline")])
-def test_a_setting_that_a_recipe_says_nothing_of_was_at_its_default(section: str, key: str) -> None:
+@pytest.mark.parametrize(
+    ("section", "key", "other"),
+    [
+        ("model", "execution", True),
+        ("data", "fewer", 0.5),
+        ("data", "validation", "mine"),
+        ("objective", "baseline", True),
+        ("run", "validate_start", True),
+    ],
+)
+def test_a_setting_that_a_recipe_says_nothing_of_was_at_its_default(section: str, key: str, other: object) -> None:
     recipe = load_recipe(ROOT / "recipes" / "small_mle.toml").to_json()
     others = {name: value for name, value in recipe[section].items() if name != key}
     assert essence({**recipe, section: others}, None) == essence(recipe, None)
-    other = True if recipe[section][key] is False else 0.5
     assert essence({**recipe, section: {**others, key: other}}, None) != essence(recipe, None)
 
 
@@ -253,13 +262,30 @@ def test_models_and_results_on_other_training_tasks_are_other_ones(places: Place
         runner(replace(on_file, train_data=None)).run(jobs("small_mle"))
 
 
-def test_training_tasks_are_the_same_however_their_path_is_written(
+def test_models_chosen_on_other_tasks_are_other_ones(places: Places, tasks: Path, tmp_path: Path) -> None:
+    """Those that RL starts from, too."""
+    assert runner(places).run(jobs("small_rl_beam")).done
+    on_file = replace(places, val_data=tasks, runs=tmp_path / "runs2")
+    said: list[str] = []
+    assert runner(on_file, said).run(jobs("small_rl_beam")).done
+    assert said[0] == "small_rl_beam-seed0: its recipe, or its starting model's, has changed since it was measured"
+    told = read_results(places.results)[jobs("small_rl_beam")[0]]
+    for recipe in (told.told["recipe"], told.told["start"]):
+        assert recipe["data"]["validation"] == str(tasks.resolve())
+        assert recipe["data"]["source"] == "stream"
+    assert told.follows(page.load_recipes(places.recipes, val_data=tasks))
+    assert not told.follows(page.load_recipes(places.recipes))
+    with pytest.raises(KarelsynthError, match=r"runs2.small_mle-seed0: holds .* \(different: data\.validation\)"):
+        runner(replace(on_file, val_data=None)).run(jobs("small_mle"))
+
+
+def test_tasks_are_the_same_however_their_path_is_written(
     places: Places, tasks: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tasks.parent)
     ways = (tasks, Path("eight"), Path("../") / tasks.parent.name / "eight")
-    recipes = {runner(replace(places, train_data=way)).recipe(jobs("small_mle")[0]) for way in ways}
-    assert [recipe.data.source for recipe in recipes] == [str(tasks.resolve())]
+    recipes = {runner(replace(places, train_data=way, val_data=way)).recipe(jobs("small_mle")[0]) for way in ways}
+    assert [(recipe.data.source, recipe.data.validation) for recipe in recipes] == [(str(tasks.resolve()),) * 2]
 
 
 def test_the_device_is_the_one_that_trained(places: Places, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -333,6 +359,23 @@ def test_test_tasks_that_are_not_there_are_noticed_before_training(places: Place
     with pytest.raises(KarelsynthError, match="nothing: there is no such file"):
         runner(lost).run(jobs("mle"))
     assert not (tmp_path / "runs").exists()
+
+
+def test_validation_tasks_are_looked_at_before_training_but_only_for_it(places: Places, tmp_path: Path) -> None:
+    few, later = tmp_path / "few", tmp_path / "later"
+    write_set(few, seed=3, count=8, examples=5)
+    for path, message in ((later, "later: there is no such file"), (few, "few: its tasks have 5 examples each")):
+        with pytest.raises(KarelsynthError, match=f"^validation tasks: .*{message}"):
+            runner(replace(places, val_data=path)).run(jobs("small_mle_learned", "small_rl_beam"))
+        assert not places.runs.exists()
+    with pytest.raises(KarelsynthError, match="few: its tasks have 5 examples each"):
+        runner(replace(places, data=few)).run(jobs("small_mle"))
+    assert not places.runs.exists()
+    shutil.copytree(places.data or few, later)
+    on_file = replace(places, val_data=later)
+    assert runner(on_file).run(jobs("small_mle")).done
+    shutil.rmtree(later)  # what is trained can be measured without
+    assert runner(replace(on_file, results=tmp_path / "again")).run(jobs("small_mle")).done
 
 
 def test_results_say_which_tasks_were_solved_and_written(measured: Places) -> None:

@@ -67,6 +67,10 @@ def reproduce(
     train: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Other training tasks: a set or a file, as for --data.")
     ] = None,
+    val: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Other tasks to choose models on: a set or a file, as for --data."),
+    ] = None,
     commit: Annotated[
         str | None, typer.Option(help="The commit to record in results, where git is not available.")
     ] = None,
@@ -79,9 +83,9 @@ def reproduce(
     """
     if table is None and not render:
         raise KarelsynthError(f"say which table: {listed(TABLES)}; or --render")
-    if (data or train) and results == _RESULTS:
+    if (data or train or val) and results == _RESULTS:
         raise KarelsynthError(
-            f"{_RESULTS} is for our own tasks: with --data or --train, give another folder with --results"
+            f"{_RESULTS} is for our own tasks: with --data, --train or --val, give another folder with --results"
         )
     from karelsynth.reproduce.page import README, has_place, load_recipes, table_text
     from karelsynth.reproduce.page import render as write_pages
@@ -97,18 +101,18 @@ def reproduce(
         from karelsynth.reproduce.running import Places
 
         jobs = jobs_of(table, only=only or (), seeds=None if seeds is None else _numbers(seeds))
-        places = Places(recipes, runs, results, keep, data, train)
+        places = Places(recipes, runs, results, keep, data, train, val)
         try:
             outcome = _measure(places, jobs, at_once, minutes, commit, device)
         except KeyboardInterrupt:
             _say("stopped; the same command resumes from the last checkpoint")
             raise typer.Exit(130) from None
-        text = table_text(table, read_results(results), load_recipes(recipes, train))
+        text = table_text(table, read_results(results), load_recipes(recipes, train, val))
         console().print(text, soft_wrap=True)
         _say(_summary(outcome, len(jobs)))
         wrong = bool(outcome.diverged or outcome.failed)
     if render:
-        written = write_pages(results, load_recipes(recipes, train), root)
+        written = write_pages(results, load_recipes(recipes, train, val), root)
         console().print(f"wrote {', '.join(map(str, written))}", soft_wrap=True)
     if wrong:
         raise typer.Exit(1)

@@ -31,9 +31,9 @@ _MASKS_OVER: Final = "docs/pictures/masks_test.svg"
 _ALIASING: Final = "docs/pictures/aliasing.svg"
 
 
-def load_recipes(folder: Path, train_data: Path | None = None) -> Recipes:
-    """Every row's recipe, on other training tasks if some are given."""
-    return {name: row_recipe(folder, name, train_data) for name in ROWS}
+def load_recipes(folder: Path, train_data: Path | None = None, val_data: Path | None = None) -> Recipes:
+    """Every row's recipe, on other training or validation tasks if some are given."""
+    return {name: row_recipe(folder, name, train_data, val_data) for name in ROWS}
 
 
 def has_place(root: Path) -> bool:

@@ -131,15 +131,17 @@ def essence(recipe: Mapping[str, Any], start: Mapping[str, Any] | None) -> dict[
     return {**found, "start_from": None if start is None else essence(start, None)}
 
 
-def row_recipe(folder: Path, name: str, train_data: Path | None, *, seed: int = 0) -> Recipe:
-    """A row's recipe with a seed, on other training tasks if some are given.
+def row_recipe(
+    folder: Path, name: str, train_data: Path | None = None, val_data: Path | None = None, *, seed: int = 0
+) -> Recipe:
+    """A row's recipe with a seed, on other training or validation tasks if some are given.
 
     Their path is made absolute: however it was written, the same tasks go by the same name.
     """
     loaded = load_recipe(folder / f"{name}.toml", [f"run.seed={seed}"])
-    if train_data is None:
-        return loaded
-    return replace(loaded, data=replace(loaded.data, source=str(train_data.resolve())))
+    given = {"source": train_data, "validation": val_data}
+    others: dict[str, Any] = {key: str(path.resolve()) for key, path in given.items() if path is not None}
+    return replace(loaded, data=replace(loaded.data, **others))
 
 
 def write_result(folder: Path, job: Job, told: Mapping[str, Any]) -> None:

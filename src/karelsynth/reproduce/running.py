@@ -32,10 +32,11 @@ from karelsynth.reproduce.rows import ROWS, Job
 from karelsynth.reproduce.trained import Trained, check_same, from_kept, from_run, is_finished, is_kept, keep
 from karelsynth.reproduce.validity import validity
 from karelsynth.tasks.batch import TaskBatch
-from karelsynth.tasks.sets import load_tasks, named_tasks
+from karelsynth.tasks.sets import NAMED_SETS, load_tasks, named_tasks
 from karelsynth.train.checkpoint import newest_name
 from karelsynth.train.loop import Diverged, Progress, train
 from karelsynth.train.recipe import Recipe
+from karelsynth.train.validation import validation_tasks
 
 OWN_TEST: Final = "our own test set"
 """What results say of their tasks, if they are the named set `test`."""
@@ -63,6 +64,8 @@ class Places:
     """Test tasks instead of our own: a set's folder or a file in the original's format."""
     train_data: Path | None = None
     """Training tasks instead of our own."""
+    val_data: Path | None = None
+    """Tasks to choose models on instead of our own."""
 
 
 @dataclass(frozen=True)
@@ -160,13 +163,13 @@ class Runner:
         start = job.start
         if start is None or is_finished(self._run_of(job)):
             return None
-        kept = self._kept(start)
-        return None if (is_finished(self._run_of(start)) if kept is None else is_kept(kept)) else start
+        return None if self._is_made(start) else start
 
     def missing(self, jobs: Sequence[Job], results: Results) -> list[Job]:
         """The jobs without a result, or whose recipe, or that of what they start from, has changed since.
 
-        Raises KarelsynthError if there are results on other test tasks, or these cannot be read: training takes long.
+        Raises KarelsynthError if there are results on other test tasks, or if these or those that models are to be
+        chosen on cannot be used: training takes long.
         """
         for result in results.values():
             if result.told["data"] != self._data_name:
@@ -183,7 +186,16 @@ class Runner:
                 found.append(job)
         if found and self._places.data is not None:
             self._test_tasks()
+        self._check_validation(found)
         return found
+
+    def _check_validation(self, missing: Sequence[Job]) -> None:
+        """Read the validation tasks of what is to be trained, where they are not our own."""
+        every = {job for each in missing for job in (each, self.waits_for(each)) if job and not self._is_made(job)}
+        recipes = {(recipe.data.validation, recipe.run.validation_tasks): recipe for recipe in map(self.recipe, every)}
+        for (source, _), recipe in recipes.items():
+            if source not in NAMED_SETS:
+                validation_tasks(recipe)
 
     @property
     def _data_name(self) -> str:
@@ -192,7 +204,8 @@ class Runner:
 
     def recipe(self, job: Job) -> Recipe:
         """The recipe of a job: its row's, with the job's seed and the chosen tasks."""
-        return row_recipe(self._places.recipes, job.row.recipe, self._places.train_data, seed=job.seed)
+        places = self._places
+        return row_recipe(places.recipes, job.row.recipe, places.train_data, places.val_data, seed=job.seed)
 
     def _run_of(self, job: Job) -> Path:
         """The folder that the job is trained in."""
@@ -202,6 +215,11 @@ class Runner:
         """Where the job's model is kept, if it is to be."""
         keep = self._places.keep
         return None if keep is None or job.row.recipe not in _STARTS else keep / job.name
+
+    def _is_made(self, job: Job) -> bool:
+        """Whether the job's model is there: where models are kept, in that place."""
+        kept = self._kept(job)
+        return is_finished(self._run_of(job)) if kept is None else is_kept(kept)
 
     def _measure(self, job: Job) -> bool:
         """Bring one result about; False if time ran out before."""
@@ -283,7 +301,7 @@ class Runner:
             if self._places.data is None:
                 self._tasks = named_tasks("test")
             else:
-                self._tasks = load_tasks(self._places.data, on_problem=self._left_out)
+                self._tasks = load_tasks(self._places.data, on_problem=self._left_out, scored=True)
         return self._tasks
 
     def _left_out(self, problem: object) -> None:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 from karelsynth.errors import KarelsynthError, TaskFileError, listed, nearest
 from karelsynth.files import is_folder, writing_into
 from karelsynth.karel.world import quoted
-from karelsynth.tasks.batch import TaskBatch, concatenate
+from karelsynth.tasks.batch import EXAMPLES, GIVEN_EXAMPLES, TaskBatch, concatenate
 from karelsynth.tasks.generator import generate
 from karelsynth.tasks.manifest import FILE_NAME, Imported, Manifest, read_manifest
 from karelsynth.tasks.msr_tasks import read_tasks, write_tasks
@@ -73,15 +73,29 @@ def write_named_set(
 
 
 def load_tasks(
-    path: str | Path, *, limit: int | None = None, on_problem: Callable[[Problem], None] | None = None
+    path: str | Path,
+    *,
+    limit: int | None = None,
+    on_problem: Callable[[Problem], None] | None = None,
+    scored: bool = False,
 ) -> TaskBatch:
     """The tasks, or the first `limit`, of a set's folder or a file in the original format (`.gz` too), as one batch.
 
     A task of a file with something wrong is left out and `on_problem` told; without it, that is a TaskFileError.
+    `scored`: models are to be scored on them, so it is also one if no example is left to hold out.
     """
     path = Path(path)
-    if is_folder(path):
-        return open_set(path)[:limit]
+    tasks = open_set(path)[:limit] if is_folder(path) else _load_file(path, limit, on_problem)
+    examples = tasks.inputs.shape[1]
+    if scored and examples < EXAMPLES:
+        raise TaskFileError(
+            f"{path}: its tasks have {examples} examples each; to score models on them there must be {EXAMPLES} or "
+            f"more, {GIVEN_EXAMPLES} to show and the rest to hold out"
+        )
+    return tasks
+
+
+def _load_file(path: Path, limit: int | None, on_problem: Callable[[Problem], None] | None) -> TaskBatch:
     batches: list[TaskBatch] = []
     for batch in read_tasks(path, on_problem=on_problem):
         batches.append(batch)

@@ -111,6 +111,7 @@ class _Run:
         last = steps if stop_after is None else min(stop_after, steps)
         if self.step >= last or self._late(deadline):
             return self._finish(steps)
+        validator = Validator(recipe, group)  # first: its tasks are few, and what is wrong with them is soon told
         source = open_source(recipe.data)
         feed = Feed(
             source,
@@ -127,8 +128,10 @@ class _Run:
         loss_of: nn.Module = Loss(self.model, recipe.objective, group)
         if group.size > 1:
             loss_of = DistributedDataParallel(loss_of)
-        validator = Validator(recipe, group)
-        with MetricsLog(self.folder if group.leads else None, self.step) as log, Interrupt() as interrupt:
+        done = self.step or -1  # from the start, step 0 is done again, too
+        with MetricsLog(self.folder if group.leads else None, done) as log, Interrupt() as interrupt:
+            if self.step == 0 and recipe.run.validate_start:
+                self._validate(validator, log)
             late, sums = False, dict[str, Tensor]()
             since, since_step = time.perf_counter(), self.step
             for batch in feed.batches(self.step, last):

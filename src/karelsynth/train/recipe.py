@@ -45,6 +45,8 @@ class DataRecipe:
     """
     simplify: bool = False
     """Whether reference programs are stripped of what none of their examples needs: see `tasks.simplify`."""
+    validation: str = "val"
+    """Tasks to choose the best model on: a named set, or a path as for `source` (`./val` for a folder called so)."""
 
 
 @dataclass(frozen=True)
@@ -103,6 +105,9 @@ class RunRecipe:
     compile: bool = False
     log_every: int = 50
     validate_every: int = 1000
+    validate_start: bool = False
+    """Whether the model of `start_from` is validated, too: then it stays the best one if training does not improve it.
+    The rows of the paper's tables are made without."""
     validation_tasks: int = 500
     validation_beam: int = 1
     checkpoint_every: int = 1000
@@ -194,6 +199,8 @@ def _check(recipe: Recipe) -> Recipe:
         raise RecipeError(
             "`objective.baseline` is the mean of the other rollouts: `objective.rollouts` must be 2 or more"
         )
+    if recipe.run.validate_start and recipe.start_from is None:
+        raise RecipeError("`run.validate_start` is about the model of `start_from`: name one, or leave it out")
     plain = OptimizerRecipe()
     if recipe.optimizer.name != "muon":
         for name in ("momentum", "muon_scale"):

@@ -1,18 +1,20 @@
-"""Validation during training: how many tasks of `val` the likeliest program solves, and what programs look like."""
+"""Validation during training: how many tasks the likeliest program solves, and what programs look like."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Final
 
-from karelsynth.errors import ProgramSyntaxError
+from karelsynth.errors import KarelsynthError, ProgramSyntaxError, nearest
 from karelsynth.evaluate import decode, evaluate
+from karelsynth.files import is_there
 from karelsynth.karel.program import Program
 from karelsynth.karel.tokens import TOKENS
 from karelsynth.model.synthesizer import Synthesizer
-from karelsynth.tasks.sets import named_tasks
+from karelsynth.tasks.batch import TaskBatch
+from karelsynth.tasks.sets import NAMED_SETS, load_tasks, named_tasks
 from karelsynth.train.distributed import Group
-from karelsynth.train.recipe import Recipe
+from karelsynth.train.recipe import Recipe, RecipeError
 
 _SHOWN: Final = 2
 
@@ -27,12 +29,29 @@ class Found:
     """Some tasks' reference programs and what the model wrote."""
 
 
+def validation_tasks(recipe: Recipe) -> TaskBatch:
+    """The first tasks of `data.validation`, all if there are fewer; raises RecipeError if they cannot be used.
+
+    The name of a set of ours always means that set: a folder that happens to be called `val` must not change what a
+    recipe does.
+    """
+    source, limit = recipe.data.validation, recipe.run.validation_tasks
+    if source in NAMED_SETS:
+        return named_tasks(source, limit)
+    try:
+        return load_tasks(source, limit=limit, scored=True)
+    except KarelsynthError as error:
+        close = None if is_there(source) else nearest(source, NAMED_SETS)
+        hint = f"; did you mean the set `{close}`?" if close else ""
+        raise RecipeError(f"validation tasks: {error}{hint}") from None
+
+
 class Validator:
-    """Scores models on the first tasks of `val`."""
+    """Scores models on a recipe's validation tasks."""
 
     def __init__(self, recipe: Recipe, group: Group) -> None:
         self._beam, self._group = recipe.run.validation_beam, group
-        self._tasks = named_tasks("val", recipe.run.validation_tasks)
+        self._tasks = validation_tasks(recipe)
 
     def score(self, model: Synthesizer) -> Found:
         """Decode and judge; only the leading process does."""
