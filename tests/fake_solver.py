@@ -44,10 +44,12 @@ class FakeSolver:
         should_stop: Callable[[], bool] | None = None,
     ) -> Solution:
         begin = time.monotonic()
+        stopped = False
         self.started.release()
         answers = [_answer(program, task) for program in GUESSES]
         while (spent := time.monotonic() - begin) < self.seconds:
             if should_stop and should_stop():
+                stopped = True
                 self.stopped.release()
                 break
             if on_progress:
@@ -57,7 +59,8 @@ class FakeSolver:
             on_progress(Progress(spent, budget, 8, 3, answers[0]))
         right = tuple(answer for answer in answers if answer.solves)
         chosen = right or (max(answers, key=lambda answer: sum(answer.right)),)
-        return Solution(chosen, bool(right), _ambiguity(right, task) if len(right) > 1 else None, spent, 8, 3)
+        ambiguity = _ambiguity(right, task) if len(right) > 1 else None
+        return Solution(chosen, bool(right), ambiguity, spent, 8, 3, stopped)
 
 
 def _answer(program: Program, task: Task) -> Answer:

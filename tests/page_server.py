@@ -48,7 +48,10 @@ class PoolSolver:
         started = time.monotonic()
         answers = [Answer(program, _right(program, task), -1.0 - place) for place, program in enumerate(self.pool)]
         answers.sort(key=lambda answer: -sum(answer.right))
-        while (spent := time.monotonic() - started) < self.seconds and not (should_stop and should_stop()):
+        stopped = False
+        while (spent := time.monotonic() - started) < self.seconds:
+            if stopped := bool(should_stop and should_stop()):
+                break
             if on_progress:
                 on_progress(Progress(spent, budget, beam=16, checked=int(1000 * spent), best=answers[0]))
             time.sleep(_ROUND)
@@ -60,6 +63,7 @@ class PoolSolver:
             seconds=time.monotonic() - started,
             beam=64,
             checked=len(self.pool),
+            stopped=stopped,
         )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import signal
 import subprocess
@@ -159,8 +160,31 @@ def test_progress_and_stopping() -> None:
     assert told[0].best is None
     assert told[-1].best is not None
     assert solution.beam == 32
+    assert not solution.stopped
     stopped = solver().solve(task, budget=PATIENT, should_stop=lambda: True)
     assert stopped.checked == 0
+    assert stopped.stopped
+
+
+def test_a_stopped_search_answers_with_all_that_it_has_found() -> None:
+    """The sooner the less, but nothing that was found is lost, and all of it has been run."""
+    task = gallery_task("clean-the-row")
+    patient = Solver(solver().model, rounds=[Round(64, 40)], slack=math.inf)  # it looks for others to the end
+
+    def after(steps: int) -> Solution:
+        asked = iter(range(steps))
+        return patient.solve(task, budget=PATIENT, should_stop=lambda: next(asked, None) is None)
+
+    found = [after(steps) for steps in range(1, 30)]
+    for solution in found:
+        assert_honest(solution, task)
+    stopped = [solution for solution in found if solution.stopped]
+    assert not stopped[0].answers
+    assert stopped[-1].solved
+    assert len(stopped[-1].answers) > 1
+    whole = patient.solve(task, budget=PATIENT)
+    assert not whole.stopped
+    assert whole.solved
 
 
 def test_answers_that_differ_come_with_the_world_that_tells_them_apart() -> None:

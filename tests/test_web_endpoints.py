@@ -36,7 +36,8 @@ def client() -> Iterator[TestClient]:
 def test_solve_answers_with_programs_in_every_dialect(client: TestClient) -> None:
     body = client.post("/api/solve", json=BODY).json()
     assert body["solved"] is True
-    assert set(body) == {"solved", "answers", "ambiguity", "seconds", "beam", "checked"}
+    assert set(body) == {"solved", "answers", "ambiguity", "seconds", "beam", "checked", "stopped"}
+    assert body["stopped"] is False
     (answer,) = body["answers"]
     assert answer["right"] == [True]
     assert {Program.parse(text, dialect) for dialect, text in answer["programs"].items()} == {
@@ -82,10 +83,11 @@ def test_the_stream_tells_of_progress_and_ends_with_the_same_solution(client: Te
     assert response.headers["content-type"].startswith("text/event-stream")
     events = events_of(response.text)
     names = [name for name, _ in events]
-    assert events[0] == ("queued", {"position": 0})
+    assert (names[0], set(events[0][1])) == ("accepted", {"id"})
+    assert events[1] == ("queued", {"position": 0})
     assert names[-1] == "solution"
-    assert set(names[1:-1]) == {"progress"}
-    progress = events[1][1]
+    assert set(names[2:-1]) == {"progress"}
+    progress = events[2][1]
     assert set(progress) == {"seconds", "budget", "beam", "checked", "best"}
     assert progress["best"]["programs"]["paper"] == "def run():\n  move()"
     plain = client.post("/api/solve", json=BODY).json()
@@ -272,6 +274,13 @@ def test_health_and_version(client: TestClient) -> None:
         ("solve", {**BODY, "bugdet": 1}, "bugdet", "unknown field `bugdet`"),
         ("solve/stream", {**BODY, "budget": 11}, "budget", "at most 10"),
         ("solve/stream", {"examples": [{"input": "x", "output": "x"}]}, "example 1, input", "cells"),
+        ("solve/stop", {}, "id", "`id` is missing"),
+        ("solve/stop", {"id": 5}, "id", "must be a string"),
+        ("solve/stop", {"id": None}, "id", "must be a string"),
+        ("solve/stop", {"id": ["x"]}, "id", "must be a string"),
+        ("solve/stop", {"id": "x" * 101}, "id", "100 characters"),
+        ("solve/stop", {"id": "x", "all": True}, "all", "unknown field `all`"),
+        ("solve/stop", ["x"], None, "the body must be an object"),
         ("run", {"program": "def run(): mvoe()", "world": BEFORE}, "program", "Did you mean `move`?"),
         ("run", {"program": "def run(): move()", "world": "nothing"}, "world", "cells"),
         ("run", {"program": "x" * 20_001, "world": BEFORE}, "program", "20,000 characters"),
@@ -342,7 +351,7 @@ def test_no_such_page_or_method(client: TestClient) -> None:
 @pytest.mark.parametrize(
     ("method", "path"),
     [("GET", "/"), ("GET", "/api/health"), ("GET", "/nothing"), ("PUT", "/api/solve"), ("POST", "/api/solve"),
-     ("POST", "/api/solve/stream"), ("GET", "/openapi.json")],
+     ("POST", "/api/solve/stream"), ("POST", "/api/solve/stop"), ("GET", "/openapi.json")],
 )  # fmt: skip
 def test_every_response_is_guarded(client: TestClient, method: str, path: str) -> None:
     body = BODY if method == "POST" else None
@@ -388,7 +397,7 @@ def test_the_page_and_its_files(client: TestClient) -> None:
 
 
 OPERATIONS = """GET /api/health, GET /api/version, GET /api/gallery, POST /api/solve, POST /api/solve/stream,
-    POST /api/run, POST /api/check, POST /api/convert, POST /api/stanford, POST /api/random-world,
+    POST /api/solve/stop, POST /api/run, POST /api/check, POST /api/convert, POST /api/stanford, POST /api/random-world,
     POST /api/task/parse, POST /api/task/render"""
 
 
@@ -434,5 +443,5 @@ def test_the_service_is_as_it_describes_itself(
     check()
     if mode is schemathesis.GenerationMode.NEGATIVE:
         assert statuses <= {413, 415, 422}
-    elif path != "/api/task/parse":  # no task comes about by chance
+    elif path not in ("/api/task/parse", "/api/solve/stop"):  # no task and no id comes about by chance
         assert 200 in statuses

@@ -17,6 +17,15 @@ window.fetch = async (what, ...rest) => {
   return soon(what, ...rest);
 };
 """
+DEAF = """() => {
+  const usual = window.fetch;
+  window.fetch = (what, ...rest) => (String(what).includes("/api/solve/stop") ? ANSWER : usual(what, ...rest));
+}"""
+"""A server that does not hear that a search shall end."""
+PRESS_TWICE = """() => {
+  for (const _ of "12") document.getElementById("cancel").click();
+  return document.getElementById("progress-text").textContent;
+}"""
 RARE = """
 window.fetch = async () => new Response(new ReadableStream({
   start(controller) {
@@ -88,9 +97,15 @@ def test_a_search_shows_progress_and_can_be_cancelled(page: Page, solver: PoolSo
         page.click("#solve")
         expect(page.locator("#progress-text")).to_contain_text("tried · best so far: right on 1 of 1")
         page.get_by_role("button", name="Cancel").click()
-        expect(page.locator("#result")).to_contain_text("Stopped early.")
+        expect(page.locator("#result")).to_contain_text(
+            "Stopped early. Right on the example. 1 other program fits, too."
+        )
+        expect(page.locator("#result")).to_contain_text("Checked by running it")
         expect(page.locator("#program-text")).to_have_value(TAKE_ALL)
+        expect(page.locator("#answer-number")).to_have_text("1 of 2")  # reports of progress tell of the best only
+        expect(page.locator("#ambiguity")).to_be_visible()
         expect(page.locator("#solve")).to_be_enabled()
+        expect(page.locator("#solve")).to_be_focused()
     finally:
         solver.seconds = 0
 
@@ -110,6 +125,32 @@ def await_idle(page: Page) -> None:
             return
         page.wait_for_timeout(50)
     raise AssertionError("the search goes on")
+
+
+@pytest.mark.parametrize("answer", ["new Promise(() => {})", "Promise.reject(new TypeError())"])
+def test_a_search_that_cannot_be_stopped_is_given_up(page: Page, slow: PoolSolver, answer: str) -> None:
+    """What it has reported is shown then, and the server notices that nobody listens."""
+    page.evaluate(DEAF.replace("ANSWER", answer))
+    page.click("#solve")
+    expect(page.locator("#progress-text")).to_contain_text("best so far: right on 1 of 1")
+    assert page.evaluate(PRESS_TWICE) == "Stopping…"
+    expect(page.locator("#result")).to_contain_text("Stopped early. The best program so far is right on every example.")
+    expect(page.locator("#program-text")).to_have_value(TAKE_ALL)
+    expect(page.locator("#ambiguity")).to_be_hidden()
+    await_idle(page)
+    slow.seconds = 0
+    page.click("#solve")  # nothing is left of the first search that would be in the way
+    expect(page.locator("#result")).to_contain_text("Solved.")
+
+
+def test_a_search_that_is_stopped_without_an_answer_says_so(new_page: NewPage, slow: PoolSolver) -> None:
+    page = new_page(link([("> . .\n. . .", ". . .\n. . <")]))  # which no program here does
+    page.click("#solve")
+    expect(page.locator("#progress-text")).to_contain_text("tried")
+    page.click("#cancel")
+    expect(page.locator("#result")).to_contain_text("Stopped. No program was found that is right on every example.")
+    expect(page.get_by_role("button", name="Search for 10 s")).to_have_count(0)
+    expect(page.locator("#program-text")).to_have_value("")
 
 
 def leave_by_gallery(page: Page) -> None:

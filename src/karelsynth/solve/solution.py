@@ -90,6 +90,8 @@ class Solution:
     """The widest beam that was searched."""
     checked: int
     """Programs that were finished and run, over all rounds."""
+    stopped: bool = False
+    """Whether `should_stop` ended the search before its time: it might have found more, or better."""
 
     def __bool__(self) -> bool:
         return self.solved
@@ -113,6 +115,7 @@ class Solution:
             "seconds": self.seconds,
             "beam": self.beam,
             "checked": self.checked,
+            "stopped": self.stopped,
         }
 
 

@@ -150,21 +150,28 @@ class Solver:
         Args:
             budget: seconds for each task; time that a batch takes is shared by its tasks.
             on_solution: called with a task's number and its solution as soon as that is known.
+            should_stop: when it returns True, the tasks without a solution get what was found for them so far.
         """
         if not budget >= 0:  # nor is it none
             raise ValueError(f"budget is a number of seconds from 0 on, not {budget}")
         codes = [as_task(task).codes() for task in tasks]
         self.warm_up()
         searches = [Search(*pair) for pair in codes]
-        stop = should_stop or (lambda: False)
+        stopped = False
         started = told = time.perf_counter()
         caller = (
             threading.get_ident()
         )  # some searches ask from threads of their own, which nobody expects to be told from
         solutions: list[Solution | None] = [None] * len(tasks)
 
+        def stop() -> bool:
+            nonlocal stopped
+            if should_stop is not None and should_stop():  # asked by several threads: none may take it back
+                stopped = True
+            return stopped
+
         def settle(number: int) -> None:
-            solutions[number] = solution = self._solution(searches[number])
+            solutions[number] = solution = self._solution(searches[number], stopped)
             if on_solution is not None:
                 on_solution(number, solution)
 
@@ -265,13 +272,14 @@ class Solver:
         )
         remember(search, run_programs(search, repaired.tokens, repaired.lengths, logprobs))
 
-    def _solution(self, search: Search) -> Solution:
+    def _solution(self, search: Search, stopped: bool) -> Solution:
         ambiguity = None
         start = time.perf_counter()
         if search.solved and len(search.answers) > 1:
             ambiguity = find_ambiguity(search.answers, search.inputs)
         seconds = search.seconds + time.perf_counter() - start
-        return Solution(tuple(search.answers), search.solved, ambiguity, seconds, search.beam, search.checked)
+        answers = tuple(search.answers)
+        return Solution(answers, search.solved, ambiguity, seconds, search.beam, search.checked, stopped)
 
     @staticmethod
     def _progress(searches: list[Search], seconds: float, budget: float, beam: int) -> Progress:

@@ -145,6 +145,12 @@ class SolveRequest(Asked):
     budget: Annotated[float, Field(ge=0.1, le=10, description="Seconds that the search may take.")] = 1.0
 
 
+class StopRequest(Asked):
+    """Which search to end."""
+
+    id: Annotated[str, Field(max_length=100, description="As the stream's first event tells it.")]
+
+
 class Programs(Told):
     """One program in every dialect."""
 
@@ -186,6 +192,7 @@ class SolutionTold(Told):
     seconds: float
     beam: int = Field(description="The widest beam that was searched.")
     checked: int = Field(description="Complete programs that were run on the examples.")
+    stopped: bool = Field(description="Whether the search was told to end before its time.")
 
     @classmethod
     def of(cls, found: Solution) -> SolutionTold:

@@ -14,7 +14,7 @@ from starlette.exceptions import HTTPException
 from karelsynth.errors import KarelsynthError, ProgramSyntaxError
 from karelsynth.karel.world import quoted
 from karelsynth.web.messages import Problem, ProblemBody
-from karelsynth.web.queue import Closed, QueueFull
+from karelsynth.web.queue import Closed, NoSuchSearch, QueueFull
 
 _KINDS: Final = {
     "string_type": "a string",
@@ -54,6 +54,8 @@ async def _on_own_error(request: Request, error: Exception) -> JSONResponse:
         return answer(503, Problem(message=str(error)), {"Retry-After": str(error.retry_after)})
     if isinstance(error, Closed):
         return answer(503, Problem(message=str(error)), {"Retry-After": "10"})
+    if isinstance(error, NoSuchSearch):
+        return answer(404, Problem(message=str(error), where="id"))
     return answer(422, problem_of(error))
 
 

@@ -2,12 +2,13 @@
 
 Only threads here, nothing of the web. Whoever enters passes a callback, which is called from any thread with `Waiting`
 each time the place in the queue changes, with `Progress` during the search, and at the end, unless it has left before,
-with a `Solution` or a `Failure`.
+with a `Solution` or a `Failure`. Whoever knows a search's id may end it early; its `Solution` is what it has by then.
 """
 
 from __future__ import annotations
 
 import math
+import secrets
 import threading
 import time
 from collections import deque
@@ -71,15 +72,26 @@ class Closed(KarelsynthError):
         super().__init__("the server is stopping: start it again, or wait until somebody does")
 
 
+class NoSuchSearch(KarelsynthError):
+    """Nobody waits or searches by this id, at least not any more."""
+
+    def __init__(self) -> None:
+        super().__init__("no such search is going on: if it has ended, or is about to, its stream has the answer")
+
+
 @dataclass(eq=False)
 class Ticket:
-    """A place in the line, then a search. `told` is the last position that was told."""
+    """A place in the line, then a search. `told` is the last position that was told.
+
+    Whoever knows the `id` may end the search, so it is as hard to guess as a key.
+    """
 
     task: Task
     budget: float
     tell: Callable[[Event], None]
     stopped: threading.Event = field(default_factory=threading.Event)
     told: int | None = None
+    id: str = field(default_factory=lambda: secrets.token_urlsafe(16))
 
 
 class SolveQueue:
@@ -121,13 +133,32 @@ class SolveQueue:
             self._changed.notify()
         return ticket
 
-    def leave(self, ticket: Ticket) -> None:
-        """Give up: a place in the line is free at once, a search stops at the next occasion. Leaving twice is fine."""
+    def leave(self, ticket: Ticket) -> bool:
+        """Give up: a place in the line is free at once, a search stops at the next occasion. Leaving twice is fine.
+
+        Returns whether it was still in the line.
+        """
         ticket.stopped.set()
         with self._changed:
-            if ticket in self._waiting:
-                self._waiting.remove(ticket)
-                self._tell_positions()
+            if ticket not in self._waiting:
+                return False
+            self._waiting.remove(ticket)
+            self._tell_positions()
+            return True
+
+    def stop(self, key: str) -> None:
+        """End the search with this id: whoever entered is told what it has found. Raises NoSuchSearch.
+
+        Ids are looked up among those who are here, so none outlives its search; one that was stopped or left is gone.
+        """
+        with self._changed:
+            for ticket in (*self._waiting, *self._solving):
+                if not ticket.stopped.is_set() and secrets.compare_digest(ticket.id.encode(), key.encode()):
+                    break
+            else:
+                raise NoSuchSearch
+            if self.leave(ticket):  # no search will tell
+                ticket.tell(Solution((), False, None, seconds=0.0, beam=0, checked=0, stopped=True))
 
     def close(self, patience: float = 2.0) -> None:
         """Stop all searches, send everybody away, and wait up to `patience` seconds for the threads to end."""

@@ -1,6 +1,7 @@
 """The two ways to ask for a program: with one answer at the end, or with a stream of events on the way.
 
-Both wait in the same queue, and both give up their place or stop their search as soon as the client disconnects.
+Both wait in the same queue, and both give up their place or stop their search as soon as the client disconnects. A
+stream begins with an id, by which the client can end the search and still hear what it has found.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing, suppress
-from typing import Final
+from typing import Any, Final
 
 from fastapi import APIRouter, Request
 from fastapi.concurrency import run_in_threadpool
@@ -20,7 +21,16 @@ from karelsynth.errors import KarelsynthError, TaskFileError, WorldError
 from karelsynth.karel.world import World
 from karelsynth.solve.solution import Progress, Solution
 from karelsynth.tasks.task import Example, Task
-from karelsynth.web.messages import BUSY, FAILURES, ExampleMessage, ProgressTold, SolutionTold, SolveRequest
+from karelsynth.web.messages import (
+    BUSY,
+    FAILURES,
+    ExampleMessage,
+    ProblemBody,
+    ProgressTold,
+    SolutionTold,
+    SolveRequest,
+    StopRequest,
+)
 from karelsynth.web.problems import Misplaced
 from karelsynth.web.queue import Closed, Event, Failure, SolveQueue, Waiting
 
@@ -29,16 +39,17 @@ router = APIRouter()
 _EVENT: Final = {
     "type": "object",
     "properties": {
-        "event": {"type": "string", "enum": ["queued", "progress", "solution", "error"]},
+        "event": {"type": "string", "enum": ["accepted", "queued", "progress", "solution", "error"]},
         "data": {"type": "string", "description": "JSON."},
     },
     "required": ["event", "data"],
 }
 _STREAM: Final = {
-    "description": "Events `queued` {position}, `progress` {seconds, budget, beam, checked, best}, then one of "
-    "`solution` (as /api/solve answers) and `error` {message}.",
+    "description": "Events `accepted` {id}, `queued` {position}, `progress` {seconds, budget, beam, checked, best}, "
+    "then one of `solution` (as /api/solve answers) and `error` {message}.",
     "content": {"text/event-stream": {"schema": _EVENT}},
 }
+_ENDED: Final[dict[int | str, dict[str, Any]]] = {404: {"model": ProblemBody, "description": "No such search goes on."}}
 
 
 @router.post("/api/solve", responses={**FAILURES, **BUSY})
@@ -63,10 +74,18 @@ async def solve_stream(body: SolveRequest, request: Request) -> StreamingRespons
     return StreamingResponse(_stream(search), media_type="text/event-stream", headers=headers)
 
 
+@router.post("/api/solve/stop", status_code=204, responses={**FAILURES, **_ENDED})
+async def stop(body: StopRequest, request: Request) -> None:
+    """End a streamed search now: its stream then ends with the solution, which is what it has found so far."""
+    request.app.state.queue.stop(body.id)
+
+
 async def _stream(search: _Search) -> AsyncIterator[bytes]:
     async with aclosing(search.events()) as events:
         async for event in events:
-            if isinstance(event, Waiting):
+            if isinstance(event, _Accepted):
+                yield _event("accepted", event)
+            elif isinstance(event, Waiting):
                 yield _event("queued", _Queued(position=event.position))
             elif isinstance(event, Progress):
                 yield _event("progress", ProgressTold.of(event))
@@ -74,6 +93,12 @@ async def _stream(search: _Search) -> AsyncIterator[bytes]:
                 yield _event("solution", SolutionTold.of(event))
             else:
                 yield _event("error", _Error(message=_message(event.error)))
+
+
+class _Accepted(BaseModel):
+    """By which id the search can be stopped."""
+
+    id: str
 
 
 class _Queued(BaseModel):
@@ -134,9 +159,10 @@ class _Search:
         with suppress(RuntimeError):  # the loop has ended, and with it everybody who could read this
             self._loop.call_soon_threadsafe(self._events.put_nowait, event)
 
-    async def events(self) -> AsyncGenerator[Event, None]:
+    async def events(self) -> AsyncGenerator[_Accepted | Event, None]:
         """What happens, until there is a result or the client has gone."""
         try:
+            yield _Accepted(id=self._ticket.id)
             while (event := await self._events.get()) is not None:
                 yield event
                 if isinstance(event, Solution | Failure):

@@ -47,7 +47,8 @@ export async function get(path) {
 }
 
 export async function post(path, body, signal) {
-  return (await request(path, posting(body, signal))).json();
+  const response = await request(path, posting(body, signal));
+  return response.status === 204 ? null : response.json();
 }
 
 /** Posts and yields [event, data] of the answer's event stream (EventSource itself can only GET); an event `error` is

@@ -30,6 +30,11 @@ export class Progress {
     byId("progress-text").textContent = `Waiting: ${count(position, "search", "searches")} before this one`;
   }
 
+  /** The search has been told to end. */
+  finish() {
+    byId("progress-text").textContent = "Stopping…";
+  }
+
   report({ seconds, checked, best }) {
     this.#since = performance.now() - 1000 * seconds;
     this.#draw();

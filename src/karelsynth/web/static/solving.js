@@ -1,16 +1,19 @@
 // Solving: the search's progress, what it found, the choice among answers, and the question where they disagree.
 
-import { stream } from "./api.js";
+import { post, stream } from "./api.js";
 import { announce, button, byId, count, el, handOver, icon, prose } from "./dom.js";
 import { Progress } from "./progress.js";
 import { showQuestion } from "./question.js";
 import { pairs } from "./task.js";
 
 const LONGEST_BUDGET = 10;
+const PATIENCE = 2000; // milliseconds that a cancelled search may take to say what it has found
 const OUTDATED = "The examples have changed since: solve again.";
 
 export class Solving {
   #control = null; // of the search that is going on
+  #id = null; // by which the server knows it, once it has said so
+  #stopping = 0; // the timer that runs once it has been told to end
   #asked = []; // the examples that it is about
   #answers = [];
   #chosen = 0;
@@ -21,7 +24,7 @@ export class Solving {
   constructor({ task, onAnswer, onExample }) {
     Object.assign(this, { task, onAnswer, onExample });
     byId("solve").addEventListener("click", () => this.solve());
-    byId("cancel").addEventListener("click", () => this.#control?.abort());
+    byId("cancel").addEventListener("click", () => this.#cancel());
     byId("previous-answer").addEventListener("click", () => this.#choose(this.#chosen - 1));
     byId("next-answer").addEventListener("click", () => this.#choose(this.#chosen + 1));
   }
@@ -41,13 +44,10 @@ export class Solving {
       const body = { examples: pairs(this.#asked), budget };
       for await (const [event, data] of stream("/api/solve/stream", body, control.signal)) {
         if (this.#control !== control) return;
-        if (event === "queued" && data.position > 0) this.#progress.wait(data.position);
-        if (event === "queued" && data.position === 0) this.#progress.begin();
-        if (event === "progress") {
-          best = data.best;
-          this.#progress.report(data);
-        }
+        if (event === "accepted") this.#id = data.id;
+        if (event === "progress") best = data.best;
         if (event === "solution") solution = data;
+        if (!this.#stopping) this.#report(event, data);
       }
       if (this.#control !== control) return;
       if (!solution) throw new Error("The server ended the search without an answer.");
@@ -59,6 +59,28 @@ export class Solving {
     } finally {
       if (this.#control === control) this.#end();
     }
+  }
+
+  #report(event, data) {
+    if (event === "queued" && data.position > 0) this.#progress.wait(data.position);
+    if (event === "queued" && data.position === 0) this.#progress.begin();
+    if (event === "progress") this.#progress.report(data);
+  }
+
+  /** Asks the server to end the search: it then answers with all that it has found. If it does not soon, or cannot be
+   *  asked, the best program that it has reported must do. */
+  #cancel() {
+    const control = this.#control;
+    if (!control || this.#stopping) return;
+    const giveUp = () => control.abort();
+    if (!this.#id) {
+      giveUp();
+      return;
+    }
+    this.#progress.finish();
+    this.#stopping = setTimeout(giveUp, PATIENCE);
+    // A refusal means that the search has just ended: its answer is on its way.
+    post("/api/solve/stop", { id: this.#id }, control.signal).catch((error) => error.isRefusal || giveUp());
   }
 
   /** Takes back what was said of the examples: they have changed. If none are left of those that were asked about, this
@@ -90,7 +112,10 @@ export class Solving {
   }
 
   #end() {
+    clearTimeout(this.#stopping);
     this.#control = null;
+    this.#id = null;
+    this.#stopping = 0;
     this.#progress.stop();
     this.#busy(false);
   }
@@ -110,7 +135,7 @@ export class Solving {
   }
 
   #solution(solution, budget) {
-    const { solved, ambiguity, seconds, checked } = solution;
+    const { solved, ambiguity, seconds, checked, stopped } = solution;
     const answers = solution.answers.filter(rightOf);
     const spent = `${seconds.toFixed(2)} s · ${count(checked, "program")} tried`;
     if (solved) {
@@ -118,9 +143,11 @@ export class Solving {
       const where = ["", "the example", "both examples"][number] ?? `all ${number} examples`;
       const others = answers.length - 1;
       const too = others ? ` ${count(others, "other program fits", "other programs fit")}, too.` : "";
-      this.#say("solved", "Solved.", `Right on ${where}.${too}`, `Checked by running it · ${spent}`);
+      const headline = stopped ? "Stopped early." : "Solved.";
+      this.#say("solved", headline, `Right on ${where}.${too}`, `Checked by running it · ${spent}`);
     } else {
-      this.#unsolved(answers[0] ?? null, "Not solved.", spent, budget);
+      const [headline, longest] = stopped ? ["Stopped.", LONGEST_BUDGET] : ["Not solved.", budget];
+      this.#unsolved(answers[0] ?? null, headline, spent, longest);
     }
     this.#show(answers);
     if (this.#outdated) this.#note(OUTDATED);
@@ -132,6 +159,7 @@ export class Solving {
     this.#say("problem", error.isRefusal ? "Look at the examples again." : "Something went wrong.", error.message);
   }
 
+  /** What can be said of a search that was given up: only what it had reported. */
   #stopped(found) {
     const best = found && rightOf(found) ? found : null;
     if (best?.right.every(Boolean)) {
