@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from karelsynth.evaluate import interval, percent
 from karelsynth.reproduce import page, tables
 from karelsynth.reproduce.claims import CLAIMS, UNEQUAL, claims, difference
-from karelsynth.reproduce.intervals import of_mean, of_means
+from karelsynth.reproduce.intervals import Spread, of_mean, of_means
 from karelsynth.reproduce.results import Result, ResultError, as_bits, read_results
 from karelsynth.reproduce.rows import ROWS, Job
 from karelsynth.reproduce.running import Places
@@ -135,6 +135,23 @@ def test_differences_between_rows() -> None:
     half = 2.776 * (2 / 3) ** 0.5
     assert difference(row("mle_learned", 0), row("mle", 1), 50) == pytest.approx((2, 2 - half, 2 + half), abs=0.01)
     assert difference(row("rl_beam", 0), row("mle", 1)[1:2], 50)[0] == pytest.approx(3)
+    # One of the two has a single seed: what other seeds may bring is added to what other tasks may.
+    spread = Spread(1.0, 4)
+    _, low, high = difference(row("rl_beam", 0), row("mle", 1)[1:2], 50)
+    around = 3, 3 - np.hypot(3 - low, 2.776 * 2**0.5), 3 + np.hypot(high - 3, 2.776 * 2**0.5)
+    assert difference(row("rl_beam", 0), row("mle", 1)[1:2], 50, spread=spread) == pytest.approx(around)
+    # Rows that share no model: of all seeds, the mean.
+    middle, low, _ = difference(row("mle_learned", 0), row("mle", 1)[:1], 50)
+    assert middle == pytest.approx(2)
+    found = difference(row("mle_learned", 0), row("mle", 1)[:1], 50, spread=spread)
+    assert found[0] == pytest.approx(3)
+    assert found[1] == pytest.approx(3 - np.hypot(2 - low, 2.776 * (4 / 3) ** 0.5))
+
+
+def test_spread_is_pooled_over_rows() -> None:
+    pooled = Spread.pooled([[1.0, 3.0], [10.0, 11.0, 12.0], [7.0]])
+    assert pooled == pytest.approx(((2 + 2) ** 0.5 / 3**0.5, 3))
+    assert Spread.pooled([[7.0], []]) is None
 
 
 def test_intervals_over_seeds() -> None:
@@ -172,6 +189,22 @@ def test_what_is_shown_of_one_seed_names_it(measured: Places, tmp_path: Path) ->
     assert "| **RL_beam** (seed 4) |" in tables.aliasing(results, recipes)
     assert "| **MLE** | not yet |" in tables.aliasing(results, recipes)
     assert "Of MLE_learned, seed 4:" in page.page(results, recipes)
+
+
+def test_validations_are_shown_and_the_chosen_one_is_in_bold(measured: Places) -> None:
+    results, recipes = read_results(measured.results), page.load_recipes(measured.recipes)
+    job = Job(ROWS["rl_beam"], 0)
+
+    def with_validations(*validations: tuple[int, float, float]) -> dict[Job, Result]:
+        told = results[job].told
+        training = {**told["training"], "validations": [list(one) for one in validations]}
+        return {**results, job: Result(job, {**told, "training": training})}
+
+    text = tables.along_training(with_validations((250, 70.0, 38.25), (500, 71.0, 4.0), (1000, 71.0, 3.0)), recipes)
+    heading, _, line = text.split("\n")
+    assert heading.endswith("| 250 | 500 | 1,000 |")
+    assert line == "| rl_beam-seed0 | 38.2 / 70.0 | **4.0** / **71.0** | 3.0 / 71.0 |"  # of equal ones the first
+    assert tables.along_training(with_validations(), recipes) == "The table: not yet."
 
 
 def test_all_that_is_stale_is_marked(measured: Places) -> None:
@@ -216,7 +249,7 @@ def test_pages_and_pictures_are_rendered_from_results_alone(measured: Places, tm
 def test_rendering_without_results_says_not_yet(tmp_path: Path) -> None:
     files = page.rendered(tmp_path / "none", page.load_recipes(ROOT / "recipes"), tmp_path)
     assert set(files) == {page.PAGE, "docs/pictures/aliasing.svg"}
-    assert files[page.PAGE].count(tables.NOT_YET) == 4 * 5 + 3 * 5 + 3 * 4 + 2 * 4 + 2 * 4 + 1 + 4 * 4 + len(CLAIMS)
+    assert files[page.PAGE].count(tables.NOT_YET) == 4 * 5 + 3 * 5 + 3 * 4 + 2 * 4 + 2 * 4 + 1 + 4 * 4 + 1 + len(CLAIMS)
     assert "Nothing is measured yet" in files[page.PAGE]
 
 

@@ -78,6 +78,9 @@ def test_results_say_where_they_come_from(measured: Places) -> None:
     assert told["start"]["objective"]["name"] == "mle"
     log = (measured.runs / "small_rl_beam-seed0" / "metrics.jsonl").read_text().splitlines()
     assert told["training"]["seconds"] == round(json.loads(log[-1])["seconds"], 1)
+    said = [entry for entry in map(json.loads, log) if "validation_exact" in entry]
+    kept = [[entry["step"], entry["validation_generalization"], entry["validation_exact"]] for entry in said]
+    assert told["training"]["validations"] == kept != []
     assert told["data"] == "eight"
     seeds = [results[job].told["recipe"]["run"]["seed"] for job in jobs("small_mle", seeds=(0, 1, 2))]
     assert seeds == [0, 1, 2]
@@ -322,6 +325,11 @@ def test_the_device_is_the_one_that_trained(places: Places, monkeypatch: pytest.
         ("runs/mle-seed0/metrics.jsonl", '{"step": 1}\n{"st', r"metrics\.jsonl: not the log of a training run"),
         ("runs/mle-seed0/metrics.jsonl", "", r"not the log of a training run"),
         ("runs/mle-seed0/metrics.jsonl", '{"seconds": NaN, "step": 4}', r"not the log of a training run"),
+        (
+            "runs/mle-seed0/metrics.jsonl",
+            '{"seconds": 1, "step": 4, "validation_generalization": 1}',
+            r"not the log of a training run",
+        ),
         ("runs/mle-seed0/metrics.jsonl", '{"step": 4}', r"not the log of a training run"),
         ("runs/mle-seed0/history.json", '{"machines": 1}', r"history\.json: not the history of a run; remove"),
         ("runs/mle-seed0/history.json", "{", r"history\.json: not the history of a run; remove"),

@@ -1,20 +1,24 @@
 """What the paper claims of its rows, and what became of it here: differences between two rows, with an interval.
 
-One seed: where results say which tasks were solved, the 95 % interval of a paired difference; otherwise Newcombe's for
-two independent shares, which is wider. Several seeds: where one row starts from the other, or both from a third, the
-differences seed by seed and Student's interval of their mean; otherwise Welch's, for a seed says nothing then.
+Several seeds: where one row starts from the other, or both from a third, the differences seed by seed and Student's
+interval of their mean; otherwise Welch's, for a seed says nothing then. If one of the two has a single seed: where
+results say which tasks were solved, the 95 % interval of a paired difference, otherwise Newcombe's for two independent
+shares, which is wider; and what other seeds might have brought is added, as far as the set's other rows tell.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from math import hypot
+from statistics import mean
 from typing import Final, Literal
 
-from karelsynth.reproduce.intervals import Interval, of_mean, of_means, of_same_tasks
+from karelsynth.reproduce.intervals import Interval, Spread, of_mean, of_means, of_same_tasks
 from karelsynth.reproduce.results import Recipes, Result, Results
-from karelsynth.reproduce.rows import ROWS, Row
+from karelsynth.reproduce.rows import ROWS, Row, SetName
 from karelsynth.reproduce.tables import NOT_YET, mark, markdown, seeds_of
+
+Measure = Literal["generalization", "exact"]
 
 UNEQUAL: Final = "no verdict: recipes differ"
 """Of claims about a row that was measured with another recipe than today's."""
@@ -28,7 +32,7 @@ class Claim:
     better: str
     worse: str
     rank: int = 1
-    measure: Literal["generalization", "exact"] = "generalization"
+    measure: Measure = "generalization"
 
     @property
     def paper(self) -> float:
@@ -73,20 +77,42 @@ def claims(results: Results, recipes: Recipes) -> str:
 
 
 def difference(
-    better: list[Result], worse: list[Result], rank: int, measure: Literal["generalization", "exact"] = "generalization"
+    better: list[Result],
+    worse: list[Result],
+    rank: int,
+    measure: Measure = "generalization",
+    spread: Spread | None = None,
 ) -> Interval:
     """By how many points one row is better than the other, and a 95 % interval.
 
-    If one of the rows has one seed, the first seeds that both have are compared, or else their first ones.
+    If one of the rows has one seed, tasks are compared of the first seed that both have, or else of their first ones,
+    and `spread`, if known, tells how much more or less it might have been with other seeds.
     """
     others = {result.job.seed: result for result in worse}
-    pairs = [(one, others[one.job.seed]) for one in better if one.job.seed in others] or [(better[0], worse[0])]
+    pairs = [(one, others[one.job.seed]) for one in better if one.job.seed in others]
     values, other_values = ([result.top(measure, rank) for result in row] for row in (better, worse))
-    if len(pairs) > 1 and _related(better[0].job.row, worse[0].job.row):
+    related = bool(pairs) and _related(better[0].job.row, worse[0].job.row)
+    if len(pairs) > 1 and related:
         return of_mean([one.top(measure, rank) - other.top(measure, rank) for one, other in pairs])
     if min(len(values), len(other_values)) > 1:
         return of_means(values, other_values)
-    one, other = pairs[0]
+    one, other = pairs[0] if pairs else (better[0], worse[0])
+    over_tasks = _over_tasks(one, other, rank, measure)
+    if spread is None:
+        return over_tasks
+    if related:
+        middle, over_seeds = over_tasks.middle, spread.half(1, 1)
+    else:
+        middle, over_seeds = mean(values) - mean(other_values), spread.half(len(values), len(other_values))
+    return Interval(
+        middle,
+        middle - hypot(over_tasks.middle - over_tasks.low, over_seeds),
+        middle + hypot(over_tasks.high - over_tasks.middle, over_seeds),
+    )
+
+
+def _over_tasks(one: Result, other: Result, rank: int, measure: Measure) -> Interval:
+    """The difference of two models, and what other tasks might have made of it."""
     solved, others_solved = one.solved(rank, measure), other.solved(rank, measure)
     if solved is not None and others_solved is not None and len(solved) == len(others_solved):
         return of_same_tasks(solved, others_solved)
@@ -100,6 +126,12 @@ def difference(
     )
 
 
+def spread_of(results: Results, tasks: SetName, rank: int, measure: Measure) -> Spread | None:
+    """How much the rows of a set differ from seed to seed, all rows taken to be alike in that."""
+    rows = (seeds_of(results, row) for row in ROWS.values() if row.tasks == tasks)
+    return Spread.pooled([[result.top(measure, rank) for result in row] for row in rows])
+
+
 def _related(row: Row, other: Row) -> bool:
     """Whether a seed of one and the same seed of the other have a model in common."""
     return row.recipe == other.start or (row.start is not None and row.start in (other.recipe, other.start))
@@ -111,7 +143,8 @@ def _line(claim: Claim, results: Results, recipes: Recipes) -> list[str]:
     found, others = seeds_of(results, better), seeds_of(results, worse)
     if not found or not others:
         return [*line, NOT_YET, ""]
-    middle, low, high = difference(found, others, claim.rank, claim.measure)
+    spread = spread_of(results, better.tasks, claim.rank, claim.measure)
+    middle, low, high = difference(found, others, claim.rank, claim.measure, spread)
     stale = max(mark(result, recipes) for result in (*found, *others))
     verdict = "held" if low > 0 else "the opposite" if high < 0 else "undecided"
     if stale:  # the two may have been trained for different times

@@ -6,7 +6,7 @@ Few seeds make wide intervals: with three, the mean's is 2.5 standard deviations
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from math import sqrt
 from statistics import mean, stdev, variance
 from typing import Final, NamedTuple
@@ -43,6 +43,26 @@ def of_means(values: Sequence[float], others: Sequence[float]) -> Interval:
         return Interval(middle, middle, middle)
     freedom = whole**2 / sum(part**2 / (len(sample) - 1) for part, sample in zip(parts, (values, others), strict=True))
     return Interval.around(middle, _quantile(int(freedom)) * sqrt(whole))
+
+
+class Spread(NamedTuple):
+    """How much the same row differs from seed to seed, and by how many degrees of freedom that is known."""
+
+    deviation: float
+    freedom: int
+
+    @classmethod
+    def pooled(cls, samples: Iterable[Sequence[float]]) -> Spread | None:
+        """Of samples that are taken to spread alike; None if none has two values."""
+        known = [sample for sample in samples if len(sample) > 1]
+        freedom = sum(len(sample) - 1 for sample in known)
+        if freedom == 0:
+            return None
+        return cls(sqrt(sum((len(sample) - 1) * variance(sample) for sample in known) / freedom), freedom)
+
+    def half(self, *counts: int) -> float:
+        """To either side of a difference between the means of so many seeds each."""
+        return _quantile(self.freedom) * self.deviation * sqrt(sum(1 / count for count in counts))
 
 
 def of_same_tasks(solved: NDArray[np.bool_], others: NDArray[np.bool_]) -> Interval:

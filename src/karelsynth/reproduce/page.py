@@ -83,6 +83,7 @@ def page(results: Results, recipes: Recipes) -> str:
         program_a=PROGRAM_A.to("paper").rstrip(),
         program_b=PROGRAM_B.to("paper").rstrip(),
         protocols=tables.protocols(results, recipes),
+        along_training=tables.along_training(results, recipes),
         every_run=tables.every_run(results, recipes),
         budgets=tables.budgets(recipes),
         claims=claims(results, recipes),

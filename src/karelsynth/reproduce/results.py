@@ -1,14 +1,15 @@
 """What was measured: a small JSON file for each row and seed, and nothing that cannot be traced.
 
     {"row": "mle", "seed": 0, "data": "test", "recipe": {…}, "start": null, "training": {"seconds": …, "tasks": …,
-     "device": …, "gpu_gib": …}, "report": {…}, "solved": {…}, "written": {…}, "aliasing": […], "validity": {…},
-     "masks": {…}}
+     "device": …, "gpu_gib": …, "validations": […]}, "report": {…}, "solved": {…}, "written": {…}, "aliasing": […],
+     "validity": {…}, "masks": {…}}
 
 `start` is the recipe of the model that the run started from, if it started from one; `device` is where it was trained
-and `gpu_gib` the most memory that this took there (null on a CPU); `report` is what `karelsynth evaluate` writes,
-provenance included; `solved` and `written` say by rank which tasks count as generalized and as exact, a bit each (older
-results lack one or both); `validity` is there for models that learn the syntax, `masks` for the one that the figure
-shows.
+and `gpu_gib` the most memory that this took there (null on a CPU); `validations` are lists of a step and what came out
+on the validation tasks there, generalization and exact match in percent; `report` is what `karelsynth evaluate` writes,
+provenance included; `solved` and `written` say by rank which tasks count as generalized and as exact, a bit each;
+`validity` is there for models that learn the syntax, `masks` for the one that the figure shows. Older results lack
+`validations`, `solved` or `written`.
 """
 
 from __future__ import annotations
@@ -88,6 +89,12 @@ class Result:
     job: Job
     told: Mapping[str, Any]
     """The file; see the module's docstring."""
+
+    @property
+    def validations(self) -> list[list[float]]:
+        """Of each, its step, generalization and exact match; none if they were not kept."""
+        kept: list[list[float]] = self.told["training"].get("validations", [])
+        return kept
 
     @property
     def report(self) -> Mapping[str, Any]:
@@ -187,6 +194,11 @@ def check_recipe(told: Mapping[str, Any], path: Path, again: str) -> None:
 def check_trained(told: Mapping[str, Any], path: Path, again: str) -> None:
     """Raise ResultError unless this says by which recipe a model was made, and what that took."""
     _check(told, {**_inside("recipe", _RECIPE), **_inside("training", _TRAINING)}, path, again)
+    validations = told["training"].get("validations", [])
+    if not isinstance(validations, list) or not all(
+        isinstance(one, list) and len(one) == 3 and all(_is("number", value) for value in one) for one in validations
+    ):
+        raise ResultError(f'{path}: "training.validations" is not a list of lists of three numbers; {again}')
 
 
 def _inside(section: str, needed: Mapping[str, str]) -> dict[str, str]:

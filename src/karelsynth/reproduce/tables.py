@@ -28,14 +28,18 @@ def markdown(heading: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 def cell(results: Results, recipes: Recipes, row: Row, measure: str, rank: int = 1) -> str:
     """What a row has come to."""
     found = seeds_of(results, row)
+    return _cell(found, [(result.top(measure, rank), result.interval(measure, rank)) for result in found], row, recipes)
+
+
+def _cell(found: list[Result], shares: list[tuple[float, Sequence[float]]], row: Row, recipes: Recipes) -> str:
+    """Of each seed's share and its interval over tasks."""
     if not found:
         return NOT_YET
-    values = [result.top(measure, rank) for result in found]
     stale = max(mark(result, recipes) for result in found)
-    if len(values) == 1:
-        shown = _interval(values[0], found[0].interval(measure, rank))
+    if len(found) == 1:
+        shown = _interval(*shares[0])
     else:
-        middle, low, high = of_mean(values)
+        middle, low, high = of_mean([share for share, _ in shares])
         shown = f"{middle:.2f} [{max(low, 0):.2f}–{min(high, 100):.2f}]"
     wanted = len(SEEDS[row.tasks])
     return shown + stale + (f", {len(found)} of {wanted} seeds" if len(found) < wanted else "")
@@ -133,15 +137,31 @@ def protocols(results: Results, recipes: Recipes) -> str:
     heading = ["full set, %", "top 1, unfiltered", "top 1, filtered", "some consistent program in the beam"]
     lines = []
     for row in (ROWS[name] for name in OBJECTIVES):
-        found, shares = shown_of(results, row), [NOT_YET] * 3
-        if found is not None:
-            intervals = found.report["confidence_95"]
-            names = ("filtered_generalization", "any_consistent")
-            shares = [_interval(found.top("generalization"), found.interval("generalization"))]
-            shares += [_interval(found.report[name], intervals[name]) for name in names]
-            shares = [share + mark(found, recipes) for share in shares]
-        lines.append([f"**{row.label}**", *shares])
+        line = [f"**{row.label}**", cell(results, recipes, row, "generalization")]
+        for name in ("filtered_generalization", "any_consistent"):
+            found = seeds_of(results, row)
+            shares = [(result.report[name], result.report["confidence_95"][name]) for result in found]
+            line.append(_cell(found, shares, row, recipes))
+        lines.append(line)
     return markdown(heading, lines)
+
+
+def along_training(results: Results, recipes: Recipes) -> str:
+    """Exact match and generalization on the validation tasks as RL goes on, full set; the chosen model in bold."""
+    rows = (ROWS[name] for name in OBJECTIVES if ROWS[name].start)
+    runs = [result for row in rows for result in seeds_of(results, row) if result.validations]
+    if not runs:
+        return f"The table: {NOT_YET}."
+    steps = sorted({step for result in runs for step, _, _ in result.validations})
+    lines = []
+    for result in runs:
+        best = max(result.validations, key=lambda validation: validation[1])  # the first, as in training
+        shown = {
+            step: f"**{exact:.1f}** / **{right:.1f}**" if step == best[0] else f"{exact:.1f} / {right:.1f}"
+            for step, right, exact in result.validations
+        }
+        lines.append([result.job.name + mark(result, recipes), *(shown.get(step, "–") for step in steps)])
+    return markdown(["exact / generalization, % at step", *(f"{step:,}" for step in steps)], lines)
 
 
 def every_run(results: Results, recipes: Recipes) -> str:

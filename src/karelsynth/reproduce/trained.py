@@ -52,11 +52,13 @@ def from_run(folder: Path, wanted: Recipe, start: Mapping[str, Any] | None) -> T
     check_recipe(recipe, _finished(folder), _anew(folder))
     history = read_history(folder)
     check_same(recipe, history.start, wanted, start, folder)
+    seconds, validations = _logged(folder)
     training = {
-        "seconds": _seconds(folder),
+        "seconds": seconds,
         "tasks": wanted.run.steps * wanted.run.batch_size,
         "device": ", then ".join(history.machines) or "not recorded",
         "gpu_gib": history.gpu_gib,
+        "validations": validations,
     }
     return Trained(folder / BEST, recipe, history.start, training)
 
@@ -107,16 +109,19 @@ def _finished(folder: Path) -> Path:
     return folder / FINAL / "recipe.json"
 
 
-def _seconds(folder: Path) -> float:
-    """How long a run took, in all its sittings, by its own log."""
+def _logged(folder: Path) -> tuple[float, list[list[float]]]:
+    """How long a run took, in all its sittings, and its validations (see `results`), by its own log."""
     try:
-        last = (folder / METRICS).read_text(encoding="utf-8").splitlines()[-1]
-        seconds = float(json.loads(last)["seconds"])
-        if not math.isfinite(seconds):
-            raise ValueError(f"{seconds} seconds")
+        entries = [json.loads(line) for line in (folder / METRICS).read_text(encoding="utf-8").splitlines()]
+        seconds = float(entries[-1]["seconds"])
+        names = "step", "validation_generalization", "validation_exact"
+        validations = [[entry[name] for name in names] for entry in entries if names[1] in entry]
+        for value in (seconds, *(value for validation in validations for value in validation)):
+            if not math.isfinite(value):
+                raise ValueError(f"{value} in it")
     except (OSError, LookupError, RecursionError, TypeError, ValueError) as error:
         raise KarelsynthError(f"{folder / METRICS}: not the log of a training run ({error}); {_anew(folder)}") from None
-    return round(seconds, 1)
+    return round(seconds, 1), validations
 
 
 def _anew(folder: Path) -> str:
