@@ -252,3 +252,22 @@ def test_lines_of_tokens_are_counted_like_those_of_other_dialects(tmp_path: Path
     (tmp_path / "walk.txt").write_bytes(end.join(["DEF run m(", "turnLeft", "turnLeft", "move", "m)"]).encode())
     (tmp_path / "world.txt").write_text("> .\n. .\n")
     assert "in line 4:  move" in call("run", "walk.txt", "world.txt", cwd=tmp_path).stdout
+
+
+def test_nothing_in_a_file_or_its_name_acts_on_the_terminal(folder: Path) -> None:
+    rude = "\x1b[2J\x1b]0;mine\x07\x9b2J"
+    (folder / f"{rude}.txt").write_text(f"def run():\n  {rude}move()\n")
+    (folder / "tokens.txt").write_text(f"DEF run m( {rude} m)\n")
+    (folder / "fine.txt").write_text(f"def run():\n  move()  # {rude}\n")
+    (folder / "wall.txt").write_text("> #\n. .\n")
+    results = [
+        call("check", f"{rude}.txt", "tokens.txt", f"no{rude}", "fine.txt", cwd=folder),
+        call("check", f"no{rude}", cwd=folder),
+        call("run", "sweep.txt", f"no{rude}", cwd=folder),
+        call("run", "fine.txt", "wall.txt", cwd=folder),
+    ]
+    for result in results:
+        assert result.returncode == 1
+        assert all(letter.isprintable() or letter == "\n" for letter in result.stdout + result.stderr)
+    assert "�[2J�]0;mine" in results[0].stderr
+    assert "in line 2:  move()  # �[2J" in results[3].stdout

@@ -87,6 +87,23 @@ def test_a_folder_for_one_process_goes_with_it(tmp_path: Path) -> None:
     assert not list(temporary.iterdir())
 
 
+def test_a_user_without_a_home_compiles_for_one_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a container that is run under any user's number."""
+
+    def no_home(_: str) -> None:
+        raise KeyError("uid not found")
+
+    for name in ("NUMBA_CACHE_DIR", "XDG_CACHE_HOME", "HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr("pwd.getpwuid", no_home)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    with pytest.raises(RuntimeError, match="home"):
+        Path.home()
+    assert fresh_cache_folder().parent == tmp_path
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    assert fresh_cache_folder().parent == tmp_path / "cache" / "karelsynth" / "compiled"
+
+
 def test_whatever_kernels_take_from_other_files_is_in_the_digest() -> None:
     """Or a constant that changes there would go on living in compiled code."""
     package = Path(compiled.__file__).parent.parent

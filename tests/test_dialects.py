@@ -14,6 +14,7 @@ from karelsynth.karel.dialects.places import Place, parse_with_places
 from karelsynth.karel.interpreter import run
 from karelsynth.karel.program import Action, Condition, If, IfElse, Not, Program, Repeat, Sensor, Statement, While
 from karelsynth.karel.world import World
+from karelsynth.shown import cells
 from tests.strategies import programs, worlds
 
 MOVE, LEFT, RIGHT = Action.MOVE, Action.TURN_LEFT, Action.TURN_RIGHT
@@ -210,6 +211,12 @@ def test_the_paper_is_read_generously(text: str, program: Program) -> None:
         ("def main():\n    for step in range(3):\n        move()", Program((Repeat(3, (MOVE,)),))),
         ("from karel.stanfordkarel import *\ndef main(): move()\nrun_karel_program('3x5')", Program((MOVE,))),
         ("from stanfordkarel import move, turn_left\n\ndef main():\n  move()", Program((MOVE,))),
+        (
+            "from stanfordkarel import move, run_karel_program\ndef main(): turn_left()\nrun_karel_program()",
+            Program((LEFT,)),
+        ),
+        ("from stanfordkarel import *\ndef main(): move()\nmain()\nrun_karel_program()", Program((MOVE,))),
+        ("def go(): move()\ndef main():\n  for go in range(3):\n    turn_left()", Program((Repeat(3, (LEFT,)),))),
         ("def main():\n    turn_right()", Program((RIGHT,))),
         ("def main(): turn_right()\ndef turn_right():\n  for i in range(3): turn_left()", Program((RIGHT,))),
         ("def main():\n    move()\nif __name__ == '__main__':\n    main()", Program((MOVE,))),
@@ -315,6 +322,17 @@ BROKEN = [
     ("stanford", "from stanfordkarel import¦\n", "the line ends here; expected `*`", None),
     ("stanford", "import ¦random\ndef main():\n    move()", "expected `from stanfordkarel import *`", None),
     ("stanford", "def main():\n    move()\nif __name__ == ¦'main':\n    main()", 'expected `"__main__"`', None),
+    ("stanford", "def main():\n  for move in range(3):\n    ¦move()", "Python cannot call a number", None),
+    ("stanford", "def main():\n  ¦move()\n  for move in range(3): turn_left()", "`move` is a loop variable", None),
+    ("stanford", "def main():\n  for go in range(3):\n    ¦go()\ndef go(): move()", "`go` is a loop variable", None),
+    ("stanford", "def main():\n  for range in ¦range(3): move()", "`range` is a loop variable", None),
+    ("stanford", "def main():\n  for front_is_clear in range(3):\n    if ¦front_is_clear(): move()", "variable", None),
+    ("stanford", "def ¦range():\n    move()\n", "`range` is a built-in name", None),
+    ("stanford", "from stanfordkarel import move\ndef main(): move()\n¦run_karel_program()", "NameError; write", None),
+    ("stanford", "from stanfordkarel import move\ndef main(): ¦turn_left()\nmain()", "`turn_left` is not", None),
+    ("stanford", "def main(): move()\nmain()\n¦main()", "Python would run the program again", None),
+    ("stanford", "def main():\n    ¦print('hi')", "`put_beeper`, `for`, `while` or `if`", None),
+    ("stanford", "def go():\n    ¦turn()\ndef trun(): move()\ndef main(): go()", "`if` or `trun`", "trun"),
     ("tokens", "¦", "the program ends too early; expected `DEF`", None),
     ("tokens", "DEF run m( ¦turnLfet m)", "unknown word `turnLfet`; expected `move`", "turnLeft"),
     ("tokens", "DEF run m( ¦m)", "unexpected `m)`; expected `move`", None),
@@ -343,6 +361,34 @@ def test_the_message_shows_the_place() -> None:
     assert first.startswith("line 3, column 2: unknown word `turnLfet`; expected a statement: `move`, ")
     assert (line, caret) == ("     turnLfet()  # oops", "     ^^^^^^^^")
     assert hint == "Did you mean `turnLeft`?"
+
+
+@pytest.mark.parametrize(
+    ("before", "shown"),
+    [
+        ("'\t'; ", 5),
+        ("'日本語'; ", 10),  # wide letters
+        ("'cafe\u0301'; ", 8),  # a combining accent
+        ("'\u3000\xa0'; ", 7),
+        ("'\x1b[2J\u202e\x7f'; ", 10),
+        ("'" + "語" * 120 + "'; ", 1 + 2 * 47 + 3),  # cut to the neighbourhood, and what is cut is marked
+    ],
+)
+def test_carets_stand_where_the_reader_sees_the_word(before: str, shown: int) -> None:
+    with pytest.raises(ProgramSyntaxError) as caught:
+        Program.parse(f"def run():\n  move()\n  {before}turnLfet()")
+    _, line, caret, _ = str(caught.value).split("\n")
+    assert line.isprintable()
+    place = line.index("turnLfet")
+    assert cells(line[:place]) == len(caret) - len("turnLfet")
+    assert caret.strip() == "^" * len("turnLfet")
+    assert cells(line[:place]) == shown + (4 if "…" in line else 6)
+
+
+def test_spaces_of_every_width_indent() -> None:
+    for space in ("\u3000", "\xa0\xa0", "\u2003 ", "  "):
+        assert parse(f"def run():\n{space}move()\n  turnLeft()") == Program((MOVE, LEFT))
+        assert parse(f"def run():\n  while{space}frontIsClear:\n  {space}move()") == loop(FRONT)
 
 
 # Places

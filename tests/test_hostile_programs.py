@@ -16,9 +16,8 @@ from hypothesis import strategies as st
 
 from karelsynth.errors import KarelsynthError, ProgramSyntaxError
 from karelsynth.karel.dialects import DIALECTS, parse, recognise, render
-from karelsynth.karel.dialects.data import DEEPEST
 from karelsynth.karel.dialects.lexer import lex
-from karelsynth.karel.program import Action, If, Not, Program, Repeat, Sensor, While
+from karelsynth.karel.program import DEEPEST, Action, If, Not, Program, Repeat, Sensor, While
 from tests.strategies import random_program
 from tests.test_dialects import FRONT, GOLDEN, loop
 
@@ -50,6 +49,27 @@ def test_nesting_has_the_same_limit_in_every_dialect(dialect: str) -> None:
     for too_deep in (nested(DEEPEST + 1), negated(DEEPEST), nested(5000) if dialect != "stanford" else negated(5000)):
         with pytest.raises(ProgramSyntaxError, match=f"nested more than {DEEPEST} deep"):
             parse(too_deep[dialect], dialect)
+
+
+def test_programs_that_are_built_have_the_same_limit() -> None:
+    def built(depth: int) -> Repeat:
+        node = Repeat(1, (Action.MOVE,))
+        for _ in range(depth - 1):
+            node = Repeat(1, (node, Action.MOVE))
+        return node
+
+    def denied(depth: int) -> While:
+        condition: Sensor | Not = FRONT
+        for _ in range(depth - 1):
+            condition = Not(condition)
+        return While(condition, (Action.MOVE,))
+
+    for make in (built, denied):
+        program = Program((Action.MOVE, make(DEEPEST)))
+        assert parse(render(program, "paper")) == program
+        for depth in (DEEPEST + 1, 1500):
+            with pytest.raises(KarelsynthError, match=f"^the program is nested more than {DEEPEST} deep$"):
+                Program((Action.MOVE, make(depth)))
 
 
 def test_parentheses_are_no_nesting() -> None:

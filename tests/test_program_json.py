@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 
 from karelsynth.errors import KarelsynthError, TaskFileError
-from karelsynth.karel.dialects.data import DEEPEST, parse_text
+from karelsynth.karel.dialects.data import parse_text
 from karelsynth.karel.formats import msr
-from karelsynth.karel.program import Program
+from karelsynth.karel.program import DEEPEST, Program
 from tests.strategies import LIKELY_JSON, programs
 
 

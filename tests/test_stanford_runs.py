@@ -72,3 +72,14 @@ def test_crashes_are_crashes_there(status: Status, tmp_path: Path) -> None:
     for number, (program, world) in enumerate(itertools.islice(crashing, 60)):
         with pytest.raises(KarelException):
             run_there(program, world, tmp_path, number)
+
+
+def test_what_is_not_imported_is_given_to_programs_there(tmp_path: Path) -> None:
+    """Why a file that imports single names may use the others, as long as `main` is started by the package."""
+    code = tmp_path / "few_imports.py"
+    code.write_text("from stanfordkarel import move\n\ndef main():\n    turn_left()\n    move()\n", encoding="utf-8")
+    karel: Any = KarelProgram("5x5")
+    student: Any = StudentCode(code)
+    student.inject_namespace(karel)
+    student.mods[0].main()
+    assert (karel.avenue, karel.street, karel.direction.value) == (1, 2, "north")

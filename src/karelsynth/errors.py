@@ -9,6 +9,13 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 from functools import partial
+from operator import index
+from typing import Any, Final
+
+from karelsynth.shown import cells, printable
+
+_LONGEST_SHOWN: Final = 100
+"""Letters of a source line: of a whole program on one line, only the neighbourhood is shown."""
 
 
 class KarelsynthError(Exception):
@@ -21,6 +28,10 @@ class WorldError(KarelsynthError, ValueError):
 
 class TaskFileError(KarelsynthError, ValueError):
     """A task file that cannot be read."""
+
+
+class NumberError(KarelsynthError, ValueError):
+    """A number that makes no sense where it was given."""
 
 
 class ProgramSyntaxError(KarelsynthError, ValueError):
@@ -53,19 +64,20 @@ class ProgramSyntaxError(KarelsynthError, ValueError):
         return partial(type(self), self.reason, **parts), ()
 
     def _message(self) -> str:
-        # Tabs would put the caret elsewhere than the reader sees it, so the line is shown without them.
-        shown = self.source_line.replace("\t", " ")
-        start, end = 0, len(shown)
-        if len(shown) > 100:  # a whole program on one line: show the neighbourhood only
-            start = max(0, self.column - 1 - 50)
-            end = start + 100
-        caret = " " * (self.column - 1 - start) + "^" * min(self.width, max(1, end - self.column + 1))
-        prefix, suffix = ("…" if start else ""), ("…" if end < len(shown) else "")
-        hint = f"\nDid you mean `{self.suggestion}`?" if self.suggestion else ""
+        line, at = self.source_line, self.column - 1
+        start, end = 0, len(line)
+        if end > _LONGEST_SHOWN:
+            start = max(0, at - _LONGEST_SHOWN // 2)
+            end = min(end, start + _LONGEST_SHOWN)
+        # The caret counts columns as the reader sees them: of the line as it is shown, where tabs are single spaces.
+        before, marked = printable(line[start:at]), printable(line[at : min(at + self.width, end)])
+        indent = cells(before) + max(0, at - len(line))  # the column may be just past the line's end
+        prefix, suffix = ("…" if start else ""), ("…" if end < len(line) else "")
+        hint = f"\nDid you mean `{printable(self.suggestion)}`?" if self.suggestion else ""
         return (
-            f"line {self.line}, column {self.column}: {self.reason}\n"
-            f"    {prefix}{shown[start:end]}{suffix}\n"
-            f"    {' ' * len(prefix)}{caret}{hint}"
+            f"line {self.line}, column {self.column}: {printable(self.reason)}\n"
+            f"    {prefix}{printable(line[start:end])}{suffix}\n"
+            f"    {' ' * (len(prefix) + indent)}{'^' * max(1, cells(marked))}{hint}"
         )
 
 
@@ -88,3 +100,15 @@ def listed(words: Iterable[str], last: str = "or") -> str:
     if len(quoted) <= 1:
         return "".join(quoted)
     return f"{', '.join(quoted[:-1])} {last} {quoted[-1]}"
+
+
+def whole(name: str, value: Any, least: int, most: int | None = None) -> int:
+    """The value as an int, NumPy's whole numbers too; raises NumberError for what is none or out of bounds."""
+    try:
+        number = index(value)
+    except TypeError:
+        number = None
+    if number is None or number < least or (most is not None and number > most):
+        bounds = f"from {least:,} on" if most is None else f"from {least:,} to {most:,}"
+        raise NumberError(f"{name} is a whole number {bounds}, not {printable(repr(value))}")
+    return number

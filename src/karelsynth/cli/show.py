@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 import sys
 from functools import cache
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from karelsynth.errors import KarelsynthError, ProgramSyntaxError, WorldError
 from karelsynth.files import STDIN, read_text, write_whole
+from karelsynth.shown import printable
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     import torch
@@ -39,12 +41,20 @@ def error_console() -> Console:
 
 
 def _console(*, stderr: bool) -> Console:
-    """Text is shown as it is, whatever brackets and colons it has."""
+    """Text is shown as it is, whatever brackets and colons it has; only what would act on the terminal is replaced.
+
+    All that commands print goes through here, so that no message needs to think of what a file or its name may hold.
+    """
     from rich.console import Console
+    from rich.segment import Segment
 
     class Plain(Console):
         def on_broken_pipe(self) -> None:
             raise BrokenPipeError  # to be told apart from an error: see `commands`
+
+        def render(self, *args: Any, **more: Any) -> Iterator[Segment]:
+            for segment in super().render(*args, **more):  # those that steer the terminal are rich's own
+                yield segment if segment.control else Segment(printable(segment.text), segment.style)
 
     return Plain(stderr=stderr, highlight=False, markup=False, emoji=False)
 

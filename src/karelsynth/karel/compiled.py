@@ -61,20 +61,26 @@ def cache_folder() -> Path:
     digest = hashlib.sha256()
     for source in sorted(path for pattern in _SOURCES for path in package.glob(pattern)):
         digest.update(source.relative_to(package).as_posix().encode() + b"\0" + source.read_bytes() + b"\0")
-    home = os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()
-    chosen = os.environ.get("NUMBA_CACHE_DIR")
-    base = Path(chosen) / "karelsynth" if chosen else Path(home) / "karelsynth" / "compiled"
     try:
+        base = _base()
         folder = base / digest.hexdigest()[:16]
         if not folder.exists():
             folder.mkdir(parents=True, exist_ok=True)  # another process may have been faster
             _forget_old(base)
         if not os.access(folder, os.W_OK):
             raise PermissionError
-    except OSError:  # a read-only home: compile for this process only
+    except (OSError, RuntimeError):  # a read-only home, or none at all: compile for this process only
         folder = Path(tempfile.mkdtemp(prefix="karelsynth-"))
         atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return folder
+
+
+def _base() -> Path:
+    """Where the folders of digests are; raises RuntimeError for a user without a home, as containers may have."""
+    if chosen := os.environ.get("NUMBA_CACHE_DIR"):
+        return Path(chosen) / "karelsynth"
+    home = os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()
+    return Path(home) / "karelsynth" / "compiled"
 
 
 def _forget_old(base: Path) -> None:

@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     from karelsynth.karel.interpreter import Run
     from karelsynth.karel.world import World
 
+DEEPEST: Final = 200
+"""How many composite nodes may lie inside each other. Readers and printers recurse, and Python's stack is finite."""
+TOO_DEEP: Final = f"the program is nested more than {DEEPEST} deep"
+
 
 class Action(Enum):
     """What Karel can do; the value is the token."""
@@ -79,6 +83,11 @@ class _Composite:
         offset, last = self.layout[-1]
         return offset + _size(last)
 
+    @cached_property
+    def depth(self) -> int:
+        """How many composite nodes lie inside each other, itself included."""
+        return 1 + max(_depth(item) for _, item in self.layout)
+
     def __post_init__(self) -> None:
         for field in fields(self):  # type: ignore[arg-type]
             part = getattr(self, field.name)
@@ -86,7 +95,7 @@ class _Composite:
                 _check_condition(part)
             elif field.name != "times":
                 _check_block(part)
-        _ = self.size  # from the inside out, while it is made: a deep tree would need as deep a recursion
+        _ = self.size, self.depth  # from the inside out, while it is made: a deep tree would need as deep a recursion
 
 
 @dataclass(frozen=True)
@@ -160,6 +169,12 @@ def _size(item: str | Part) -> int:
     return 1 if isinstance(item, str | int) else item.size
 
 
+def _depth(item: str | Part) -> int:
+    if isinstance(item, tuple):
+        return max(_depth(statement) for statement in item)
+    return item.depth if isinstance(item, _Composite) else 0
+
+
 def _check_block(block: Block) -> None:
     if not isinstance(block, tuple):
         raise KarelsynthError(f"a block is a tuple of statements, not a {type(block).__name__}")
@@ -190,6 +205,8 @@ class Program:
 
     def __post_init__(self) -> None:
         _check_block(self.body)
+        if _depth(self.body) > DEEPEST:
+            raise KarelsynthError(TOO_DEEP)
 
     @classmethod
     def parse(cls, text: str, dialect: str | None = None) -> Program:

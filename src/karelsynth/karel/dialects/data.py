@@ -7,19 +7,19 @@ order, the fields of the node that its first token names.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final, NoReturn
+from operator import index
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
-from karelsynth.errors import ProgramSyntaxError, listed, nearest
+from karelsynth.errors import KarelsynthError, ProgramSyntaxError, listed, nearest
 from karelsynth.karel.dialects.lexer import lines_of
 from karelsynth.karel.grammar import BLOCK, KAREL
-from karelsynth.karel.program import COMPOSITES, Action, Part, Program, Sensor
+from karelsynth.karel.program import COMPOSITES, DEEPEST, TOO_DEEP, Action, Part, Program, Sensor
 from karelsynth.karel.tokens import ACTIONS, COUNTS, PAD, SENSORS, TOKENS
+from karelsynth.karel.world import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-DEEPEST: Final = 200
-"""How many composite nodes may lie inside each other. Readers and printers recurse, and Python's stack is finite."""
 _ALTERNATIVES: Final = {
     rule: {alternative[0]: alternative for alternative in alternatives} for rule, alternatives in KAREL.rules.items()
 }
@@ -32,13 +32,17 @@ def parse_text(text: str) -> Program:
 
 def parse_tokens(tokens: Sequence[str] | Sequence[int]) -> Program:
     """Read a program from token names or ids; padding after the end is ignored."""
-    names = [token if isinstance(token, str) else _name(int(token)) for token in tokens]
+    names = [token if isinstance(token, str) else _name(token) for token in tokens]
     while names and names[-1] == TOKENS[PAD]:
         names.pop()
     return parse_text(" ".join(names))
 
 
-def _name(number: int) -> str:
+def _name(token: Any) -> str:
+    try:
+        number = index(token)
+    except TypeError:
+        raise KarelsynthError(f"a token is a name or a whole number, not {quoted(repr(token))}") from None
     return TOKENS[number] if 0 <= number < len(TOKENS) else f"<{number}>"
 
 
@@ -130,7 +134,7 @@ class _Reader:
             return _leaf(first)
         self.depth += 1
         if self.depth > DEEPEST:
-            self.fail(f"the program is nested more than {DEEPEST} deep")
+            self.fail(TOO_DEEP)
         parts = self.sequence(_ALTERNATIVES[name][first])
         self.depth -= 1
         return COMPOSITES[first](*parts)  # type: ignore[return-value]

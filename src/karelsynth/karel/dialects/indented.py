@@ -12,9 +12,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from karelsynth.errors import ProgramSyntaxError, listed, nearest
-from karelsynth.karel.dialects.data import DEEPEST
 from karelsynth.karel.dialects.lexer import Word, lex
 from karelsynth.karel.program import (
+    DEEPEST,
+    TOO_DEEP,
     Action,
     Block,
     Condition,
@@ -113,8 +114,7 @@ def _condition(condition: Condition, spelling: Spelling) -> str:
 class Parser(ABC):
     """A recursive-descent parser.
 
-    `at` is the index of the next word, `functions` holds the index of the `def` of every function that the
-    text defines by itself and may call.
+    `at` is the index of the next word.
     """
 
     def __init__(self, text: str, spelling: Spelling, on_statement: OnStatement | None = None) -> None:
@@ -123,7 +123,6 @@ class Parser(ABC):
         self.on_statement = on_statement
         self.at = 0
         self.depth = 0
-        self.functions: dict[str, int] = {}
 
     @abstractmethod
     def program(self) -> Program:
@@ -132,6 +131,10 @@ class Parser(ABC):
     @abstractmethod
     def count(self) -> int:
         """Read the head of a counting loop after its first word, up to the colon."""
+
+    def callable(self) -> list[str]:
+        """The functions of the text that a statement may call here."""
+        return []
 
     # Blocks and statements
 
@@ -225,7 +228,7 @@ class Parser(ABC):
         if word.kind == "name" and self.words[self.at + 1].text in ("=", "+", "-"):
             loop = spelling.heads["REPEAT"].format(4)
             self.fail(word, f"there are no variables; to do something four times, write `{loop}`")
-        choices = [*spelling.actions, *spelling.keywords, *self.functions]
+        choices = [*spelling.actions, *spelling.keywords, *self.callable()]
         self.unexpected(f"a statement: {listed(choices)}", choices)
 
     # Conditions and counts
@@ -308,7 +311,7 @@ class Parser(ABC):
     def deeper(self, word: Word, levels: int = 1) -> None:
         self.depth += levels
         if self.depth > DEEPEST:
-            self.fail(word, f"the program is nested more than {DEEPEST} deep")
+            self.fail(word, TOO_DEEP)
 
     # Complaints
 

@@ -33,13 +33,15 @@ _PIECE: Final = re.compile(
     | (?P<unclosed> """ .* | \'\'\' .* | ["'] [^\n]* )  # all that it was looked for in: it is not looked for again
     | (?P<comment> \#[^\n]* )
     | (?P<newline> \n )
-    | (?P<space> [ \t\f\xa0]+ )  # with the no-break space, as copied from web pages
+    | (?P<space> [ \t\f\xa0\u2000-\u200a\u202f\u3000]+ )  # as copied from web pages, or typed on a Japanese keyboard
     | (?P<number> [0-9]\w* )
     | (?P<name> [^\W\d]\w* )
     | (?P<mark> -> | == | . )
     ''',
     re.VERBOSE | re.DOTALL,
 )
+_SPACES: Final = {ord(space): " " for space in "\xa0\u202f" + "".join(map(chr, range(0x2000, 0x200B)))} | {0x3000: "  "}
+"""What looks like spaces is as good as spaces in an indentation; the ideographic one is as wide as two."""
 
 
 def lines_of(text: str) -> list[str]:
@@ -87,7 +89,7 @@ def _change_of_level(indentation: str, levels: list[str], line: int, column: int
 
     The first line sets the margin, so a program may stand indented as a whole.
     """
-    indentation = indentation.replace("\xa0", " ")
+    indentation = indentation.translate(_SPACES)
     if not levels:
         levels.append(indentation)
     if indentation == levels[-1]:

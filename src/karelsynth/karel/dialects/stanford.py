@@ -92,15 +92,27 @@ def render(program: Program, world: str = "") -> str:
 
 
 class _Parser(Parser):
+    """`functions` holds the index of the `def` of every function of the text, `variables` the loop variables of each,
+    `calling` the functions that are being read, each called by the one before."""
+
     def __init__(self, text: str, spelling: Spelling, on_statement: OnStatement | None) -> None:
         super().__init__(text, spelling, on_statement)
+        self.functions: dict[str, int] = {}
+        self.variables: dict[str, set[str]] = {}
         self.calling: list[str] = []
         self.written_out = 0
-        level = 0
-        for index, word in enumerate(self.words):
+        self.imported: set[str] | None = None
+        self.started: set[str] = set()
+        self.used: dict[str, Word] = {}
+        level, here = 0, ""
+        for index, word in enumerate(self.words[:-1]):
             level += (word.kind == "indent") - (word.kind == "dedent")
-            if level == 0 and word.text == "def" and self.words[index + 1].kind == "name":
-                self.functions.setdefault(self.words[index + 1].text, index)
+            name = self.words[index + 1]
+            if level == 0 and word.text == "def" and name.kind == "name":
+                here = name.text
+                self.functions.setdefault(here, index)
+            elif word.text == "for" and name.kind == "name":
+                self.variables.setdefault(here, set()).add(name.text)
 
     # The file
 
@@ -127,6 +139,7 @@ class _Parser(Parser):
                 self.unexpected("`def main():`", ["def"])
         if "main" not in bodies:
             self.no_main()
+        self.check_imported()
         return Program(bodies["main"])
 
     def imports(self) -> None:
@@ -138,11 +151,25 @@ class _Parser(Parser):
         if first.text == "import" or [word.text for word in module] not in _MODULES:
             self.fail(module[0] if module else self.next, f"nothing else can be imported; expected `{_IMPORT}`")
         self.expect("import")
-        if not self.accept("*"):
-            self.new_name("`*`")
+        self.imported = self.imported or set()
+        if self.accept("*"):
+            self.imported |= {_RUN, *SPELLING.actions, *SPELLING.conditions}
+        else:
+            self.imported.add(self.new_name("`*`").text)
             while self.accept(","):
-                self.new_name("a name")
+                self.imported.add(self.new_name("a name").text)
         self.end_of_line()
+
+    def check_imported(self) -> None:
+        """Complain about what a file that imports single names forgets; one that imports nothing is let pass.
+
+        `run_karel_program` gives `main` all of Karel's functions, imported or not; who calls `main` has to import them.
+        """
+        if self.imported is None:
+            return
+        for name, word in self.used.items():
+            if name not in self.imported and (name == _RUN or "main" in self.started):
+                self.fail(word, f"`{name}` is not imported: Python would stop here with a NameError; write `{_IMPORT}`")
 
     def footer(self) -> None:
         """`if __name__ == "__main__":` and the call below it."""
@@ -161,8 +188,13 @@ class _Parser(Parser):
             self.unexpected("the end of the program")
 
     def start(self) -> None:
-        """`run_karel_program()`, perhaps with the name of a world."""
-        self.at += 1
+        """`run_karel_program()`, perhaps with the name of a world, or `main()`."""
+        word = self.take()
+        if word.text in self.started:
+            self.fail(word, f"`{word.text}` is called a second time: Python would run the program again; leave it out")
+        self.started.add(word.text)
+        if word.text == _RUN:
+            self.used.setdefault(_RUN, word)
         self.expect("(")
         self.accept_kind("string")
         self.expect(")")
@@ -181,7 +213,8 @@ class _Parser(Parser):
         name = self.words[self.at + 1]
         if self.functions.get(name.text, self.at) != self.at:
             self.fail(name, f"`{name.text}` is defined twice")
-        if name.text in (*SPELLING.conditions, *SPELLING.lacking, *SPELLING.actions) and name.text != "turn_right":
+        built_in = (*SPELLING.conditions, *SPELLING.lacking, *SPELLING.actions, "range", _RUN)
+        if name.text in built_in and name.text != "turn_right":
             self.fail(name, f"`{name.text}` is a built-in name; choose another name for the function")
         body = self.function()
         if name.text == "turn_right" and body not in _TURN_RIGHT:
@@ -222,6 +255,22 @@ class _Parser(Parser):
         self.depth -= 2
         return body
 
+    def callable(self) -> list[str]:
+        return [name for name in self.functions if name not in ("main", *self.calling)]
+
+    def parentheses(self, word: Word) -> None:
+        super().parentheses(word)
+        self.check_hidden(word)
+        if self.calling[0] == "main" and word.text != "turn_right" and word.text not in self.functions:
+            self.used.setdefault(word.text, word)
+
+    def check_hidden(self, word: Word) -> None:
+        """Complain if the function of that name cannot be called: to Python, a loop's variable is one everywhere in
+        the function around it."""
+        if word.text in self.variables.get(self.calling[-1], ()):
+            reason = f"`{word.text}` is a loop variable in this function, and Python cannot call a number"
+            self.fail(word, f"{reason}; name the variable `i` instead")
+
     def note(self, first: Word) -> None:
         """The program consists of `main` and what that calls; other functions are read only to find mistakes."""
         if len(self.calling) > 1:
@@ -242,6 +291,7 @@ class _Parser(Parser):
         self.new_name("a loop variable, as in `for _ in range(4):`")
         self.expect("in")
         self.expect("range")
+        self.check_hidden(self.words[self.at - 1])
         self.expect("(")
         times = self.number()
         if self.next.text == ",":

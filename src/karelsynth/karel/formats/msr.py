@@ -15,8 +15,9 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, NoReturn
 
 from karelsynth.errors import TaskFileError, WorldError, listed, nearest
-from karelsynth.karel.dialects.data import DEEPEST
 from karelsynth.karel.program import (
+    DEEPEST,
+    TOO_DEEP,
     Action,
     Block,
     Condition,
@@ -211,7 +212,7 @@ def _block(value: Any, where: str, depth: int) -> Block:
 def _node(value: Any, where: str, depth: int, types: tuple[str, ...]) -> Any:
     """A statement or a condition: a node whose type is one of `types`."""
     if depth > DEEPEST:
-        _fail(where[:40] + "…", f"the program is nested more than {DEEPEST} deep")
+        _fail(where[:40] + "…", TOO_DEEP)
     kind = value.get("type") if isinstance(value, Mapping) else None
     if isinstance(kind, str) and kind not in types:
         _fail(where, f"no type {quoted(kind)}{_hint(kind, types)}; expected {listed(types)}")
