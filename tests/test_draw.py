@@ -19,10 +19,11 @@ from xml.etree import ElementTree
 
 import pytest
 from hypothesis import given, settings
-from PIL import Image, ImageColor
+from PIL import Image, ImageColor, ImageFont
 
 from karelsynth.errors import KarelsynthError
 from karelsynth.karel.draw import (
+    raster,
     run_frames,
     run_svg,
     save_run_picture,
@@ -146,6 +147,18 @@ def test_a_text_is_made_to_fit() -> None:
     text, size = fitted("not " * 50 + "frontIsClear? yes", 16, 280)
     assert text.endswith("…")
     assert size == 9
+    for length in range(10, 60):  # a size that was made for a text is not too large for it
+        text = "n" * length
+        assert fitted(text, 16, 400)[0] == text
+
+
+def test_wide_letters_are_given_room() -> None:
+    """A browser paints a Chinese letter as a square: that many sizes of the font must not exceed the room."""
+    for length in (3, 15, 20, 40, 400):
+        text, size = fitted("課" * length, 16, 280)
+        assert len(text) * size <= 280
+        assert (text == "課" * length) == (length <= 20)
+    assert fitted("e\u0301" * 10, 16, 100)[1] == fitted("e" * 10, 16, 100)[1]
 
 
 # Runs
@@ -349,6 +362,26 @@ def test_a_title_is_one_printable_line() -> None:
     odd = "two\nlines\x1b(\udc80"
     assert ElementTree.fromstring(world_svg(ROOM, title=odd)).findtext(f"{SVG}title") == "two lines ("
     assert world_image(ROOM, title=odd).size == world_image(ROOM, title="fine").size
+
+
+def test_letters_that_no_font_has_are_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Fonts paint boxes for them, and who makes fifty pictures does not look at each."""
+    monkeypatch.setattr(raster, "_SYSTEM_FONTS", ("no such font.ttf",))
+    with pytest.raises(KarelsynthError, match=r"no font here can paint `ü` and `é` of `für é`; .* as \.svg"):
+        save_world_picture(ROOM, tmp_path / "room.png", cell=80, title="für é")
+    assert not list(tmp_path.iterdir())
+    save_world_picture(ROOM, tmp_path / "room.svg", title="für é")
+    save_world_picture(ROOM, tmp_path / "room.png", title="plain letters")
+
+
+def test_a_font_of_the_system_has_more_letters() -> None:
+    try:
+        ImageFont.truetype("DejaVuSans.ttf")
+    except OSError:
+        pytest.skip("DejaVu is not installed")
+    pictures = {letter: world_image(ROOM, cell=80, title=f"f{letter}r").tobytes() for letter in "uüéß"}
+    assert len(set(pictures.values())) == len(pictures)
+    assert world_image(ROOM, cell=80, title="fu\u0308r").tobytes() == pictures["ü"]
 
 
 def test_settings_that_do_not_work() -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Final, Literal, cast
+from unicodedata import normalize
 
 from karelsynth.errors import KarelsynthError
 from karelsynth.karel.draw.scene import (
@@ -112,7 +113,8 @@ def layout_of(
     if not SMALLEST_CELL <= cell <= LARGEST_CELL:
         raise KarelsynthError(f"a cell is {SMALLEST_CELL} to {LARGEST_CELL} pixels wide, not {cell}")
     if title is not None:  # any text may be given; one line of what can be printed is what both back ends can show
-        title = " ".join("".join(letter if letter.isprintable() else " " for letter in title).split())
+        whole = normalize("NFC", title)  # an umlaut in one piece is in more fonts than its two dots
+        title = " ".join("".join(letter if letter.isprintable() else " " for letter in whole).split())
     return Layout(world.rows, world.cols, cell, theme_named(theme), labels, title or None, caption)
 
 

@@ -6,15 +6,28 @@ can be painted alone and gives the very pixels of the whole, so a film repaints 
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
+from karelsynth.errors import KarelsynthError, listed
 from karelsynth.karel.draw.scene import Circle, Group, Line, Point, Polygon, Rect, Scene, Shape, Text
 
 if TYPE_CHECKING:
     from PIL import Image, ImageDraw, ImageFont
 
+    Font = ImageFont.FreeTypeFont | ImageFont.ImageFont
+
 FINER: Final = 4
+_PROBE: Final = 32
+"""The size in which fonts are asked for letters."""
+_NO_LETTER: Final = "\U0010ffff"
+_SYSTEM_FONTS: Final = (
+    *("DejaVuSans.ttf", "NotoSans-Regular.ttf", "LiberationSans-Regular.ttf", "FreeSans.ttf", "Arial.ttf"),
+    *("segoeui.ttf", "Arial Unicode.ttf", "NotoSansCJK-Regular.ttc", "wqy-microhei.ttc", "DroidSansFallbackFull.ttf"),
+    *("Hiragino Sans GB.ttc", "AppleSDGothicNeo.ttc", "msyh.ttc", "YuGothM.ttc", "malgun.ttf"),
+)
+"""Common ones of Linux, macOS and Windows, with few scripts and with many; Pillow knows the folders."""
 Box = tuple[int, int, int, int]
 """Left, top, right, bottom, in whole pixels of the scene."""
 
@@ -59,7 +72,7 @@ class _Brush:
                     self.place((x, shape.baseline), group),
                     text,
                     fill,
-                    _font(round(size * FINER)),
+                    _font_for(text, round(size * FINER)),
                     anchor="ms",
                     stroke_width=max(1, round(size * FINER / 50)) if bold else 0,
                 )
@@ -108,9 +121,37 @@ def _parabola(start: Point, tip: Point, end: Point, steps: int = 6) -> list[Poin
     ]
 
 
+def _font_for(text: str, size: int) -> Font:
+    """Pillow's own font, so that pictures are alike on every machine, or if it lacks a letter, a system's that has all.
+
+    Raises KarelsynthError if there is none: fonts show boxes for what they lack.
+    """
+    fewest = text
+    for name in (None, *_SYSTEM_FONTS):
+        with suppress(OSError):  # it is not there
+            lacking = _lacking(name, text)
+            if not lacking:
+                return _font(name, size)
+            fewest = min(fewest, lacking, key=len)
+    letters = listed(fewest, "and")
+    raise KarelsynthError(f"no font here can paint {letters} of `{text}`; save the picture as .svg, or leave them out")
+
+
+@lru_cache(maxsize=256)
+def _lacking(name: str | None, text: str) -> str:
+    """The letters of a text that a font has no picture of: it gives them the one of a letter that does not exist."""
+    font = _font(name, _PROBE)
+    nothing = _painted(font, _NO_LETTER)
+    return "".join(letter for letter in dict.fromkeys(text) if _painted(font, letter) == nothing)
+
+
+def _painted(font: Font, letter: str) -> tuple[tuple[int, int], bytes]:
+    mask = font.getmask(letter)
+    return mask.size, bytes(mask)
+
+
 @lru_cache(maxsize=64)
-def _font(size: int) -> ImageFont.FreeTypeFont | ImageFont.ImageFont:
-    """Pillow's own font, so that pictures are alike on every machine."""
+def _font(name: str | None, size: int) -> Font:
     from PIL import ImageFont
 
-    return ImageFont.load_default(size=size)
+    return ImageFont.load_default(size=size) if name is None else ImageFont.truetype(name, size)

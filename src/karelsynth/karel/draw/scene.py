@@ -7,11 +7,13 @@ worlds, `svg` and `raster` paint them, and a test that both paint the same is a 
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from itertools import accumulate
 from math import hypot
 from types import MappingProxyType
 from typing import Final, Literal, Union
 
 from karelsynth.errors import KarelsynthError, listed, nearest
+from karelsynth.shown import cells
 
 Point = tuple[float, float]
 
@@ -90,6 +92,8 @@ _SMALLEST: Final = 9
 """The size that text is not made smaller than: it is cut short instead."""
 LETTER: Final = 0.62
 """The width of a letter in sizes of the font, on the generous side."""
+_ROUNDING: Final = 1e-6
+"""Of a column: a size that was made for a text must not seem too large for it."""
 
 
 @dataclass(frozen=True)
@@ -185,10 +189,16 @@ def theme_named(name: str) -> Theme:
 
 
 def fitted(text: str, size: float, room: float) -> tuple[str, float]:
-    """The text and a size of at most `size` with which it fits into `room` pixels; if need be it is cut short."""
-    size = min(size, max(_SMALLEST, room / (LETTER * max(1, len(text)))))
-    longest = max(1, int(room / (LETTER * size)))
-    return (text if len(text) <= longest else text[: longest - 1] + "…"), size
+    """The text and a size of at most `size` with which it fits into `room` pixels; if need be it is cut short.
+
+    Letters that take two columns of a terminal, as Chinese ones do, count as two here as well.
+    """
+    size = min(size, max(_SMALLEST, room / (LETTER * max(1, cells(text)))))
+    columns = max(1, int(room / (LETTER * size) + _ROUNDING))
+    if cells(text) <= columns:
+        return text, size
+    ends = accumulate(map(cells, text))
+    return text[: sum(end < columns for end in ends)] + "…", size
 
 
 def _towards(start: Point, goal: Point, distance: float) -> Point:
