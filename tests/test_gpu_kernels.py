@@ -55,7 +55,8 @@ def test_syntax() -> None:
     tokens, _ = random_programs(3, 40, 72)
     states = torch.from_numpy(machine.initial(40))
     for column in tokens.T:
-        mixed = np.where(rng.random(40) < 0.98, column, rng.integers(0, VOCABULARY_SIZE, 40)).astype(np.int64)
+        numbers = rng.integers(-VOCABULARY_SIZE, 2 * VOCABULARY_SIZE, 40)  # some are no token's
+        mixed = np.where(rng.random(40) < 0.98, column, numbers).astype(np.int64)
         last = torch.from_numpy(mixed)
         assert torch.equal(syntax_gpu.mask(machine, tables, states), machine.mask(states, tables))
         after = machine.advance(states, last, tables)

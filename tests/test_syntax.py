@@ -14,13 +14,14 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from karelsynth.errors import ProgramSyntaxError
+from karelsynth.errors import KarelsynthError, ProgramSyntaxError
 from karelsynth.karel.grammar import BLOCK, KAREL, NORMAL_FORM, Grammar
 from karelsynth.karel.program import Action, Block, Condition, If, IfElse, Not, Program, Repeat, Sensor, While
 from karelsynth.karel.syntax import SyntaxMachine
-from karelsynth.karel.syntax_compiler import NONE
+from karelsynth.karel.syntax_compiler import DEAD, NONE
 from karelsynth.karel.syntax_kernel import masks_along, write_on
 from karelsynth.karel.tokens import ID, PAD, TOKENS, VOCABULARY_SIZE
+from karelsynth.model.packing import pack_programs
 from karelsynth.model.syntax import handwritten_syntax
 from tests.strategies import programs
 
@@ -273,6 +274,35 @@ def test_refused_tokens_lead_to_a_dead_end_that_stays() -> None:
         assert not machine.accepts(after).any()
 
 
+NO_TOKENS = st.one_of(st.integers(-2 * VOCABULARY_SIZE, -1), st.integers(VOCABULARY_SIZE, 700))
+
+
+@settings(deadline=None)
+@given(programs(), st.data())
+def test_numbers_that_are_no_token_lead_to_the_dead_end_on_every_path(program: Program, data: st.DataObject) -> None:
+    """Neither −1, which is the last token to a list, nor 259, which is a `DEF` once cut to a byte."""
+    ids = program.token_ids
+    machine = SyntaxMachine(max_length=len(ids) + 4)
+    number, at = data.draw(NO_TOKENS), data.draw(st.integers(0, len(ids)))
+    before = machine.read(ids[:at])
+    dead = [DEAD, -1, *before[2:]]
+    assert machine.advance(before, number).tolist() == dead
+    assert machine.advance(before[None], np.array([number]))[0].tolist() == dead
+    syntax = handwritten_syntax(machine, torch.device("cpu"))
+    assert syntax.advance(torch.from_numpy(before)[None], torch.tensor([number]))[0].tolist() == dead
+    changed = [*ids[:at], number, *ids[at:]]
+    assert not machine.mask(machine.read(changed)).any()
+    assert not machine.admits(changed)
+    tokens, lengths = np.array([changed]), np.array([len(changed)])
+    assert masks_along(machine, tokens, lengths, np.full(tokens.shape, -1))[1] == (0, at)
+    if number >= 0:  # below 0, nothing is written
+        states, text = before[None].copy(), np.zeros((1, at + 1), np.uint8)
+        write_on(machine, states, text, np.array([at]), np.array([number]), np.array([True]), scaffolding=False)
+        assert states[0].tolist() == dead
+    with pytest.raises(KarelsynthError, match=f"token {at + 1} is not allowed there"):
+        pack_programs(tokens, lengths, machine=machine)
+
+
 def test_padding_after_the_end_changes_nothing() -> None:
     machine = SyntaxMachine()
     end = machine.read(Program.from_tokens("DEF run m( move m)".split()).token_ids)[None]
@@ -405,7 +435,9 @@ def test_one_sequence_is_judged_as_states_are(program: Program, data: st.DataObj
     """`admits` goes its own way, for speed; whatever the tokens are, it comes to what `advance` comes to."""
     ids = list(program.token_ids)
     for _ in range(data.draw(st.integers(0, 2))):
-        ids[data.draw(st.integers(0, len(ids) - 1))] = data.draw(st.integers(1, VOCABULARY_SIZE - 1))
+        ids[data.draw(st.integers(0, len(ids) - 1))] = data.draw(
+            st.one_of(st.integers(1, VOCABULARY_SIZE - 1), NO_TOKENS)
+        )
     for grammar in (KAREL, NORMAL_FORM):
         machine = SyntaxMachine(grammar, max_length=max(6, len(ids) - data.draw(st.integers(0, 1))))
         assert machine.admits(ids) == bool(machine.accepts(machine.read(ids)))

@@ -87,13 +87,14 @@ class SyntaxMachine:
         return price[self._row(state)] <= state[..., 1:2]
 
     def advance(self, state: Any, tokens: Any, tables: SyntaxTables | None = None) -> Any:
-        """The states [..., width] after one token [...] each; a token that is not admitted leads to DEAD.
+        """The states [..., width] after one token [...] each; a token that is not admitted, or none, leads to DEAD.
 
         After the end of a program, `<pad>` changes nothing.
         """
-        entry = (tables or self.tables).transition[self._row(state), tokens]
+        known = (tokens >= 0) & (tokens < VOCABULARY_SIZE)  # −1 would be the last token, and 52 no place of the table
+        entry = (tables or self.tables).transition[self._row(state), tokens * known]
         spare = state[..., 1] - (entry >> (CONTROL_BITS + OPERATION_BITS))
-        alive = spare >= 0
+        alive = (spare >= 0) & known
         operation = (entry >> CONTROL_BITS) & POP
         new = state + 0  # a copy, in any array library
         new[..., 0] = (entry & ((1 << CONTROL_BITS) - 1)) * alive

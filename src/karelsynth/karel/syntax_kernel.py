@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from karelsynth.karel.compiled import compiled, given
 from karelsynth.karel.syntax import SyntaxMachine
 from karelsynth.karel.syntax_compiler import CONTROL_BITS, DEAD, OPERATION_BITS, POP, STAY, compile_grammar
+from karelsynth.karel.token_ids import token_bytes
 from karelsynth.karel.tokens import VOCABULARY_SIZE
 
 _CONTROL_MASK = (1 << CONTROL_BITS) - 1
@@ -69,7 +70,7 @@ def masks_along(
     """Masks before every token of N programs, and the first (program, token) that the machine refuses, if there is one.
 
     Args:
-        tokens: [N, L].
+        tokens: [N, L]; whole numbers that are no token are refused as tokens are.
         lengths: [N].
         rows: [N, L]: the row of the result for each token, from 0 on without gaps; below 0 where none is wanted.
 
@@ -78,7 +79,7 @@ def masks_along(
     compiled_grammar = compile_grammar(machine.grammar)
     masks = np.empty((int(rows.max(initial=-1)) + 1, VOCABULARY_SIZE), np.bool_)
     wrong = _walk(
-        np.ascontiguousarray(tokens, np.uint8),
+        token_bytes(tokens),
         np.ascontiguousarray(lengths, np.int64),
         np.ascontiguousarray(rows, np.int64),
         machine.tables.transition,
@@ -118,11 +119,12 @@ def _write(
         if token < 0 and scaffolding:
             token = follows[state[0] * symbols + (state[2] & low)]
         while token >= 0 and lengths[row] < tokens.shape[1]:
-            entry = transition[state[0] * symbols + (state[2] & low), token]
+            known = token < VOCABULARY_SIZE
+            entry = transition[state[0] * symbols + (state[2] & low), token if known else 0]
             operation = (entry >> CONTROL_BITS) & POP
             state[0] = entry & _CONTROL_MASK
             state[1] -= entry >> (CONTROL_BITS + OPERATION_BITS)
-            if state[1] < 0:
+            if state[1] < 0 or not known:
                 state[0], state[1] = DEAD, -1
             if operation == POP:
                 for word in range(words):
@@ -155,7 +157,7 @@ def write_on(
         states: [N, width], after each prefix; overwritten.
         tokens: [N, L], the prefixes; what is full already stays as it is.
         lengths: [N], how long they are; overwritten.
-        chosen: [N], what to write, or NONE: what must follow only.
+        chosen: [N], what to write, or NONE: what must follow only. After a number that is no token, the state is dead.
         going: [N], those to write to.
         scaffolding: whether to write what must follow, too.
     """

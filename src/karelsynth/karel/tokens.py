@@ -29,3 +29,8 @@ PAD: Final = ID["<pad>"]
 START: Final = ID["<s>"]
 END: Final = ID["m)"]
 """The last token of every program."""
+
+
+def name_of(number: int) -> str:
+    """The token's name; a number that is none's in angle brackets, for messages."""
+    return TOKENS[number] if 0 <= number < VOCABULARY_SIZE else f"<{number}>"

@@ -28,6 +28,7 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
 from karelsynth.karel.syntax_kernel import masks_along
+from karelsynth.karel.token_ids import token_bytes
 from karelsynth.karel.tokens import VOCABULARY_SIZE
 from karelsynth.model import cell_gpu
 from karelsynth.model.forest_kernel import lay_out
@@ -103,7 +104,7 @@ def pack_forest(
     if not len(tokens) or lengths.min() < 1 or lengths.max() > tokens.shape[1]:
         raise ValueError(f"there must be at least one program, and each must have 1 to {tokens.shape[1]} tokens")
     order = _sorted(tokens, lengths, tasks)
-    tokens = np.ascontiguousarray(tokens[order], np.uint8)
+    tokens = token_bytes(tokens[order])
     long, owners = lengths[order].astype(np.int64), tasks[order].astype(np.int64)
     packed, ahead = packed_places(tokens, long, choices=choices)
     counts = packed.sum(1)

@@ -22,7 +22,8 @@ from torch import Tensor
 
 from karelsynth.errors import KarelsynthError
 from karelsynth.karel.syntax_kernel import masks_along
-from karelsynth.karel.tokens import TOKENS
+from karelsynth.karel.token_ids import token_bytes
+from karelsynth.karel.tokens import name_of
 from karelsynth.model.packing_kernel import CHOICES, EVERYTHING, Layout, lay_out
 from karelsynth.model.transfer import moved
 
@@ -81,7 +82,7 @@ def pack_programs(
     """
     if not len(tokens) or lengths.min() < 1 or lengths.max() > tokens.shape[1]:
         raise ValueError(f"there must be at least one program, and each must have 1 to {tokens.shape[1]} tokens")
-    ids, long = tokens.astype(np.uint8, copy=False), lengths.astype(np.int64)
+    ids, long = token_bytes(tokens), lengths.astype(np.int64)
     layout = lay_out(ids, long, CHOICES if choices else EVERYTHING)
     if not layout.columns.size:
         raise ValueError("all tokens of these programs are forced: there is nothing to score")
@@ -119,6 +120,6 @@ def _masks(
 def no_program(tokens: NDArray[np.integer], at: int, machine: SyntaxMachine) -> KarelsynthError:
     """The error for tokens that a machine refuses, from number `at` on."""
     return KarelsynthError(
-        f"`{' '.join(TOKENS[number] for number in tokens)}` is not a program of at most {machine.max_length} tokens: "
+        f"`{' '.join(map(name_of, tokens))}` is not a program of at most {machine.max_length} tokens: "
         f"token {at + 1} is not allowed there; leave it out, or raise `max_length`"
     )

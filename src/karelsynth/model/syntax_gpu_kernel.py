@@ -46,10 +46,11 @@ def advances(
     spare = tl.load(states + row * WIDTH + 1, there, 0)
     now = tl.load(states + row * WIDTH + 2, there, 0)
     token = tl.load(tokens + row, there, 0)
-    place = (control * SYMBOLS + (now & ((1 << SYMBOL_BITS) - 1))) * TOKENS + token
+    known = (token >= 0) & (token < TOKENS)
+    place = (control * SYMBOLS + (now & ((1 << SYMBOL_BITS) - 1))) * TOKENS + tl.where(known, token, 0)
     entry = tl.load(transition + place, there, 0).to(tl.int64)
     spare -= entry >> (CONTROL_BITS + OPERATION_BITS)
-    alive = spare >= 0
+    alive = (spare >= 0) & known
     operation = (entry >> CONTROL_BITS) & POP
     tl.store(new + row * WIDTH, tl.where(alive, entry & ((1 << CONTROL_BITS) - 1), 0), there)
     tl.store(new + row * WIDTH + 1, tl.where(alive, spare, -1), there)

@@ -21,6 +21,7 @@ from karelsynth.karel.formats.codes import SIDE
 from karelsynth.karel.grammar import KAREL
 from karelsynth.karel.syntax_compiler import compile_grammar
 from karelsynth.karel.threads import share_out
+from karelsynth.karel.token_ids import token_bytes
 from karelsynth.karel.tokens import PAD
 from karelsynth.tasks.batch import EXAMPLES, MAX_TOKENS, TaskBatch
 from karelsynth.tasks.kernel_layout import Sampler
@@ -86,5 +87,5 @@ def is_reserved(tokens: NDArray[Any]) -> NDArray[np.bool_]:
     from karelsynth.tasks.program_kernel import reserved_rows
 
     reserved = np.empty(len(tokens), np.bool_)
-    reserved_rows(np.ascontiguousarray(tokens, np.uint8), reserved)
+    reserved_rows(token_bytes(tokens), reserved)
     return reserved
