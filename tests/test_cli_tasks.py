@@ -63,7 +63,7 @@ def test_generate_makes_named_sets(tmp_path: Path) -> None:
         (("tset",), "no set called `tset`; did you mean `test`"),
         (("val", "--seed", 1), "drop NAME or --seed"),
         (("val", "--reserved"), "drop NAME or --reserved"),
-        (("--count", 5, "--seed", 1, "--examples", 99), "2 to 20 examples"),
+        (("--count", 5, "--seed", 1, "--examples", 99), "examples is a whole number from 2 to 20, not 99"),
     ],
 )
 def test_generate_says_what_is_wrong(tmp_path: Path, arguments: tuple[object, ...], message: str) -> None:

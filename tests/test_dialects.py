@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -126,6 +127,12 @@ def test_tokens_may_be_names_or_ids_with_padding() -> None:
     assert parse("\ufeff" + GOLDEN["tokens"].replace(" ", "\r\n")) == PROGRAM
     with pytest.raises(ProgramSyntaxError, match="unknown word `<99>`"):
         Program.from_tokens([*PROGRAM.token_ids[:3], 99])
+
+
+@pytest.mark.parametrize("token", [1.7, 3.0, None, (3,)])
+def test_a_token_is_a_name_or_a_whole_number(token: Any) -> None:
+    with pytest.raises(KarelsynthError, match="a token is a name or a whole number, not `"):
+        Program.from_tokens([3, token])
 
 
 def test_an_unknown_dialect_is_explained() -> None:

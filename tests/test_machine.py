@@ -207,6 +207,25 @@ def test_impossible_worlds_are_refused() -> None:
             run_batch(program, bad)
 
 
+HERE = World.parse("> .\n. .")
+
+
+def test_programs_and_worlds_may_be_lists() -> None:
+    """Of ids, which need not be programs, and of rows of worlds."""
+    there = World.parse("^ .\n. .")
+    programs = [Program.parse("def run(): move()"), Program.parse("def run():\n  turnLeft()\n  move()")]
+    ids = [program.token_ids for program in programs]
+    wanted = run_batch(programs, worlds_to_codes([HERE, there, there, HERE]).reshape(2, 2, 18, 18))
+    for form in (ids, [tuple(row) for row in ids], [np.array(row) for row in ids], [programs[0], ids[1]]):
+        runs = run_batch(form, [[HERE, there], [there, HERE]], expected=[[HERE, there], [there, HERE]])  # type: ignore[arg-type]
+        assert np.array_equal(runs.status, wanted.status)
+        assert np.array_equal(runs.worlds, wanted.worlds)  # type: ignore[arg-type]
+        assert np.array_equal(encode_programs(form), encode_programs(programs))  # type: ignore[arg-type]
+    strange = run_batch([[], [3, 4, -1], [3, 259], ids[0]], [HERE])
+    assert strange.status[:, 0].tolist() == [Status.INVALID_PROGRAM] * 3 + [Status.OK]
+    assert strange.where[:3, 0].tolist() == [0, 2, 1]
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -218,7 +237,19 @@ def test_impossible_worlds_are_refused() -> None:
         ({"worlds": np.zeros((3, 1, 18, 18), np.uint8)}, "`which` must give each program's row"),
         ({"expected": np.zeros((2, 1, 18, 18), np.uint8)}, "must be the same"),
         ({"which": np.array([1, 0])}, "names a row of worlds"),
-        ({"max_ticks": -1}, "max_ticks goes from 0"),
+        ({"max_ticks": -1}, "max_ticks is a whole number from 0 to 30,000, not -1"),
+        ({"max_ticks": 200.0, "traces": True}, "max_ticks is a whole number from 0 to 30,000, not 200.0"),
+        ({"max_ticks": "200"}, "max_ticks is a whole number from 0 to 30,000, not '200'"),
+        ({"programs": ["def run(): move()"] * 2}, r"programs\[0\] is a text.* Program.parse reads texts"),
+        ({"programs": [[3, 4], ["DEF", "run"]]}, r"programs\[1\] is .*'DEF'.* Program.from_tokens the names"),
+        ({"programs": [[3.5], [3]]}, r"programs\[0\] is `\[3.5\]`"),
+        ({"programs": [None, [3]]}, r"programs\[0\] is `None`"),
+        ({"worlds": ["> .\n. ."]}, "which is no World; World.parse reads drawings"),
+        ({"worlds": [[HERE], [HERE, HERE]]}, "rows of 1 and of 2 worlds"),
+        ({"worlds": [HERE, [HERE]]}, "which is no World"),
+        ({"threads": 0}, "threads is a whole number from 1 on, not 0"),
+        ({"threads": -1}, "threads is a whole number from 1 on, not -1"),
+        ({"threads": 1.5}, "threads is a whole number from 1 on, not 1.5"),
     ],
 )
 def test_wrong_arguments(change: dict[str, object], message: str) -> None:

@@ -25,7 +25,7 @@ from karelsynth.tasks import generator
 from karelsynth.tasks.batch import TaskBatch
 from karelsynth.tasks.generator import generate, is_reserved
 from karelsynth.tasks.manifest import read_manifest
-from karelsynth.tasks.sets import NAMED_SETS, load_tasks, write_named_set
+from karelsynth.tasks.sets import NAMED_SETS, load_tasks, named_tasks, write_named_set
 from karelsynth.tasks.shards import TaskSet, open_set, write_set
 
 SMALL: dict[str, Any] = {"seed": 5, "start": 3, "count": 70, "examples": 3, "reserved": True, "shard_size": 16}
@@ -75,6 +75,14 @@ def test_a_set_holds_the_generator_s_tasks(pristine: Path, expected: TaskBatch) 
         batches = list(tasks.batches(size))
         assert [len(batch) for batch in batches[:-1]] == [size] * (len(batches) - 1)
         assert_equal(TaskBatch(*map(np.concatenate, zip(*map(_arrays, batches), strict=True))), expected)
+
+
+@pytest.mark.parametrize("limit", [-5, 2.5, "3"])
+def test_a_limit_is_a_whole_number(pristine: Path, limit: Any) -> None:
+    with pytest.raises(KarelsynthError, match="limit is a whole number from 0 on, not"):
+        load_tasks(pristine, limit=limit)
+    with pytest.raises(KarelsynthError, match="limit is a whole number from 0 on, not"):
+        named_tasks("val", limit)
 
 
 def _arrays(batch: TaskBatch) -> list[Any]:

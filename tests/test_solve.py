@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import math
+import multiprocessing
 import os
+import pickle
 import signal
 import subprocess
 import sys
 import time
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from karelsynth.errors import KarelsynthError, TaskFileError
 from karelsynth.karel.interpreter import Status
@@ -27,6 +31,7 @@ from karelsynth.solve.solver import Round
 from karelsynth.tasks.gallery import gallery, gallery_task
 from karelsynth.tasks.generator import generate
 from karelsynth.tasks.task import MOST_EXAMPLES, Example, Task
+from tests.models import tiny_model
 from tests.posed import MOVED, PATIENT, ROW, by, impossible
 
 
@@ -295,6 +300,30 @@ def test_a_forked_child_can_solve() -> None:
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
     assert done == (child, 0)
+
+
+def answer_of(child: Solver, task: Task) -> str:
+    return str(child.solve(task, budget=PATIENT).program)
+
+
+def test_a_solver_can_be_copied_and_sent_to_a_process_that_is_no_fork(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task, rounds = gallery_task("walk-to-the-wall"), (Round(8, 20),)
+    tiny_model().save_pretrained(tmp_path / "tiny")
+    monkeypatch.chdir(tmp_path)
+    loaded = Solver.load("tiny")
+    loaded.rounds, loaded.slack = rounds, 3.0
+    assert len(pickle.dumps(loaded)) < 2000
+    made = Solver(loaded.model, rounds=rounds, slack=3.0)
+    monkeypatch.chdir("/")
+    for one in (loaded, made):
+        for copied in (copy.deepcopy(one), pickle.loads(pickle.dumps(one)), pickle.loads(pickle.dumps(copy.copy(one)))):
+            assert (copied.rounds, copied.slack) == (rounds, 3.0)
+            for name, weights in one.model.state_dict().items():
+                assert torch.equal(weights, copied.model.state_dict()[name])
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
+        assert pool.submit(answer_of, solver(), task).result(timeout=300) == answer_of(solver(), task)
 
 
 @pytest.mark.parametrize("budget", [-1.0, float("nan")])

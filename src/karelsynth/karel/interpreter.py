@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
 
+from karelsynth.errors import whole
 from karelsynth.karel.program import (
     BODY_AT,
     Action,
@@ -119,9 +120,7 @@ def run(
     observe: Callable[[Tick], None] | None = None,
 ) -> Run:
     """Run a program on a world. `observe`, if given, is called after every tick."""
-    if max_ticks % 1 or max_ticks < 0:
-        raise ValueError(f"max_ticks is a whole number from 0 on, not {max_ticks}")
-    karel = _Karel(world, max_ticks, observe)
+    karel = _Karel(world, whole("max_ticks", max_ticks, 0), observe)
     status, where = Status.OK, None
     try:
         karel.run_block(program.body, BODY_AT)

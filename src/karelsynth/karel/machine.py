@@ -13,20 +13,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import index
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from karelsynth.errors import WorldError
+from karelsynth.errors import WorldError, whole
 from karelsynth.karel.formats.codes import SIDE, worlds_to_codes
 from karelsynth.karel.grammar import KAREL
 from karelsynth.karel.interpreter import MAX_TICKS, Status
 from karelsynth.karel.program import Program
 from karelsynth.karel.syntax_compiler import compile_grammar
 from karelsynth.karel.threads import share_out
+from karelsynth.karel.token_ids import NO_TOKEN, token_bytes
 from karelsynth.karel.tokens import PAD, VOCABULARY_SIZE
-from karelsynth.karel.world import World
+from karelsynth.karel.world import World, quoted
 
 LONGEST_PROGRAM = 32_000
 """Tokens; places in a program are 16-bit integers."""
@@ -63,21 +65,35 @@ class BatchRun:
         return np.equal(self.status, Status.OK)
 
 
-def encode_programs(programs: Sequence[Program]) -> NDArray[np.uint8]:
-    """Token ids, uint8 [P, L], padded with `<pad>`."""
-    rows = [program.token_ids for program in programs]
-    tokens = np.full((len(rows), max(map(len, rows), default=1)), PAD, np.uint8)
+def encode_programs(programs: Sequence[Program | Sequence[int]]) -> NDArray[np.uint8]:
+    """Token ids, uint8 [P, L], padded with `<pad>`. Lists of ids may be no programs; what is no id becomes 255."""
+    rows = [_ids(number, program) for number, program in enumerate(programs)]
+    tokens = np.full((len(rows), max((1, *map(len, rows)))), PAD, np.uint8)
     for row, ids in zip(tokens, rows, strict=True):
         row[: len(ids)] = ids
     return tokens
 
 
+def _ids(number: int, program: Program | Sequence[int]) -> list[int]:
+    if isinstance(program, Program):
+        return program.token_ids
+    try:
+        ids = [index(token) for token in program]
+    except TypeError:
+        what = "a text" if isinstance(program, str) else quoted(repr(program))
+        raise ValueError(
+            f"programs[{number}] is {what}, neither a Program nor a list of token ids; Program.parse reads texts, "
+            "Program.from_tokens the names of tokens"
+        ) from None
+    return [token if 0 <= token < VOCABULARY_SIZE else NO_TOKEN for token in ids]
+
+
 def run_batch(
-    programs: NDArray[Any] | Sequence[Program],
-    worlds: NDArray[np.uint8] | Sequence[World],
+    programs: NDArray[Any] | Sequence[Program | Sequence[int]],
+    worlds: NDArray[np.uint8] | Sequence[World] | Sequence[Sequence[World]],
     *,
     which: NDArray[Any] | None = None,
-    expected: NDArray[np.uint8] | None = None,
+    expected: NDArray[np.uint8] | Sequence[World] | Sequence[Sequence[World]] | None = None,
     keep_worlds: bool = True,
     traces: bool = False,
     coverage: bool = False,
@@ -91,8 +107,10 @@ def run_batch(
     not yet written. However it is completed, a run of the whole program begins like that. Prefixes may be padded.
 
     Args:
-        programs: token ids, integers [P, L] (what follows a program's `m)` must be `<pad>`), or Programs.
-        worlds: cell codes, uint8 [W, K, 18, 18], or [K, 18, 18] for the same worlds for all; or K Worlds.
+        programs: token ids, integers [P, L] (what follows a program's `m)` must be `<pad>`), or a list of Programs or
+            of lists of ids.
+        worlds: cell codes, uint8 [W, K, 18, 18], or [K, 18, 18] for the same worlds for all; or K Worlds, or W lists
+            of them.
         which: [P], the row of `worlds` that each program runs on; by default its own, or the only one.
         expected: the worlds that are wanted, shaped like `worlds`; fills `correct`.
         keep_worlds: whether to return the final worlds.
@@ -106,8 +124,7 @@ def run_batch(
     wanted = codes[:0] if expected is None else _as_worlds("expected", expected)
     if expected is not None and wanted.shape != codes.shape:
         raise ValueError(f"expected has shape {wanted.shape}, worlds {codes.shape}: they must be the same")
-    if max_ticks % 1 or not 0 <= max_ticks <= MOST_TICKS:
-        raise ValueError(f"max_ticks goes from 0 to {MOST_TICKS} in whole numbers, not {max_ticks}")
+    max_ticks = whole("max_ticks", max_ticks, 0, MOST_TICKS)
     rows = _as_rows(which, len(tokens), len(codes))
     heroes = heroes_of("worlds", codes, threads)
     count, per_program = len(tokens), codes.shape[1]
@@ -173,24 +190,34 @@ def no_world(name: str, codes: NDArray[np.uint8], number: int) -> WorldError:
     )
 
 
-def _as_tokens(programs: NDArray[Any] | Sequence[Program]) -> NDArray[np.uint8]:
+def _as_tokens(programs: NDArray[Any] | Sequence[Program | Sequence[int]]) -> NDArray[np.uint8]:
     tokens = encode_programs(programs) if isinstance(programs, Sequence) else np.asarray(programs)
     if tokens.ndim != 2 or not np.issubdtype(tokens.dtype, np.integer):
-        raise ValueError(f"programs are integers [P, L], not {tokens.dtype} {list(tokens.shape)}")
+        raise ValueError(f"programs are integers [P, L] or a list of Programs, not {tokens.dtype} {list(tokens.shape)}")
     if tokens.shape[1] > LONGEST_PROGRAM:
         raise ValueError(f"programs have at most {LONGEST_PROGRAM} tokens, not {tokens.shape[1]}")
-    if tokens.dtype != np.uint8:
-        tokens = np.where((tokens >= 0) & (tokens < VOCABULARY_SIZE), tokens, 255).astype(np.uint8)
-    return np.ascontiguousarray(tokens)
+    return token_bytes(tokens)
 
 
-def _as_worlds(name: str, worlds: NDArray[np.uint8] | Sequence[World]) -> NDArray[np.uint8]:
-    codes = worlds_to_codes(worlds) if isinstance(worlds, Sequence) else np.asarray(worlds)
+def _as_worlds(name: str, worlds: NDArray[np.uint8] | Sequence[World] | Sequence[Sequence[World]]) -> NDArray[np.uint8]:
+    codes = _codes(name, worlds) if isinstance(worlds, Sequence) else np.asarray(worlds)
     if codes.ndim == 3:
         codes = codes[None]
     if codes.ndim != 4 or codes.shape[2:] != (SIDE, SIDE) or codes.dtype != np.uint8:
         raise ValueError(f"{name} are uint8 [W, K, {SIDE}, {SIDE}], not {codes.dtype} {list(codes.shape)}")
     return np.ascontiguousarray(codes)
+
+
+def _codes(name: str, worlds: Sequence[Any]) -> NDArray[np.uint8]:
+    """Of K Worlds, or of W lists of K each."""
+    rows = worlds if worlds and all(isinstance(row, list | tuple) for row in worlds) else [worlds]
+    for row in rows:
+        if (stray := next((world for world in row if not isinstance(world, World)), None)) is not None:
+            hint = "World.parse reads drawings, and cell codes go into one array"
+            raise ValueError(f"{name} holds {quoted(repr(stray))}, which is no World; {hint}")
+        if len(row) != len(rows[0]):
+            raise ValueError(f"{name} has rows of {len(rows[0])} and of {len(row)} worlds: they must be equally long")
+    return np.stack([worlds_to_codes(row) for row in rows])
 
 
 def _as_rows(which: NDArray[Any] | None, programs: int, worlds: int) -> NDArray[np.int64]:

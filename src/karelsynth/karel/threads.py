@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from typing import Final, TypeVar
 
-from karelsynth.errors import KarelsynthError
+from karelsynth.errors import KarelsynthError, whole
 
 THREADS: Final = "KARELSYNTH_THREADS"
 """The environment variable that holds a process to a share of the cores, where several run side by side."""
@@ -18,8 +18,8 @@ _INLINE: Final = 256
 
 
 def share_out(work: Callable[[int, int], Result], count: int, per_item: int, threads: int | None) -> list[Result]:
-    """Call work(start, stop) over range(count), in pieces on several threads."""
-    threads = threads or core_count()
+    """Call work(start, stop) over range(count), in pieces on several threads, by default one for each core."""
+    threads = core_count() if threads is None else whole("threads", threads, 1)
     if threads == 1 or count * per_item < _INLINE:
         return [work(0, count)]
     pieces = min(count, 4 * threads)  # more pieces than threads, since programs differ in length

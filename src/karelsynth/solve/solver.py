@@ -19,9 +19,9 @@ import math
 import threading
 import time
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Self
 
 import numpy as np
 import torch
@@ -43,9 +43,6 @@ from karelsynth.solve.ambiguity import find_ambiguity
 from karelsynth.solve.found import REPAIRED, Found, OpenEnds, Search, remember, run_programs, simplest
 from karelsynth.solve.solution import Answer, Progress, Solution
 from karelsynth.tasks.task import Example, Task, as_task
-
-if TYPE_CHECKING:
-    pass
 
 DEFAULT_BUDGET: Final = 1.0
 """Seconds."""
@@ -87,15 +84,31 @@ class Solver:
         self.model = model
         self.rounds = tuple(rounds)
         self.slack = slack
+        self._folder: Path | None = None
         self._weights = model.step_model(decoding_dtype(model.device))
         self._threads = min(torch.get_num_threads(), core_count())
         self._warm = False
         self._warming = threading.Lock()
 
     @classmethod
-    def load(cls, folder: str | Path | None = None, *, device: torch.device | str = "cpu") -> Solver:
+    def load(cls, folder: str | Path | None = None, *, device: torch.device | str = "cpu") -> Self:
         """With the weights in a folder, or those that come with the package."""
-        return cls(Synthesizer.from_pretrained(SHIPPED if folder is None else folder, device))
+        return cls._of_folder(SHIPPED if folder is None else Path(folder), device)
+
+    @classmethod
+    def _of_folder(
+        cls, folder: Path, device: torch.device | str, rounds: Sequence[Round] = ROUNDS, slack: float = SLACK
+    ) -> Self:
+        solver = cls(Synthesizer.from_pretrained(folder, device), rounds=rounds, slack=slack)
+        solver._folder = folder.absolute()  # another process may be elsewhere
+        return solver
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copies and other processes load the model themselves: its weights lie ready for this CPU, where only it can
+        read them. A model that came from no folder is sent along."""
+        if self._folder is None:
+            return partial(type(self), rounds=self.rounds, slack=self.slack), (self.model,)
+        return self._of_folder, (self._folder, str(self.model.device), self.rounds, self.slack)
 
     def warm_up(self) -> None:
         """Load compiled code, or compile it, which takes half a minute the first time on a machine.

@@ -16,7 +16,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from karelsynth.errors import KarelsynthError
+from karelsynth.errors import KarelsynthError, whole
 from karelsynth.karel.formats.codes import SIDE
 from karelsynth.karel.grammar import KAREL
 from karelsynth.karel.syntax_compiler import compile_grammar
@@ -29,7 +29,7 @@ from karelsynth.tasks.sampler import fitted_sampler
 
 FEWEST_EXAMPLES: Final = 2
 MOST_EXAMPLES: Final = 20
-_LARGEST: Final = 1 << 63
+_MOST: Final = (1 << 63) - 1
 
 
 def generate(
@@ -52,12 +52,10 @@ def generate(
         threads: how many threads; by default one for each core.
         sampler: another table to draw from than the one fitted to the original data.
     """
-    if seed % 1 or not 0 <= seed < _LARGEST:
-        raise KarelsynthError(f"a seed is a whole number from 0 to 2⁶³ − 1, not {seed}")
-    if start < 0 or count < 0 or start + count >= _LARGEST:
-        raise KarelsynthError(f"start and count must be 0 or more, their sum below 2⁶³; not {start} and {count}")
-    if not FEWEST_EXAMPLES <= examples <= MOST_EXAMPLES:
-        raise KarelsynthError(f"a task has {FEWEST_EXAMPLES} to {MOST_EXAMPLES} examples, not {examples}")
+    seed, start, count = whole("seed", seed, 0, _MOST), whole("start", start, 0), whole("count", count, 0)
+    if start + count > _MOST:
+        raise KarelsynthError(f"the sum of start and count must be below 2⁶³, not {start:,} + {count:,}")
+    examples = whole("the number of examples", examples, FEWEST_EXAMPLES, MOST_EXAMPLES)
     if sampler is not None and sampler.shape != fitted_sampler().shape:
         raise KarelsynthError(f"a sampler is a table {list(fitted_sampler().shape)}, not {list(sampler.shape)}")
     tokens = np.full((count, MAX_TOKENS), PAD, np.uint8)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from karelsynth.errors import KarelsynthError, TaskFileError, listed, nearest
+from karelsynth.errors import KarelsynthError, TaskFileError, listed, nearest, whole
 from karelsynth.files import is_folder, writing_into
 from karelsynth.karel.world import quoted
 from karelsynth.tasks.batch import EXAMPLES, GIVEN_EXAMPLES, TaskBatch, concatenate
@@ -59,7 +59,8 @@ def recipe(name: str) -> Recipe:
 def named_tasks(name: str, limit: int | None = None) -> TaskBatch:
     """The tasks of a named set, or the first `limit`, made here and now; raises KarelsynthError for another name."""
     made = recipe(name)
-    return generate(made.seed, 0, made.count if limit is None else min(limit, made.count), reserved=made.reserved)
+    count = made.count if limit is None else min(whole("limit", limit, 0), made.count)
+    return generate(made.seed, 0, count, reserved=made.reserved)
 
 
 def write_named_set(
@@ -85,6 +86,8 @@ def load_tasks(
     `scored`: models are to be scored on them, so it is also one if no example is left to hold out.
     """
     path = Path(path)
+    if limit is not None:
+        limit = whole("limit", limit, 0)
     tasks = open_set(path)[:limit] if is_folder(path) else _load_file(path, limit, on_problem)
     examples = tasks.inputs.shape[1]
     if scored and examples < EXAMPLES:

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from karelsynth.errors import KarelsynthError, TaskFileError
+from karelsynth.errors import KarelsynthError, TaskFileError, whole
 from karelsynth.files import whole_file, writing_into
 from karelsynth.tasks.batch import EXAMPLES, TaskBatch, concatenate
 from karelsynth.tasks.manifest import FILE_NAME, Generated, Manifest, Shard, read_manifest, shard_name
@@ -62,9 +62,7 @@ def write_set(
     """
     from karelsynth.tasks.generator import generate
 
-    for name, value in (("count", count), ("shard size", shard_size)):
-        if value < 1:
-            raise KarelsynthError(f"the {name} must be at least 1, not {value}")
+    count, shard_size = whole("the count", count, 1), whole("the shard size", shard_size, 1)
     generate(seed, start + count, 0, examples=examples)  # what is wrong with these is said before anything is written
     folder = Path(folder)
     with writing_into(folder):

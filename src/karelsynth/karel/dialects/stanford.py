@@ -3,7 +3,8 @@
 Markers are beepers there, a blocked side has a word of its own, and there is no right turn, so that programs
 which turn right bring a helper. Written so that nothing is lost; read as students write it: any helper
 functions without arguments (their statements are written out where they are called), any order of
-definitions, docstrings, and no matter whether the import and the last two lines are there.
+definitions, docstrings, and no matter whether the import and the last two lines are there. What Python would run
+otherwise than it reads here is refused.
 
 Python itself refuses more than 20 loops inside each other, so such programs convert but do not run there.
 """
