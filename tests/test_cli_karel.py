@@ -204,6 +204,21 @@ def test_verify_replays_every_example(folder: Path) -> None:
         assert "5 tasks, 30 examples: 30 of 30 outputs equal, 30 of 30 traces equal" in result.stdout
 
 
+def test_verify_refuses_a_file_without_tasks(folder: Path) -> None:
+    (folder / "none.jsonl").write_text("\n")
+    for name, said in (("none.jsonl", "none.jsonl"), ("-", "standard input")):
+        result = call("verify", name, cwd=folder, text="")
+        assert (result.returncode, result.stdout) == (1, "")
+        assert f"error: {said}: there is no task in it" in result.stderr
+
+
+def test_what_is_saved_is_named_on_one_line(folder: Path) -> None:
+    name = "x" * 100 + ".svg"
+    result = call("run", "sweep.txt", "room.txt", "-o", name, cwd=folder)
+    assert result.returncode == 0
+    assert f"saved {name}\n" in result.stderr
+
+
 def test_verify_finds_what_is_wrong(folder: Path) -> None:
     records = some_records(4)
     records[1]["examples"][2]["actions"].append("move")

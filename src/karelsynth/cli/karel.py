@@ -11,7 +11,7 @@ import typer
 
 from karelsynth.cli.show import OUT, console, error_console, read_program, read_world, write_text
 from karelsynth.errors import KarelsynthError
-from karelsynth.files import STDIN
+from karelsynth.files import STDIN, name_of
 from karelsynth.karel.interpreter import MAX_TICKS
 
 if TYPE_CHECKING:
@@ -107,11 +107,11 @@ def run(
         else:
             pair = [("before", start), ("after", outcome.world)]
             out.print(side_by_side(pair, color=out.color_system is not None, width=out.width))
-        out.print(outcome.explain(), style="green" if outcome.ok else "red")
+        out.print(outcome.explain(), style="green" if outcome.ok else "red", soft_wrap=True)
         if place is not None:
-            out.print(f"in line {place.line}:  {lines_of(text)[place.line - 1].strip()}")
+            out.print(f"in line {place.line}:  {lines_of(text)[place.line - 1].strip()}", soft_wrap=True)
         if output is not None:
-            error_console().print(f"saved {output}")
+            error_console().print(f"saved {output}", soft_wrap=True)
     raise typer.Exit(0 if outcome.ok else 1)
 
 
@@ -208,7 +208,10 @@ def draw(
 
 def verify(
     tasks: Annotated[
-        Path, typer.Argument(metavar="TASKS", help="A file in the original data's JSON-lines format; .gz too.")
+        str,
+        typer.Argument(
+            metavar="TASKS", help="A file in the original data's JSON-lines format, .gz too; - for standard input."
+        ),
     ],
     show: Annotated[int, typer.Option(min=0, help="How many problems to list.")] = 20,
 ) -> None:
@@ -223,12 +226,13 @@ def verify(
         report = verify_file(tasks, progress=progress)
     out = console()
     for problem in report.problems[:show]:
-        error_console().print(f"{tasks}, {problem}", style="red", soft_wrap=True)
+        error_console().print(f"{name_of(tasks)}, {problem}", style="red", soft_wrap=True)
     if len(report.problems) > show:
         error_console().print(f"… and {len(report.problems) - show} more problems", style="red")
     out.print(
         f"{report.tasks} {'task' if report.tasks == 1 else 'tasks'}, {report.examples} examples: "
         f"{report.outputs_equal} of {report.examples} outputs equal, "
-        f"{report.traces_equal} of {report.traces} traces equal"
+        f"{report.traces_equal} of {report.traces} traces equal",
+        soft_wrap=True,
     )
     raise typer.Exit(0 if report.all_equal else 1)

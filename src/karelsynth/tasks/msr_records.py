@@ -19,11 +19,12 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 import numpy as np
 
 from karelsynth.errors import KarelsynthError, ProgramSyntaxError, TaskFileError, WorldError, listed
+from karelsynth.files import name_of, opened
 from karelsynth.karel.formats.codes import (
     BEYOND,
     CODE_PLANES,
@@ -59,7 +60,7 @@ _LONGEST: Final = 200
 _DEEPEST: Final = 16
 """Tokens, and blocks inside each other, of usual programs; the readers of `karel` have limits of their own."""
 ReadingProgress = Callable[[int], None]
-"""Called with the number of bytes of the file just read."""
+"""Called with the number of bytes of the file just read; of a pipe, those of its lines."""
 
 
 class Problem(NamedTuple):
@@ -102,8 +103,9 @@ class Record:
 def read_records(
     path: str | Path, progress: ReadingProgress | None = None, *, programs: bool = True
 ) -> Iterator[Record]:
-    """The records of a file, one for each line that is not blank; `programs`: whether they need a program.
+    """The records of a file or of standard input (`-`), one for each line that is not blank.
 
+    `programs`: whether they need a program.
     Raises TaskFileError if the file cannot be read at all, or not to its end.
     """
     for number, line in read_lines(path, progress):
@@ -111,39 +113,40 @@ def read_records(
 
 
 def read_lines(path: str | Path, progress: ReadingProgress | None = None) -> Iterator[tuple[int, bytes | None]]:
-    """The lines of a file, `.gz` too, that are not blank, and their numbers; None for one that is too long.
+    """The lines of a file or a pipe, `.gz` too, that are not blank, and their numbers; None for one that is too long.
 
-    Raises as `read_records` does.
+    `-` is standard input. Raises as `read_records` does.
     """
-    path = Path(path)
-    number = 0
+    name, number = name_of(path), 0
     try:
-        with path.open("rb") as raw:
-            at = 0
+        with opened(path) as raw:
+            seekable = raw.seekable()
+            at = raw.tell() if seekable else 0
             for number, line in enumerate(_lines(raw), 1):
                 if progress is not None:
-                    progress(raw.tell() - at)
-                    at = raw.tell()
+                    now = raw.tell() if seekable else at + len(line or b"")
+                    progress(now - at)
+                    at = now
                 if line is None or line.strip():
                     yield number, line
     except FileNotFoundError:
-        raise TaskFileError(f"{path}: there is no such file") from None
+        raise TaskFileError(f"{name}: there is no such file") from None
     except IsADirectoryError:
-        raise TaskFileError(f"{path}: a folder, not a file of tasks") from None
+        raise TaskFileError(f"{name}: a folder, not a file of tasks") from None
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise TaskFileError(
-            f"{path}: after line {number}: the compressed file is cut off or damaged ({error}); get it again"
+            f"{name}: after line {number}: the compressed file is cut off or damaged ({error}); get it again"
         ) from None
     except (OSError, ValueError) as error:  # ValueError: a path that holds a null character
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise TaskFileError(f"{path}: cannot be read: {reason}") from None
+        raise TaskFileError(f"{name}: cannot be read: {reason}") from None
 
 
-def _lines(raw: BinaryIO) -> Iterator[bytes | None]:
+def _lines(raw: io.BufferedReader) -> Iterator[bytes | None]:
     """The lines; None for one that is too long."""
-    compressed = raw.read(2) == _GZIP_MAGIC
-    raw.seek(0)
-    file = io.BufferedReader(gzip.GzipFile(fileobj=raw)) if compressed else raw
+    start = raw.peek(len(_GZIP_MAGIC))[: len(_GZIP_MAGIC)]  # a pipe cannot go back; it may have a single byte yet
+    compressed = bool(start) and _GZIP_MAGIC.startswith(start)
+    file = io.BufferedReader(cast("Any", gzip.GzipFile(fileobj=raw))) if compressed else raw
     while line := file.readline(LONGEST_LINE):
         if len(line) < LONGEST_LINE or line.endswith(b"\n"):
             yield line
