@@ -94,7 +94,7 @@ class Solver:
 
     @classmethod
     def load(cls, folder: str | Path | None = None, *, device: torch.device | str = "cpu") -> Solver:
-        """With the weights in a folder, or those that come with the package."""
+        """With the weights in a folder, or those that come with the package (`shipped`)."""
         return cls(Synthesizer.from_pretrained(SHIPPED if folder is None else folder, device))
 
     def warm_up(self) -> None:
