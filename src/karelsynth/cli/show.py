@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 OUT: Final = ("--out", "--output", "-o")
 """The names of the option that says where to write, in every command that writes."""
-GALLERY_NAME: Final = re.compile(r"[a-z]+(-[a-z]+)*")
-"""What a task of the gallery may be called; a file of the same name comes first."""
+GALLERY_NAME: Final = re.compile(r"[a-z][a-z -]*", re.IGNORECASE)
+"""What a task of the gallery may be called, by its name or its title; a file of the same name comes first."""
 _TASK: Final = re.compile(r'\s*(?:(name|about|input|output|example)\s*#?\d*\s*:|[\[{].*"examples")', re.I | re.S)
 """How a file of tasks begins, as text or as JSON; no program and no world does."""
 

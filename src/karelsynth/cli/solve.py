@@ -13,7 +13,7 @@ import typer
 
 from karelsynth.cli.karel import Dialect, Speed
 from karelsynth.cli.progress import counter
-from karelsynth.cli.show import OUT, chosen_device, console, error_console, loading, write_text
+from karelsynth.cli.show import GALLERY_NAME, OUT, chosen_device, console, error_console, loading, write_text
 from karelsynth.errors import KarelsynthError
 from karelsynth.files import STDIN, is_there, writing_into
 
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from karelsynth.tasks.task import Task
 
 
-_NAME: Final = re.compile(r"[a-z][a-z -]*", re.IGNORECASE)
-"""What a gallery task's name or title looks like."""
 _ENDINGS: Final = {Dialect.paper: "karel", Dialect.stanford: "py", Dialect.tokens: "tokens"}
 _LONGEST_NAME: Final = 40
 """Characters of a task's name that its file is called by."""
@@ -141,7 +139,7 @@ def _read(task: str, after: str | None) -> list[Task]:
 
     if after is not None:
         return [replace(read_pair(task, after), name="" if task == STDIN else Path(task).stem)]
-    if _NAME.fullmatch(task) and not is_there(task):
+    if GALLERY_NAME.fullmatch(task) and not is_there(task):
         return [gallery_task(task)]
     return read_tasks(task)
 
