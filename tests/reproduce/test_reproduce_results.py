@@ -128,7 +128,8 @@ def test_differences_between_rows() -> None:
         return [told(seed, np.arange(100) < 100 * pair[side], bits=True, row=name) for seed, pair in enumerate(shares)]
 
     def solved(side: int, seeds: slice = slice(None)) -> NDArray[Any]:
-        return np.array([np.arange(100) < 100 * pair[side] for pair in shares[seeds]], float).mean(axis=0)
+        runs: NDArray[np.bool_] = np.stack([np.arange(100) < 100 * pair[side] for pair in shares[seeds]])
+        return np.asarray(runs.mean(axis=0))
 
     def both(middle: float, over_seeds: float, over_tasks: NDArray[Any]) -> object:
         half = np.hypot(over_seeds, 196 * over_tasks.std() / 10)
