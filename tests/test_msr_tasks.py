@@ -355,8 +355,8 @@ def test_the_tables_say_what_the_readers_say(
     line = json.dumps(record).encode()
     quick = parse_record(line, 7)
     with monkeypatch.context() as patch:
-        patch.setattr(msr_records, "_usual_world", lambda record, tensor: None)
-        patch.setattr(msr_records, "_usual_program", lambda record: None)
+        patch.setattr(msr_records, "usual_world", lambda record, tensor: None)
+        patch.setattr(msr_records, "usual_program", lambda record: None)
         assert plain(quick) == plain(parse_record(line, 7))
 
 

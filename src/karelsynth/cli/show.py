@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 OUT: Final = ("--out", "--output", "-o")
 """The names of the option that says where to write, in every command that writes."""
-GALLERY_NAME: Final = re.compile(r"[a-z][a-z -]*", re.IGNORECASE)
+_GALLERY_NAME: Final = re.compile(r"[a-z][a-z -]*", re.IGNORECASE)
 """What a task of the gallery may be called, by its name or its title; a file of the same name comes first."""
 _TASK: Final = re.compile(r'\s*(?:(name|about|input|output|example)\s*#?\d*\s*:|[\[{].*"examples")', re.I | re.S)
 """How a file of tasks begins, as text or as JSON; no program and no world does."""
@@ -82,14 +82,26 @@ def read_world(path: str) -> World:
         raise WorldError(f"{path}: {error}") from None
 
 
+def named_task(name: str) -> Task | None:
+    """The gallery's task of that name; None if it is a file's or cannot be a task's."""
+    from karelsynth.tasks.gallery import gallery_task
+
+    if not _GALLERY_NAME.fullmatch(name) or is_there(name):
+        return None
+    try:
+        return gallery_task(name)
+    except KarelsynthError as error:
+        raise KarelsynthError(f"{name}: there is no such file, and {error}") from None
+
+
 def read_world_or_task(path: str) -> World | Task:
     """A world file's world, or a single task: of a file, or of the gallery by its name; `-` is standard input."""
     from karelsynth.karel.formats import world_from_text
-    from karelsynth.tasks.gallery import gallery_task
     from karelsynth.tasks.task_files import tasks_from_text
 
-    if GALLERY_NAME.fullmatch(path) and not is_there(path):
-        return gallery_task(path)
+    named = named_task(path)
+    if named is not None:
+        return named
     text = read_text(path)
     if not _TASK.match(text):
         try:

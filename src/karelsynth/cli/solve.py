@@ -13,7 +13,7 @@ import typer
 
 from karelsynth.cli.karel import Dialect, Speed
 from karelsynth.cli.progress import counter
-from karelsynth.cli.show import GALLERY_NAME, OUT, chosen_device, console, error_console, loading, write_text
+from karelsynth.cli.show import OUT, chosen_device, console, error_console, loading, named_task, write_text
 from karelsynth.errors import KarelsynthError
 from karelsynth.files import STDIN, is_there, writing_into
 
@@ -134,14 +134,12 @@ def solve(
 
 
 def _read(task: str, after: str | None) -> list[Task]:
-    from karelsynth.tasks.gallery import gallery_task
     from karelsynth.tasks.task_files import read_pair, read_tasks
 
     if after is not None:
         return [replace(read_pair(task, after), name="" if task == STDIN else Path(task).stem)]
-    if GALLERY_NAME.fullmatch(task) and not is_there(task):
-        return [gallery_task(task)]
-    return read_tasks(task)
+    named = named_task(task)
+    return read_tasks(task) if named is None else [named]
 
 
 def _marks() -> tuple[str, str]:
