@@ -42,6 +42,8 @@ def folder(tmp_path: Path) -> Path:
     task = Task((Example(World.parse("> .\n. ."), World.parse(". >\n. .")),), name="A step")
     (tmp_path / "step.task").write_text(render_task(task))
     (tmp_path / "step.json").write_text(json.dumps(task.to_json()))
+    (tmp_path / "two.json").write_text(json.dumps([task.to_json(), task.to_json()]))
+    (tmp_path / "broken.task").write_text("name: Broken\ninput:\n> ?\noutput:\n. >\n")
     return tmp_path
 
 
@@ -104,8 +106,10 @@ def test_animation_without_a_terminal_prints_start_and_end(folder: Path) -> None
         (("run", "sweep.txt", "room.txt", "--animate", "--json"), ["--animate", "--json"]),
         (("run", "sweep.txt", "step.task"), ["step.task: this is a task", "`karelsynth solve step.task`"]),
         (("run", "step.task", "room.txt"), ["step.task: this is a task", "`karelsynth solve step.task`"]),
-        (("draw", "step.task"), ["step.task: this is a task", "`karelsynth solve step.task`"]),
-        (("draw", "step.json"), ["step.json: this is a task"]),
+        (("run", "sweep.txt", "step.json"), ["step.json: this is a task", "`karelsynth draw step.json`"]),
+        (("draw", "step.task", "-o", "step.w"), ["must end in"]),
+        (("draw", "two.json"), ["two.json: holds 2 tasks"]),
+        (("draw", "broken.task"), ["broken.task: the input at line 2: line 3, cell 2"]),
         (("draw", "room.txt", "-o", "room.jpg"), ["must end in"]),
         (("draw", "room.txt", "-o", "room.png", "--cell", "9999999"), ["cell"]),
         (("convert", "room.txt", "--to", "paper"), ["room.txt, line 1"]),
@@ -164,6 +168,29 @@ def test_draw_in_the_terminal(folder: Path) -> None:
     assert "▲" in result.stdout or "^" in result.stdout
 
 
+@pytest.mark.parametrize("task", ["step.task", "step.json", "newspaper", "Fetch the newspaper"])
+def test_draw_shows_all_examples_of_a_task(task: str, folder: Path) -> None:
+    count = 4 if "newspaper" in task else 1
+    result = call("draw", task, cwd=folder)
+    assert result.returncode == 0
+    assert result.stdout.count("before") == result.stdout.count("after") == count
+    assert call("draw", task, "-o", "sheet.png", cwd=folder).returncode == 0
+    for options, title in (
+        ((), "A step" if count == 1 else "Fetch the newspaper"),
+        (("--title", "Two & two"), "Two &amp; two"),
+    ):
+        assert call("draw", task, "-o", "sheet.svg", *options, cwd=folder).returncode == 0
+        svg = (folder / "sheet.svg").read_text(encoding="utf-8")
+        assert f">{title}</text>" in svg
+        assert svg.count('class="arrow"') == 1
+        assert len(re.findall('<use href="#(g[0-9]+)"', svg)) >= 4 * count
+
+
+def test_draw_reads_a_task_from_standard_input(folder: Path) -> None:
+    text = (folder / "step.task").read_text()
+    assert call("draw", "-", cwd=folder, text=text).stdout == call("draw", "step.task", cwd=folder).stdout != ""
+
+
 def record(program: Program, worlds: list[World]) -> dict[str, Any]:
     """A task in the original data's format."""
     runs = [program.run(world) for world in worlds]
@@ -202,6 +229,21 @@ def test_verify_replays_every_example(folder: Path) -> None:
         result = call("verify", name, cwd=folder)
         assert result.returncode == 0, result
         assert "5 tasks, 30 examples: 30 of 30 outputs equal, 30 of 30 traces equal" in result.stdout
+
+
+def test_verify_refuses_a_file_without_tasks(folder: Path) -> None:
+    (folder / "none.jsonl").write_text("\n")
+    for name, said in (("none.jsonl", "none.jsonl"), ("-", "standard input")):
+        result = call("verify", name, cwd=folder, text="")
+        assert (result.returncode, result.stdout) == (1, "")
+        assert f"error: {said}: there is no task in it" in result.stderr
+
+
+def test_what_is_saved_is_named_on_one_line(folder: Path) -> None:
+    name = "x" * 100 + ".svg"
+    result = call("run", "sweep.txt", "room.txt", "-o", name, cwd=folder)
+    assert result.returncode == 0
+    assert f"saved {name}\n" in result.stderr
 
 
 def test_verify_finds_what_is_wrong(folder: Path) -> None:

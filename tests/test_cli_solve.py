@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 from typer.testing import CliRunner
 
 from karelsynth.cli import app
@@ -59,7 +60,7 @@ def test_solve_in_a_dialect_as_json_from_standard_input() -> None:
     programs = report["answers"][0]["programs"]
     assert set(programs) == set(DIALECTS)
     assert len({Program.parse(text, dialect) for dialect, text in programs.items()}) == 1
-    status, out = invoke("walk-to-the-wall", "--budget", str(PATIENT), "--to", "stanford")
+    status, out = invoke("walk-to-the-wall", "--budget", str(PATIENT), "--to", "stanford", "--model", "shipped")
     assert status == 0
     assert "def main():" in out
 
@@ -312,6 +313,58 @@ def test_files_of_tasks_have_names_of_their_own(tmp_path: Path) -> None:
     assert sorted(path.name.removesuffix(".karel") for path in (tmp_path / "answers").iterdir()) == sorted(
         ["go", "go_2", "go_3", "go_3_4", "über_den_fluß", "task", "x" * 40]
     )
+
+
+@pytest.mark.usefixtures("fake")
+def test_a_file_that_is_no_answer_of_this_search_is_told(folder: str, tmp_path: Path) -> None:
+    older = tmp_path / "answers" / "through_a_wall.karel"
+    older.parent.mkdir()
+    older.write_text(STEP)
+    for task in (folder, f"{folder}/c.task"):
+        for more in ([], ["--json"]):
+            result = CliRunner().invoke(app, ["solve", task, "-o", str(older.parent), *more])
+            assert result.exit_code == 1
+            assert f"{older}: left as it was before: it is no answer of this search" in result.stderr
+            assert older.read_text() == STEP
+    assert "one_step" not in result.stderr
+
+
+@pytest.mark.usefixtures("fake")
+def test_tasks_of_the_gallery_by_name_and_title() -> None:
+    for name in ("newspaper", "Newspaper", "Fetch the newspaper", "fetch the NEWSPAPER"):
+        assert json.loads(invoke(name, "--json")[1])["name"] == "Fetch the newspaper"
+    with pytest.raises(KarelsynthError, match="did you mean `newspaper`"):
+        invoke("Fetch the newspapre")
+    with pytest.raises(FileError, match="there is no such file"):
+        invoke("newspaper.task")
+
+
+@pytest.mark.usefixtures("fake")
+def test_what_goes_through_a_pipe_is_not_wrapped(tmp_path: Path) -> None:
+    task = replace(by(STEP, ROW), name="A long name " * 10)
+    (tmp_path / "a.task").write_text(render_task(task), encoding="utf-8")
+    assert invoke(str(tmp_path / "a.task"))[1].splitlines()[:3] == [task.name.strip(), "def run():", "  move()"]
+
+
+@pytest.mark.usefixtures("fake")
+def test_ctrl_c_ends_an_animation_and_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not only the example that is shown."""
+
+    def interrupted(_: float) -> None:
+        raise KeyboardInterrupt
+
+    path = tmp_path / "turn.task"
+    path.write_text(render_task(by(TURN, *(ROW.with_hero(0, at, "east") for at in range(3)))), encoding="utf-8")
+    (tmp_path / "turn").write_text(TURN)
+    (tmp_path / "row").write_text(ROW.to_text())
+    monkeypatch.setattr("karelsynth.karel.draw.terminal.time.sleep", interrupted)
+    monkeypatch.setattr(Console, "is_terminal", True)
+    for command in (["solve", str(path)], ["run", str(tmp_path / "turn"), str(tmp_path / "row")]):
+        result = CliRunner().invoke(app, [*command, "--animate"])
+        assert result.exit_code == 130
+        assert result.stderr.strip().endswith("stopped")
+        assert result.stdout.count("tick   0") >= 1
+        assert "example 2" not in result.stdout.split("tick", 1)[1]
 
 
 def test_a_folder_that_cannot_be_is_told_before_the_search(folder: str, tmp_path: Path) -> None:

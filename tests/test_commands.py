@@ -105,6 +105,24 @@ def test_names_that_are_too_long(tmp_path: Path) -> None:
         assert "error:" in ended.stderr
 
 
+@POSIX
+def test_tasks_go_through_pipes(tmp_path: Path) -> None:
+    """What is said of them stays out of it."""
+    assert shell(f"{COMMAND} generate --count 20 --seed 1 --out s", tmp_path).returncode == 0
+    assert shell(f"{COMMAND} export-msr s --out /dev/stdout > t.jsonl", tmp_path).stderr.endswith("20 tasks\n")
+    assert [line[0] for line in (tmp_path / "t.jsonl").read_text().splitlines()] == ["{"] * 20
+    for command in (
+        "gzip -c t.jsonl | {} verify -",
+        "{} verify <(cat t.jsonl)",
+        "cat t.jsonl | {} verify /dev/stdin",
+        "cat t.jsonl | {} import-msr - --out back",
+        "{} stats - < t.jsonl",
+    ):
+        ended = shell(command.format(COMMAND), tmp_path)
+        assert ended.returncode == 0, ended.stderr
+        assert "20 tasks" in ended.stdout
+
+
 def test_text_is_shown_as_it_is(tmp_path: Path) -> None:
     """Nothing in brackets or between colons means anything."""
     (tmp_path / "a:x:[b]").write_text(PROGRAM)

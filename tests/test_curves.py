@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import sys
+import threading
 import xml.etree.ElementTree as ElementTree
 from dataclasses import replace
 from pathlib import Path
@@ -28,6 +30,7 @@ from karelsynth.curves import (
     keys,
     measure,
     read_curves,
+    save_curves,
 )
 from karelsynth.errors import KarelsynthError
 from karelsynth.evaluate import evaluate
@@ -240,6 +243,57 @@ def test_every_point_is_kept_as_soon_as_it_is_there(
     assert "the same command resumes from" in result.output
     assert list(json.loads(file.read_text())["families"]["size"]) == ["3"]
     assert call(folder, *SMALL, "--only", "size", "--json", file).output.count(": top 1") == 5
+
+
+def test_two_who_measure_into_one_file_lose_nothing(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second begins and ends while the first is at a point; what both have measured is the later one's."""
+    file = tmp_path / "curves.json"
+    others: list[str] = []
+
+    def joined(solver: Solver, key: Key, settings: Settings, **more: Any) -> Point:
+        if key == ("size", "5") and not others:
+            others.append("examples")
+            assert call(folder, *SMALL, "--only", "examples", "--json", file).exit_code == 0
+        return measure(solver, key, settings, **more)
+
+    monkeypatch.setattr("karelsynth.curves.measure", joined)
+    result = call(folder, *SMALL, "--only", "size", "--json", file)
+    assert result.exit_code == 0
+    told = json.loads(file.read_text())["families"]
+    assert list(told["examples"]) == list(FAMILIES["examples"])
+    assert list(told["size"]) == list(FAMILIES["size"])
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no locks")
+def test_points_that_are_saved_at_the_same_time_are_all_kept(tmp_path: Path) -> None:
+    whole = invented()
+    empty = replace(whole, points={})
+    savers = [
+        threading.Thread(target=save_curves, args=(tmp_path / "curves.json", empty.having(key, point), key))
+        for key, point in whole.points.items()
+    ]
+    for saver in savers:
+        saver.start()
+    for saver in savers:
+        saver.join()
+    assert read_curves(tmp_path / "curves.json") == whole
+
+
+def test_what_others_have_measured_anew_stays(tmp_path: Path) -> None:
+    """Unless it is what was just measured here."""
+    path, (old, mine) = tmp_path / "curves.json", keys()[:2]
+    whole = invented()
+    newer = replace(whole.points[old], commit="def")
+    write(path, whole.having(old, newer).having(mine, newer))
+    kept = save_curves(path, whole, mine)
+    assert (kept.points[old], kept.points[mine]) == (newer, whole.points[mine])
+    assert read_curves(path) == kept
+    with pytest.raises(CurvesError, match="other settings: beam 64, not 32"):
+        save_curves(path, replace(whole, settings=replace(whole.settings, beam=32)))
+    assert read_curves(path) == kept
+    assert [found.name for found in tmp_path.iterdir()] == ["curves.json"]
 
 
 def test_bad_arguments(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,9 +23,11 @@ from PIL import Image, ImageColor, ImageFont
 
 from karelsynth.errors import KarelsynthError
 from karelsynth.karel.draw import (
+    examples_svg,
     raster,
     run_frames,
     run_svg,
+    save_examples_picture,
     save_run_picture,
     save_world_picture,
     world_image,
@@ -35,6 +37,7 @@ from karelsynth.karel.draw.board import layout_of
 from karelsynth.karel.draw.film import durations, film_gif, film_images, film_layout, frame_scene
 from karelsynth.karel.draw.raster import scene_image
 from karelsynth.karel.draw.scene import THEMES, fitted
+from karelsynth.karel.draw.sheet import sheet_scene
 from karelsynth.karel.interpreter import Status, run
 from karelsynth.karel.program import Action, If, Not, Program, Repeat, Sensor, While
 from karelsynth.karel.world import HEADINGS, Hero, World
@@ -63,6 +66,36 @@ def a_film(seed: int, cell: int | None = 20) -> tuple[tuple[Frame, ...], Layout]
 
 
 # Still pictures
+
+
+def test_examples_stand_in_rows_of_about_equal_length() -> None:
+    pairs = [(ROOM, ROOM.with_hero(0, 0, "south"))] * 25
+    one = layout_of(ROOM, theme="light", cell=30)
+    for cell in (22, 30, 100):  # the same at any size
+        scene = sheet_scene(pairs, theme="light", cell=cell, title="Rows")
+        arrows = [group.at for group in scene.groups if group.name == "arrow"]
+        heights = sorted({y for _, y in arrows})
+        assert len(heights) == 3
+        assert [sum(at == y for _, at in arrows) for y in heights] == [9, 9, 7]
+    scene = sheet_scene(pairs[:2], theme="light", cell=30)
+    assert (scene.width, scene.height) == (2 * one.width, 2 * one.height + 19)
+    assert sheet_scene(pairs[:1], theme="light", cell=400).width > 1000  # one always has its place
+
+
+def test_examples_are_painted_alike_by_both_back_ends(tmp_path: Path) -> None:
+    pairs = [(ROOM, ROOM.with_hero(0, 0, "south")), (ROOM.with_hero(0, 3, "west"), ROOM)]
+    svg = examples_svg(pairs, title="Two", about="Wanted.")
+    root = ElementTree.fromstring(svg)
+    assert root.findtext(f"{SVG}title") == "Two"
+    assert root.findtext(f"{SVG}desc") == "2 examples. Wanted."
+    shown = {use.get("href") for use in root.iter(f"{SVG}use")}
+    assert shown == {f"#{group.get('id')}" for group in root.iter(f"{SVG}g")}
+    save_examples_picture(pairs, tmp_path / "two.png", title="Two")
+    scene = sheet_scene(pairs, theme="light", cell=22, title="Two")
+    with Image.open(tmp_path / "two.png") as image:
+        assert image.size == (scene.width, scene.height) == (int(root.get("width", 0)), int(root.get("height", 0)))
+        (x, y), *_ = (group.at for group in scene.groups if group.name == "arrow")
+        assert image.convert("RGB").getpixel((int(x), int(y) + 5)) == ImageColor.getrgb(THEMES["light"].muted)
 
 
 @given(worlds())

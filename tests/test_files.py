@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from karelsynth import files
-from karelsynth.files import FileError, is_file, is_folder, is_there, read_text, whole_file, write_whole
+from karelsynth.files import FileError, check_place, is_file, is_folder, is_there, read_text, whole_file, write_whole
 
 POSIX = pytest.mark.skipif(sys.platform == "win32", reason="devices, pipes and locks of POSIX")
 
@@ -134,7 +134,21 @@ def test_places_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.Monke
     ):
         with pytest.raises(FileError, match=f"cannot be written: .*{message}"), whole_file(Path(path)):
             pass
+        with pytest.raises(FileError, match=f"cannot be written: .*{message}"):
+            check_place(Path(path))
     assert [found.name for found in tmp_path.iterdir()] == ["taken"]
+
+
+@POSIX
+def test_a_place_that_is_looked_at_stays_as_it_was(tmp_path: Path) -> None:
+    (tmp_path / "old").write_text("kept")
+    os.mkfifo(tmp_path / "pipe")  # to open it would wait for a reader
+    for name in ("old", "new", "pipe"):
+        check_place(tmp_path / name)
+    for device in ("/dev/null", "/dev/stdout"):
+        check_place(Path(device))
+    assert (tmp_path / "old").read_text() == "kept"
+    assert sorted(found.name for found in tmp_path.iterdir()) == ["old", "pipe"]
 
 
 @POSIX

@@ -98,6 +98,11 @@ def test_the_order_is_from_easy_to_hard() -> None:
 
 def test_by_name() -> None:
     assert gallery_task("hurdles").name == "Hurdles"
+    for entry in gallery():
+        for name in (entry.slug, entry.slug.title(), entry.task.name, f" {entry.task.name.upper()}"):
+            assert gallery_task(name) == entry.task
+    with pytest.raises(KarelsynthError, match="did you mean `walk-to-the-wall`"):
+        gallery_task("Wlak to the Wall")
     with pytest.raises(KarelsynthError, match="no task `hurdels` in the gallery; did you mean `hurdles`"):
         gallery_task("hurdels")
     with pytest.raises(KarelsynthError, match="it has first-marker, "):

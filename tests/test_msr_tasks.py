@@ -273,6 +273,11 @@ def test_files_that_cannot_be_read_are_told(tmp_path: Path) -> None:
     (tmp_path / "empty.jsonl").write_text("\n\n")
     with pytest.raises(TaskFileError, match="there is no good task in it"):
         load_tasks(tmp_path / "empty.jsonl")
+    with pytest.raises(TaskFileError, match=r"empty\.jsonl: there is no task in it"):
+        verify_file(tmp_path / "empty.jsonl")
+    (tmp_path / "bad.jsonl").write_text("{\n[\n")
+    with pytest.raises(TaskFileError, match=r"no good task in it; the first problem: line 1: not valid JSON"):
+        load_tasks(tmp_path / "bad.jsonl", on_problem=lambda problem: None)
 
 
 def test_what_does_not_fit_the_other_tasks_is_a_problem(tmp_path: Path) -> None:
@@ -350,8 +355,8 @@ def test_the_tables_say_what_the_readers_say(
     line = json.dumps(record).encode()
     quick = parse_record(line, 7)
     with monkeypatch.context() as patch:
-        patch.setattr(msr_records, "_usual_world", lambda record, tensor: None)
-        patch.setattr(msr_records, "_usual_program", lambda record: None)
+        patch.setattr(msr_records, "usual_world", lambda record, tensor: None)
+        patch.setattr(msr_records, "usual_program", lambda record: None)
         assert plain(quick) == plain(parse_record(line, 7))
 
 

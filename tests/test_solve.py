@@ -192,6 +192,19 @@ def test_a_stopped_search_answers_with_all_that_it_has_found() -> None:
     assert whole.solved
 
 
+def test_only_what_was_cut_short_counts_as_stopped() -> None:
+    """The first task is solved by the whole of its beam; the stop comes while the second is repaired."""
+    both = Solver(solver().model, rounds=[Round(8, 40, 1)])
+    asked = iter(range(120))  # more than the beam has steps, in two threads
+    easy, hard = both.solve_many(
+        [gallery_task("walk-to-the-wall"), impossible()], budget=PATIENT, should_stop=lambda: next(asked, None) is None
+    )
+    assert easy.solved
+    assert not easy.stopped
+    assert not hard.solved
+    assert hard.stopped
+
+
 def test_answers_that_differ_come_with_the_world_that_tells_them_apart() -> None:
     """One example of a step: once, or to the wall?"""
     programs = ("def run(): move()", "def run():\n  while(frontIsClear): move()", "def run():\n  move()\n  turnLeft()")

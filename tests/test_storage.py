@@ -13,7 +13,7 @@ import torch
 from karelsynth.errors import KarelsynthError
 from karelsynth.files import write_whole
 from karelsynth.model import storage
-from karelsynth.model.pretrained import SHIPPED
+from karelsynth.model.pretrained import SHIPPED, model_folder
 from karelsynth.model.storage import load_model, save_model
 from karelsynth.model.synthesizer import Synthesizer
 from tests.models import tiny_model
@@ -36,6 +36,15 @@ def test_weights_in_parts_are_read_as_one(tmp_path: Path) -> None:
     (tmp_path / "model.safetensors").rename(tmp_path / "model.safetensors.x-of-y")
     with pytest.raises(KarelsynthError, match="rename or remove it"):
         load_model(tmp_path)
+
+
+def test_only_the_bare_name_is_the_shipped_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    tiny_model().save_pretrained("shipped")
+    assert model_folder(SHIPPED).is_absolute()
+    assert load_model(SHIPPED)[0].execution
+    for folder in ("./shipped", Path("shipped"), tmp_path / "shipped"):
+        assert load_model(folder)[0] == tiny_model().settings
 
 
 @pytest.mark.parametrize("before", [None, 40_000, 60_000])

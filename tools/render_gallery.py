@@ -11,26 +11,17 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
 from karelsynth.files import read_text, write_whole
-from karelsynth.karel.draw.board import layout_of, world_scene
-from karelsynth.karel.draw.scene import THEMES, Group, Polygon, Scene, Shape
-from karelsynth.karel.draw.svg import group_svg, number, scene_svg
-from karelsynth.karel.world import World
+from karelsynth.karel.draw import examples_svg
 from karelsynth.tasks.gallery import GalleryTask, gallery
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 PAGE: Final = ROOT / "docs" / "gallery.md"
 PICTURES: Final = ROOT / "docs" / "pictures" / "gallery"
 RESULTS: Final = ROOT / "results" / "gallery.json"
-
-THEME: Final = "light"
-CELL: Final = 22
-ARROW: Final = 14
-"""Pixels between a world before and the same after."""
 
 BUDGET: Final = 2.0
 """Seconds a task, if no other number is given; that of results that do not say theirs."""
@@ -111,45 +102,8 @@ def _section(number: int, entry: GalleryTask, result: Mapping[str, Any] | None) 
 
 
 def picture(entry: GalleryTask) -> str:
-    """An SVG of the examples side by side, each world before above the world after."""
-    layouts = [layout_of(example.input, theme=THEME, cell=CELL) for example in entry.task.examples]
-    band = max(layout.height for layout in layouts)
-    groups: list[Group] = []
-    left = 0
-    for layout, example in zip(layouts, entry.task.examples, strict=True):
-        groups += _moved(example.input, left, band - layout.height)  # both as near to the arrow as they can be
-        groups.append(_arrow(left + layout.width / 2, band))
-        groups += _moved(example.output, left, band + ARROW)
-        left += layout.width
-    words = f"{len(layouts)} examples. {entry.task.about}"
-    scene = Scene(left, 2 * band + ARROW, THEMES[THEME].canvas, (), entry.task.name, words)
-    return scene_svg(scene, extra=_each_once(groups))
-
-
-def _each_once(groups: list[Group]) -> str:
-    """The groups as SVG; what occurs several times, boards and heroes, is written once and then referred to."""
-    names: dict[tuple[Shape, ...], str] = {}
-    lines = []
-    for group in groups:
-        if group.shapes not in names:
-            names[group.shapes] = f"g{len(names)}"
-            identity = f' id="{names[group.shapes]}"'
-            lines.append(f"<defs>{group_svg(Group(group.name, group.shapes), attributes=identity)}</defs>")
-        turn = f" rotate({90 * group.turns})" if group.turns else ""
-        place = f"translate({number(group.at[0])} {number(group.at[1])}){turn}"
-        lines.append(f'<use href="#{names[group.shapes]}" transform="{place}"/>')
-    return "\n".join(lines)
-
-
-def _moved(world: World, right: float, down: float) -> list[Group]:
-    """The groups of a world's picture, elsewhere."""
-    scene = world_scene(world, layout_of(world, theme=THEME, cell=CELL))
-    return [replace(group, at=(group.at[0] + right, group.at[1] + down)) for group in scene.groups]
-
-
-def _arrow(x: float, y: float) -> Group:
-    points = ((-ARROW / 2, 2.0), (ARROW / 2, 2.0), (0.0, ARROW - 2.0))
-    return Group("arrow", (Polygon(points, THEMES[THEME].muted, 2),), at=(x, y))
+    """An SVG of the examples."""
+    return examples_svg(entry.task.examples, name=entry.task.name, about=entry.task.about)
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ import numpy as np
 
 from karelsynth.errors import KarelsynthError, listed, nearest
 from karelsynth.evaluate import evaluate, interval, origin, percent
-from karelsynth.files import is_there, read_text
+from karelsynth.files import is_there, read_text, whole_file
 from karelsynth.karel.formats.codes import world_from_codes
 from karelsynth.karel.machine import encode_programs, run_batch
 from karelsynth.karel.world import quoted
@@ -228,6 +228,22 @@ def read_curves(path: str | Path) -> Curves | None:
             f"{path}: not what `karelsynth curves --json` writes ({type(error).__name__}: {error}); "
             "choose another file, or remove it"
         ) from None
+
+
+def save_curves(path: Path, curves: Curves, measured: Key | None = None) -> Curves:
+    """Write curves to a file together with what another process has put there meanwhile; returns all of that.
+
+    `measured`: the point that the file does not have yet; any other may be newer there. Raises CurvesError if the file
+    has come to hold something else.
+    """
+    with whole_file(path) as file:  # until this ends no other process writes it: nothing is lost in between
+        found = read_curves(path)
+        if found is not None:
+            check_settings(path, found.settings, curves.settings)
+            own = {} if measured is None else {measured: curves.points[measured]}
+            curves = replace(curves, points={**curves.points, **found.points, **own})
+        file.write(json.dumps(curves.to_json(), indent=1).encode() + b"\n")
+    return curves
 
 
 def _point(told: Any, settings: Settings) -> Point:

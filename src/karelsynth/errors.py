@@ -81,6 +81,13 @@ class ProgramSyntaxError(KarelsynthError, ValueError):
         )
 
 
+def out_of_memory(error: Exception) -> bool:
+    """Whether this is how NumPy, PyTorch or CUDA's libraries say that there is no memory left; no torch needed."""
+    text = str(error).lower()
+    known = ("out of memory", "alloc_failed", "allocate memory", "not enough memory", "storage size calculation")
+    return isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and any(words in text for words in known))
+
+
 def nearest(word: str, vocabulary: Iterable[str]) -> str | None:
     """The word of the vocabulary most like `word`, or None if nothing is close.
 

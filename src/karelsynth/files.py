@@ -6,6 +6,7 @@ Files are written atomically: a kill, a full disk or a power cut never leaves ha
 from __future__ import annotations
 
 import errno
+import io
 import os
 import re
 import stat
@@ -14,7 +15,7 @@ import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import Any, BinaryIO, Final, cast
 
 from karelsynth.errors import KarelsynthError
 
@@ -65,12 +66,29 @@ def read_text(path: str | Path, largest: int = _LARGEST) -> str:
 
 
 def _read(path: str | Path, largest: int) -> bytes:
-    if path == STDIN:
-        if sys.stdin is None:  # started without one, as by `<&-`
-            raise OSError(errno.EBADF, "there is no standard input; give a file, or send the text through a pipe")
-        return sys.stdin.buffer.read(largest + 1)
-    with Path(path).open("rb") as file:
+    with opened(path) as file:
         return file.read(largest + 1)
+
+
+@contextmanager
+def opened(path: str | Path) -> Iterator[io.BufferedReader]:
+    """A file to read, or standard input for `-`, which stays open. A `Path` is a file even if it is called so."""
+    if path != STDIN:
+        with Path(path).open("rb") as file:
+            yield file
+        return
+    if sys.stdin is None:  # started without one, as by `<&-`
+        raise OSError(errno.EBADF, "there is no standard input; give a file, or send the text through a pipe")
+    file = io.BufferedReader(cast("Any", sys.stdin.buffer))  # what stands in for it may not be able to peek
+    try:
+        yield file
+    finally:
+        file.detach()
+
+
+def name_of(path: str | Path) -> str:
+    """What messages call a file that may be standard input."""
+    return "standard input" if path == STDIN else str(path)
 
 
 def write_whole(path: str | Path, content: bytes) -> None:
@@ -98,6 +116,20 @@ def whole_file(path: Path) -> Iterator[BinaryIO]:
         raise cannot_write(path, error) from None
 
 
+def check_place(path: Path) -> None:
+    """Raise FileError if no file can be written there: whoever works for long should know before, not after."""
+
+    class Tried(Exception):
+        pass
+
+    try:
+        if not _is_open_or_special(path):  # a pipe that is closed again would end for its reader
+            with suppress(Tried), _appearing(_target(path)):
+                raise Tried
+    except (OSError, ValueError) as error:
+        raise cannot_write(path, error) from None
+
+
 def _target(path: Path) -> Path:
     """The file that a path means."""
     if is_folder(path):
@@ -115,11 +147,18 @@ def _written_as_it_is(path: Path) -> BinaryIO | None:
         if number == 1 and sys.stdout is not None:
             sys.stdout.flush()
         return os.fdopen(os.dup(number), "wb")  # where it is now: to open it again would begin anew
+    return path.open("wb") if _is_open_or_special(path) else None
+
+
+def _is_open_or_special(path: Path) -> bool:
+    """Whether it is a device or a pipe, or what this process has open."""
+    if _OPEN.fullmatch(str(path)):
+        return True
     try:
         kind = path.stat().st_mode
     except FileNotFoundError:
-        return None
-    return None if stat.S_ISDIR(kind) or stat.S_ISREG(kind) else path.open("wb")
+        return False
+    return not (stat.S_ISDIR(kind) or stat.S_ISREG(kind))
 
 
 @contextmanager

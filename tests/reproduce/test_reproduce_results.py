@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from karelsynth.evaluate import interval, percent
 from karelsynth.reproduce import page, tables
-from karelsynth.reproduce.claims import CLAIMS, UNEQUAL, claims, difference
+from karelsynth.reproduce.claims import CLAIMS, ONE_SEED, UNEQUAL, claims, difference, spread_of
 from karelsynth.reproduce.intervals import Spread, of_mean, of_means
 from karelsynth.reproduce.results import Result, ResultError, as_bits, read_results
 from karelsynth.reproduce.rows import ROWS, Job
@@ -127,25 +127,52 @@ def test_differences_between_rows() -> None:
     def row(name: str, side: int) -> list[Result]:
         return [told(seed, np.arange(100) < 100 * pair[side], bits=True, row=name) for seed, pair in enumerate(shares)]
 
-    # One starts from the other, or both from a third: differences of 2, 3 and 1 points.
+    def solved(side: int, seeds: slice = slice(None)) -> NDArray[Any]:
+        runs: NDArray[np.bool_] = np.stack([np.arange(100) < 100 * pair[side] for pair in shares[seeds]])
+        return np.asarray(runs.mean(axis=0))
+
+    def both(middle: float, over_seeds: float, over_tasks: NDArray[Any]) -> object:
+        half = np.hypot(over_seeds, 196 * over_tasks.std() / 10)
+        return pytest.approx((middle, middle - half, middle + half), abs=0.01)
+
+    # One starts from the other, or both from a third: differences of 2, 3 and 1 points, so standard deviation 1.
     for better, worse in (("rl_beam", "mle"), ("mle", "rl_beam"), ("rl_beam_div", "rl_beam")):
         found = difference(row(better, 0), row(worse, 1), 50)
-        assert found == pytest.approx((2, 2 - 2.484, 2 + 2.484), abs=0.01)
+        assert found == both(2, 4.303 / 3**0.5, solved(0) - solved(1))
     # Otherwise Welch's: both have standard deviation 1, so 4 degrees of freedom.
-    half = 2.776 * (2 / 3) ** 0.5
-    assert difference(row("mle_learned", 0), row("mle", 1), 50) == pytest.approx((2, 2 - half, 2 + half), abs=0.01)
-    assert difference(row("rl_beam", 0), row("mle", 1)[1:2], 50)[0] == pytest.approx(3)
-    # One of the two has a single seed: what other seeds may bring is added to what other tasks may.
-    spread = Spread(1.0, 4)
-    _, low, high = difference(row("rl_beam", 0), row("mle", 1)[1:2], 50)
-    around = 3, 3 - np.hypot(3 - low, 2.776 * 2**0.5), 3 + np.hypot(high - 3, 2.776 * 2**0.5)
-    assert difference(row("rl_beam", 0), row("mle", 1)[1:2], 50, spread=spread) == pytest.approx(around)
-    # Rows that share no model: of all seeds, the mean.
-    middle, low, _ = difference(row("mle_learned", 0), row("mle", 1)[:1], 50)
-    assert middle == pytest.approx(2)
-    found = difference(row("mle_learned", 0), row("mle", 1)[:1], 50, spread=spread)
-    assert found[0] == pytest.approx(3)
-    assert found[1] == pytest.approx(3 - np.hypot(2 - low, 2.776 * (4 / 3) ** 0.5))
+    found = difference(row("mle_learned", 0), row("mle", 1), 50)
+    assert found == both(2, 2.776 * (2 / 3) ** 0.5, solved(0) - solved(1))
+    # One of the two has a single seed: the same seed of related rows, or else all seeds; others as far as is known.
+    alone = slice(1, 2)
+    for spread, half in ((None, 0), (Spread(1.0, 4), 2.776)):
+        found = difference(row("rl_beam", 0), row("mle", 1)[alone], 50, spread=spread)
+        assert found == both(3, half * 2**0.5, solved(0, alone) - solved(1, alone))
+        found = difference(row("mle_learned", 0), row("mle", 1)[alone], 50, spread=spread)
+        assert found == both(2, half * (4 / 3) ** 0.5, solved(0) - solved(1, alone))
+
+
+def test_other_seeds_are_judged_by_rows_that_know(measured: Places) -> None:
+    """By rows that start from none, and by today's recipes; where there are none, the verdict says so."""
+    results, recipes = read_results(measured.results), page.load_recipes(measured.recipes)
+    one = results[Job(ROWS["small_mle"], 0)]
+
+    def with_share(job: Job, share: float, recipe: str = "mle") -> Result:
+        report = {**one.report, "generalization": {**one.report["generalization"], "1": share}}
+        start = None if job.row.start is None else recipes["mle"].to_json()
+        bits = {"1": as_bits(np.arange(8) < 8 * share / 100)}
+        told = {**one.told, "report": report, "recipe": recipes[recipe].to_json(), "start": start, "solved": bits}
+        return Result(job, told)
+
+    def spread(*jobs: tuple[str, int, float]) -> Spread | None:
+        rows = {Job(ROWS[name], seed): with_share(Job(ROWS[name], seed), share) for name, seed, share in jobs}
+        return spread_of(rows, recipes, "full", 1, "generalization")
+
+    assert spread(("mle", 0, 60.0), ("rl", 0, 50.0), ("rl", 1, 70.0)) is None
+    assert spread(("mle", 0, 60.0), ("mle", 1, 62.0), ("small_mle", 0, 1.0), ("small_mle", 1, 9.0)) == (2**0.5, 1)
+    assert spread(("mle_large", 0, 60.0), ("mle_large", 1, 62.0)) is None  # by another recipe than theirs
+    better, worse = Job(ROWS["mle"], 0), Job(ROWS["rl"], 0)
+    rows = {better: with_share(better, 100.0), worse: with_share(worse, 0.0, "rl")}
+    assert f"| held{ONE_SEED} |" in claims(rows, recipes)
 
 
 def test_spread_is_pooled_over_rows() -> None:
@@ -204,7 +231,8 @@ def test_validations_are_shown_and_the_chosen_one_is_in_bold(measured: Places) -
     heading, _, line = text.split("\n")
     assert heading.endswith("| 250 | 500 | 1,000 |")
     assert line == "| rl_beam-seed0 | 38.2 / 70.0 | **4.0** / **71.0** | 3.0 / 71.0 |"  # of equal ones the first
-    assert tables.along_training(with_validations(), recipes) == "The table: not yet."
+    assert tables.along_training(with_validations(), recipes) == "No result here has kept its validations."
+    assert tables.along_training({}, recipes) == "The table: not yet."
 
 
 def test_all_that_is_stale_is_marked(measured: Places) -> None:

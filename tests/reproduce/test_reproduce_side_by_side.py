@@ -14,10 +14,10 @@ import typer
 from typer.testing import CliRunner
 
 from karelsynth.cli import reproduce as command
-from karelsynth.errors import KarelsynthError
+from karelsynth.errors import KarelsynthError, out_of_memory
 from karelsynth.karel.threads import THREADS, core_count
 from karelsynth.reproduce import memory, side_by_side
-from karelsynth.reproduce.memory import check_memory, out_of_memory, size_of
+from karelsynth.reproduce.memory import check_memory, size_of
 from karelsynth.reproduce.processes import Ended, Message, Order, Said
 from karelsynth.reproduce.rows import Job
 from karelsynth.reproduce.running import Outcome, Places
@@ -205,6 +205,12 @@ def test_a_row_that_has_no_room_alone_has_failed(places: Places, pretend: Preten
         (torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB"), True),
         (RuntimeError("CUDA error: out of memory"), True),
         (RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"), True),
+        (
+            RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes."),
+            True,
+        ),
+        (RuntimeError("[enforce fail] DefaultCPUAllocator: not enough memory: you tried to allocate 9 bytes."), True),
+        (RuntimeError("Storage size calculation overflowed with sizes=[4000000000, 4000000000]"), True),
         (MemoryError(), True),
         (RuntimeError("CUDA error: an illegal memory access was encountered"), False),
         (ValueError("out of memory"), False),

@@ -13,7 +13,7 @@ import typer
 from typer.core import TyperGroup
 
 from karelsynth.cli.show import error_console
-from karelsynth.errors import KarelsynthError
+from karelsynth.errors import KarelsynthError, out_of_memory
 from karelsynth.files import FileError
 
 _INTERRUPTED: Final = 130
@@ -56,7 +56,9 @@ def _told() -> Iterator[None]:
         _forget_output()
         where = error.filename or ("standard output" if error.errno in _FULL else "system error")
         raise FileError(f"{where}: {error.strerror or error}") from None
-    except MemoryError:
+    except (MemoryError, RuntimeError) as error:
+        if not out_of_memory(error):
+            raise
         raise KarelsynthError("not enough memory for this much at once: ask for less") from None
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -26,7 +25,8 @@ def register(app: typer.Typer) -> None:
 
 def curves(
     model: Annotated[
-        Path | None, typer.Argument(metavar="MODEL", help="Folder of a model to use instead of the shipped one.")
+        str | None,
+        typer.Argument(metavar="MODEL", help="A folder with a trained model; `shipped`, the package's, if not given."),
     ] = None,
     tasks: Annotated[int, typer.Option(min=1, max=2500, help="Tasks per point.")] = 500,
     beam: Annotated[int, typer.Option(min=1, help="Beam width.")] = 64,
@@ -52,7 +52,7 @@ def curves(
     """Score a model out of distribution: fewer examples, other worlds, longer programs.
 
     Every point has a fixed set of tasks and is compared with `test`, the data's own distribution. With --json, points
-    that are in the file already are not measured again.
+    that are in the file already are not measured again; several processes may add to one file.
     """
     if plot is not None and plot.suffix.lower() != ".svg":
         raise KarelsynthError(f"cannot draw curves as {plot}: the name must end in `.svg`")
@@ -79,12 +79,12 @@ def curves(
         missing = now.missing(wanted)
         if found is not None and not missing:
             now = found  # with the provenance of whoever measured it
-    _save(now, output, plot)  # now, so that a place where nothing can be written is told before all the work
+    now = _save(now, output, plot)  # at once, so that a place where nothing can be written is told before all the work
     try:
         with counter("measuring", unit="tasks", total=len(missing) * tasks * (1 if solve is None else 2)) as progress:
             for key in missing:
                 now = now.having(key, measure(solver, key, settings, progress=progress))
-                _save(now, output, plot)
+                now = _save(now, output, plot, key)
                 error_console().print(_line(key, now), soft_wrap=True)
     except KeyboardInterrupt:
         kept = "" if output is None else f"; the same command resumes from {output}"
@@ -93,27 +93,30 @@ def curves(
     _show(now, wanted)
 
 
-def _provenance(folder: Path | None, model: Synthesizer, device: torch.device) -> dict[str, Any]:
+def _provenance(folder: str | None, model: Synthesizer, device: torch.device) -> dict[str, Any]:
     from karelsynth.evaluate import origin
     from karelsynth.model.pretrained import SHIPPED
     from karelsynth.model.storage import read_recipe
 
     return {
-        "model": "shipped" if folder is None else str(folder),
-        "recipe": read_recipe(SHIPPED if folder is None else folder),
+        "model": folder or SHIPPED,
+        "recipe": read_recipe(folder or SHIPPED),
         "decoding": "execution-guided" if model.settings.execution else "unfiltered",
         **origin(device),
     }
 
 
-def _save(curves: Curves, output: Path | None, plot: Path | None) -> None:
+def _save(curves: Curves, output: Path | None, plot: Path | None, measured: Key | None = None) -> Curves:
+    """Write what is wanted; returns the curves with what other processes have added to the file."""
+    from karelsynth.curves import save_curves
     from karelsynth.curves_page import picture
     from karelsynth.karel.draw.svg import scene_svg
 
     if output is not None:
-        write_text(json.dumps(curves.to_json(), indent=1), output)
+        curves = save_curves(output, curves, measured)
     if plot is not None:
         write_text(scene_svg(picture(curves)), plot)
+    return curves
 
 
 def _line(key: Key, curves: Curves) -> str:

@@ -9,9 +9,17 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from karelsynth.cli.show import OUT, console, error_console, read_program, read_world, write_text
+from karelsynth.cli.show import (
+    OUT,
+    console,
+    error_console,
+    read_program,
+    read_world,
+    read_world_or_task,
+    write_text,
+)
 from karelsynth.errors import KarelsynthError
-from karelsynth.files import STDIN
+from karelsynth.files import STDIN, name_of
 from karelsynth.karel.interpreter import MAX_TICKS
 
 if TYPE_CHECKING:
@@ -107,11 +115,11 @@ def run(
         else:
             pair = [("before", start), ("after", outcome.world)]
             out.print(side_by_side(pair, color=out.color_system is not None, width=out.width))
-        out.print(outcome.explain(), style="green" if outcome.ok else "red")
+        out.print(outcome.explain(), style="green" if outcome.ok else "red", soft_wrap=True)
         if place is not None:
-            out.print(f"in line {place.line}:  {lines_of(text)[place.line - 1].strip()}")
+            out.print(f"in line {place.line}:  {lines_of(text)[place.line - 1].strip()}", soft_wrap=True)
         if output is not None:
-            error_console().print(f"saved {output}")
+            error_console().print(f"saved {output}", soft_wrap=True)
     raise typer.Exit(0 if outcome.ok else 1)
 
 
@@ -172,43 +180,61 @@ def convert(
 
 
 def draw(
-    world: WorldFile,
+    drawn: Annotated[
+        str,
+        typer.Argument(
+            metavar="WORLD",
+            help="A world file, as for run; or a task, by its file or its name in the gallery, for all its examples.",
+        ),
+    ],
     output: Annotated[
         Path | None,
         typer.Option(
             *OUT,
             metavar="FILE",
-            help="A picture (.svg, .png) or another format (.w, .json, .txt); the terminal if not given.",
+            help="A picture (.svg, .png) or, of a world, another format (.w, .json, .txt); the terminal if not given.",
         ),
     ] = None,
-    cell: Annotated[int | None, typer.Option(help="The side of a cell in pixels; 40 if not given.")] = None,
+    cell: Annotated[
+        int | None, typer.Option(help="The side of a cell in pixels; 40 if not given, of a task 22.")
+    ] = None,
     labels: Annotated[bool, typer.Option("--labels", help="Number rows and columns.")] = False,
-    title: Annotated[str | None, typer.Option(help="A line above the picture.")] = None,
+    title: Annotated[str | None, typer.Option(help="A line above the picture; a task has its name there.")] = None,
     theme: ThemeOption = None,
 ) -> None:
-    """Draw a world in the terminal, as a picture, or in another world format."""
-    from karelsynth.karel.draw import save_world_picture
-    from karelsynth.karel.draw.terminal import world_text
-    from karelsynth.karel.formats import save_world
+    """Draw a world or a task's examples in the terminal or as a picture; or write a world in another format."""
+    from karelsynth.karel.draw import save_examples_picture, save_world_picture
+    from karelsynth.karel.draw.terminal import side_by_side, world_text
+    from karelsynth.karel.world import World
 
     options: dict[str, Any] = {"cell": cell, "labels": labels or None, "title": title, "theme": theme}
     given = {name: value for name, value in options.items() if value is not None}
     if given and (output is None or output.suffix.lower() in _WORLD_FILES):
         first = next(iter(given))
         raise KarelsynthError(f"--{first} applies only to pictures: add --out with a .svg or .png file, or drop it")
-    drawn = read_world(world)
-    if output is None:
-        out = console()
-        out.print(world_text(drawn, color=out.color_system is not None))
-    elif output.suffix.lower() in _WORLD_FILES:
-        save_world(drawn, output)
+    found, out = read_world_or_task(drawn), console()
+    if isinstance(found, World):
+        if output is None:
+            out.print(world_text(found, color=out.color_system is not None))
+        elif output.suffix.lower() in _WORLD_FILES:
+            found.save(output)
+        else:
+            save_world_picture(found, output, **given)
+    elif output is None:
+        for number, (before, after) in enumerate(found.examples, 1):
+            pair = [(f"{number}, before", before), ("after", after)]
+            out.print(side_by_side(pair, color=out.color_system is not None, width=out.width))
     else:
-        save_world_picture(drawn, output, **given)
+        words = {"title": found.name, "name": found.name, "about": found.about}
+        save_examples_picture(found.examples, output, **{**words, **given})
 
 
 def verify(
     tasks: Annotated[
-        Path, typer.Argument(metavar="TASKS", help="A file in the original data's JSON-lines format; .gz too.")
+        str,
+        typer.Argument(
+            metavar="TASKS", help="A file in the original data's JSON-lines format, .gz too; - for standard input."
+        ),
     ],
     show: Annotated[int, typer.Option(min=0, help="How many problems to list.")] = 20,
 ) -> None:
@@ -223,12 +249,13 @@ def verify(
         report = verify_file(tasks, progress=progress)
     out = console()
     for problem in report.problems[:show]:
-        error_console().print(f"{tasks}, {problem}", style="red", soft_wrap=True)
+        error_console().print(f"{name_of(tasks)}, {problem}", style="red", soft_wrap=True)
     if len(report.problems) > show:
         error_console().print(f"… and {len(report.problems) - show} more problems", style="red")
     out.print(
         f"{report.tasks} {'task' if report.tasks == 1 else 'tasks'}, {report.examples} examples: "
         f"{report.outputs_equal} of {report.examples} outputs equal, "
-        f"{report.traces_equal} of {report.traces} traces equal"
+        f"{report.traces_equal} of {report.traces} traces equal",
+        soft_wrap=True,
     )
     raise typer.Exit(0 if report.all_equal else 1)

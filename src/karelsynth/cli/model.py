@@ -10,8 +10,7 @@ import typer
 
 from karelsynth.cli.progress import counter
 from karelsynth.cli.show import OUT, chosen_device, console, error_console, write_text
-from karelsynth.errors import KarelsynthError
-from karelsynth.files import is_folder, is_there
+from karelsynth.files import check_place, is_there, name_of
 
 if TYPE_CHECKING:
     from karelsynth.train.loop import Progress
@@ -50,10 +49,12 @@ def train(
         try:
             final = follow(chosen, folder, device=chosen_device(device) if device else None, observe=show)
         except KeyboardInterrupt:
-            error_console().print(f"stopped; the same command resumes from the last checkpoint in {folder}")
+            stopped = f"stopped; the same command resumes from the last checkpoint in {folder}"
+            error_console().print(stopped, soft_wrap=True)
             raise typer.Exit(130) from None
     if leads():
-        console().print(f"the trained model is in {final}, the best on validation in {folder / 'best'}")
+        best = folder / "best"
+        console().print(f"the trained model is in {final}, the best on validation in {best}", soft_wrap=True)
 
 
 class _TrainingBar:
@@ -89,10 +90,13 @@ class _TrainingBar:
 
 def evaluate(
     model: Annotated[
-        Path, typer.Argument(metavar="MODEL", help="A folder with a trained model, or `shipped` for the package's own.")
+        str, typer.Argument(metavar="MODEL", help="A folder with a trained model, or `shipped` for the package's own.")
     ],
     tasks: Annotated[
-        str, typer.Argument(metavar="TASKS", help="A set's folder, a file in the original's format, or test or val.")
+        str,
+        typer.Argument(
+            metavar="TASKS", help="A set's folder, a file in the original's format (- for standard input), test or val."
+        ),
     ],
     beam: Annotated[int, typer.Option(min=1, help="Beam width.")] = 64,
     given: Annotated[int, typer.Option(min=1, help="How many examples of each task the model sees.")] = 5,
@@ -111,27 +115,25 @@ def evaluate(
     """
     from karelsynth.evaluate import evaluate as score
     from karelsynth.karel.syntax import syntax_machine
-    from karelsynth.model.pretrained import SHIPPED
     from karelsynth.model.storage import read_recipe
     from karelsynth.model.synthesizer import Synthesizer
     from karelsynth.tasks.sets import NAMED_SETS, load_tasks, named_tasks
 
-    if output is not None and not is_folder(output.parent):
-        raise KarelsynthError(f"cannot write {output}: there is no folder {output.parent}")
-    folder = SHIPPED if str(model) == "shipped" and not is_there(model) else model
-    synthesizer = Synthesizer.from_pretrained(folder, chosen_device(device))
+    if output is not None:
+        check_place(output)
+    synthesizer = Synthesizer.from_pretrained(model, chosen_device(device))
     if tasks in NAMED_SETS and not is_there(tasks):
         batch = named_tasks(tasks, limit)
     else:
         problems: list[str] = []
         batch = load_tasks(tasks, limit=limit, on_problem=lambda problem: problems.append(str(problem)))
         if problems:
-            left_out = f"{tasks}: {len(problems)} problems; these tasks are left out. The first: {problems[0]}"
+            left_out = f"{name_of(tasks)}: {len(problems)} problems; these tasks are left out. The first: {problems[0]}"
             error_console().print(left_out, style="yellow", soft_wrap=True)
     provenance = {
-        "model": str(model),
-        "recipe": read_recipe(folder),
-        "data": tasks,
+        "model": model,
+        "recipe": read_recipe(model),
+        "data": name_of(tasks),
         "mask": mask,
         "given": given,
     }
@@ -171,5 +173,6 @@ def _show(report: dict[str, Any]) -> None:
         f"(95 %: {low:.2f} to {high:.2f}), "
         f"filtered {report['filtered_generalization']:.2f} %, "
         f"some consistent program for {report['any_consistent']:.2f} %, "
-        f"{report['seconds_per_task']:.4f} s a task"
+        f"{report['seconds_per_task']:.4f} s a task",
+        soft_wrap=True,
     )

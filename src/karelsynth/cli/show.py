@@ -8,7 +8,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 from karelsynth.errors import KarelsynthError, ProgramSyntaxError, WorldError
-from karelsynth.files import STDIN, read_text, write_whole
+from karelsynth.files import STDIN, is_there, read_text, write_whole
 from karelsynth.shown import printable
 
 if TYPE_CHECKING:
@@ -21,9 +21,12 @@ if TYPE_CHECKING:
 
     from karelsynth.karel.program import Program
     from karelsynth.karel.world import World
+    from karelsynth.tasks.task import Task
 
 OUT: Final = ("--out", "--output", "-o")
 """The names of the option that says where to write, in every command that writes."""
+_GALLERY_NAME: Final = re.compile(r"[a-z][a-z -]*", re.IGNORECASE)
+"""What a task of the gallery may be called, by its name or its title; a file of the same name comes first."""
 _TASK: Final = re.compile(r'\s*(?:(name|about|input|output|example)\s*#?\d*\s*:|[\[{].*"examples")', re.I | re.S)
 """How a file of tasks begins, as text or as JSON; no program and no world does."""
 
@@ -89,12 +92,46 @@ def read_world(path: str) -> World:
         raise WorldError(f"{path}: {error}") from None
 
 
+def named_task(name: str) -> Task | None:
+    """The gallery's task of that name; None if it is a file's or cannot be a task's."""
+    from karelsynth.tasks.gallery import gallery_task
+
+    if not _GALLERY_NAME.fullmatch(name) or is_there(name):
+        return None
+    try:
+        return gallery_task(name)
+    except KarelsynthError as error:
+        raise KarelsynthError(f"{name}: there is no such file, and {error}") from None
+
+
+def read_world_or_task(path: str) -> World | Task:
+    """A world file's world, or a single task: of a file, or of the gallery by its name; `-` is standard input."""
+    from karelsynth.karel.formats import world_from_text
+    from karelsynth.tasks.task_files import tasks_from_text
+
+    named = named_task(path)
+    if named is not None:
+        return named
+    text = read_text(path)
+    if not _TASK.match(text):
+        try:
+            return world_from_text(text)
+        except WorldError as error:
+            raise WorldError(f"{path}: {error}") from None
+    tasks = tasks_from_text(text, path)
+    if len(tasks) > 1:
+        raise KarelsynthError(
+            f"{path}: holds {len(tasks)} tasks, and a picture shows one: save it in a file of its own"
+        )
+    return tasks[0]
+
+
 def _refuse_task(text: str, path: str) -> None:
     """Say so if a file that could not be read is a task: a slip that the error itself would not explain."""
     if _TASK.match(text):
         raise KarelsynthError(
             f"{path}: this is a task, not a program or a world; `karelsynth solve {path}` finds its program. "
-            "To use one of its worlds here, copy the drawing to a file of its own"
+            f"`karelsynth draw {path}` draws it. To use one of its worlds here, copy the drawing to a file of its own"
         )
 
 

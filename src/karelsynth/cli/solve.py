@@ -13,7 +13,7 @@ import typer
 
 from karelsynth.cli.karel import Dialect, Speed
 from karelsynth.cli.progress import counter
-from karelsynth.cli.show import OUT, chosen_device, console, error_console, loading, write_text
+from karelsynth.cli.show import OUT, chosen_device, console, error_console, loading, named_task, write_text
 from karelsynth.errors import KarelsynthError
 from karelsynth.files import STDIN, is_there, writing_into
 
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from karelsynth.tasks.task import Task
 
 
-_NAME: Final = re.compile(r"[a-z][a-z-]*")
-"""What a gallery task's name looks like."""
 _ENDINGS: Final = {Dialect.paper: "karel", Dialect.stanford: "py", Dialect.tokens: "tokens"}
 _LONGEST_NAME: Final = 40
 """Characters of a task's name that its file is called by."""
@@ -53,8 +51,8 @@ def solve(
         str,
         typer.Argument(
             metavar="TASK",
-            help="A task file (text drawings or JSON), a JSON-lines file or folder of many tasks, the name of a task "
-            "of the gallery, - for standard input, or, with AFTER, the world before.",
+            help="A task file (text drawings or JSON), a JSON-lines file or folder of many tasks, the name or title "
+            "of a task of the gallery, - for standard input, or, with AFTER, the world before.",
         ),
     ],
     after: Annotated[
@@ -82,7 +80,8 @@ def solve(
     speed: Speed = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON lines: one object per task.")] = False,
     model: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Folder of a model to use instead of the shipped one.")
+        str | None,
+        typer.Option(metavar="DIR", help="A folder with a trained model; `shipped`, the package's, if not given."),
     ] = None,
     device: Annotated[str, typer.Option(help="Where the model runs: cpu or cuda.")] = "cpu",
     list_gallery: Annotated[
@@ -135,14 +134,12 @@ def solve(
 
 
 def _read(task: str, after: str | None) -> list[Task]:
-    from karelsynth.tasks.gallery import gallery_task
     from karelsynth.tasks.task_files import read_pair, read_tasks
 
     if after is not None:
         return [replace(read_pair(task, after), name="" if task == STDIN else Path(task).stem)]
-    if _NAME.fullmatch(task) and not is_there(task):
-        return [gallery_task(task)]
-    return read_tasks(task)
+    named = named_task(task)
+    return read_tasks(task) if named is None else [named]
 
 
 def _marks() -> tuple[str, str]:
@@ -188,8 +185,16 @@ def _files(folder: Path, tasks: list[Task], dialect: Dialect) -> list[Path]:
 
 
 def _save(solution: Solution, path: Path | None, dialect: Dialect) -> Path | None:
-    """Write the program to a file, if one is wanted; no partial answer, which would pass for a right one there."""
-    if path is None or solution.program is None or not solution.solved:
+    """Write the program to a file, if one is wanted; no partial answer, which would pass for a right one there.
+
+    An older file, which may be the user's own, is left where there is nothing to write, but not in silence.
+    """
+    if path is None:
+        return None
+    if solution.program is None or not solution.solved:
+        if is_there(path):
+            left = f"{path}: left as it was before: it is no answer of this search, which has none for that task"
+            error_console().print(left, style="yellow", soft_wrap=True)
         return None
     write_text(solution.program.to(dialect), path)
     return path
@@ -238,8 +243,12 @@ def _braced(lines: list[str]) -> str:
 
 
 def _print_program(program: Program, dialect: Dialect) -> None:
+    """In colours and wrapped to the screen; where it goes into a file or a pipe, as it is."""
     from rich.syntax import Syntax
 
+    if not console().is_terminal:
+        console().print(program.to(dialect).rstrip(), soft_wrap=True)
+        return
     lexer = "text" if dialect is Dialect.tokens else "python"
     console().print(Syntax(program.to(dialect).rstrip(), lexer, background_color="default", word_wrap=True))
 
@@ -249,15 +258,17 @@ def _show(task: Task, solution: Solution, dialect: Dialect, others: int, budget:
 
     out = console()
     if task.name:
-        out.print(task.name, style="bold")
+        out.print(task.name, style="bold", soft_wrap=True)
     if solution.program is None or not any(solution.right):  # right nowhere is not even a partial answer
         larger = f"--budget {_LONGER * budget:g}"
-        out.print(f"nothing found in {solution.seconds:.2f} s; try to search longer: {larger}", style="red")
+        nothing = f"nothing found in {solution.seconds:.2f} s; try to search longer: {larger}"
+        out.print(nothing, style="red", soft_wrap=True)
         return
     if not solution.solved:
         out.print(
             f"not solved in {solution.seconds:.2f} s. The best partial answer, which is NOT right on every example:",
             style="red",
+            soft_wrap=True,
         )
     _print_program(solution.program, dialect)
     marks = Text()
@@ -265,18 +276,20 @@ def _show(task: Task, solution: Solution, dialect: Dialect, others: int, budget:
     for number, right in enumerate(solution.right, 1):
         marks.append(f"example {number} ")
         marks.append(f"{yes if right else no}  ", "green" if right else "red")
-    out.print(marks)
+    out.print(marks, soft_wrap=True)
     if solution.solved:
         fitting = len(solution.answers)
         more = f"; {fitting} programs that fit were found" if fitting > 1 else ""
-        out.print(f"right on every example, found in {solution.seconds:.2f} s{more}", style="green")
+        said = f"right on every example, found in {solution.seconds:.2f} s{more}"
+        out.print(said, style="green", soft_wrap=True)
     for number, answer in enumerate(solution.answers[1 : others + 1], 2):
         out.print(f"\nnumber {number}: {answer.program.size} tokens, log-likelihood {answer.logprob:.1f}")
         _print_program(answer.program, dialect)
     if solution.ambiguity is not None:
         _ask(solution.ambiguity, others)
     elif solution.solved and len(task.examples) in _FEW:
-        out.print(f"{_FEW[len(task.examples)]} many programs; add examples to be surer of the answer", style="dim")
+        few = f"{_FEW[len(task.examples)]} many programs; add examples to be surer of the answer"
+        out.print(few, style="dim", soft_wrap=True)
 
 
 def _ask(ambiguity: Ambiguity, others: int) -> None:
@@ -287,7 +300,8 @@ def _ask(ambiguity: Ambiguity, others: int) -> None:
     out = console()
     out.print(
         "\nSeveral programs fit the examples but differ elsewhere. On the first world below they end as shown; "
-        "add the outcome you mean as one more example to settle it."
+        "add the outcome you mean as one more example to settle it.",
+        soft_wrap=not out.is_terminal,  # a paragraph is best wrapped between words, where somebody reads it
     )
     worlds = [("a world", ambiguity.world)]
     for number, outcome in enumerate(ambiguity.outcomes):

@@ -11,7 +11,7 @@ import typer
 from karelsynth.cli.progress import counter
 from karelsynth.cli.show import OUT, console, error_console, write_text
 from karelsynth.errors import KarelsynthError
-from karelsynth.files import is_file
+from karelsynth.files import STDIN, is_file, name_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -80,7 +80,9 @@ def generate(
 
 
 def import_msr(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="Tasks in the original's JSON lines; .gz too.")],
+    file: Annotated[
+        str, typer.Argument(metavar="FILE", help="Tasks in the original's JSON lines, .gz too; - for standard input.")
+    ],
     out: Folder,
     skip_bad: Annotated[
         bool, typer.Option("--skip-bad", help="Exit with 0 even if records were bad and left out.")
@@ -93,8 +95,8 @@ def import_msr(
     from karelsynth.tasks.sets import import_msr as run_import
 
     reporter = _Reporter(file)
-    size = file.stat().st_size if is_file(file) else 0
-    with counter("importing", unit="MB", total=max(1, size // _MEGABYTE)) as progress:
+    total = max(1, Path(file).stat().st_size // _MEGABYTE) if file != STDIN and is_file(file) else None
+    with counter("importing", unit="MB", total=total) as progress:
         rest = 0
 
         def read(more: int) -> None:
@@ -120,13 +122,15 @@ def export_msr(
     tasks = open_set(task_set)
     with counter("exporting", unit="tasks", total=len(tasks)) as progress:
         run_export(tasks, out, progress)
-    console().print(f"{out}: {len(tasks):,} tasks", soft_wrap=True)
+    error_console().print(f"{out}: {len(tasks):,} tasks", soft_wrap=True)  # the file may be standard output
 
 
 def stats(
     tasks: Annotated[
-        Path | None,
-        typer.Argument(metavar="TASKS", help="The folder of a task set, or a file in the original's format."),
+        str | None,
+        typer.Argument(
+            metavar="TASKS", help="The folder of a task set, or a file in the original's format; - for standard input."
+        ),
     ] = None,
     fresh: Annotated[
         int | None, typer.Option("--generate", min=1, max=1_000_000, help="Make this many fresh tasks instead.")
@@ -171,7 +175,7 @@ def stats(
         console().print(f"(with fewer than {_ENOUGH:,} tasks, figures may be off by chance alone)", style="dim")
 
 
-def _tasks(path: Path, limit: int) -> TaskBatch:
+def _tasks(path: str, limit: int) -> TaskBatch:
     """At most `limit` tasks of a set or a file; what is wrong with a file is said."""
     from karelsynth.tasks.sets import load_tasks
 
@@ -184,8 +188,8 @@ def _tasks(path: Path, limit: int) -> TaskBatch:
 class _Reporter:
     """Prints the first problems of a file, and counts all."""
 
-    def __init__(self, file: Path) -> None:
-        self.file = file
+    def __init__(self, file: str) -> None:
+        self.file = name_of(file)
         self.lines: set[int] = set()
         self.problems = 0
 

@@ -20,8 +20,8 @@ def register(app: typer.Typer) -> None:
 
 def serve(
     model: Annotated[
-        Path | None,
-        typer.Option("--model", metavar="DIR", help="A folder with a trained model; the shipped one if not given."),
+        str | None,
+        typer.Option(metavar="DIR", help="A folder with a trained model; `shipped`, the package's, if not given."),
     ] = None,
     host: Annotated[
         str, typer.Option(help="The address to listen on; by default only this machine can reach it.")
@@ -40,6 +40,7 @@ def serve(
     from karelsynth.web.server import address_of, is_loopback, listen, network_address_of, serve
 
     with listen(host, port) as listener:  # first: to load a model only to learn that the port is taken is no fun
+        from karelsynth.model.pretrained import SHIPPED
         from karelsynth.solve.solver import Solver
         from karelsynth.web.app import LOOPBACK, Settings, create_app
 
@@ -48,7 +49,7 @@ def serve(
             workers=at_once,
             queue=queue,
             hosts=LOOPBACK | {host.lower(), listener.getsockname()[0]} if is_loopback(listener) else None,
-            model="shipped" if model is None else model.name,
+            model=Path(model or SHIPPED).name,
         )
         if at_once > 1:
             _share_cores(core_count() // at_once)

@@ -31,6 +31,6 @@ END: Final = ID["m)"]
 """The last token of every program."""
 
 
-def name_of(number: int) -> str:
+def token_name(number: int) -> str:
     """The token's name; a number that is none's in angle brackets, for messages."""
     return TOKENS[number] if 0 <= number < VOCABULARY_SIZE else f"<{number}>"

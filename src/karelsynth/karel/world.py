@@ -155,6 +155,12 @@ class World:
 
         return load_world(path)
 
+    def save(self, path: str | Path) -> None:
+        """Write a world file in the format of its suffix: `.w`, `.json`, or a drawing for any other."""
+        from karelsynth.karel.formats import save_world
+
+        save_world(self, path)
+
     def to_text(self) -> str:
         """The drawing that `parse` reads."""
         from karelsynth.karel.formats.drawing import render

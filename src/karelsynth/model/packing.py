@@ -23,7 +23,7 @@ from torch import Tensor
 from karelsynth.errors import KarelsynthError
 from karelsynth.karel.syntax_kernel import masks_along
 from karelsynth.karel.token_ids import token_bytes
-from karelsynth.karel.tokens import name_of
+from karelsynth.karel.tokens import token_name
 from karelsynth.model.packing_kernel import CHOICES, EVERYTHING, Layout, lay_out
 from karelsynth.model.transfer import moved
 
@@ -120,6 +120,6 @@ def _masks(
 def no_program(tokens: NDArray[np.integer], at: int, machine: SyntaxMachine) -> KarelsynthError:
     """The error for tokens that a machine refuses, from number `at` on."""
     return KarelsynthError(
-        f"`{' '.join(map(name_of, tokens))}` is not a program of at most {machine.max_length} tokens: "
+        f"`{' '.join(map(token_name, tokens))}` is not a program of at most {machine.max_length} tokens: "
         f"token {at + 1} is not allowed there; leave it out, or raise `max_length`"
     )

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 SYNTAX_MODES: Final = ("none", "handwritten", "learned")
 _SMALLEST: Final = {"max_length": 5, "head_size": 0}
 """Where the least is not 1: the shortest program has five tokens."""
+_LARGEST: Final = 2**31 - 1
+"""Far beyond any memory, so that sizes are numbers that torch can say this of."""
 _ALIGNED: Final = 8
 """Widths of matrices on a GPU should be a multiple of this."""
 
@@ -86,8 +88,8 @@ class ModelSettings:
             if type(field.default) is bool:
                 if type(value) is not bool:
                     raise KarelsynthError(f"model setting `{field.name}` is true or false, not {value!r}")
-            elif field.name == "max_length" and type(value) is int and value > LONGEST_PROGRAM:
-                raise KarelsynthError(f"model setting `max_length` is at most {LONGEST_PROGRAM:,}, not {value:,}")
+            elif type(value) is int and value > (most := LONGEST_PROGRAM if field.name == "max_length" else _LARGEST):
+                raise KarelsynthError(f"model setting `{field.name}` is at most {most:,}, not {value:,}")
             elif field.name != "syntax" and (type(value) is not int or value < least):
                 raise KarelsynthError(f"model setting `{field.name}` is a whole number from {least}, not {value!r}")
 

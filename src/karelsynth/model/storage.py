@@ -19,6 +19,7 @@ from torch import Tensor
 from karelsynth._version import __version__
 from karelsynth.errors import KarelsynthError
 from karelsynth.files import is_folder, is_there, read_text, write_whole
+from karelsynth.model.pretrained import model_folder
 from karelsynth.model.settings import ModelSettings
 
 if TYPE_CHECKING:
@@ -98,8 +99,8 @@ def _write_weights(path: Path, content: bytes, part_bytes: int | None) -> None:
 
 
 def load_model(folder: str | Path) -> tuple[ModelSettings, Weights]:
-    """Read both files; raises KarelsynthError, which says what is wrong."""
-    folder = Path(folder)
+    """Read both files of a folder, or of the package's model for `shipped`; KarelsynthError says what is wrong."""
+    folder = model_folder(folder)
     if not is_folder(folder):
         what = "is a file, not" if is_there(folder) else "there is no such folder; a model is"
         raise KarelsynthError(f"{folder}: {what} a folder with {CONFIG} and {WEIGHTS}")
@@ -149,9 +150,9 @@ def _content(path: Path) -> bytes:
         raise KarelsynthError(f"{path}: cannot be read: {error.strerror or error}") from None
 
 
-def read_recipe(folder: Path) -> Any:
+def read_recipe(folder: str | Path) -> Any:
     """What the `recipe.json` beside a model says, None if there is none; KarelsynthError if it cannot be read."""
-    path = folder / RECIPE
+    path = model_folder(folder) / RECIPE
     if not is_there(path):
         return None
     try:

@@ -250,7 +250,10 @@ class Synthesizer(nn.Module):
 
     @classmethod
     def from_pretrained(cls, folder: str | Path, device: torch.device | str = "cpu") -> Synthesizer:
-        """A model that `save_pretrained` wrote, in float32 and ready for inference; KarelsynthError if it cannot be."""
+        """A model that `save_pretrained` wrote, or the package's (`shipped`), in float32 and ready for inference.
+
+        Raises KarelsynthError if it cannot be.
+        """
         device = usable_device(device)
         settings, weights = load_model(folder)
         model = cls(settings)

@@ -1,9 +1,9 @@
 """What the paper claims of its rows, and what became of it here: differences between two rows, with an interval.
 
-Several seeds: where one row starts from the other, or both from a third, the differences seed by seed and Student's
-interval of their mean; otherwise Welch's, for a seed says nothing then. If one of the two has a single seed: where
-results say which tasks were solved, the 95 % interval of a paired difference, otherwise Newcombe's for two independent
-shares, which is wider; and what other seeds might have brought is added, as far as the set's other rows tell.
+The interval covers other seeds and other test tasks. Seeds: where one row starts from the other, or both from a third,
+the differences seed by seed and Student's interval of their mean; otherwise Welch's, for a seed says nothing then. If
+one of the two has a single seed, how far other seeds lead is taken from rows that have several. Tasks: where results
+say which were solved, the paired difference; otherwise Newcombe's of two independent shares, which is wider.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from math import hypot
 from statistics import mean
 from typing import Final, Literal
+
+import numpy as np
 
 from karelsynth.reproduce.intervals import Interval, Spread, of_mean, of_means, of_same_tasks
 from karelsynth.reproduce.results import Recipes, Result, Results
@@ -22,6 +24,8 @@ Measure = Literal["generalization", "exact"]
 
 UNEQUAL: Final = "no verdict: recipes differ"
 """Of claims about a row that was measured with another recipe than today's."""
+ONE_SEED: Final = ", of one seed"
+"""Of verdicts that another seed might overturn: no row says how far seeds lead."""
 
 
 @dataclass(frozen=True)
@@ -85,51 +89,55 @@ def difference(
 ) -> Interval:
     """By how many points one row is better than the other, and a 95 % interval.
 
-    If one of the rows has one seed, tasks are compared of the first seed that both have, or else of their first ones,
-    and `spread`, if known, tells how much more or less it might have been with other seeds.
+    `spread` tells how far other seeds lead where one of the rows has a single one; without it, only tasks count there.
     """
-    others = {result.job.seed: result for result in worse}
-    pairs = [(one, others[one.job.seed]) for one in better if one.job.seed in others]
-    values, other_values = ([result.top(measure, rank) for result in row] for row in (better, worse))
-    related = bool(pairs) and _related(better[0].job.row, worse[0].job.row)
-    if len(pairs) > 1 and related:
-        return of_mean([one.top(measure, rank) - other.top(measure, rank) for one, other in pairs])
-    if min(len(values), len(other_values)) > 1:
-        return of_means(values, other_values)
-    one, other = pairs[0] if pairs else (better[0], worse[0])
-    over_tasks = _over_tasks(one, other, rank, measure)
-    if spread is None:
-        return over_tasks
-    if related:
-        middle, over_seeds = over_tasks.middle, spread.half(1, 1)
+    seeds = {result.job.seed for result in better} & {result.job.seed for result in worse}
+    if seeds and _related(better[0].job.row, worse[0].job.row):
+        better, worse = ([result for result in row if result.job.seed in seeds] for row in (better, worse))
+        shares, others = ([result.top(measure, rank) for result in row] for row in (better, worse))
+        steps = [one - other for one, other in zip(shares, others, strict=True)]
+        over_seeds = of_mean(steps) if len(steps) > 1 else None
     else:
-        middle, over_seeds = mean(values) - mean(other_values), spread.half(len(values), len(other_values))
+        shares, others = ([result.top(measure, rank) for result in row] for row in (better, worse))
+        over_seeds = of_means(shares, others) if min(len(shares), len(others)) > 1 else None
+    if over_seeds is None:
+        half = 0.0 if spread is None else spread.half(len(shares), len(others))
+        over_seeds = Interval.around(mean(shares) - mean(others), half)
+    over_tasks = _over_tasks(better, worse, rank, measure)
     return Interval(
-        middle,
-        middle - hypot(over_tasks.middle - over_tasks.low, over_seeds),
-        middle + hypot(over_tasks.high - over_tasks.middle, over_seeds),
+        over_seeds.middle,
+        over_seeds.middle - hypot(over_seeds.middle - over_seeds.low, over_tasks.middle - over_tasks.low),
+        over_seeds.middle + hypot(over_seeds.high - over_seeds.middle, over_tasks.high - over_tasks.middle),
     )
 
 
-def _over_tasks(one: Result, other: Result, rank: int, measure: Measure) -> Interval:
-    """The difference of two models, and what other tasks might have made of it."""
-    solved, others_solved = one.solved(rank, measure), other.solved(rank, measure)
-    if solved is not None and others_solved is not None and len(solved) == len(others_solved):
-        return of_same_tasks(solved, others_solved)
-    (low, high), (other_low, other_high) = one.interval(measure, rank), other.interval(measure, rank)
-    value, other_value = one.top(measure, rank), other.top(measure, rank)
-    middle = value - other_value
+def _over_tasks(better: list[Result], worse: list[Result], rank: int, measure: Measure) -> Interval:
+    """The difference of two rows, and what other tasks might have made of it."""
+    kept = [[result.solved(rank, measure) for result in row] for row in (better, worse)]
+    known = [[bits for bits in row if bits is not None] for row in kept]
+    if list(map(len, known)) == list(map(len, kept)) and len({len(bits) for row in known for bits in row}) == 1:
+        return of_same_tasks(*(np.mean(row, axis=0) for row in known))
+    (value, low, high), (other, other_low, other_high) = (_share(row, rank, measure) for row in (better, worse))
+    below, above = hypot(value - low, other_high - other), hypot(high - value, other - other_low)
+    return Interval(value - other, value - other - below, value - other + above)
+
+
+def _share(row: list[Result], rank: int, measure: Measure) -> Interval:
+    """Of the row's seeds the mean share and its interval over tasks, which are the same for all."""
+    ends = [result.interval(measure, rank) for result in row]
     return Interval(
-        middle,
-        middle - hypot(value - low, other_high - other_value),
-        middle + hypot(high - value, other_value - other_low),
+        mean(result.top(measure, rank) for result in row), mean(low for low, _ in ends), mean(high for _, high in ends)
     )
 
 
-def spread_of(results: Results, tasks: SetName, rank: int, measure: Measure) -> Spread | None:
-    """How much the rows of a set differ from seed to seed, all rows taken to be alike in that."""
-    rows = (seeds_of(results, row) for row in ROWS.values() if row.tasks == tasks)
-    return Spread.pooled([[result.top(measure, rank) for result in row] for row in rows])
+def spread_of(results: Results, recipes: Recipes, tasks: SetName, rank: int, measure: Measure) -> Spread | None:
+    """How much the rows of a set differ from seed to seed, all taken to be alike in that.
+
+    Rows that start from others do not count: they repeat what those say. Nor does what is stale.
+    """
+    rows = [seeds_of(results, row) for row in ROWS.values() if row.tasks == tasks and row.start is None]
+    fresh = [[result for result in row if result.follows(recipes)] for row in rows]
+    return Spread.pooled([[result.top(measure, rank) for result in row] for row in fresh])
 
 
 def _related(row: Row, other: Row) -> bool:
@@ -143,10 +151,12 @@ def _line(claim: Claim, results: Results, recipes: Recipes) -> list[str]:
     found, others = seeds_of(results, better), seeds_of(results, worse)
     if not found or not others:
         return [*line, NOT_YET, ""]
-    spread = spread_of(results, better.tasks, claim.rank, claim.measure)
+    spread = spread_of(results, recipes, better.tasks, claim.rank, claim.measure)
     middle, low, high = difference(found, others, claim.rank, claim.measure, spread)
     stale = max(mark(result, recipes) for result in (*found, *others))
     verdict = "held" if low > 0 else "the opposite" if high < 0 else "undecided"
+    if spread is None and min(len(found), len(others)) == 1 and verdict != "undecided":
+        verdict += ONE_SEED
     if stale:  # the two may have been trained for different times
         verdict = UNEQUAL
     return [*line, f"{middle:+.2f} ({low:+.2f} to {high:+.2f}){stale}", verdict]

@@ -65,10 +65,10 @@ class Spread(NamedTuple):
         return _quantile(self.freedom) * self.deviation * sqrt(sum(1 / count for count in counts))
 
 
-def of_same_tasks(solved: NDArray[np.bool_], others: NDArray[np.bool_]) -> Interval:
-    """The difference of two shares of the same tasks, in points: what counts are the tasks that only one has solved."""
-    count, only, lost = len(solved), int((solved & ~others).sum()), int((others & ~solved).sum())
-    return Interval.around(100 * (only - lost) / count, 196 * sqrt(only + lost - (only - lost) ** 2 / count) / count)
+def of_same_tasks(solved: NDArray[np.floating], others: NDArray[np.floating]) -> Interval:
+    """The difference of two shares of the same tasks, in points, task by task: of each, how often it was solved."""
+    differences = np.asarray(solved, np.float64) - others
+    return Interval.around(100 * float(differences.mean()), 196 * float(differences.std()) / sqrt(len(differences)))
 
 
 def of_share(parts: NDArray[np.float64], wholes: NDArray[np.float64]) -> Interval:

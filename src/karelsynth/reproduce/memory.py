@@ -18,13 +18,6 @@ class NoRoom(KarelsynthError):
     """A run needs more memory than there is left."""
 
 
-def out_of_memory(error: Exception) -> bool:
-    """Whether this is how PyTorch, CUDA's libraries or NumPy say that there is no memory left."""
-    text = str(error).lower()
-    known = ("out of memory", "alloc_failed", "cannot allocate memory")
-    return isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and any(words in text for words in known))
-
-
 def check_memory(sets: Sequence[int], at_once: int, free: int | None) -> None:
     """Raise KarelsynthError if the `at_once` largest sets together need more bytes than are free, if that is known.
 

@@ -19,14 +19,14 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from karelsynth.errors import KarelsynthError
+from karelsynth.errors import KarelsynthError, out_of_memory
 from karelsynth.evaluate import evaluate, origin
 from karelsynth.files import writing_into
 from karelsynth.model.synthesizer import Synthesizer
 from karelsynth.reproduce.aliasing import PROGRAM_A, opinions
 from karelsynth.reproduce.history import read_history, write_history
 from karelsynth.reproduce.masks import masks_along, masks_over
-from karelsynth.reproduce.memory import NoRoom, out_of_memory
+from karelsynth.reproduce.memory import NoRoom
 from karelsynth.reproduce.results import PAIRED, SOLVED, Results, as_bits, read_results, row_recipe, write_result
 from karelsynth.reproduce.rows import ROWS, Job
 from karelsynth.reproduce.trained import Trained, check_same, from_kept, from_run, is_finished, is_kept, keep

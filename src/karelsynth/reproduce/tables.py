@@ -148,10 +148,10 @@ def protocols(results: Results, recipes: Recipes) -> str:
 
 def along_training(results: Results, recipes: Recipes) -> str:
     """Exact match and generalization on the validation tasks as RL goes on, full set; the chosen model in bold."""
-    rows = (ROWS[name] for name in OBJECTIVES if ROWS[name].start)
-    runs = [result for row in rows for result in seeds_of(results, row) if result.validations]
+    measured = [result for name in OBJECTIVES if ROWS[name].start for result in seeds_of(results, ROWS[name])]
+    runs = [result for result in measured if result.validations]
     if not runs:
-        return f"The table: {NOT_YET}."
+        return "No result here has kept its validations." if measured else f"The table: {NOT_YET}."
     steps = sorted({step for result in runs for step, _, _ in result.validations})
     lines = []
     for result in runs:

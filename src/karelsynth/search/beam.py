@@ -40,6 +40,7 @@ from karelsynth.model.execution import Shown
 from karelsynth.model.precision import decoding_dtype, floating_dtype
 from karelsynth.model.step_threads import shared_steps, single_threaded
 from karelsynth.model.syntax import HandwrittenSyntax, handwritten_syntax, put_tokens
+from karelsynth.search.beams import Beams, gathered
 from karelsynth.search.candidates import Candidates
 
 if TYPE_CHECKING:
@@ -47,7 +48,6 @@ if TYPE_CHECKING:
 
     from karelsynth.karel.syntax import SyntaxMachine
     from karelsynth.model.execution_gpu import ShownOnGPU
-    from karelsynth.model.recurrent import LSTMState
     from karelsynth.model.synthesizer import Encoded, Synthesizer
     from karelsynth.search.pruning import Pruning
 
@@ -61,8 +61,6 @@ _TRIED: Final = 2
 _TELLING: Final = torch.zeros(VOCABULARY_SIZE, dtype=torch.bool)
 """Tokens after which there is something new to run."""
 _TELLING[[ID[name] for name in (*ACTIONS, "w)", "r)", "i)", "e)")]] = True
-_RANK: Final = 1000.0
-"""What one more right example is worth among finished programs: more than any likelihood."""
 TASKS_PER_THREAD: Final = 4
 """On a CPU, a thread searches for this many tasks or more on its own; if there are fewer, threads share each step."""
 
@@ -151,39 +149,6 @@ def beam_search(
             return search.run(tasks, limit)
 
 
-@dataclass
-class _Beams:
-    """The search of B tasks so far. Tasks that are done have left."""
-
-    number: Tensor
-    """int64 [B]: which task each one is."""
-    tasks: StepTasks
-    scores: Tensor
-    """float32 [B, S]: of open hypotheses, best first; −∞ where there is none."""
-    tokens: Tensor
-    """uint8 [B, S, L], padded."""
-    lengths: Tensor
-    """int64 [B, S]: how many tokens each has."""
-    syntax: Tensor | None
-    """int64 [B, S, width]: states of the handwritten syntax."""
-    state: LSTMState
-    """The network's, of the rows that the last step was run for."""
-    row: Tensor
-    """int64 [B, S]: the row of `state` that each open hypothesis goes on from."""
-    last: Tensor
-    """int64 [B, S]: the token to go on from, the last choice for models with `choices`."""
-    pool_scores: Tensor
-    """float32 [B, S]: of finished programs, best first; −∞ where there is none."""
-    pool_tokens: Tensor
-    """uint8 [B, S, L]."""
-    pool_lengths: Tensor
-    """int64 [B, S]."""
-    right: Tensor | None
-    """int64 [B, S], with pruning: how many examples an open hypothesis would be right on if it ended."""
-    pool_right: Tensor | None
-    """int64 [B, S], with pruning: how many examples finished programs are right on."""
-
-
 @dataclass(frozen=True)
 class _Search:
     """What stays the same during a search."""
@@ -218,22 +183,22 @@ class _Search:
             if self.left_open is not None:
                 self.left_open(beams.number, beams.tokens, beams.scores)
             if ((at + 1) % self.every == 0 or at < _NARROW_STEPS) and at + 1 < limit:
-                going, width = _going(beams)
+                going, width = beams.going()
                 if len(going) < len(beams.number):
-                    _record(found, beams)
-                _keep(beams, going, width)
+                    beams.record(found)
+                beams.keep(going, width)
                 if not len(going):
                     break
-        _record(found, beams)
+        beams.record(found)
         return found
 
-    def _start(self, tasks: StepTasks, limit: int) -> _Beams:
+    def _start(self, tasks: StepTasks, limit: int) -> Beams:
         """One open hypothesis for each task, without tokens."""
         count, device = len(tasks.gates), tasks.gates.device
         scores = torch.full((count, self.beam), -torch.inf, device=device)
         blank = torch.zeros(count, self.beam, limit, dtype=torch.uint8, device=device)
         number = torch.arange(count, device=device)
-        beams = _Beams(
+        beams = Beams(
             number=number,
             tasks=tasks,
             scores=torch.zeros_like(scores[:, :1]),
@@ -253,10 +218,10 @@ class _Search:
             self._write(beams, torch.full_like(beams.last, NONE))
         return beams
 
-    def _expand(self, beams: _Beams) -> None:
+    def _expand(self, beams: Beams) -> None:
         """Go one step on from every hypothesis."""
         totals, rows = self._totals(beams)
-        _collect(beams, totals[:, :, END])
+        beams.collect(totals[:, :, END])
         totals[:, :, END] = -torch.inf
         places = self.beam if self.pruning is None else _TRIED * self.beam
         scores, chosen = totals.flatten(1).topk(min(places, totals[0].numel()))
@@ -266,13 +231,13 @@ class _Search:
         scores = scores.masked_fill(scores < scores[:, :1] - self.window, -torch.inf)
         parent, token = chosen // VOCABULARY_SIZE, chosen % VOCABULARY_SIZE
         beams.scores = scores
-        beams.tokens, beams.lengths = _gathered(beams.tokens, parent), beams.lengths.gather(1, parent)
-        beams.syntax = None if beams.syntax is None else _gathered(beams.syntax, parent)
+        beams.tokens, beams.lengths = gathered(beams.tokens, parent), beams.lengths.gather(1, parent)
+        beams.syntax = None if beams.syntax is None else gathered(beams.syntax, parent)
         self._write(beams, token)
         beams.row = rows.gather(1, parent)
         beams.last = token
 
-    def _write(self, beams: _Beams, token: Tensor) -> None:
+    def _write(self, beams: Beams, token: Tensor) -> None:
         """Add a token int64 [B, S] to every hypothesis, and if steps are choices, what must follow it."""
         tokens, lengths, chosen = beams.tokens.flatten(0, 1), beams.lengths.flatten(), token.flatten()
         if self.syntax is None or beams.syntax is None:
@@ -286,7 +251,7 @@ class _Search:
             beams.syntax = states.view_as(beams.syntax)
         beams.lengths = lengths.view_as(beams.lengths)
 
-    def _floor(self, beams: _Beams) -> Tensor:
+    def _floor(self, beams: Beams) -> Tensor:
         """What a hypothesis must be above to go on, [B, 1]: it will never come back above it.
 
         Without pruning that is the S-th best finished program; with it, the S-th best that is right on all examples,
@@ -297,7 +262,7 @@ class _Search:
         answers = beams.pool_scores.masked_fill(beams.pool_right < self.pruning.examples, -torch.inf)
         return torch.maximum(answers[:, -1:], answers[:, :1] - self.slack)
 
-    def _prune(self, pruning: Pruning, beams: _Beams, scores: Tensor, chosen: Tensor) -> tuple[Tensor, Tensor]:
+    def _prune(self, pruning: Pruning, beams: Beams, scores: Tensor, chosen: Tensor) -> tuple[Tensor, Tensor]:
         """Run continuations [B, S'], best first, on the examples; the likeliest that pass, [B, S]."""
         device = scores.device
         parent, token = chosen // VOCABULARY_SIZE, chosen % VOCABULARY_SIZE
@@ -317,7 +282,7 @@ class _Search:
         beams.right = counts.view(chosen.shape).gather(1, best)
         return scores, chosen.gather(1, best)
 
-    def _totals(self, beams: _Beams) -> tuple[Tensor, Tensor]:
+    def _totals(self, beams: Beams) -> tuple[Tensor, Tensor]:
         """Scores of all continuations, float32 [B, S, 52], and the rows of the new state, int64 [B, S]."""
         count, width = beams.scores.shape
         places: Tensor | None = None
@@ -364,56 +329,3 @@ def _run_on_threads(search: _Search, tasks: StepTasks, limit: int, threads: int)
     found = list(single_threaded(threads).map(run, torch.arange(len(tasks.gates)).tensor_split(threads)))
     names = ("tokens", "lengths", "logprobs")
     return Candidates(*(torch.cat([getattr(part, name) for part in found]) for name in names))
-
-
-def _going(beams: _Beams) -> tuple[Tensor, int]:
-    """Which tasks have open hypotheses, int64 [B'], and the most that one has. Waits for the device."""
-    number = (beams.scores > -torch.inf).sum(1)
-    return number.nonzero()[:, 0], int(number.max())
-
-
-def _keep(beams: _Beams, going: Tensor, width: int) -> None:
-    """Go on with some of the tasks, and the first `width` places: open hypotheses are sorted, best first."""
-    if len(going) < len(beams.number):
-        own = ("number", "scores", "tokens", "lengths", "row", "last", "pool_scores", "pool_tokens", "pool_lengths")
-        for name in own:
-            setattr(beams, name, getattr(beams, name).index_select(0, going))
-        beams.tasks = beams.tasks.select(going)
-        for name in ("syntax", "right", "pool_right"):
-            if getattr(beams, name) is not None:
-                setattr(beams, name, getattr(beams, name).index_select(0, going))
-    for name in ("scores", "tokens", "lengths", "row", "last"):
-        setattr(beams, name, getattr(beams, name)[:, :width])
-    beams.syntax = None if beams.syntax is None else beams.syntax[:, :width]
-    beams.right = None if beams.right is None else beams.right[:, :width]
-
-
-def _collect(beams: _Beams, scores: Tensor) -> None:
-    """Let programs that end now, with scores [B, S], compete for the pool."""
-    ended = beams.tokens.clone()
-    put_tokens(ended.flatten(0, 1), beams.lengths.flatten(), torch.full_like(beams.last.flatten(), END))
-    lengths = (beams.lengths + 1).masked_fill(scores == -torch.inf, 0)
-    scores = torch.cat([beams.pool_scores, scores], dim=1)
-    if beams.right is None or beams.pool_right is None:
-        beams.pool_scores, best = scores.topk(beams.pool_scores.shape[1])
-    else:
-        right = torch.cat([beams.pool_right, beams.right], dim=1)
-        best = (scores + _RANK * right.double()).topk(beams.pool_scores.shape[1]).indices
-        beams.pool_scores, beams.pool_right = scores.gather(1, best), right.gather(1, best)
-    beams.pool_tokens = _gathered(torch.cat([beams.pool_tokens, ended], dim=1), best)
-    beams.pool_lengths = torch.cat([beams.pool_lengths, lengths], dim=1).gather(1, best)
-
-
-def _gathered(values: Tensor, places: Tensor) -> Tensor:
-    """values [B, S, …] at places [B, S'] of each task, by one flat `index_select`."""
-    count, width = values.shape[:2]
-    first = torch.arange(0, count * width, width, device=values.device)[:, None]
-    return values.flatten(0, 1).index_select(0, (first + places).flatten()).view(*places.shape, *values.shape[2:])
-
-
-def _record(found: Candidates, beams: _Beams) -> None:
-    """Write the pools to their tasks' rows of the result; what is unfinished in a slot is blank."""
-    empty = beams.pool_lengths == 0
-    found.tokens.index_copy_(0, beams.number, beams.pool_tokens.masked_fill(empty[:, :, None], 0))
-    found.lengths.index_copy_(0, beams.number, beams.pool_lengths)
-    found.logprobs.index_copy_(0, beams.number, beams.pool_scores)

@@ -39,6 +39,8 @@ class Search:
     seconds: float = 0.0
     beam: int = 0
     checked: int = 0
+    stopped: bool = False
+    """Whether it was told to end before its time."""
 
     @property
     def solved(self) -> bool:

@@ -32,7 +32,7 @@ from karelsynth.karel.syntax import syntax_machine
 from karelsynth.karel.threads import core_count
 from karelsynth.karel.world import Hero, World
 from karelsynth.model.precision import decoding_dtype
-from karelsynth.model.pretrained import SHIPPED
+from karelsynth.model.pretrained import SHIPPED, model_folder
 from karelsynth.model.synthesizer import Encoded, Synthesizer
 from karelsynth.search.beam import TASKS_PER_THREAD, beam_search, encode_for_search
 from karelsynth.search.closing import close_programs
@@ -92,8 +92,8 @@ class Solver:
 
     @classmethod
     def load(cls, folder: str | Path | None = None, *, device: torch.device | str = "cpu") -> Self:
-        """With the weights in a folder, or those that come with the package."""
-        return cls._of_folder(SHIPPED if folder is None else Path(folder), device)
+        """With the weights in a folder, or those that come with the package (`shipped`)."""
+        return cls._of_folder(model_folder(SHIPPED if folder is None else folder), device)
 
     @classmethod
     def _of_folder(
@@ -172,9 +172,7 @@ class Solver:
         searches = [Search(*pair) for pair in codes]
         stopped = False
         started = told = time.perf_counter()
-        caller = (
-            threading.get_ident()
-        )  # some searches ask from threads of their own, which nobody expects to be told from
+        caller = threading.get_ident()  # some searches ask from threads of their own: nobody expects to be told there
         solutions: list[Solution | None] = [None] * len(tasks)
 
         def stop() -> bool:
@@ -184,7 +182,7 @@ class Solver:
             return stopped
 
         def settle(number: int) -> None:
-            solutions[number] = solution = self._solution(searches[number], stopped)
+            solutions[number] = solution = self._solution(searches[number])
             if on_solution is not None:
                 on_solution(number, solution)
 
@@ -215,6 +213,7 @@ class Solver:
                         settle(number)
         for number, solution in enumerate(solutions):
             if solution is None:
+                searches[number].stopped = stopped
                 settle(number)
         return [solution for solution in solutions if solution is not None]
 
@@ -230,7 +229,13 @@ class Solver:
         )
         longest = min(round_.longest, self.model.settings.max_length)
         encoded = encode_for_search(self.model, inputs, outputs)
-        ends = OpenEnds()
+        ends, told_to = OpenEnds(), False
+
+        def end() -> bool:
+            nonlocal told_to
+            told_to = stop() or told_to
+            return told_to or time.perf_counter() >= deadline
+
         candidates = beam_search(
             self.model,
             encoded,
@@ -241,7 +246,7 @@ class Solver:
             pruning=Pruning(inputs, outputs),
             slack=self.slack,
             window=round_.window,
-            stop=lambda: time.perf_counter() >= deadline or stop(),
+            stop=end,
             threads=self._threads,
             left_open=ends.note if round_.repair else None,
         ).cpu()
@@ -252,6 +257,9 @@ class Solver:
             remember(search, found[-1])
             search.beam = round_.beam
             search.checked += int((candidates.lengths[row] > 0).sum())
+            search.stopped = (
+                told_to  # the beam of all was cut short; a repair that is later ends one task's search only
+            )
         spent = (time.perf_counter() - start) / len(searches)
         for row, (search, programs) in enumerate(zip(searches, found, strict=True)):
             search.seconds += spent
@@ -285,14 +293,14 @@ class Solver:
         )
         remember(search, run_programs(search, repaired.tokens, repaired.lengths, logprobs))
 
-    def _solution(self, search: Search, stopped: bool) -> Solution:
+    def _solution(self, search: Search) -> Solution:
         ambiguity = None
         start = time.perf_counter()
         if search.solved and len(search.answers) > 1:
             ambiguity = find_ambiguity(search.answers, search.inputs)
         seconds = search.seconds + time.perf_counter() - start
         answers = tuple(search.answers)
-        return Solution(answers, search.solved, ambiguity, seconds, search.beam, search.checked, stopped)
+        return Solution(answers, search.solved, ambiguity, seconds, search.beam, search.checked, search.stopped)
 
     @staticmethod
     def _progress(searches: list[Search], seconds: float, budget: float, beam: int) -> Progress:

@@ -37,11 +37,12 @@ def gallery() -> tuple[GalleryTask, ...]:
     )
 
 
-def gallery_task(slug: str) -> Task:
-    """The task of that name; raises KarelsynthError for an unknown one."""
-    tasks = {entry.slug: entry.task for entry in gallery()}
-    if slug in tasks:
-        return tasks[slug]
-    close = nearest(slug, tasks)
-    hint = f"did you mean `{close}`?" if close else f"it has {', '.join(tasks)}"
-    raise KarelsynthError(f"there is no task {quoted(slug)} in the gallery; {hint}")
+def gallery_task(name: str) -> Task:
+    """The task of that short name or that title, in upper or lower case; raises KarelsynthError for an unknown one."""
+    entries = {known.casefold(): entry for entry in gallery() for known in (entry.slug, entry.task.name)}
+    wanted = name.strip().casefold()
+    if wanted in entries:
+        return entries[wanted].task
+    close = nearest(wanted, entries)
+    hint = f"did you mean `{entries[close].slug}`?" if close else f"it has {', '.join(e.slug for e in gallery())}"
+    raise KarelsynthError(f"there is no task {quoted(name)} in the gallery; {hint}")

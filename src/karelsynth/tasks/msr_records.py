@@ -6,7 +6,7 @@ tree, a world as JSON and as a tensor, may be there once; where both are there, 
 becomes a Problem with the number of its line, and reading goes on.
 
 There are a million lines, nearly all in one form. What is in that form is read by looking its words up in tables (the
-functions `_usual_…`); anything else by the readers of `karel`, which accept more and say what is wrong.
+functions `msr_tables`); anything else by the readers of `karel`, which accept more and say what is wrong.
 """
 
 from __future__ import annotations
@@ -17,31 +17,22 @@ import json
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 import numpy as np
 
 from karelsynth.errors import KarelsynthError, ProgramSyntaxError, TaskFileError, WorldError, listed
+from karelsynth.files import name_of, opened
 from karelsynth.karel.formats.codes import (
-    BEYOND,
     CODE_PLANES,
-    FRAME,
-    FRAME_PLANE,
-    HERO,
-    PLANES,
-    SIDE,
-    WALL,
-    WALL_PLANE,
     world_to_codes,
 )
 from karelsynth.karel.formats.msr import program_from_json, world_from_json, world_from_tensor_string
-from karelsynth.karel.grammar import KAREL
 from karelsynth.karel.program import Program
-from karelsynth.karel.syntax import syntax_machine
-from karelsynth.karel.tokens import ACTIONS, COUNTS, END, ID, SENSORS
-from karelsynth.karel.world import HEADINGS, LARGEST_SIDE, MOST_MARKERS, SMALLEST_SIDE, quoted
+from karelsynth.karel.tokens import ACTIONS
+from karelsynth.karel.world import quoted
+from karelsynth.tasks.msr_tables import ACTION_IDS, WORDS, usual_program, usual_world
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -49,17 +40,11 @@ if TYPE_CHECKING:
 LONGEST_LINE: Final = 2**24
 """In bytes; the longest of a task that fits a set is a hundredth of it."""
 _GZIP_MAGIC: Final = b"\x1f\x8b"
-_WORDS: Final = [f"{index}:1.0" for index in range(PLANES * SIDE * SIDE)]
-_INDEX: Final = {word: index for index, word in enumerate(_WORDS)}
+_INDEX: Final = {word: index for index, word in enumerate(WORDS)}
 _PLANES: Final = np.ascontiguousarray(CODE_PLANES.T > 0)
 """bool [16, 80]: which planes a cell code sets."""
-_ACTION_IDS: Final = {action: ID[action] for action in ACTIONS}
-_WORLD_FIELDS: Final = 6
-_LONGEST: Final = 200
-_DEEPEST: Final = 16
-"""Tokens, and blocks inside each other, of usual programs; the readers of `karel` have limits of their own."""
 ReadingProgress = Callable[[int], None]
-"""Called with the number of bytes of the file just read."""
+"""Called with the number of bytes of the file just read; of a pipe, those of its lines."""
 
 
 class Problem(NamedTuple):
@@ -102,8 +87,9 @@ class Record:
 def read_records(
     path: str | Path, progress: ReadingProgress | None = None, *, programs: bool = True
 ) -> Iterator[Record]:
-    """The records of a file, one for each line that is not blank; `programs`: whether they need a program.
+    """The records of a file or of standard input (`-`), one for each line that is not blank.
 
+    `programs`: whether they need a program.
     Raises TaskFileError if the file cannot be read at all, or not to its end.
     """
     for number, line in read_lines(path, progress):
@@ -111,39 +97,40 @@ def read_records(
 
 
 def read_lines(path: str | Path, progress: ReadingProgress | None = None) -> Iterator[tuple[int, bytes | None]]:
-    """The lines of a file, `.gz` too, that are not blank, and their numbers; None for one that is too long.
+    """The lines of a file or a pipe, `.gz` too, that are not blank, and their numbers; None for one that is too long.
 
-    Raises as `read_records` does.
+    `-` is standard input. Raises as `read_records` does.
     """
-    path = Path(path)
-    number = 0
+    name, number = name_of(path), 0
     try:
-        with path.open("rb") as raw:
-            at = 0
+        with opened(path) as raw:
+            seekable = raw.seekable()
+            at = raw.tell() if seekable else 0
             for number, line in enumerate(_lines(raw), 1):
                 if progress is not None:
-                    progress(raw.tell() - at)
-                    at = raw.tell()
+                    now = raw.tell() if seekable else at + len(line or b"")
+                    progress(now - at)
+                    at = now
                 if line is None or line.strip():
                     yield number, line
     except FileNotFoundError:
-        raise TaskFileError(f"{path}: there is no such file") from None
+        raise TaskFileError(f"{name}: there is no such file") from None
     except IsADirectoryError:
-        raise TaskFileError(f"{path}: a folder, not a file of tasks") from None
+        raise TaskFileError(f"{name}: a folder, not a file of tasks") from None
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise TaskFileError(
-            f"{path}: after line {number}: the compressed file is cut off or damaged ({error}); get it again"
+            f"{name}: after line {number}: the compressed file is cut off or damaged ({error}); get it again"
         ) from None
     except (OSError, ValueError) as error:  # ValueError: a path that holds a null character
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise TaskFileError(f"{path}: cannot be read: {reason}") from None
+        raise TaskFileError(f"{name}: cannot be read: {reason}") from None
 
 
-def _lines(raw: BinaryIO) -> Iterator[bytes | None]:
+def _lines(raw: io.BufferedReader) -> Iterator[bytes | None]:
     """The lines; None for one that is too long."""
-    compressed = raw.read(2) == _GZIP_MAGIC
-    raw.seek(0)
-    file = io.BufferedReader(gzip.GzipFile(fileobj=raw)) if compressed else raw
+    start = raw.peek(len(_GZIP_MAGIC))[: len(_GZIP_MAGIC)]  # a pipe cannot go back; it may have a single byte yet
+    compressed = bool(start) and _GZIP_MAGIC.startswith(start)
+    file = io.BufferedReader(cast("Any", gzip.GzipFile(fileobj=raw))) if compressed else raw
     while line := file.readline(LONGEST_LINE):
         if len(line) < LONGEST_LINE or line.endswith(b"\n"):
             yield line
@@ -172,7 +159,7 @@ def parse_record(line: bytes | None, number: int, *, programs: bool = True) -> R
     tokens: tuple[int, ...] = ()
     try:
         if programs:
-            tokens = _usual_program(record) or tuple(_program(record).token_ids)
+            tokens = usual_program(record) or tuple(_program(record).token_ids)
     except KarelsynthError as error:
         problems.append(Problem(number, str(error)))
     items = record.get("examples")
@@ -238,7 +225,7 @@ def _actions(item: Mapping[str, Any]) -> tuple[int, ...] | None:
     if not isinstance(actions, list):
         raise TaskFileError("`actions` must be a list")
     try:
-        return tuple([_ACTION_IDS[action] for action in actions])
+        return tuple([ACTION_IDS[action] for action in actions])
     except (KeyError, TypeError):  # TypeError: not even a string
         at = next(at for at, action in enumerate(actions) if action not in ACTIONS)
         raise TaskFileError(f"actions[{at}]: {quoted(str(actions[at]))} is none of {listed(ACTIONS)}") from None
@@ -247,7 +234,7 @@ def _actions(item: Mapping[str, Any]) -> tuple[int, ...] | None:
 def _world(item: Mapping[str, Any], grid: str) -> NDArray[np.uint8]:
     """Cell codes [18, 18] of an example's `inpgrid` or `outgrid`."""
     record, tensor = item.get(f"{grid}_json"), item.get(f"{grid}_tensor")
-    usual = _usual_world(record, tensor)
+    usual = usual_world(record, tensor)
     if usual is not None:
         return usual
     try:
@@ -271,153 +258,3 @@ def _is_tensor_of(text: Any, codes: NDArray[np.uint8]) -> bool:
         if np.array_equal(found, np.flatnonzero(_PLANES[:, codes])):
             return True
     return bool(np.array_equal(world_to_codes(world_from_tensor_string(text)), codes))
-
-
-# The usual form, by tables. None means that something is not usual, which need not be wrong.
-
-
-_Item = tuple[int, int, int]
-"""What a word of a world's JSON stands for: the cell, of 18 · 18; what its code becomes, or for a hero what is added
-to it; the index in the tensor."""
-
-
-def _item(row: int, col: int, code: int, plane: int) -> _Item:
-    cell = (row + 1) * SIDE + col + 1
-    return cell, code, plane * SIDE * SIDE + cell
-
-
-_PLACES: Final = [(row, col) for row in range(LARGEST_SIDE) for col in range(LARGEST_SIDE)]
-_WALLS: Final = {f"{row}:{col}": _item(row, col, WALL, WALL_PLANE) for row, col in _PLACES}
-_MARKERS: Final = {
-    f"{row}:{col}:{count}": _item(row, col, count, FRAME_PLANE + count)
-    for row, col in _PLACES
-    for count in range(1, MOST_MARKERS + 1)
-}
-_HEROES: Final = {
-    f"{row}:{col}:{heading}": _item(row, col, HERO * (number + 1), number)
-    for row, col in _PLACES
-    for number, heading in enumerate(HEADINGS)
-}
-
-
-def _place(words: str, items: Mapping[str, _Item], codes: bytearray) -> list[int]:
-    """Put things on a world's cells; returns their indices in the tensor. KeyError if it is not done the usual way."""
-    indices = []
-    for word in words.split():
-        cell, code, index = items[word]
-        if codes[cell]:  # outside, or given twice
-            raise KeyError(word)
-        codes[cell] = code
-        indices.append(index)
-    return indices
-
-
-@cache
-def _empty_world(rows: int, cols: int) -> tuple[bytes, str, str]:
-    """The codes of a world with nothing in it; its frame as in the original's tensors, and with sorted indices."""
-    codes = np.full((SIDE, SIDE), BEYOND, np.uint8)
-    codes[: rows + 2, : cols + 2] = FRAME
-    codes[1 : rows + 1, 1 : cols + 1] = 0
-    places = [(row, col) for row in (-1, rows) for col in range(-1, cols + 1)]
-    places += [(row, col) for col in (-1, cols) for row in range(rows)]
-    indices = [_item(row, col, FRAME, FRAME_PLANE)[2] for row, col in places]
-    return codes.tobytes(), _words(indices), _words(sorted(indices))
-
-
-def _words(indices: list[int]) -> str:
-    return " ".join([_WORDS[index] for index in indices])
-
-
-def _usual_world(record: Any, tensor: Any) -> NDArray[np.uint8] | None:
-    """Cell codes [18, 18] of a right world with all fields; its tensor, if any, in the original's order or sorted."""
-    try:
-        rows, cols, crashed = record["rows"], record["cols"], record["crashed"]
-        if len(record) != _WORLD_FIELDS or crashed is not False:
-            return None
-        if type(rows) is not int or type(cols) is not int:  # True and 2.0 are refused elsewhere
-            return None
-        if not (SMALLEST_SIDE <= rows <= LARGEST_SIDE and SMALLEST_SIDE <= cols <= LARGEST_SIDE):
-            return None
-        empty, frame, frame_sorted = _empty_world(rows, cols)
-        codes = bytearray(empty)
-        walls = _place(record["blocked"], _WALLS, codes)
-        markers = _place(record["markers"], _MARKERS, codes)
-        cell, heading, hero = _HEROES[record["hero"]]
-    except (KeyError, TypeError, AttributeError):
-        return None
-    if codes[cell] >= WALL:
-        return None
-    codes[cell] += heading
-    if tensor is not None and tensor != f"{_words([hero, *markers, *walls])} {frame}":
-        walls.sort()
-        markers.sort()
-        if tensor != f"{_words([hero, *walls])} {frame_sorted} {_words(markers)}".rstrip():
-            return None
-    return np.frombuffer(codes, np.uint8).reshape(SIDE, SIDE)
-
-
-def _usual_program(record: Mapping[str, Any]) -> tuple[int, ...] | None:
-    """The token ids of a right program given as tokens and, if there is one, as the same tree."""
-    try:
-        names, tree = record["program_tokens"], record.get("program_json")
-        if type(names) is not list or len(names) > _LONGEST:
-            return None
-        ids = tuple([ID[name] for name in names])
-        if tree is None:
-            return ids if ids[-1] == END and syntax_machine(KAREL, _LONGEST).admits(ids) else None
-        printed = ["DEF", "run", "m("]
-        if len(tree) != 1 or not _print_block(tree["run"], printed, 0):
-            return None
-        return ids if [*printed, "m)"] == names else None
-    except (KeyError, TypeError, AttributeError, IndexError):
-        return None
-
-
-def _print_block(block: Any, names: list[str], depth: int) -> bool:
-    """Append the tokens of a block of a program's tree; False if it is not a right and usual one."""
-    if type(block) is not list or not block or depth > _DEEPEST:
-        return False
-    for node in block:
-        kind = node["type"]
-        if kind in _ACTION_IDS:
-            names.append(kind)
-            right = len(node) == 1
-        elif kind == "repeat":
-            times = node["times"]
-            if type(times) is not int or not 0 <= times < len(COUNTS) or len(node) != 3:
-                return False
-            names += ("REPEAT", COUNTS[times], "r(")
-            right = _print_block(node["body"], names, depth + 1)
-            names.append("r)")
-        elif kind == "ifElse":
-            names.append("IFELSE")
-            right = len(node) == 4 and _print_condition(node["condition"], names)
-            names.append("i(")
-            right = right and _print_block(node["ifBody"], names, depth + 1)
-            names += ("i)", "ELSE", "e(")
-            right = right and _print_block(node["elseBody"], names, depth + 1)
-            names.append("e)")
-        elif kind == "if" or kind == "while":
-            letter = kind[0]
-            names.append(kind.upper())
-            right = len(node) == 3 and _print_condition(node["condition"], names)
-            names.append(f"{letter}(")
-            right = right and _print_block(node["body"], names, depth + 1)
-            names.append(f"{letter})")
-        else:
-            right = False
-        if not right:
-            return False
-    return True
-
-
-def _print_condition(node: Any, names: list[str]) -> bool:
-    """Append the tokens of a sensor or of its negation; False if it is neither."""
-    kind = node["type"]
-    if kind == "not":
-        names += ("c(", "not")
-        right = len(node) == 2 and node["condition"]["type"] != "not" and _print_condition(node["condition"], names)
-        names.append("c)")
-        return right
-    names += ("c(", kind, "c)")
-    return kind in SENSORS and len(node) == 1

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final, cast
 import numpy as np
 
 from karelsynth.errors import TaskFileError
-from karelsynth.files import whole_file
+from karelsynth.files import name_of, whole_file
 from karelsynth.karel.formats.codes import world_from_codes
 from karelsynth.karel.formats.msr import program_to_json, tensor_to_string, world_to_json
 from karelsynth.karel.interpreter import Status
@@ -71,7 +71,10 @@ class VerifyReport:
 
 
 def verify_file(path: str | Path, progress: Callable[[int], None] | None = None) -> VerifyReport:
-    """Replay every example of a file; `progress` is called with the number of tasks just done."""
+    """Replay every example of a file; `progress` is called with the number of tasks just done.
+
+    Raises TaskFileError if there is no task at all: that nothing is wrong with nothing is no good news.
+    """
     tasks = examples = outputs_equal = traces = traces_equal = 0
     problems: list[Problem] = []
     for checked in check_file(path):
@@ -83,6 +86,8 @@ def verify_file(path: str | Path, progress: Callable[[int], None] | None = None)
         problems += checked.problems
         if progress is not None:
             progress(1)
+    if not tasks:
+        raise TaskFileError(f"{name_of(path)}: there is no task in it")
     return VerifyReport(tasks, examples, outputs_equal, traces, traces_equal, tuple(problems))
 
 
@@ -107,7 +112,7 @@ def read_tasks(
                 examples = checked.record.example_count
             for problem in problems:
                 if on_problem is None:
-                    raise TaskFileError(f"{path}, {problem}")
+                    raise TaskFileError(f"{name_of(path)}, {problem}")
                 on_problem(problem)
         if good:
             yield _as_batch(good)

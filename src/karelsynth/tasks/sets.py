@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from karelsynth.errors import KarelsynthError, TaskFileError, listed, nearest, whole
-from karelsynth.files import is_folder, writing_into
+from karelsynth.files import STDIN, is_folder, name_of, writing_into
 from karelsynth.karel.world import quoted
 from karelsynth.tasks.batch import EXAMPLES, GIVEN_EXAMPLES, TaskBatch, concatenate
 from karelsynth.tasks.generator import generate
@@ -82,31 +82,51 @@ def load_tasks(
 ) -> TaskBatch:
     """The tasks, or the first `limit`, of a set's folder or a file in the original format (`.gz` too), as one batch.
 
+    `-` is standard input.
     A task of a file with something wrong is left out and `on_problem` told; without it, that is a TaskFileError.
     `scored`: models are to be scored on them, so it is also one if no example is left to hold out.
     """
-    path = Path(path)
     if limit is not None:
         limit = whole("limit", limit, 0)
-    tasks = open_set(path)[:limit] if is_folder(path) else _load_file(path, limit, on_problem)
+    in_folder = path != STDIN and is_folder(path)
+    tasks = open_set(path)[:limit] if in_folder else _load_file(path, limit, on_problem)
     examples = tasks.inputs.shape[1]
     if scored and examples < EXAMPLES:
         raise TaskFileError(
-            f"{path}: its tasks have {examples} examples each; to score models on them there must be {EXAMPLES} or "
-            f"more, {GIVEN_EXAMPLES} to show and the rest to hold out"
+            f"{name_of(path)}: its tasks have {examples} examples each; to score models on them there must be "
+            f"{EXAMPLES} or more, {GIVEN_EXAMPLES} to show and the rest to hold out"
         )
     return tasks
 
 
-def _load_file(path: Path, limit: int | None, on_problem: Callable[[Problem], None] | None) -> TaskBatch:
+def _load_file(path: str | Path, limit: int | None, on_problem: Callable[[Problem], None] | None) -> TaskBatch:
     batches: list[TaskBatch] = []
-    for batch in read_tasks(path, on_problem=on_problem):
+    for batch in _good_tasks(path, on_problem):
         batches.append(batch)
         if limit is not None and sum(map(len, batches)) >= limit:
             break
-    if not batches:
-        raise TaskFileError(f"{path}: there is no good task in it")
     return concatenate(batches)[:limit]
+
+
+def _good_tasks(
+    path: str | Path, on_problem: Callable[[Problem], None] | None, progress: ReadingProgress | None = None
+) -> Iterator[TaskBatch]:
+    """As `read_tasks`, but if there is no good task in the file, that is a TaskFileError with the first problem."""
+    first: list[Problem] = []
+
+    def note(problem: Problem) -> None:
+        if not first:
+            first.append(problem)
+        if on_problem is not None:
+            on_problem(problem)
+
+    batches = read_tasks(path, on_problem=on_problem and note, progress=progress)
+    found = next(batches, None)
+    if found is None:
+        why = f"; the first problem: {first[0]}" if first else ""
+        raise TaskFileError(f"{name_of(path)}: there is no good task in it{why}")
+    yield found
+    yield from batches
 
 
 def import_msr(
@@ -117,19 +137,18 @@ def import_msr(
     on_problem: Callable[[Problem], None] | None = None,
     progress: ReadingProgress | None = None,
 ) -> TaskSet:
-    """Make a set of a file in the original format; memory is bounded by the size of a shard.
+    """Make a set of a file in the original format (`-`: standard input); memory is bounded by the size of a shard.
 
     Tasks with something wrong are left out and `on_problem` told; without it, the first is a TaskFileError. `novel`
     marks programs that no training set of ours holds. An interrupted import begins anew.
     """
-    file, folder = Path(file), Path(folder)
-    shards = _in_shards(read_tasks(file, on_problem=on_problem, progress=progress), shard_size)
-    first = next(shards, None)  # before anything is written: the file may not be there, or be no file of tasks
-    if first is None:
-        raise TaskFileError(f"{file}: there is no good task in it")
+    folder = Path(folder)
+    shards = _in_shards(_good_tasks(file, on_problem, progress), shard_size)
+    first = next(shards)  # before anything is written: the file may not be there, or be no file of tasks
     with writing_into(folder):
         _clear_unfinished(folder)
-        writer = SetWriter.begin(folder, Manifest(Imported(file.name), 0, first.inputs.shape[1], shard_size))
+        source = Imported(Path(name_of(file)).name)
+        writer = SetWriter.begin(folder, Manifest(source, 0, first.inputs.shape[1], shard_size))
         writer.add(first)
         for tasks in shards:
             writer.add(tasks)

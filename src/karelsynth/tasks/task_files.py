@@ -22,7 +22,7 @@ from karelsynth.tasks.msr_records import Record, parse_record, read_lines
 from karelsynth.tasks.task import Example, Task
 from karelsynth.tasks.task_text import parse_task, render_task
 
-__all__ = ["parse_task", "read_pair", "read_tasks", "render_task", "task_from_json"]
+__all__ = ["parse_task", "read_pair", "read_tasks", "render_task", "task_from_json", "tasks_from_text"]
 
 ENDINGS: Final = (".task", ".json", ".jsonl", ".jsonl.gz")
 """Of the files that are taken from a folder."""
@@ -47,14 +47,18 @@ def read_tasks(path: str | Path) -> list[Task]:
     elif path != STDIN and _is_streamed(Path(path)):
         tasks = _of_lines(read_lines(path), where)
     else:
-        text = read_text(path, _LARGEST)
-        tasks = _of_json(text, where) if text.lstrip()[:1] in ("{", "[") else [_of_text(text, where)]
+        tasks = tasks_from_text(read_text(path, _LARGEST), where)
     stem = "" if path == STDIN else Path(path).name.split(".")[0]
     if not tasks:
         raise TaskFileError(f"{where}: there is no task in it")
     return [
         task if task.name else replace(task, name=_numbered(stem, at, len(tasks))) for at, task in enumerate(tasks, 1)
     ]
+
+
+def tasks_from_text(text: str, where: str) -> list[Task]:
+    """The tasks of a file's text; `where` is put in front of what is wrong with it."""
+    return _of_json(text, where) if text.lstrip()[:1] in ("{", "[") else [_of_text(text, where)]
 
 
 def read_pair(before: str | Path, after: str | Path) -> Task:

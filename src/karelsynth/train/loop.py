@@ -26,6 +26,8 @@ from torch.nn.parallel import DistributedDataParallel
 from karelsynth._version import __version__
 from karelsynth.errors import KarelsynthError
 from karelsynth.files import is_there, write_whole, writing_into
+from karelsynth.model.pretrained import model_folder
+from karelsynth.model.storage import RECIPE
 from karelsynth.model.synthesizer import Synthesizer
 from karelsynth.train import checkpoint
 from karelsynth.train.batches import Feed, open_source
@@ -216,7 +218,7 @@ class _Run:
         log.write(self.step, {**scores, **self._seconds()}, found.sample)
         if found.metrics["generalization"] > self.best:
             self.best = found.metrics["generalization"]
-            self.model.save_pretrained(self.folder / BEST)
+            self._keep(self.folder / BEST)
 
     def _save(self) -> None:
         if self.group.leads:
@@ -235,15 +237,19 @@ class _Run:
     def _finish(self, steps: int) -> Path:
         target = self.folder / FINAL
         if self.group.leads and self.step >= steps:
-            self.model.save_pretrained(target)
-            write_whole(target / "recipe.json", json.dumps(self.recipe.to_json(), indent=1).encode())
+            self._keep(target)
         return target
+
+    def _keep(self, target: Path) -> None:
+        """Save the model and, last, how it was made: `final/recipe.json` says that a run is finished."""
+        self.model.save_pretrained(target)
+        write_whole(target / RECIPE, json.dumps(self.recipe.to_json(), indent=1).encode())
 
 
 def _start_model(recipe: Recipe) -> Synthesizer:
     if recipe.start_from is None:
         return Synthesizer(recipe.model)
-    folder = Path(os.path.expandvars(recipe.start_from))
+    folder = model_folder(os.path.expandvars(recipe.start_from))
     if not is_there(folder):
         raise KarelsynthError(
             f"{folder}, which the recipe starts from, is not there: train it first, or say where it is with "

@@ -17,13 +17,15 @@ import typing
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Final, Literal, TypeVar
 
 from karelsynth.errors import KarelsynthError, listed, nearest
 from karelsynth.files import read_text
 from karelsynth.model.settings import ModelSettings, without_retired
 
 T = TypeVar("T")
+_HIGHEST_RATE: Final = 1e30
+"""Far beyond what any run survives; optimizers take what float32 holds, and divide it by small numbers first."""
 
 
 class RecipeError(KarelsynthError, ValueError):
@@ -120,7 +122,7 @@ class Recipe:
     name: str
     about: str = ""
     start_from: str | None = None
-    """A folder with a trained model to begin with."""
+    """A folder with a trained model to begin with, or `shipped` for the package's."""
     model: ModelSettings = field(default_factory=ModelSettings)
     data: DataRecipe = field(default_factory=DataRecipe)
     objective: ObjectiveRecipe = field(default_factory=ObjectiveRecipe)
@@ -173,6 +175,12 @@ def _check(recipe: Recipe) -> Recipe:
     for key, value in positive.items():
         if value is not None and not 0 < value < math.inf:
             raise RecipeError(f"`{key}` must be above 0 and finite, not {value}")
+    rate = recipe.optimizer.learning_rate * max(1.0, recipe.optimizer.muon_scale)
+    if rate > _HIGHEST_RATE:
+        raise RecipeError(
+            f"`optimizer.learning_rate` (for Muon times `optimizer.muon_scale`) can be at most {_HIGHEST_RATE:g}, "
+            f"not {rate:g}"
+        )
     not_negative = {
         "optimizer.warmup": recipe.optimizer.warmup,
         "optimizer.weight_decay": recipe.optimizer.weight_decay,

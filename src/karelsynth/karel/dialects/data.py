@@ -14,7 +14,7 @@ from karelsynth.errors import KarelsynthError, ProgramSyntaxError, listed, neare
 from karelsynth.karel.dialects.lexer import lines_of
 from karelsynth.karel.grammar import BLOCK, KAREL
 from karelsynth.karel.program import COMPOSITES, DEEPEST, TOO_DEEP, Action, Part, Program, Sensor
-from karelsynth.karel.tokens import ACTIONS, COUNTS, PAD, SENSORS, TOKENS, name_of
+from karelsynth.karel.tokens import ACTIONS, COUNTS, PAD, SENSORS, TOKENS, token_name
 from karelsynth.karel.world import quoted
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def parse_tokens(tokens: Sequence[str] | Sequence[int]) -> Program:
 
 def _name(token: Any) -> str:
     try:
-        return name_of(index(token))
+        return token_name(index(token))
     except TypeError:
         raise KarelsynthError(f"a token is a name or a whole number, not {quoted(repr(token))}") from None
 

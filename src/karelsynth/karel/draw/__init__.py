@@ -3,10 +3,11 @@
     >>> svg = world_svg(world)
     >>> save_world_picture(world, "world.png", theme="dark", cell=80)
     >>> save_run_picture(program, world, "run.gif")
+    >>> save_examples_picture(task.examples, "task.svg", title=task.name)
 
-`board` says what a world looks like, as the shapes of `scene`; `svg` and `raster` paint them. `film` makes frames of
-a run, `motion` an animated SVG of the frames, and `terminal` shows worlds and runs as text. Pillow and rich are
-imported only when they are needed.
+`board` says what a world looks like, as the shapes of `scene`, and `sheet` what a task's examples do; `svg` and
+`raster` paint them. `film` makes frames of a run, `motion` an animated SVG of the frames, and `terminal` shows worlds
+and runs as text. Pillow and rich are imported only when they are needed.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from karelsynth.errors import KarelsynthError, listed
 from karelsynth.files import write_whole
 from karelsynth.karel.draw.board import layout_of, world_scene
 from karelsynth.karel.draw.film import Frame, film_gif, film_layout, frame_scene, run_frames
+from karelsynth.karel.draw.sheet import sheet_scene
 from karelsynth.karel.draw.svg import scene_svg
 from karelsynth.karel.interpreter import MAX_TICKS
 
@@ -30,10 +32,22 @@ if TYPE_CHECKING:
     from karelsynth.karel.program import Program
     from karelsynth.karel.world import World
 
-__all__ = ["Frame", "run_frames", "run_svg", "save_run_picture", "save_world_picture", "world_image", "world_svg"]
+__all__ = [
+    "Frame",
+    "examples_svg",
+    "run_frames",
+    "run_svg",
+    "save_examples_picture",
+    "save_run_picture",
+    "save_world_picture",
+    "world_image",
+    "world_svg",
+]
 
 CELL: Final = 40
 """The side of a cell in pixels, unless another is asked for."""
+EXAMPLES_CELL: Final = 22
+"""The same where all examples of a task are in one picture."""
 
 
 def world_svg(
@@ -67,6 +81,44 @@ def save_world_picture(
         write_whole(path, world_svg(world, theme=theme, cell=cell, labels=labels, title=title).encode())
     else:
         write_whole(path, _png(world_image(world, theme=theme, cell=cell, labels=labels, title=title)))
+
+
+def examples_svg(
+    pairs: Sequence[tuple[World, World]],
+    *,
+    theme: str = "light",
+    cell: int = EXAMPLES_CELL,
+    labels: bool = False,
+    title: str | None = None,
+    name: str = "",
+    about: str = "",
+) -> str:
+    """Pairs of worlds as one SVG, each before above after; `name` and `about` are for those who cannot see them."""
+    scene = sheet_scene(pairs, theme=theme, cell=cell, labels=labels, title=title, name=name, about=about)
+    return scene_svg(scene, each_once=True)
+
+
+def save_examples_picture(
+    pairs: Sequence[tuple[World, World]],
+    path: str | Path,
+    *,
+    theme: str = "light",
+    cell: int = EXAMPLES_CELL,
+    labels: bool = False,
+    title: str | None = None,
+    name: str = "",
+    about: str = "",
+) -> None:
+    """Save pairs of worlds in one picture, `.svg` or `.png`."""
+    path = Path(path)
+    if _suffix_of(path, (".svg", ".png")) == ".svg":
+        svg = examples_svg(pairs, theme=theme, cell=cell, labels=labels, title=title, name=name, about=about)
+        write_whole(path, svg.encode())
+    else:
+        from karelsynth.karel.draw.raster import scene_image
+
+        scene = sheet_scene(pairs, theme=theme, cell=cell, labels=labels, title=title, name=name, about=about)
+        write_whole(path, _png(scene_image(scene)))
 
 
 def run_svg(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from html import escape
 from typing import Final
 
@@ -10,8 +11,11 @@ from karelsynth.karel.draw.scene import Circle, Group, Line, Point, Polygon, Rec
 FONT: Final = "ui-sans-serif,system-ui,-apple-system,'Segoe UI',Roboto,'Helvetica Neue',Arial,sans-serif"
 
 
-def scene_svg(scene: Scene, *, style: str = "", extra: str = "", identity: str = "") -> str:
-    """A standalone SVG document, `extra` after the scene's groups. `identity` becomes the id that `style` scopes to."""
+def scene_svg(scene: Scene, *, style: str = "", extra: str = "", identity: str = "", each_once: bool = False) -> str:
+    """A standalone SVG document, `extra` after the scene's groups. `identity` becomes the id that `style` scopes to.
+
+    With `each_once`, what occurs several times, as boards and heroes do, is written once and then referred to.
+    """
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {scene.width} {scene.height}" '
         f'width="{scene.width}" height="{scene.height}" role="img" text-anchor="middle" font-family="{FONT}"'
@@ -22,7 +26,7 @@ def scene_svg(scene: Scene, *, style: str = "", extra: str = "", identity: str =
     if style:
         lines.append(f"<style>\n{style}\n</style>")
     lines.append(f'<rect width="{scene.width}" height="{scene.height}" fill="{scene.background}"/>')
-    lines += [group_svg(group) for group in scene.groups]
+    lines += _each_once(scene.groups) if each_once else [group_svg(group) for group in scene.groups]
     if extra:
         lines.append(extra)
     return "\n".join([*lines, "</svg>"]) + "\n"
@@ -33,6 +37,20 @@ def group_svg(group: Group, *, classes: str = "", attributes: str = "") -> str:
     inner = "".join(f"\n{_shape_svg(shape)}" for shape in group.shapes)
     names = f"{group.name} {classes}".rstrip()
     return f'<g class="{names}"{_transform(group)}{attributes}>{inner}\n</g>'
+
+
+def _each_once(groups: Iterable[Group]) -> list[str]:
+    names: dict[tuple[Shape, ...], str] = {}
+    lines = []
+    for group in groups:
+        if group.shapes not in names:
+            names[group.shapes] = f"g{len(names)}"
+            identity = f' id="{names[group.shapes]}"'
+            lines.append(f"<defs>{group_svg(Group(group.name, group.shapes), attributes=identity)}</defs>")
+        turn = f" rotate({90 * group.turns})" if group.turns else ""
+        place = f"translate({number(group.at[0])} {number(group.at[1])}){turn}"
+        lines.append(f'<use href="#{names[group.shapes]}" transform="{place}"/>')
+    return lines
 
 
 def _transform(group: Group) -> str:

@@ -160,7 +160,7 @@ def play(
 ) -> None:
     """Play a run in the terminal, `speed` ticks a second, the program beside the world with its current line marked.
 
-    Ctrl-C stops it. Where the output is no terminal, the start and the end are printed.
+    Ctrl-C is the caller's, with the terminal as it was. Where the output is none, the start and the end are printed.
     """
     from rich.console import Console
     from rich.live import Live
@@ -174,15 +174,12 @@ def play(
         console.print(side_by_side(pair, color=False, width=console.width, unicode=unicode))
         console.print(frames[-1].caption, highlight=False, markup=False)
         return
-    stage, frame = _Stage(program, console), frames[0]
-    with Live(stage.picture(frame), console=console, auto_refresh=False) as live:
-        try:
-            for frame, pause in zip(frames, seconds, strict=True):
-                live.update(stage.picture(frame), refresh=True)
-                if frame.status is None:
-                    time.sleep(pause)
-        except KeyboardInterrupt:
-            live.update(stage.picture(frame, "stopped"), refresh=True)
+    stage = _Stage(program, console)
+    with Live(stage.picture(frames[0]), console=console, auto_refresh=False) as live:  # which gives the cursor back
+        for frame, pause in zip(frames, seconds, strict=True):
+            live.update(stage.picture(frame), refresh=True)
+            if frame.status is None:
+                time.sleep(pause)
 
 
 class _Stage:
@@ -195,13 +192,13 @@ class _Stage:
         self.color = console.color_system is not None
         self.unicode = speaks_unicode(console.encoding)
 
-    def picture(self, frame: Frame, remark: str = "") -> RenderableType:
+    def picture(self, frame: Frame) -> RenderableType:
         from rich.console import Group
         from rich.table import Table
 
         grid = Table.grid(padding=(0, 3))
         grid.add_row(world_text(frame.world, color=self.color, unicode=self.unicode), self.program_text(frame))
-        return Group(grid, self.status_line(frame, remark))
+        return Group(grid, self.status_line(frame))
 
     def program_text(self, frame: Frame) -> Text:
         """The lines of the program that fit on the screen, the current one in the middle and marked."""
@@ -220,9 +217,9 @@ class _Stage:
         text.rstrip()
         return text
 
-    def status_line(self, frame: Frame, remark: str) -> Text:
+    def status_line(self, frame: Frame) -> Text:
         from rich.text import Text
 
         style = "bold red" if frame.failed else "bold green" if frame.status is not None else "bold"
         text = Text(no_wrap=True).append(f"tick {frame.tick:>3}  ", FAINT if self.color else "")
-        return text.append(remark or frame.caption, style if self.color else "")
+        return text.append(frame.caption, style if self.color else "")

@@ -54,7 +54,8 @@ export class Solving {
       this.#solution(solution, budget);
     } catch (error) {
       if (this.#control !== control) return;
-      if (control.signal.aborted) this.#stopped(best);
+      if (solution) this.#solution(solution, budget); // it was all there; only the end of the stream was not
+      else if (control.signal.aborted) this.#stopped(best);
       else this.#problem(error);
     } finally {
       if (this.#control === control) this.#end();
