@@ -5,7 +5,8 @@ from __future__ import annotations
 import itertools
 import math
 import random
-from dataclasses import dataclass
+import typing
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,9 @@ from karelsynth.karel.program import Action, Program
 from karelsynth.karel.tokens import PAD, VOCABULARY_SIZE
 from karelsynth.model import Synthesizer
 from karelsynth.objectives import (
+    BY_REWARD,
     REWARDS,
+    ByReward,
     consistency,
     generalization,
     generalization_and_speed,
@@ -34,13 +37,24 @@ from karelsynth.objectives import (
 from karelsynth.objectives.rl_beam import renormalised
 from karelsynth.objectives.rl_beam_div import best_of_bag, best_of_bag_boolean
 from karelsynth.search import Candidates, Outcomes, beam_search, check, rescore, sample_rollouts, with_reference
-from karelsynth.train.steps import _telling
+from karelsynth.train.recipe import ObjectiveRecipe
 from tests.models import tiny_model
 from tests.strategies import random_world
 
 DOUBLE = torch.float64
-ON_BEAMS: dict[str, Any] = {"rl_beam": rl_beam, "rl_beam_div": rl_beam_div, "div_opt": rl_beam_div, "mml": mml}
-OBJECTIVES = ("reinforce", "reinforce with baseline", *ON_BEAMS)
+CASES: dict[str, tuple[str, dict[str, Any]]] = {
+    **{name: (name, {}) for name in BY_REWARD},
+    "rl with baseline": ("rl", {"baseline": True}),
+    "div_opt": ("rl_beam_div", {}),
+}
+"""Every objective that learns by reward, and settings other than a recipe's defaults."""
+
+
+def case(named: str) -> tuple[ByReward, dict[str, Any]]:
+    """An objective and the settings that its loss takes."""
+    name, changed = CASES[named]
+    known = BY_REWARD[name]
+    return known, {setting: getattr(ObjectiveRecipe(), setting) for setting in known.settings} | changed
 
 
 def random_logprobs(seed: int, *shape: int) -> Tensor:
@@ -198,7 +212,6 @@ def test_rewards() -> None:
     assert generalization(outcomes).tolist() == [[True, False, False, False]]
     assert consistency(outcomes).tolist() == [[True, True, False, False]]
     np.testing.assert_allclose(generalization_and_speed(outcomes), [[1.05, 0, 0, 0]], rtol=1e-6)
-    assert set(REWARDS) == {"generalization", "consistency", "generalization_and_speed"}
 
 
 # A small problem: eight tasks, programs of one or two actions, a language of 30 programs.
@@ -270,7 +283,7 @@ def test_mle_learns(problem: Problem, syntax: str) -> None:
     assert accuracies[-1] > accuracies[0] + 0.1
 
 
-@pytest.mark.parametrize("objective", OBJECTIVES)
+@pytest.mark.parametrize("objective", CASES)
 def test_rewards_rise(problem: Problem, objective: str) -> None:
     # With steps as long as the others', MML stops at what it can do without looking at the grids.
     rate, steps = (3e-3, 80) if objective == "mml" else (1e-2, 30)
@@ -278,21 +291,17 @@ def test_rewards_rise(problem: Problem, objective: str) -> None:
     before = expected_reward(model, problem)
     reward = generalization_and_speed if objective == "div_opt" else generalization
     generator = torch.Generator().manual_seed(0)
+    known, settings = case(objective)
     seen = []
     for _ in range(steps):
         encoded = model.encode(*problem.grids)
-        if objective.startswith("reinforce"):
+        if known.candidates == "rollouts":
             candidates = sample_rollouts(model, encoded, rollouts=30, dtype=torch.float32, generator=generator)
         else:
             candidates = beam_search(model, encoded, beam=12, dtype=torch.float32)
         rewards = torch.from_numpy(reward(check(candidates, problem.inputs, problem.outputs)))
-        logprobs = rescore(model, encoded, candidates)
-        if objective.startswith("reinforce"):
-            loss, metrics = reinforce(logprobs, rewards, baseline="baseline" in objective)
-            seen.append(-metrics["reward"].item())
-        else:
-            loss, metrics = ON_BEAMS[objective](logprobs, rewards)
-            seen.append(-metrics["expected_reward"].item())
+        loss, metrics = known.loss(rescore(model, encoded, candidates), rewards, **settings)
+        seen.append(-metrics.get("expected_reward", metrics["reward"]).item())
         improve(optimizer, loss)
     assert np.mean(seen[-5:]) < np.mean(seen[:5])
     assert expected_reward(model, problem) > before + 0.2
@@ -323,20 +332,32 @@ def test_a_reference_that_the_beam_missed_teaches(problem: Problem) -> None:
     assert lead_after > lead_before + 0.5
 
 
-@pytest.mark.parametrize("objective", OBJECTIVES)
+@pytest.mark.parametrize("objective", CASES)
 def test_candidates_that_are_not_scored_have_no_gradient(objective: str) -> None:
     rng = np.random.default_rng(3)
-    filled = np.ones((40, 6), bool) if objective.startswith("reinforce") else rng.random((40, 6)) < 0.7
+    known, settings = case(objective)
+    filled = np.ones((40, 6), bool) if known.candidates == "rollouts" else rng.random((40, 6)) < 0.7
     right = (rng.random((40, 6)) < rng.choice([0, 0.3, 1], (40, 1))) & filled
     rewards: NDArray[Any] = np.where(right, 1 + rng.random((40, 6)), 0) if objective == "div_opt" else right
     values = np.where(filled, rng.normal(-9, 4, (40, 6)), -np.inf)
     logprobs = torch.from_numpy(values).requires_grad_()
-    if objective.startswith("reinforce"):
-        loss, _ = reinforce(logprobs, torch.from_numpy(rewards), baseline="baseline" in objective)
-    else:
-        loss, _ = ON_BEAMS[objective](logprobs, torch.from_numpy(rewards))
+    loss, _ = known.loss(logprobs, torch.from_numpy(rewards), **settings)
     (gradient,) = torch.autograd.grad(loss, logprobs)
-    telling = _telling(rewards, filled, each=objective in ("reinforce", "mml"))
+    telling = known.learns_from(rewards, filled, settings)
     assert 0 < telling.sum() < filled.sum()
     assert gradient.numpy()[~telling] == pytest.approx(0, abs=1e-12)
     assert (np.abs(gradient.numpy()[telling]) > 1e-9).mean() > 0.7
+
+
+def test_recipes_know_every_objective_and_reward() -> None:
+    hints = typing.get_type_hints(ObjectiveRecipe)
+    assert set(typing.get_args(hints["name"])) == {"mle", *BY_REWARD}
+    assert set(typing.get_args(hints["reward"])) == set(REWARDS)
+
+
+def test_an_objective_may_learn_from_candidates_that_earn_nothing() -> None:
+    """As one with a constant baseline does: it must not be taken for one that they do not matter to."""
+    known = ByReward(lambda logprobs, rewards: (-((rewards - 0.5) * logprobs).mean(), {}), "rollouts")
+    rewards, filled = np.zeros((2, 3)), np.ones((2, 3), bool)
+    assert known.learns_from(rewards, filled, {}).all()
+    assert not replace(known, learns="earning").learns_from(rewards, filled, {}).any()

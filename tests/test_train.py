@@ -21,6 +21,7 @@ from safetensors.torch import load_file
 from karelsynth.errors import KarelsynthError
 from karelsynth.model.settings import ModelSettings
 from karelsynth.model.synthesizer import Synthesizer
+from karelsynth.objectives import BY_REWARD
 from karelsynth.search import beam_search
 from karelsynth.tasks.generator import generate
 from karelsynth.tasks.simplify import simplify
@@ -349,8 +350,9 @@ def test_scoring_what_has_no_gradient_changes_nothing(name: str, monkeypatch: py
     drawn = np.random.default_rng(2).random((12, 10)) < chances
     monkeypatch.setattr(steps, "REWARDS", {recipe.reward: lambda outcomes: drawn[:, : outcomes.syntax.shape[1]].copy()})
     told = []
-    for telling in (steps._telling, lambda rewards, filled, *, each: filled):
-        monkeypatch.setattr(steps, "_telling", telling)
+    for learns in (BY_REWARD[recipe.name].learns, "all"):
+        known = replace(BY_REWARD[recipe.name], learns=learns)
+        monkeypatch.setattr(steps, "BY_REWARD", {recipe.name: known})
         loss, metrics = Loss(model, recipe, Group(0, 1, torch.device("cpu")))(batch, torch.Generator().manual_seed(3))
         gradients = torch.autograd.grad(loss, list(model.parameters()), allow_unused=True)
         told.append((loss.detach(), metrics["reward"], [one for one in gradients if one is not None]))

@@ -100,7 +100,8 @@ def evaluate(
     examples = tasks.inputs.shape[1]
     if not given < examples:
         raise KarelsynthError(
-            f"the tasks have {examples} examples: at most {examples - 1} can be given, so that one is held out"
+            f"the tasks have {examples} examples: at most {examples - 1} can be given, so that one is held out; "
+            "choose how many with `--given` (`given` in Python)"
         )
     if not len(tasks):
         raise KarelsynthError("there is no task to evaluate on")

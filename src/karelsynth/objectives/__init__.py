@@ -7,6 +7,7 @@ that of `mle` is one over tokens.
 
 from __future__ import annotations
 
+from karelsynth.objectives.by_reward import BY_REWARD, ByReward
 from karelsynth.objectives.mle import mle
 from karelsynth.objectives.mml import mml
 from karelsynth.objectives.reinforce import reinforce
@@ -15,7 +16,9 @@ from karelsynth.objectives.rl_beam import rl_beam
 from karelsynth.objectives.rl_beam_div import rl_beam_div
 
 __all__ = [
+    "BY_REWARD",
     "REWARDS",
+    "ByReward",
     "consistency",
     "generalization",
     "generalization_and_speed",

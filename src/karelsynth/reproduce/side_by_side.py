@@ -21,6 +21,7 @@ import torch
 from karelsynth.errors import KarelsynthError
 from karelsynth.files import writing_into
 from karelsynth.karel.threads import core_count
+from karelsynth.objectives import BY_REWARD
 from karelsynth.reproduce.memory import check_memory, free_memory, size_of
 from karelsynth.reproduce.processes import Began, Child, Ended, Event, Message, Order, Said
 from karelsynth.reproduce.results import read_results
@@ -169,7 +170,8 @@ class SideBySide:
 def _work(recipe: Recipe) -> int:
     """About how long a run takes, in programs that the network is asked about."""
     objective = recipe.objective
-    programs = {"mle": 1, "rl": objective.rollouts}.get(objective.name, objective.beam)
+    known = BY_REWARD.get(objective.name)
+    programs = 1 if known is None else objective.rollouts if known.candidates == "rollouts" else objective.beam
     return recipe.run.steps * recipe.run.batch_size * programs
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -10,14 +10,14 @@ from torch import Tensor, nn
 
 from karelsynth.model.precision import autocast_dtype
 from karelsynth.model.synthesizer import Synthesizer
-from karelsynth.objectives import REWARDS, mle, mml, reinforce, rl_beam, rl_beam_div
+from karelsynth.objectives import BY_REWARD, REWARDS, mle
 from karelsynth.search import beam_search, check, rescore, sample_rollouts, with_reference
 from karelsynth.train.batches import Batch
 from karelsynth.train.distributed import Group
 from karelsynth.train.recipe import ObjectiveRecipe
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    pass
 
 
 class Loss(nn.Module):
@@ -46,10 +46,11 @@ class Loss(nn.Module):
         return loss * share, metrics
 
     def _rl(self, batch: Batch, generator: torch.Generator) -> tuple[Tensor, dict[str, Tensor]]:
-        recipe, model = self.recipe, self.model
+        recipe, model, objective = self.recipe, self.model, BY_REWARD[self.recipe.name]
+        settings = {name: getattr(recipe, name) for name in objective.settings}
         encoded = model.encode(batch.inputs, batch.outputs, batch.present)
         given, dtype = encoded.detach(), autocast_dtype(model.device, torch.float32)  # as what is trained computes
-        if recipe.name == "rl":
+        if objective.candidates == "rollouts":
             found = sample_rollouts(model, given, rollouts=recipe.rollouts, dtype=dtype, generator=generator).cpu()
         else:
             found = beam_search(model, given, beam=recipe.beam, dtype=dtype).cpu()
@@ -60,36 +61,12 @@ class Loss(nn.Module):
                 found = with_reference(found, tokens, lengths)
         outcomes = check(found, *batch.examples(), given=batch.inputs.shape[1])
         values = REWARDS[recipe.reward](outcomes)
-        each = recipe.name == "mml" or (recipe.name == "rl" and not recipe.baseline)
-        wanted = _telling(values, found.lengths.numpy() > 0, each=each)
-        wanted |= np.isnan(found.logprobs.numpy())  # the search has not seen them, and figures count them
+        wanted = objective.learns_from(values, found.lengths.numpy() > 0, settings)
+        wanted = wanted | np.isnan(found.logprobs.numpy())  # the search has not seen them, and figures count them
         rewards, matter = (torch.from_numpy(part).to(model.device, non_blocking=True) for part in (values, wanted))
         known = found.logprobs.to(model.device, non_blocking=True)
         logprobs = torch.where(matter, rescore(model, encoded, found, wanted=wanted), known)
-        if recipe.name == "rl":
-            loss, metrics = reinforce(logprobs, rewards, baseline=recipe.baseline)
-        elif recipe.name == "rl_beam":
-            loss, metrics = rl_beam(logprobs, rewards)
-        elif recipe.name == "mml":
-            loss, metrics = mml(logprobs, rewards)
-        else:
-            loss, metrics = rl_beam_div(logprobs, rewards, bag=recipe.bag)
+        loss, metrics = objective.loss(logprobs, rewards, **settings)
         if not loss.requires_grad:  # a batch that teaches nothing: its gradient is zero, not missing
             loss = loss + sum(parameter.sum() * 0 for parameter in model.parameters())
         return loss, metrics
-
-
-def _telling(rewards: NDArray[Any], filled: NDArray[np.bool_], *, each: bool) -> NDArray[np.bool_]:
-    """bool [B, S]: the candidates whose log-probabilities have a gradient at all.
-
-    Where all candidates of a task earn the same there is nothing to choose: the gradients of the beam's objectives are
-    zero, and so are those of rollouts with a baseline. Without one, and with MML (`each`), those that earn nothing have
-    none.
-    """
-    if each:
-        telling: NDArray[np.bool_] = filled & (rewards != 0)
-    else:
-        lowest = np.where(filled, rewards, np.inf).min(1, initial=np.inf)
-        highest = np.where(filled, rewards, -np.inf).max(1, initial=-np.inf)
-        telling = filled & (lowest < highest)[:, None]
-    return telling
