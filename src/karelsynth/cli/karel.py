@@ -174,7 +174,7 @@ def convert(
         Path | None, typer.Option(*OUT, metavar="FILE", help="The file to write; standard output if not given.")
     ] = None,
 ) -> None:
-    """Write a program in another dialect. Nothing is lost: converting back gives the same program."""
+    """Write a program in another dialect. Converting back gives the same program; comments and helpers are not kept."""
     _, code = read_program(program, dialect and dialect.value)
     write_text(code.to(to.value), output)
 

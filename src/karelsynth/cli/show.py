@@ -64,7 +64,7 @@ def _console(*, stderr: bool) -> Console:
 
 def loading() -> Status:
     """A line that moves while a model is loaded and the code around it compiled."""
-    return error_console().status("loading the model; the first time on a machine, compiling takes half a minute more")
+    return error_console().status("loading the model; the first time on a machine, compiling takes up to a minute more")
 
 
 def read_program(path: str, dialect: str | None = None) -> tuple[str, Program]:
