@@ -200,6 +200,7 @@ def test_every_claim_has_a_verdict(measured: Places) -> None:
         verdict, ours = line.split("|")[-2].strip(), line.split("|")[-3].strip()
         there = all(tables.seeds_of(results, ROWS[name]) for name in (claim.better, claim.worse))
         assert (verdict in ("held", "undecided", "the opposite")) == there == (ours != tables.NOT_YET)
+        assert claim.paper is not None
         assert claim.paper > 0  # they are claims of the paper's
 
 
