@@ -65,6 +65,11 @@ class Validator:
         self._beam, self._group = recipe.run.validation_beam, group
         self._tasks = validation_tasks(recipe)
 
+    @property
+    def fingerprint(self) -> str:
+        """Of the tasks."""
+        return self._tasks.fingerprint
+
     def score(self, model: Synthesizer) -> Found:
         """Decode and judge; only the leading process does."""
         if not self._group.leads:
