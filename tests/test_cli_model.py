@@ -17,6 +17,7 @@ from karelsynth.files import FileError
 from karelsynth.model.storage import read_recipe
 from karelsynth.tasks.generator import generate
 from karelsynth.tasks.msr_tasks import write_tasks
+from karelsynth.tasks.sets import named_tasks
 from tests.models import tiny_model
 
 RECIPE = """
@@ -83,6 +84,24 @@ def test_the_best_model_says_how_it_was_made(recipe: Path, tmp_path: Path) -> No
     call("evaluate", best, "val", "--limit", 2, "--beam", 2, "--device", "cpu", "--json", tmp_path / "report.json")
     provenance = json.loads((tmp_path / "report.json").read_text())["provenance"]
     assert (provenance["model"], provenance["recipe"]) == (str(best), read_recipe(final))
+
+
+def test_a_model_that_was_chosen_on_the_tasks_is_told(recipe: Path, tmp_path: Path) -> None:
+    run, report = tmp_path / "run", tmp_path / "report.json"
+    call("train", recipe, "--set", "data.validation=test", "--out", run, "--device", "cpu")
+    file = tmp_path / "same.jsonl"
+    write_tasks([named_tasks("test", 3)], file)
+    for name, tasks, flattered in (
+        ("best", "test", True),
+        ("best", file, True),
+        ("best", "val", False),
+        ("final", "test", False),  # the last, whatever its scores are
+    ):
+        options = "--limit", 3, "--beam", 2, "--device", "cpu", "--json", report
+        said = call("evaluate", run / name, tasks, *options)
+        assert ("was chosen on these tasks" in said.stderr) == flattered
+        assert "chosen on" not in said.stdout
+        assert json.loads(report.read_text())["provenance"].get("chosen_on_these_tasks", False) == flattered
 
 
 def test_figures_are_not_wrapped(model: Path) -> None:

@@ -137,6 +137,42 @@ def test_a_run_goes_on_with_the_same_tasks_only(own: Path, tmp_path: Path) -> No
         train(on(before), folder, device=CPU, stop_after=4)
 
 
+@pytest.mark.parametrize("setting", ["source", "validation"])
+def test_a_run_does_not_go_on_with_a_file_that_has_changed(setting: str, tmp_path: Path) -> None:
+    file, folder = tmp_path / "tasks.json", tmp_path / "run"
+    recipe = tiny()
+    changes: dict[str, Any] = {"tasks": None, setting: str(file)}
+    recipe = replace(recipe, data=replace(recipe.data, **changes))
+    before, after = generate(SEED, 0, 12), generate(SEED + 1, 0, 12)
+    export_msr(before, file)
+    train(recipe, folder, device=CPU, stop_after=3)
+    export_msr(after, file)
+    with pytest.raises(CheckpointError, match=rf"tasks\.json \(`data\.{setting}`\) holds other tasks than when"):
+        train(recipe, folder, device=CPU)
+    export_msr(before, file)
+    train(recipe, folder, device=CPU, stop_after=4)
+    export_msr(after, file)
+    notes = max(folder.glob("checkpoint-*")) / "notes.json"
+    told = json.loads(notes.read_text())
+    assert list(told.pop("tasks")) == [f"data.{setting}"]
+    notes.write_text(json.dumps(told))  # as an older version wrote it
+    train(recipe, folder, device=CPU, stop_after=5)
+
+
+def test_a_fingerprint_tells_how_many_tasks_there_are_and_which(monkeypatch: pytest.MonkeyPatch) -> None:
+    tasks = generate(SEED, 0, 12)
+    wider = replace(tasks, tokens=np.pad(tasks.tokens, ((0, 0), (0, 8))))
+    assert wider.digest == tasks.digest  # padding is no part of them
+    assert tasks.digest != tasks[::-1].digest != tasks[:-1].digest
+    assert tasks.fingerprint == f"12-{tasks.digest}"
+    monkeypatch.setattr("karelsynth.tasks.batch._SAMPLED", 5)
+    assert tasks.fingerprint == f"12-{tasks[::3].digest}"
+    assert tasks.begins_like(tasks[:3])
+    assert tasks[:3].begins_like(tasks)
+    assert not tasks[1:].begins_like(tasks)
+    assert not tasks[:0].begins_like(tasks)
+
+
 def test_a_run_from_before_there_was_a_choice_was_on_val(own: Path, tmp_path: Path) -> None:
     train(tiny(), tmp_path, device=CPU, stop_after=3)
     (newest,) = tmp_path.glob("checkpoint-*")

@@ -18,6 +18,14 @@ def tasks(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.fixture(scope="session")
+def others(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Eight tasks that are neither these nor of `val`."""
+    folder = tmp_path_factory.mktemp("tasks") / "others"
+    write_set(folder, seed=7, count=8, reserved=True)
+    return folder
+
+
 @pytest.fixture
 def places(tmp_path: Path, tasks: Path) -> Places:
     return Places(write_recipes(tmp_path / "recipes"), tmp_path / "runs", tmp_path / "results", data=tasks)

@@ -28,7 +28,7 @@ def call(*arguments: object) -> Any:
 
 
 def test_the_command_measures_and_shows_a_table(
-    places: Places, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    places: Places, others: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     where = ("--data", places.data, "--results", "mine", "--device", "cpu")
@@ -38,12 +38,12 @@ def test_the_command_measures_and_shows_a_table(
     assert "| **RL_beam** | not yet | 75.72 |" in result.output
     assert "step 1 of 4" in result.output
     assert (tmp_path / "runs" / "reproduce" / "small_mle-seed5" / "final").is_dir()  # trained, for it was missing
-    chosen = (*where[:2], "--val", places.data, "--results", "other", "--runs", "runs2", "--device", "cpu")
+    chosen = (*where[:2], "--val", others, "--results", "other", "--runs", "runs2", "--device", "cpu")
     shown = call("syntax", "--only", "small_mle", "--seeds", "5", *chosen)
     assert shown.exit_code == 0, shown.output
     assert "†" not in shown.output
     told = json.loads((tmp_path / "other" / "small_mle-seed5.json").read_text())
-    assert told["recipe"]["data"]["validation"] == str(places.data)
+    assert told["recipe"]["data"]["validation"] == str(others)
     again = call("objectives", "--only", "small_rl_beam", "--seeds", "5", "--minutes", "0", *where)
     assert "all 1 were measured before; give another folder with --results" in " ".join(again.output.split())
     with pytest.raises(KarelsynthError, match=r"--render must run in the repository's root \(no README\.md here"):

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from karelsynth.evaluate import interval, percent
 from karelsynth.reproduce import page, tables
 from karelsynth.reproduce.claims import CLAIMS, ONE_SEED, UNEQUAL, claims, difference, spread_of
-from karelsynth.reproduce.intervals import Spread, of_mean, of_means
+from karelsynth.reproduce.intervals import Spread, of_mean, of_means, of_same_tasks
 from karelsynth.reproduce.results import Result, ResultError, as_bits, read_results
 from karelsynth.reproduce.rows import ROWS, Job
 from karelsynth.reproduce.running import Places
@@ -115,7 +115,7 @@ def test_differences_between_rows() -> None:
     middle, low, high = difference([told(0, one, bits=True)], [told(0, other, bits=True)], 50)
     assert middle == pytest.approx(100 * (one.mean() - other.mean()), abs=0.011)
     assert 0 < low < middle < high
-    assert high - middle == pytest.approx(196 * np.std(one.astype(int) - other) / 50, rel=0.01)
+    assert (low, high) == pytest.approx(of_same_tasks(one, other)[1:], abs=0.01)
     _, wide, _ = difference([told(0, one, bits=True)], [told(0, other, bits=False)], 50)
     assert wide < 0 < low
     # Newcombe's own example: 56 of 70 and 48 of 80 give 0.0524 to 0.3339.
@@ -131,24 +131,49 @@ def test_differences_between_rows() -> None:
         runs: NDArray[np.bool_] = np.stack([np.arange(100) < 100 * pair[side] for pair in shares[seeds]])
         return np.asarray(runs.mean(axis=0))
 
-    def both(middle: float, over_seeds: float, over_tasks: NDArray[Any]) -> object:
-        half = np.hypot(over_seeds, 196 * over_tasks.std() / 10)
-        return pytest.approx((middle, middle - half, middle + half), abs=0.01)
+    def both(middle: float, over_seeds: float, one: NDArray[Any], other: NDArray[Any]) -> object:
+        found = of_same_tasks(one, other)
+        below, above = (np.hypot(over_seeds, end - found.middle) for end in (found.low, found.high))
+        return pytest.approx((middle, middle - below, middle + above), abs=0.01)
 
     # One starts from the other, or both from a third: differences of 2, 3 and 1 points, so standard deviation 1.
     for better, worse in (("rl_beam", "mle"), ("mle", "rl_beam"), ("rl_beam_div", "rl_beam")):
         found = difference(row(better, 0), row(worse, 1), 50)
-        assert found == both(2, 4.303 / 3**0.5, solved(0) - solved(1))
+        assert found == both(2, 4.303 / 3**0.5, solved(0), solved(1))
     # Otherwise Welch's: both have standard deviation 1, so 4 degrees of freedom.
     found = difference(row("mle_learned", 0), row("mle", 1), 50)
-    assert found == both(2, 2.776 * (2 / 3) ** 0.5, solved(0) - solved(1))
+    assert found == both(2, 2.776 * (2 / 3) ** 0.5, solved(0), solved(1))
     # One of the two has a single seed: the same seed of related rows, or else all seeds; others as far as is known.
     alone = slice(1, 2)
     for spread, half in ((None, 0), (Spread(1.0, 4), 2.776)):
         found = difference(row("rl_beam", 0), row("mle", 1)[alone], 50, spread=spread)
-        assert found == both(3, half * 2**0.5, solved(0, alone) - solved(1, alone))
+        assert found == both(3, half * 2**0.5, solved(0, alone), solved(1, alone))
         found = difference(row("mle_learned", 0), row("mle", 1)[alone], 50, spread=spread)
-        assert found == both(2, half * (4 / 3) ** 0.5, solved(0) - solved(1, alone))
+        assert found == both(2, half * (4 / 3) ** 0.5, solved(0), solved(1, alone))
+
+
+def test_the_interval_over_the_same_tasks_does_not_vanish() -> None:
+    """Where both rows solve the same tasks, or none; elsewhere it holds the truth at least as often as it says."""
+    none, every = np.zeros(2500), np.ones(2500)
+    for one in (none, every):
+        middle, low, high = of_same_tasks(one, one)
+        assert middle == 0
+        assert high == -low == pytest.approx(196 * 2**0.5 / 2502)
+    share = 2500 / 2502  # one of the two tasks more is on either side
+    lowest = 100 * share - 196 * ((1 - share**2) / 2502) ** 0.5
+    assert of_same_tasks(every, none) == pytest.approx((100, lowest, 100))
+    # Of 2,500 tasks 100 are solved by one row only, and 50 by the other only: hardly wider than Wald's.
+    numbers = np.arange(2500)
+    first, second = numbers < 1100, (numbers >= 100) & (numbers < 1150)
+    wald = 196 * np.std(first.astype(float) - second) / 50
+    assert of_same_tasks(first, second) == pytest.approx((2, 2 - wald, 2 + wald), abs=0.01)
+    rng, held = np.random.default_rng(0), list[bool]()
+    for _ in range(2000):  # how often of three seeds each solves a task, few of them ever
+        hard = rng.random(100) < 0.9
+        shares = (np.where(hard, 0, rng.binomial(3, chance, 100) / 3) for chance in (0.6, 0.4))
+        _, low, high = of_same_tasks(*shares)
+        held.append(low <= 2 <= high)
+    assert 0.95 < np.mean(held) <= 1
 
 
 def test_other_seeds_are_judged_by_rows_that_know(measured: Places) -> None:
@@ -200,6 +225,7 @@ def test_every_claim_has_a_verdict(measured: Places) -> None:
         verdict, ours = line.split("|")[-2].strip(), line.split("|")[-3].strip()
         there = all(tables.seeds_of(results, ROWS[name]) for name in (claim.better, claim.worse))
         assert (verdict in ("held", "undecided", "the opposite")) == there == (ours != tables.NOT_YET)
+        assert claim.paper is not None
         assert claim.paper > 0  # they are claims of the paper's
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -14,11 +15,12 @@ import torch
 from karelsynth.errors import KarelsynthError
 from karelsynth.model.synthesizer import Synthesizer
 from karelsynth.reproduce import page, tables
-from karelsynth.reproduce.results import essence, read_results
+from karelsynth.reproduce.results import ResultError, essence, read_results
 from karelsynth.reproduce.rows import ROWS, SEEDS, TABLES, jobs_of
 from karelsynth.reproduce.running import Outcome, Places, Runner
+from karelsynth.reproduce.side_by_side import SideBySide
 from karelsynth.tasks.generator import generate
-from karelsynth.tasks.sets import NAMED_SETS
+from karelsynth.tasks.sets import NAMED_SETS, load_tasks
 from karelsynth.tasks.shards import write_set
 from karelsynth.train.loop import train
 from karelsynth.train.recipe import load_recipe
@@ -265,18 +267,18 @@ def test_models_and_results_on_other_training_tasks_are_other_ones(places: Place
         runner(replace(on_file, train_data=None)).run(jobs("small_mle"))
 
 
-def test_models_chosen_on_other_tasks_are_other_ones(places: Places, tasks: Path, tmp_path: Path) -> None:
+def test_models_chosen_on_other_tasks_are_other_ones(places: Places, others: Path, tmp_path: Path) -> None:
     """Those that RL starts from, too."""
     assert runner(places).run(jobs("small_rl_beam")).done
-    on_file = replace(places, val_data=tasks, runs=tmp_path / "runs2")
+    on_file = replace(places, val_data=others, runs=tmp_path / "runs2")
     said: list[str] = []
     assert runner(on_file, said).run(jobs("small_rl_beam")).done
     assert said[0] == "small_rl_beam-seed0: its recipe, or its starting model's, has changed since it was measured"
     told = read_results(places.results)[jobs("small_rl_beam")[0]]
     for recipe in (told.told["recipe"], told.told["start"]):
-        assert recipe["data"]["validation"] == str(tasks.resolve())
+        assert recipe["data"]["validation"] == str(others.resolve())
         assert recipe["data"]["source"] == "stream"
-    assert told.follows(page.load_recipes(places.recipes, val_data=tasks))
+    assert told.follows(page.load_recipes(places.recipes, val_data=others))
     assert not told.follows(page.load_recipes(places.recipes))
     with pytest.raises(KarelsynthError, match=r"runs2.small_mle-seed0: holds .* \(different: data\.validation\)"):
         runner(replace(on_file, val_data=None)).run(jobs("small_mle"))
@@ -362,6 +364,43 @@ def test_results_on_other_test_tasks_are_not_taken_for_these(measured: Places) -
         runner(replace(measured, data=None)).run(jobs("mle"))
 
 
+def test_tasks_are_told_apart_even_if_their_files_share_a_name(places: Places, others: Path, tmp_path: Path) -> None:
+    assert runner(places).run(jobs("small_mle")).done
+    result = read_results(places.results)[jobs("small_mle")[0]]
+    assert result.digest == load_tasks(places.data or others).digest
+    namesake = tmp_path / "elsewhere" / "eight"
+    shutil.copytree(others, namesake)
+    for wanted in (jobs("small_mle"), jobs("mle")):  # measured or not
+        with pytest.raises(KarelsynthError, match="results on other tasks than these, though both are called eight"):
+            runner(replace(places, data=namesake)).run(wanted)
+    with pytest.raises(KarelsynthError, match="choose another folder"):
+        SideBySide(replace(places, data=namesake), 2, device=torch.device("cpu")).run(jobs("mle"))
+    assert runner(replace(places, data=namesake, results=tmp_path / "b")).run(jobs("mle")).done
+    shutil.copy(tmp_path / "b" / "mle-seed0.json", places.results)
+    with pytest.raises(ResultError, match=r"different test tasks \(mle-seed0\.json on eight with digest \w{16}, small"):
+        read_results(places.results)
+    path = places.results / "mle-seed0.json"  # as older ones are: it goes by the name
+    path.write_text(re.sub(r'"digest": "\w+",', "", path.read_text()))
+    assert len(read_results(places.results)) == 2
+    assert not runner(places).run(jobs("small_mle", "mle")).done
+
+
+def test_models_are_not_chosen_on_the_test_tasks(places: Places, tasks: Path, tmp_path: Path) -> None:
+    copied = tmp_path / "copied"
+    shutil.copytree(tasks, copied)
+    for val in (tasks, copied):
+        with pytest.raises(KarelsynthError, match=r"chosen on .* and then scored on the same tasks .*--val"):
+            runner(replace(places, val_data=val)).run(jobs("small_mle"))
+    validation = tmp_path / "validation"
+    write_set(validation, seed=NAMED_SETS["val"].seed, count=8, reserved=True)
+    with pytest.raises(KarelsynthError, match="chosen on val and then scored on the same tasks"):
+        runner(replace(places, data=validation)).run(jobs("small_mle"))
+    write_recipes(places.recipes, tasks='16\nvalidation = "test"')
+    with pytest.raises(KarelsynthError, match="chosen on test and then scored on the same tasks"):
+        runner(replace(places, data=None)).run(jobs("small_mle"))
+    assert not places.runs.exists()
+
+
 def test_test_tasks_that_are_not_there_are_noticed_before_training(places: Places, tmp_path: Path) -> None:
     lost = replace(places, data=tmp_path / "nothing", runs=tmp_path / "runs", results=tmp_path / "results")
     with pytest.raises(KarelsynthError, match="nothing: there is no such file"):
@@ -379,7 +418,7 @@ def test_validation_tasks_are_looked_at_before_training_but_only_for_it(places: 
     with pytest.raises(KarelsynthError, match="few: its tasks have 5 examples each"):
         runner(replace(places, data=few)).run(jobs("small_mle"))
     assert not places.runs.exists()
-    shutil.copytree(places.data or few, later)
+    write_set(later, seed=7, count=8)
     on_file = replace(places, val_data=later)
     assert runner(on_file).run(jobs("small_mle")).done
     shutil.rmtree(later)  # what is trained can be measured without

@@ -118,6 +118,8 @@ def evaluate(
     from karelsynth.model.storage import read_recipe
     from karelsynth.model.synthesizer import Synthesizer
     from karelsynth.tasks.sets import NAMED_SETS, load_tasks, named_tasks
+    from karelsynth.train.loop import FINAL
+    from karelsynth.train.validation import chosen_on
 
     if output is not None:
         check_place(output)
@@ -130,13 +132,12 @@ def evaluate(
         if problems:
             left_out = f"{name_of(tasks)}: {len(problems)} problems; these tasks are left out. The first: {problems[0]}"
             error_console().print(left_out, style="yellow", soft_wrap=True)
-    provenance = {
-        "model": model,
-        "recipe": read_recipe(model),
-        "data": name_of(tasks),
-        "mask": mask,
-        "given": given,
-    }
+    recipe = read_recipe(model)
+    provenance = {"model": model, "recipe": recipe, "data": name_of(tasks), "mask": mask, "given": given}
+    if Path(model).name != FINAL and chosen_on(recipe, batch):
+        provenance["chosen_on_these_tasks"] = True
+        flattered = f"{model} was chosen on these tasks: its scores on them flatter it; evaluate it on others, too"
+        error_console().print(flattered, style="yellow", soft_wrap=True)
     with counter("evaluating", unit="tasks", total=len(batch)) as progress:
         report = score(
             synthesizer,

@@ -34,7 +34,7 @@ def register(app: typer.Typer) -> None:
 def reproduce(
     table: Annotated[
         str | None,
-        typer.Argument(metavar="TABLE", help="objectives, ranks, syntax, validity, masks, aliasing or all."),
+        typer.Argument(metavar="TABLE", help=f"One of: {', '.join(TABLES)}."),
     ] = None,
     only: Annotated[
         list[str] | None, typer.Option(metavar="ROW", help="Only this row, by its recipe's name; may be repeated.")

@@ -18,7 +18,7 @@ import numpy as np
 from karelsynth.reproduce.intervals import Interval, Spread, of_mean, of_means, of_same_tasks
 from karelsynth.reproduce.results import Recipes, Result, Results
 from karelsynth.reproduce.rows import ROWS, Row, SetName
-from karelsynth.reproduce.tables import NOT_YET, mark, markdown, seeds_of
+from karelsynth.reproduce.tables import NONE, NOT_YET, mark, markdown, seeds_of
 
 Measure = Literal["generalization", "exact"]
 
@@ -39,15 +39,13 @@ class Claim:
     measure: Measure = "generalization"
 
     @property
-    def paper(self) -> float:
-        """The difference in the paper, in points."""
+    def paper(self) -> float | None:
+        """The difference in the paper, in points; None if it does not have both figures."""
         better, worse = (self._figure(ROWS[name]) for name in (self.better, self.worse))
-        return better - worse
+        return None if better is None or worse is None else better - worse
 
-    def _figure(self, row: Row) -> float:
-        figure = row.exact if self.measure == "exact" else row.generalization[self.rank]
-        assert figure is not None
-        return figure
+    def _figure(self, row: Row) -> float | None:
+        return row.generalization.get(self.rank) if self.measure == "generalization" else row.exact
 
 
 CLAIMS: Final = (
@@ -133,10 +131,11 @@ def _share(row: list[Result], rank: int, measure: Measure) -> Interval:
 def spread_of(results: Results, recipes: Recipes, tasks: SetName, rank: int, measure: Measure) -> Spread | None:
     """How much the rows of a set differ from seed to seed, all taken to be alike in that.
 
-    Rows that start from others do not count: they repeat what those say. Nor does what is stale.
+    Rows that start from others do not count: they repeat what those say. Nor does what is stale, nor a row of one's
+    own: it must not change what becomes of the paper's claims.
     """
-    rows = [seeds_of(results, row) for row in ROWS.values() if row.tasks == tasks and row.start is None]
-    fresh = [[result for result in row if result.follows(recipes)] for row in rows]
+    rows = [row for row in ROWS.values() if row.tasks == tasks and row.start is None and row.in_paper]
+    fresh = [[result for result in seeds_of(results, row) if result.follows(recipes)] for row in rows]
     return Spread.pooled([[result.top(measure, rank) for result in row] for row in fresh])
 
 
@@ -147,7 +146,7 @@ def _related(row: Row, other: Row) -> bool:
 
 def _line(claim: Claim, results: Results, recipes: Recipes) -> list[str]:
     better, worse = ROWS[claim.better], ROWS[claim.worse]
-    line = [claim.text, better.label, worse.label, f"{claim.paper:+.2f}"]
+    line = [claim.text, better.label, worse.label, NONE if claim.paper is None else f"{claim.paper:+.2f}"]
     found, others = seeds_of(results, better), seeds_of(results, worse)
     if not found or not others:
         return [*line, NOT_YET, ""]

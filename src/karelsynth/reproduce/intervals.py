@@ -65,10 +65,16 @@ class Spread(NamedTuple):
         return _quantile(self.freedom) * self.deviation * sqrt(sum(1 / count for count in counts))
 
 
-def of_same_tasks(solved: NDArray[np.floating], others: NDArray[np.floating]) -> Interval:
-    """The difference of two shares of the same tasks, in points, task by task: of each, how often it was solved."""
-    differences = np.asarray(solved, np.float64) - others
-    return Interval.around(100 * float(differences.mean()), 196 * float(differences.std()) / sqrt(len(differences)))
+def of_same_tasks(solved: NDArray[np.float64 | np.bool_], others: NDArray[np.float64 | np.bool_]) -> Interval:
+    """The difference of two shares of the same tasks, in points, task by task: of each, how often it was solved.
+
+    The interval is Bonett and Price's: Wald's as if there were two tasks more, of which each row alone solves one. So
+    it does not shrink to nothing where both solve the same tasks, or none.
+    """
+    differences = np.asarray(solved, np.float64) - np.asarray(others, np.float64)
+    more = np.append(differences, (1.0, -1.0))
+    middle, half = 100 * float(more.mean()), 196 * float(more.std()) / sqrt(len(more))
+    return Interval(100 * float(differences.mean()), max(-100.0, middle - half), min(100.0, middle + half))
 
 
 def of_share(parts: NDArray[np.float64], wholes: NDArray[np.float64]) -> Interval:

@@ -18,13 +18,14 @@ from karelsynth.reproduce.claims import claims
 from karelsynth.reproduce.masks import MaskTable
 from karelsynth.reproduce.pictures import aliasing_scene, masks_scene
 from karelsynth.reproduce.results import Recipes, Result, Results, read_results, row_recipe
-from karelsynth.reproduce.rows import ROWS
+from karelsynth.reproduce.rows import ROWS, TABLES
 
 PAGE: Final = "docs/results.md"
 README: Final = "README.md"
 BEGIN: Final = "<!-- results: rendered by `karelsynth reproduce --render` -->"
 END: Final = "<!-- end of results -->"
 """The README's table stands between these two lines."""
+_ALL: Final = "all"
 _TEMPLATE: Final = Path(__file__).parent / "results_page.md"
 _MASKS: Final = "docs/pictures/masks.svg"
 _MASKS_OVER: Final = "docs/pictures/masks_test.svg"
@@ -65,9 +66,13 @@ def rendered(results: Path, recipes: Recipes, root: Path) -> dict[str, str]:
 
 
 def table_text(name: str, results: Results, recipes: Recipes) -> str:
-    """One table, or all, as Markdown."""
+    """One table, or all, as Markdown; one that is not the paper's, and rows of no table, in a plain form."""
     found = _tables(results, recipes)
-    return found[name] if name in found else "\n\n".join(found.values())
+    others = {each: rows for each, rows in TABLES.items() if each not in (*found, _ALL)}
+    shown = {row for each, rows in TABLES.items() if each != _ALL for row in rows}
+    others[_ALL] = tuple(row for row in ROWS if row not in shown)
+    found |= {each: tables.plain(rows, results, recipes) for each, rows in others.items() if rows}
+    return "\n\n".join(found.values()) if name == _ALL else found[name]
 
 
 def page(results: Results, recipes: Recipes) -> str:
@@ -134,5 +139,5 @@ def _mask_pictures(results: Results) -> dict[str, str]:
 
 
 def _masks_result(results: Results) -> Result | None:
-    (row,) = (row for row in ROWS.values() if row.draws_masks)
+    row = next(row for row in ROWS.values() if row.draws_masks)
     return tables.shown_of(results, row)

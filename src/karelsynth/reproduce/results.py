@@ -1,15 +1,16 @@
 """What was measured: a small JSON file for each row and seed, and nothing that cannot be traced.
 
-    {"row": "mle", "seed": 0, "data": "test", "recipe": {…}, "start": null, "training": {"seconds": …, "tasks": …,
-     "device": …, "gpu_gib": …, "validations": […]}, "report": {…}, "solved": {…}, "written": {…}, "aliasing": […],
-     "validity": {…}, "masks": {…}}
+    {"row": "mle", "seed": 0, "data": "test", "digest": …, "recipe": {…}, "start": null, "training": {"seconds": …,
+     "tasks": …, "device": …, "gpu_gib": …, "validations": […]}, "report": {…}, "solved": {…}, "written": {…},
+     "aliasing": […], "validity": {…}, "masks": {…}}
 
-`start` is the recipe of the model that the run started from, if it started from one; `device` is where it was trained
+`data` is the name of the test tasks, and `digest` (`TaskBatch.digest`) tells them from others of that name; `start` is
+the recipe of the model that the run started from, if it started from one; `device` is where it was trained
 and `gpu_gib` the most memory that this took there (null on a CPU); `validations` are lists of a step and what came out
 on the validation tasks there, generalization and exact match in percent; `report` is what `karelsynth evaluate` writes,
 provenance included; `solved` and `written` say by rank which tasks count as generalized and as exact, a bit each;
 `validity` is there for models that learn the syntax, `masks` for the one that the figure shows. Older results lack
-`validations`, `solved` or `written`.
+`digest`, `validations`, `solved` or `written`.
 """
 
 from __future__ import annotations
@@ -102,6 +103,11 @@ class Result:
         report: Mapping[str, Any] = self.told["report"]
         return report
 
+    @property
+    def digest(self) -> str | None:
+        """Of the test tasks; None in older results, which go by the name alone."""
+        return self.told.get("digest")
+
     def top(self, measure: str, rank: int = 1) -> float:
         """Percent of tasks."""
         return float(self.report[measure][str(rank)])
@@ -163,13 +169,18 @@ def read_results(folder: Path) -> Results:
     for path in sorted(folder.glob("*.json")):
         result = _read(path)
         results[result.job] = result
-    sources = {result.told["data"]: result.job.name for result in results.values()}
-    if len(sources) > 1:
-        (one, first), (two, second), *_ = sources.items()
-        raise ResultError(
-            f"{folder}: holds results on different test tasks ({first}.json on {one}, {second}.json on {two}); "
-            "keep each kind in a folder of its own"
-        )
+    names = {result.told["data"]: result for result in results.values()}
+    digests = {result.digest: result for result in results.values() if result.digest is not None}
+    for kinds in (names, digests):
+        if len(kinds) > 1:
+            one, two, *_ = (
+                f"{result.job.name}.json on {result.told['data']}"
+                + f" with digest {result.digest}" * (kinds is digests)
+                for result in kinds.values()
+            )
+            raise ResultError(
+                f"{folder}: holds results on different test tasks ({one}, {two}); keep each kind in a folder of its own"
+            )
     return results
 
 
@@ -252,6 +263,8 @@ def _read(path: Path) -> Result:
     job = Job(row, seed)
     if path.stem != job.name:
         raise ResultError(f"{path}: holds the result of {job.name}; call it {job.name}.json, or remove it")
+    if "digest" in told:
+        _check(told, {"digest": "text"}, path, _AGAIN)
     check_trained(told, path, _AGAIN)
     if row.start is not None:
         _check(told, _inside("start", _RECIPE), path, _AGAIN)

@@ -35,6 +35,11 @@ class Row:
     draws_masks: bool = False
     """Whether the figure of the learned masks is of this row's model."""
 
+    @property
+    def in_paper(self) -> bool:
+        """Whether the paper has figures of it; rows of one's own have none."""
+        return bool(self.generalization) or self.exact is not None
+
 
 def _full() -> tuple[Row, ...]:
     return (
@@ -72,7 +77,8 @@ SYNTAXES: Final = ("mle", "mle_learned", "mle_handwritten", "mle_large")
 
 
 def _both(recipes: Sequence[str]) -> tuple[str, ...]:
-    return (*(f"small_{name}" for name in recipes), *recipes)
+    """With their twins on the small set; a row of one's own need not have one."""
+    return (*(twin for name in recipes if (twin := f"small_{name}") in ROWS), *recipes)
 
 
 TABLES: Final[dict[str, tuple[str, ...]]] = {

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from karelsynth.errors import KarelsynthError, out_of_memory
 from karelsynth.evaluate import evaluate, origin
-from karelsynth.files import writing_into
+from karelsynth.files import is_there, writing_into
 from karelsynth.model.synthesizer import Synthesizer
 from karelsynth.reproduce.aliasing import PROGRAM_A, opinions
 from karelsynth.reproduce.history import read_history, write_history
@@ -169,7 +169,7 @@ class Runner:
         """The jobs without a result, or whose recipe, or that of what they start from, has changed since.
 
         Raises KarelsynthError if there are results on other test tasks, or if these or those that models are to be
-        chosen on cannot be used: training takes long.
+        chosen on cannot be used, or are the same: training takes long.
         """
         for result in results.values():
             if result.told["data"] != self._data_name:
@@ -184,18 +184,35 @@ class Runner:
             elif not results[job].follows({each.row.recipe: self.recipe(each) for each in (job, job.start) if each}):
                 self._say(f"{job.name}: its recipe, or its starting model's, has changed since it was measured")
                 found.append(job)
-        if found and self._places.data is not None:
-            self._test_tasks()
+        digests = {result.digest for result in results.values()} - {None}
+        if (digests or (found and self._places.data is not None)) and digests - {self._test_tasks().digest}:
+            raise KarelsynthError(
+                f"{self._places.results}: has results on other tasks than these, though both are called "
+                f"{self._data_name}; choose another folder with --results"
+            )
         self._check_validation(found)
         return found
 
     def _check_validation(self, missing: Sequence[Job]) -> None:
-        """Read the validation tasks of what is to be trained, where they are not our own."""
-        every = {job for each in missing for job in (each, self.waits_for(each)) if job and not self._is_made(job)}
-        recipes = {(recipe.data.validation, recipe.run.validation_tasks): recipe for recipe in map(self.recipe, every)}
-        for (source, _), recipe in recipes.items():
-            if source not in NAMED_SETS:
-                validation_tasks(recipe)
+        """Read the validation tasks of what is to be trained, and see that they are no test tasks.
+
+        Where both are sets of ours, their names say that; what is trained can be measured without its validation tasks.
+        """
+        every = {job for each in missing for job in (each, self.waits_for(each)) if job}
+        pairs = [(self.recipe(job), self._is_made(job)) for job in every]
+        recipes = {(told.data.validation, told.run.validation_tasks, made): told for told, made in pairs}
+        for (source, _, made), recipe in recipes.items():
+            if made and source not in NAMED_SETS and not is_there(source):
+                continue
+            if self._places.data is None and source in NAMED_SETS:
+                same = source == "test"
+            else:
+                same = validation_tasks(recipe).begins_like(self._test_tasks())
+            if same:
+                raise KarelsynthError(
+                    f"models would be chosen on {source} and then scored on the same tasks ({self._data_name}), which "
+                    "flatters them; give other tasks to choose on with --val, or to score on with --data"
+                )
 
     @property
     def _data_name(self) -> str:
@@ -234,6 +251,7 @@ class Runner:
         report = found.to_json()
         told: dict[str, Any] = {
             "data": self._data_name,
+            "digest": tasks.digest,
             "recipe": trained.recipe,
             "start": trained.start,
             "training": trained.training,

@@ -15,6 +15,8 @@ from karelsynth.reproduce.results import Recipes, Result, Results
 from karelsynth.reproduce.rows import OBJECTIVES, RANKED, ROWS, SEEDS, SYNTAXES, VALIDITY, Row, SetName
 
 NOT_YET: Final = "not yet"
+NONE: Final = "–"
+"""Where there is nothing to show: the paper has no such figure, or there is no such row."""
 STALE: Final = "†"
 """Marks what was measured by another recipe than today's: it has changed since, or the training tasks differ."""
 
@@ -79,11 +81,24 @@ def _two_sets(names: Sequence[str], measures: Sequence[str], results: Results, r
     for name in names:
         line = [f"**{ROWS[name].label}**"]
         for which, measure in columns:
-            row = ROWS[name if which == "full" else f"small_{name}"]
-            paper = row.generalization[1] if measure == "generalization" else row.exact
-            line += [cell(results, recipes, row, measure), _paper(paper)]
+            row = ROWS.get(name if which == "full" else f"small_{name}")
+            line += [NONE, NONE] if row is None else _beside_paper(row, measure, results, recipes)
         lines.append(line)
     return markdown(heading, lines)
+
+
+def plain(names: Sequence[str], results: Results, recipes: Recipes) -> str:
+    """Top-1 generalization and exact match of any rows: the table of those that no other is made for."""
+    lines = []
+    for row in (ROWS[name] for name in names):
+        figures = [_beside_paper(row, measure, results, recipes) for measure in ("generalization", "exact")]
+        lines.append([f"**{row.label}** ({row.tasks} set)", *figures[0], *figures[1]])
+    return markdown(["top 1, %", "generalization", "paper", "exact", "paper"], lines)
+
+
+def _beside_paper(row: Row, measure: str, results: Results, recipes: Recipes, rank: int = 1) -> list[str]:
+    paper = row.generalization.get(rank) if measure == "generalization" else row.exact
+    return [cell(results, recipes, row, measure, rank), _paper(paper)]
 
 
 def ranks(results: Results, recipes: Recipes) -> str:
@@ -95,7 +110,7 @@ def ranks(results: Results, recipes: Recipes) -> str:
     for row in (ROWS[name] for name in RANKED):
         line = [f"**{row.label}**"]
         for rank in (1, 5, 50):
-            line += [cell(results, recipes, row, "generalization", rank), _paper(row.generalization[rank])]
+            line += _beside_paper(row, "generalization", results, recipes, rank)
         lines.append(line)
     return markdown(heading, lines)
 
@@ -160,7 +175,7 @@ def along_training(results: Results, recipes: Recipes) -> str:
             step: f"**{exact:.1f}** / **{right:.1f}**" if step == best[0] else f"{exact:.1f} / {right:.1f}"
             for step, right, exact in result.validations
         }
-        lines.append([result.job.name + mark(result, recipes), *(shown.get(step, "–") for step in steps)])
+        lines.append([result.job.name + mark(result, recipes), *(shown.get(step, NONE) for step in steps)])
     return markdown(["exact / generalization, % at step", *(f"{step:,}" for step in steps)], lines)
 
 
@@ -179,12 +194,12 @@ def every_run(results: Results, recipes: Recipes) -> str:
                     _interval(report["filtered_generalization"], report["confidence_95"]["filtered_generalization"]),
                     _interval(novel["generalization"]["1"], novel["confidence_95"]["generalization"]["1"])
                     if novel["tasks"]
-                    else "–",
+                    else NONE,
                     _interval(result.top("exact"), result.interval("exact")),
                     f"{training['tasks']:,}",
                     f"{training['seconds'] / 60:.1f}",
                     str(training["device"]),
-                    str(report["provenance"].get("commit") or "–"),
+                    str(report["provenance"].get("commit") or NONE),
                 ]
             )
     return markdown(heading, lines) if lines else "No run has been measured yet."
@@ -197,10 +212,10 @@ def budgets(recipes: Recipes) -> str:
     for name, row in ROWS.items():
         recipe = recipes[name]
         run, seen = recipe.run, recipe.run.steps * recipe.run.batch_size
-        laps = "–" if recipe.data.tasks is None else f"{seen / recipe.data.tasks:.3g}"
+        laps = NONE if recipe.data.tasks is None else f"{seen / recipe.data.tasks:.3g}"
         rate = f"{recipe.optimizer.learning_rate:g}, {recipe.optimizer.schedule}"
         lines.append(
-            [name, row.start or "–", f"{run.batch_size:,}", f"{run.steps:,}", f"{seen:,}", laps, rate, run.precision]
+            [name, row.start or NONE, f"{run.batch_size:,}", f"{run.steps:,}", f"{seen:,}", laps, rate, run.precision]
         )
     return markdown(heading, lines)
 
@@ -211,4 +226,4 @@ def _interval(value: float, interval: Sequence[float]) -> str:
 
 
 def _paper(value: float | None) -> str:
-    return "" if value is None else f"{value:.2f}"
+    return NONE if value is None else f"{value:.2f}"

@@ -33,6 +33,10 @@ _AHEAD = 2
 class Source(Protocol):
     """Tasks by number."""
 
+    @property
+    def fingerprint(self) -> str | None:
+        """Tells the tasks from others, where the recipe does not."""
+
     def tasks(self, start: int, count: int) -> TaskBatch:
         """Tasks number start … start + count − 1 of the run."""
 
@@ -45,6 +49,11 @@ class Stream:
     simpler: bool = False
     """Whether its programs are simplified."""
 
+    @property
+    def fingerprint(self) -> None:
+        """The seed says it all."""
+        return
+
     def tasks(self, start: int, count: int) -> TaskBatch:
         tasks = generate(self.seed, start, count, threads=1)
         return simplify(tasks, threads=1) if self.simpler else tasks
@@ -56,6 +65,11 @@ class Repeated:
     def __init__(self, tasks: TaskBatch, seed: int) -> None:
         self._tasks, self._seed = tasks, seed
         self._known: tuple[int, NDArray[np.int64]] = (-1, np.empty(0, np.int64))
+
+    @property
+    def fingerprint(self) -> str:
+        """Of the tasks."""
+        return self._tasks.fingerprint
 
     def tasks(self, start: int, count: int) -> TaskBatch:
         size = len(self._tasks)

@@ -29,8 +29,9 @@ from karelsynth.files import is_there, write_whole, writing_into
 from karelsynth.model.pretrained import model_folder
 from karelsynth.model.storage import RECIPE
 from karelsynth.model.synthesizer import Synthesizer
+from karelsynth.tasks.sets import NAMED_SETS
 from karelsynth.train import checkpoint
-from karelsynth.train.batches import Feed, open_source
+from karelsynth.train.batches import Feed, Source, open_source
 from karelsynth.train.distributed import Group
 from karelsynth.train.interrupt import Interrupt
 from karelsynth.train.metrics import MetricsLog
@@ -101,11 +102,13 @@ class _Run:
         self.step, self.best = 0, -math.inf
         self.spent: float | None = 0.0
         """The seconds before this session; None if an older version began the run, which did not count them."""
+        self.tasks: dict[str, str | None] = {}
+        """By setting, the fingerprint of the tasks in the file that it names; an older version's run has none."""
         if saved is not None:
             self.model.load_state_dict(saved.model)
             self.optimizers.restore(saved.optimizer)
             self.step, self.best = saved.step, saved.notes["best"] if saved.notes["best"] is not None else -math.inf
-            self.spent = saved.notes.get("seconds")
+            self.spent, self.tasks = saved.notes.get("seconds"), dict(saved.notes.get("tasks", {}))
 
     def follow(self, observe: Callable[[Progress], None], stop_after: int | None, deadline: float) -> Path:
         recipe, group = self.recipe, self.group
@@ -115,6 +118,7 @@ class _Run:
             return self._finish(steps)
         validator = Validator(recipe, group)  # first: its tasks are few, and what is wrong with them is soon told
         source = open_source(recipe.data)
+        self._check_tasks(source, validator)
         feed = Feed(
             source,
             self.model,
@@ -175,6 +179,20 @@ class _Run:
             raise KeyboardInterrupt
         return final
 
+    def _check_tasks(self, source: Source, validator: Validator) -> None:
+        """Refuse to go on with a file of tasks that has changed since the run began."""
+        data, files = self.recipe.data, list[tuple[str, str, str | None]]()
+        if data.source != "stream":
+            files.append(("data.source", data.source, source.fingerprint))
+        if data.validation not in NAMED_SETS:
+            files.append(("data.validation", data.validation, validator.fingerprint))
+        for setting, path, found in files:
+            if self.tasks.setdefault(setting, found) != found:
+                raise checkpoint.CheckpointError(
+                    f"{path} (`{setting}`) holds other tasks than when the run in {self.folder} began; put the old "
+                    "ones back to resume it, or choose another folder for a new run"
+                )
+
     def _generator(self) -> torch.Generator:
         """Of the samples of this step; each process draws its own."""
         generator = torch.Generator(self.group.device)
@@ -224,6 +242,7 @@ class _Run:
         if self.group.leads:
             notes: dict[str, Any] = {
                 "recipe": self.recipe.to_json(),
+                "tasks": self.tasks,
                 "best": self.best if math.isfinite(self.best) else None,
                 "version": __version__,
                 "torch": torch.__version__,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import dataclass, replace
+from typing import Any, Final
 
 from karelsynth.errors import KarelsynthError, ProgramSyntaxError, nearest
 from karelsynth.evaluate import decode, evaluate
@@ -11,10 +11,10 @@ from karelsynth.files import is_there
 from karelsynth.karel.program import Program
 from karelsynth.karel.tokens import TOKENS
 from karelsynth.model.synthesizer import Synthesizer
-from karelsynth.tasks.batch import TaskBatch
+from karelsynth.tasks.batch import COMPARED, TaskBatch
 from karelsynth.tasks.sets import NAMED_SETS, load_tasks, named_tasks
 from karelsynth.train.distributed import Group
-from karelsynth.train.recipe import Recipe, RecipeError
+from karelsynth.train.recipe import Recipe, RecipeError, recipe_from
 
 _SHOWN: Final = 2
 
@@ -46,12 +46,29 @@ def validation_tasks(recipe: Recipe) -> TaskBatch:
         raise RecipeError(f"validation tasks: {error}{hint}") from None
 
 
+def chosen_on(told: Any, tasks: TaskBatch) -> bool:
+    """Whether a recipe, as it is kept beside a model, has it chosen on these tasks; False if that cannot be known."""
+    if not isinstance(told, dict):
+        return False
+    try:
+        recipe = recipe_from({"name": "", **told})
+        few = min(COMPARED, recipe.run.validation_tasks)
+        return tasks.begins_like(validation_tasks(replace(recipe, run=replace(recipe.run, validation_tasks=few))))
+    except KarelsynthError:  # of another version, or its tasks are no longer there
+        return False
+
+
 class Validator:
     """Scores models on a recipe's validation tasks."""
 
     def __init__(self, recipe: Recipe, group: Group) -> None:
         self._beam, self._group = recipe.run.validation_beam, group
         self._tasks = validation_tasks(recipe)
+
+    @property
+    def fingerprint(self) -> str:
+        """Of the tasks."""
+        return self._tasks.fingerprint
 
     def score(self, model: Synthesizer) -> Found:
         """Decode and judge; only the leading process does."""
