@@ -210,13 +210,6 @@ def test_autocast_around_a_search_changes_nothing(syntax: str) -> None:
         assert torch.equal(one.logprobs, other.logprobs)
 
 
-def test_max_length_must_be_the_syntaxs() -> None:
-    model = tiny_model(syntax="handwritten", max_length=12)
-    encoded = model.encode(*random_grids(6, 1, 1))
-    with pytest.raises(ValueError, match="max_length is 9, but the syntax machine was made for 12 tokens"):
-        beam_search(model, encoded, max_length=9)
-
-
 @pytest.mark.parametrize("choices", [False, True])
 def test_rollouts_come_as_often_as_they_are_likely(choices: bool) -> None:
     model = tiny_model(syntax="handwritten", max_length=6, choices=choices)  # a language of 30 programs
