@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, replace
+import math
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -263,6 +264,36 @@ def test_what_is_no_folder_is_explained(tmp_path: Path) -> None:
         Synthesizer.from_pretrained(tmp_path / "file")
     with pytest.raises(KarelsynthError, match="cannot be made"):
         tiny_model().save_pretrained(tmp_path / "file" / "model")
+
+
+@dataclass(frozen=True)
+class MoreSettings(ModelSettings):
+    """As someone would add them."""
+
+    pooling: str = "max"
+    dropout: float = 0.0
+    bottleneck: int = 4
+    skip: bool = False
+
+
+def test_settings_of_other_kinds_can_be_added() -> None:
+    """They are checked by the kind of their default, not all as sizes."""
+    assert MoreSettings().dropout == 0.0
+    assert MoreSettings(pooling="mean", dropout=0.5, bottleneck=1, skip=True).pooling == "mean"
+    assert MoreSettings(dropout=1).dropout == 1
+    wrong: dict[str, tuple[Any, str]] = {
+        "pooling": (3, "a string, not 3"),
+        "dropout": (math.nan, "a finite number, not nan"),
+        "bottleneck": (0.5, "a whole number from 1, not 0.5"),
+        "skip": (1, "true or false, not 1"),
+        "channels": ("many", "a whole number from 1, not 'many'"),
+    }
+    for name, (value, message) in wrong.items():
+        with pytest.raises(KarelsynthError, match=f"model setting `{name}` is {message}"):
+            MoreSettings(**{name: value})
+    for value in (True, "0.5"):
+        with pytest.raises(KarelsynthError, match="`dropout` is a finite number"):
+            MoreSettings(dropout=value)  # type: ignore[arg-type]
 
 
 def test_settings_are_checked() -> None:
