@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from karelsynth.errors import KarelsynthError
-from karelsynth.evaluate import MEASURES, RANKS, evaluate, interval
+from karelsynth.evaluate import MEASURES, PAIRED, RANKS, SOLVED, Judged, Report, evaluate, from_bits, interval, percent
 from karelsynth.karel.tokens import ID
 from karelsynth.karel.world import World
 from karelsynth.tasks.batch import TaskBatch
@@ -57,6 +57,8 @@ def test_the_evaluator_counts_as_the_paper_does(monkeypatch: pytest.MonkeyPatch)
     assert report["any_consistent"] == 50.0
     assert report["novel"]["tasks"] == int(tasks.novel.sum())
     assert report["provenance"]["torch"] == torch.__version__
+    assert report["tasks_digest"] == tasks.digest() != tasks[::-1].digest()
+    assert len(report["tasks_digest"]) == 16
     assert set(MEASURES) | {"novel", "seconds_per_task", "confidence_95"} <= report.keys()
     assert all(str(rank) in report["consistent"] for rank in RANKS)
 
@@ -78,6 +80,22 @@ def test_filtered_is_the_first_that_fits(monkeypatch: pytest.MonkeyPatch) -> Non
     assert report["any_consistent"] == round(200 / 3, 2)
     assert report["consistent"] == {"1": 0.0, "5": 66.67, "50": 66.67, "100": 66.67}
     assert report["generalization"] == {"1": 0.0, "5": 66.67, "50": 66.67, "100": 66.67}
+
+
+def test_a_report_says_which_tasks_were_solved() -> None:
+    """By rank, and as many as its shares say."""
+    exact, solved = np.random.default_rng(0).random((2, 19, 60)) < 0.05
+    nothing = np.zeros_like(solved)
+    judged = Judged(exact, solved, solved, ~nothing, ~nothing)
+    report = Report(judged, nothing[:, 0], 60, 1.0, {}, "0123456789abcdef")
+    bits, shares = report.by_task(), report.to_json()
+    assert not bits.keys() & shares.keys()  # results of `reproduce` hold both, each once
+    for measure, key in SOLVED.items():
+        for rank in PAIRED:
+            found = from_bits(bits[key][str(rank)], 19)
+            assert found.tolist() == getattr(judged, measure)[:, :rank].any(1).tolist()
+            assert percent(int(found.sum()), 19) == shares[measure][str(rank)]
+    assert 0 < shares["generalization"]["1"] < shares["generalization"]["50"]
 
 
 def test_nothing_to_evaluate_on() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Final
@@ -43,6 +44,13 @@ class TaskBatch:
         if not isinstance(rows, slice | np.ndarray | list):
             raise TypeError(f"rows are a slice or an array, not {rows!r}; `task({rows!r})` is a single task")
         return TaskBatch(*(getattr(self, field.name)[rows] for field in fields(self)))
+
+    def digest(self) -> str:
+        """16 hexadecimal digits that tell these tasks from others: of their programs and worlds, in this order."""
+        digest = hashlib.sha256()
+        for array in (self.tokens, self.inputs, self.outputs):
+            digest.update(np.ascontiguousarray(array).data)
+        return digest.hexdigest()[:16]
 
     def program(self, number: int) -> Program:
         """The reference program of one task."""
