@@ -20,6 +20,8 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
+
 from karelsynth.errors import KarelsynthError, listed, nearest
 from karelsynth.evaluate import evaluate, interval, origin, percent
 from karelsynth.files import is_there, read_text, whole_file
@@ -117,7 +119,11 @@ class Curves:
     def missing(self, wanted: Iterable[Key]) -> list[Key]:
         """Which points are not measured yet, or were on tasks that are no longer made."""
         count = self.settings.tasks
-        return [key for key in wanted if key not in self.points or self.points[key].data != _tasks(key, count).digest()]
+        return [
+            key
+            for key in wanted
+            if key not in self.points or self.points[key].data != _tasks_digest(_tasks(key, count))
+        ]
 
     def to_json(self) -> dict[str, Any]:
         """As plain data, families and points in their order."""
@@ -155,7 +161,7 @@ def measure(solver: Solver, key: Key, settings: Settings, *, progress: Callable[
     if settings.solve is not None:
         solved, right = _solved(solver, tasks, given, settings.solve, tell)
         shares |= {"solved": Share.of(solved, len(tasks)), "solved_generalization": Share.of(right, len(tasks))}
-    return Point(tasks.digest(), shares, told["provenance"]["commit"])
+    return Point(_tasks_digest(tasks), shares, told["provenance"]["commit"])
 
 
 def _solved(
@@ -187,6 +193,13 @@ def _tasks(key: Key, count: int) -> TaskBatch:
 def _given(key: Key) -> int:
     family, point = key
     return int(point) if family == "examples" else GIVEN_EXAMPLES
+
+
+def _tasks_digest(tasks: TaskBatch) -> str:
+    digest = hashlib.sha256()
+    for array in (tasks.tokens, tasks.inputs, tasks.outputs):
+        digest.update(np.ascontiguousarray(array).tobytes())
+    return digest.hexdigest()[:16]
 
 
 def _digest(model: Synthesizer) -> str:

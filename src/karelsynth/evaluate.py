@@ -71,21 +71,24 @@ class Report:
     beam: int
     seconds: float
     provenance: dict[str, Any]
-    tasks_digest: str
-    """`TaskBatch.digest`: reports can be compared task by task if it is the same."""
+    digest: str
+    """Of the tasks, `TaskBatch.digest`: reports can be compared task by task if it is the same."""
 
-    def by_task(self) -> dict[str, dict[str, str]]:
-        """Which tasks count as generalized (`solved`) and as exact (`written`), by rank: see `from_bits`."""
-        return {
+    def by_task(self) -> dict[str, Any]:
+        """The digest, and which tasks count as generalized (`solved`) and as exact (`written`), by rank: `from_bits`.
+
+        Apart from `to_json`, for it is as long as there are tasks.
+        """
+        bits = {
             key: {str(rank): as_bits(np.any(getattr(self.judged, measure)[:, :rank], axis=1)) for rank in PAIRED}
             for measure, key in SOLVED.items()
         }
+        return {"digest": self.digest, **bits}
 
     def to_json(self) -> dict[str, Any]:
         """Measures in percent, by rank; the same for novel programs; time; where it all comes from."""
         return {
             **_measures(self.judged),
-            "tasks_digest": self.tasks_digest,
             "novel": _measures(self.judged[self.novel]),
             "beam": self.beam,
             "seconds_per_task": self.seconds / max(1, len(self.novel)),
@@ -137,7 +140,7 @@ def evaluate(
         "precision": str(decoding_dtype(model.device)).removeprefix("torch."),
     }
     told = {**origin(model.device), **how, **(provenance or {})}
-    return Report(judged, np.asarray(tasks.novel), beam, seconds, told, tasks.digest())
+    return Report(judged, np.asarray(tasks.novel), beam, seconds, told, tasks.digest)
 
 
 def decode(
