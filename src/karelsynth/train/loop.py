@@ -30,7 +30,7 @@ from karelsynth.model.pretrained import model_folder
 from karelsynth.model.storage import RECIPE
 from karelsynth.model.synthesizer import Synthesizer
 from karelsynth.train import checkpoint
-from karelsynth.train.batches import Feed, open_source
+from karelsynth.train.batches import Feed, check_lengths, open_source
 from karelsynth.train.distributed import Group
 from karelsynth.train.interrupt import Interrupt
 from karelsynth.train.metrics import MetricsLog
@@ -115,6 +115,8 @@ class _Run:
             return self._finish(steps)
         validator = Validator(recipe, group)  # first: its tasks are few, and what is wrong with them is soon told
         source = open_source(recipe.data)
+        if self.step == 0:
+            check_lengths(source, recipe)
         feed = Feed(
             source,
             self.model,
