@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from typer.testing import CliRunner
 
 from karelsynth.cli import app
 from karelsynth.errors import KarelsynthError
+from karelsynth.evaluate import as_bits
 from karelsynth.files import FileError
 from karelsynth.model.storage import read_recipe
 from karelsynth.tasks.generator import generate
@@ -102,6 +105,25 @@ def test_a_model_that_was_chosen_on_the_tasks_is_told(recipe: Path, tmp_path: Pa
         assert ("was chosen on these tasks" in said.stderr) == flattered
         assert "chosen on" not in said.stdout
         assert json.loads(report.read_text())["provenance"].get("chosen_on_these_tasks", False) == flattered
+
+
+def test_two_reports_can_be_compared_task_by_task(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As the docs say."""
+    page = (Path(__file__).parents[1] / "docs" / "training.md").read_text()
+    (snippet,) = [code for code in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if "of_same_tasks" in code]
+    monkeypatch.chdir(tmp_path)
+    scored = ("--beam", 2, "--device", "cpu", "--json")
+    for name in ("one.json", "two.json"):
+        call("evaluate", model, "val", "--limit", 10, *scored, name)
+    report = json.loads(Path("two.json").read_text())
+    Path("one.json").write_text(json.dumps({**report, "solved": {"1": as_bits(np.arange(10) < 5)}}))
+    exec(snippet, {})
+    assert "middle=50.0" in capsys.readouterr().out
+    call("evaluate", model, "val", "--limit", 9, *scored, "one.json")
+    with pytest.raises(AssertionError, match="different tasks"):
+        exec(snippet, {})
 
 
 def test_figures_are_not_wrapped(model: Path) -> None:

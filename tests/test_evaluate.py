@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from karelsynth.errors import KarelsynthError
-from karelsynth.evaluate import MEASURES, RANKS, evaluate, interval
+from karelsynth.evaluate import MEASURES, PAIRED, RANKS, SOLVED, Judged, Report, evaluate, from_bits, interval, percent
 from karelsynth.karel.tokens import ID
 from karelsynth.karel.world import World
 from karelsynth.tasks.batch import TaskBatch
@@ -80,6 +80,23 @@ def test_filtered_is_the_first_that_fits(monkeypatch: pytest.MonkeyPatch) -> Non
     assert report["generalization"] == {"1": 0.0, "5": 66.67, "50": 66.67, "100": 66.67}
 
 
+def test_a_report_says_which_tasks_were_solved() -> None:
+    """By rank, and as many as its shares say."""
+    exact, solved = np.random.default_rng(0).random((2, 19, 60)) < 0.05
+    nothing = np.zeros_like(solved)
+    judged = Judged(exact, solved, solved, ~nothing, ~nothing)
+    report = Report(judged, nothing[:, 0], 60, 1.0, {}, "0123456789abcdef")
+    bits, shares = report.by_task(), report.to_json()
+    assert not bits.keys() & shares.keys()  # results of `reproduce` hold both, each once
+    assert bits["digest"] == report.digest
+    for measure, key in SOLVED.items():
+        for rank in PAIRED:
+            found = from_bits(bits[key][str(rank)], 19)
+            assert found.tolist() == getattr(judged, measure)[:, :rank].any(1).tolist()
+            assert percent(int(found.sum()), 19) == shares[measure][str(rank)]
+    assert 0 < shares["generalization"]["1"] < shares["generalization"]["50"]
+
+
 def test_nothing_to_evaluate_on() -> None:
     with pytest.raises(KarelsynthError, match="no task"):
         evaluate(tiny_model(), generate(3, 0, 0))
@@ -95,6 +112,8 @@ def test_intervals() -> None:
 
 def test_evaluating_a_real_model_end_to_end() -> None:
     model = tiny_model(syntax="handwritten")
-    report = evaluate(model, generate(3, 0, 6, reserved=True), beam=3, batch_size=4).to_json()
-    assert report["syntax"]["1"] == 100.0
-    assert report["beam"] == 3
+    tasks = generate(3, 0, 6, reserved=True)
+    report = evaluate(model, tasks, beam=3, batch_size=4)
+    assert report.to_json()["syntax"]["1"] == 100.0
+    assert report.to_json()["beam"] == 3
+    assert report.by_task()["digest"] == tasks.digest != tasks[::-1].digest

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, replace
+import math
+import re
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -81,6 +83,65 @@ def test_encoder_is_what_the_paper_draws(patch: int) -> None:
     hidden = block.third(functional.relu(block.second(functional.relu(block.first(grids)))))
     expected = encoder.linear(functional.relu(hidden + grids).permute(0, 2, 3, 1).flatten(1))
     torch.testing.assert_close(encoder(inputs, outputs), expected)
+
+
+def in_plain_torch(model: Synthesizer, grids: tuple[Tensor, Tensor], tokens: Tensor) -> Tensor:
+    """Scores [L, 52] of one task's program by what docs/training.md says of the weights, planes first (C, H, W)."""
+    own: dict[str, Tensor] = dict(model.state_dict())
+    planes = [torch.from_numpy(codes_to_tensor(side[0].numpy())) for side in grids]
+
+    def convolved(name: str, grid: Tensor) -> Tensor:
+        return functional.conv2d(grid, own[f"{name}.weight"], own[f"{name}.bias"], padding=1)
+
+    def run(name: str, inputs: Tensor) -> Tensor:
+        """An LSTM's upper h for inputs [L, K, …], [L, K, hidden_size]."""
+        lstm = torch.nn.LSTM(inputs.shape[2], own[f"{name}.initial"].shape[2], 2)
+        lstm.load_state_dict({key: own[f"{name}.lstm.{key}"] for key in lstm.state_dict()})
+        h, c = own[f"{name}.initial"][:, :, None].expand(-1, -1, inputs.shape[1], -1)
+        return lstm(inputs, (h.contiguous(), c.contiguous()))[0]  # type: ignore[no-any-return]
+
+    both = [
+        convolved(name, grid) for name, grid in zip(("encoder.input_grid", "encoder.output_grid"), planes, strict=True)
+    ]
+    cells = functional.relu(torch.cat(both, dim=1))
+    hidden = functional.relu(convolved("encoder.blocks.0.first", cells))
+    hidden = functional.relu(convolved("encoder.blocks.0.second", hidden))
+    cells = functional.relu(convolved("encoder.blocks.0.third", hidden) + cells)
+    codes = functional.linear(cells.flatten(1), own["encoder.linear.weight"], own["encoder.linear.bias"])
+    read = own["embedding.weight"][torch.cat([torch.tensor([ID["<s>"]]), tokens[:-1]])]
+    inputs = torch.cat([read[:, None].expand(-1, len(codes), -1), codes.expand(len(read), -1, -1)], dim=2)
+    best = run("decoder.recurrent", inputs).amax(1)
+    scores = functional.linear(best, own["decoder.output.weight"], own["decoder.output.bias"])
+    of_syntax = run("syntax.recurrent", read[:, None])[:, 0]
+    return scores - functional.linear(of_syntax, own["syntax.output.weight"], own["syntax.output.bias"]).exp()
+
+
+def test_weights_are_what_the_docs_say() -> None:
+    """A network in plain PyTorch with planes first has our scores once the columns are put in order as told there."""
+    text = (Path(__file__).parents[1] / "docs" / "training.md").read_text()
+    (line,) = re.findall(r"^weight = weight.view.*$", text, re.MULTILINE)
+    model, grids = tiny_model(scale=1.5, syntax="learned"), random_grids(4, 1, 3)
+    tokens, lengths = random_programs(5, 1, 30)
+    program = torch.from_numpy(tokens[0, : lengths[0]].astype(np.int64))
+    with torch.no_grad():
+        expected = in_plain_torch(model, grids, program)
+        packed = model.pack(tokens, lengths)
+        assert (model.score(model.encode(*grids), packed).logits - expected).abs().max() > 0.01
+        names = {"weight": model.encoder.linear.weight.data.clone()}
+        exec(line, names)
+        model.encoder.linear.weight.copy_(names["weight"])
+        torch.testing.assert_close(model.score(model.encode(*grids), packed).logits, expected, atol=1e-4, rtol=1e-4)
+
+
+def test_the_docs_have_the_shapes_of_the_papers_network() -> None:
+    text = (Path(__file__).parents[1] / "docs" / "training.md").read_text()
+    with torch.device("meta"):
+        tensors = dict(Synthesizer(ModelSettings(syntax="learned")).named_parameters())
+    for name in ("encoder.input_grid.weight", "encoder.blocks.1.third.weight", "encoder.linear.weight",
+                 "embedding.weight", "decoder.recurrent.initial", "decoder.output.weight"):  # fmt: skip
+        told = " × ".join(map(str, tensors[name].shape))
+        begin = re.sub(r"\.\d.*|\.weight$", "", name) if name != "embedding.weight" else name
+        assert re.search(rf"^\| `{begin}.*\| {told} \|", text, re.MULTILINE), name
 
 
 def test_packing_lists_every_token_once_by_step() -> None:
@@ -263,6 +324,36 @@ def test_what_is_no_folder_is_explained(tmp_path: Path) -> None:
         Synthesizer.from_pretrained(tmp_path / "file")
     with pytest.raises(KarelsynthError, match="cannot be made"):
         tiny_model().save_pretrained(tmp_path / "file" / "model")
+
+
+@dataclass(frozen=True)
+class MoreSettings(ModelSettings):
+    """As someone would add them."""
+
+    pooling: str = "max"
+    dropout: float = 0.0
+    bottleneck: int = 4
+    skip: bool = False
+
+
+def test_settings_of_other_kinds_can_be_added() -> None:
+    """They are checked by the kind of their default, not all as sizes."""
+    assert MoreSettings().dropout == 0.0
+    assert MoreSettings(pooling="mean", dropout=0.5, bottleneck=1, skip=True).pooling == "mean"
+    assert MoreSettings(dropout=1).dropout == 1
+    wrong: dict[str, tuple[Any, str]] = {
+        "pooling": (3, "a string, not 3"),
+        "dropout": (math.nan, "a finite number, not nan"),
+        "bottleneck": (0.5, "a whole number from 1, not 0.5"),
+        "skip": (1, "true or false, not 1"),
+        "channels": ("many", "a whole number from 1, not 'many'"),
+    }
+    for name, (value, message) in wrong.items():
+        with pytest.raises(KarelsynthError, match=f"model setting `{name}` is {message}"):
+            MoreSettings(**{name: value})
+    for value in (True, "0.5"):
+        with pytest.raises(KarelsynthError, match="`dropout` is a finite number"):
+            MoreSettings(dropout=value)  # type: ignore[arg-type]
 
 
 def test_settings_are_checked() -> None:

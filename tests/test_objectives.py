@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from torch import Tensor
 
+from karelsynth.karel.interpreter import Status
 from karelsynth.karel.machine import encode_programs, run_batch
 from karelsynth.karel.program import Action, Program
 from karelsynth.karel.tokens import PAD, VOCABULARY_SIZE
@@ -208,6 +209,9 @@ def test_rewards() -> None:
         consistent=np.array([[True, True, False, False]]),
         generalizes=np.array([[True, False, False, False]]),
         ticks=np.array([[20.0, 3.0, 2.0, 0.0]], np.float32),
+        correct=np.arange(6) < np.array([[[6], [5], [0], [0]]]),
+        status=np.array([[[Status.OK]] * 2 + [[Status.HIT_WALL], [Status.INVALID_PROGRAM]]], np.uint8).repeat(6, 2),
+        lengths=np.array([[12, 9, 6, 0]]),
     )
     assert generalization(outcomes).tolist() == [[True, False, False, False]]
     assert consistency(outcomes).tolist() == [[True, True, False, False]]

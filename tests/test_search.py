@@ -17,7 +17,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from karelsynth.karel.grammar import KAREL
-from karelsynth.karel.interpreter import run
+from karelsynth.karel.interpreter import Status, run
 from karelsynth.karel.machine import encode_programs
 from karelsynth.karel.program import Program
 from karelsynth.karel.syntax import SyntaxMachine
@@ -210,13 +210,6 @@ def test_autocast_around_a_search_changes_nothing(syntax: str) -> None:
         assert torch.equal(one.logprobs, other.logprobs)
 
 
-def test_max_length_must_be_the_syntaxs() -> None:
-    model = tiny_model(syntax="handwritten", max_length=12)
-    encoded = model.encode(*random_grids(6, 1, 1))
-    with pytest.raises(ValueError, match="max_length is 9, but the syntax machine was made for 12 tokens"):
-        beam_search(model, encoded, max_length=9)
-
-
 @pytest.mark.parametrize("choices", [False, True])
 def test_rollouts_come_as_often_as_they_are_likely(choices: bool) -> None:
     model = tiny_model(syntax="handwritten", max_length=6, choices=choices)  # a language of 30 programs
@@ -272,10 +265,15 @@ def test_outcomes_are_the_interpreters(given: Given) -> None:
         for slot, program in enumerate(programs):
             runs = [run(program, w) for w in given.inputs[task]]
             right = [r.ok and r.world == w for r, w in zip(runs, given.outputs[task], strict=True)]
+            assert outcomes.correct[task, slot].tolist() == right
+            assert outcomes.status[task, slot].tolist() == [r.status for r in runs]
+            assert outcomes.lengths[task, slot] == len(program.token_ids)
             assert outcomes.consistent[task, slot] == all(right[:5])
             assert outcomes.generalizes[task, slot] == all(right)
             assert outcomes.ticks[task, slot] == pytest.approx(np.mean([r.ticks for r in runs]))
     assert outcomes.generalizes.any()
+    assert 0 < outcomes.correct.mean() < 1
+    assert len(np.unique(outcomes.status)) > 2
     assert (outcomes.consistent >= outcomes.generalizes).all()
     fewer = check(given.candidates, *codes, given=2)
     assert (fewer.consistent >= outcomes.consistent).all()
@@ -289,6 +287,9 @@ def test_what_is_no_program_is_seen() -> None:
     outcomes = check(candidates, *(codes.numpy() for codes in grids))
     assert outcomes.syntax.tolist() == [[True, False, False]]
     assert not outcomes.consistent[:, 1:].any()
+    assert not outcomes.correct[:, 1:].any()
+    assert (outcomes.status[:, 1:] == Status.INVALID_PROGRAM).all()
+    assert outcomes.lengths.tolist() == [[5, 4, 0]]
 
 
 def test_the_reference_is_added_where_it_is_missing(given: Given) -> None:

@@ -26,7 +26,7 @@ from karelsynth.search import beam_search
 from karelsynth.tasks.generator import generate
 from karelsynth.tasks.simplify import simplify
 from karelsynth.train import loop, steps
-from karelsynth.train.batches import Batch, Feed, Repeated, Stream, open_source
+from karelsynth.train.batches import Batch, Feed, Repeated, Stream, check_lengths, open_source
 from karelsynth.train.checkpoint import CheckpointError
 from karelsynth.train.distributed import Group, backend
 from karelsynth.train.loop import Diverged, Progress, train
@@ -73,6 +73,23 @@ def assert_same(one: dict[str, torch.Tensor], two: dict[str, torch.Tensor]) -> N
 
 
 # Batches
+
+
+@pytest.mark.parametrize("syntax", ["none", "handwritten"])
+@pytest.mark.parametrize("tasks", [None, 40])
+def test_programs_that_decoding_could_never_write_are_told_before_the_first_step(
+    syntax: str, tasks: int | None, tmp_path: Path
+) -> None:
+    recipe = replace(tiny(syntax=syntax), data=DataRecipe(seed=5, tasks=tasks))
+    longest = 65 if tasks is None else int(generate(5, 0, tasks).lengths.max())
+    assert open_source(recipe.data).longest == longest >= generate(5, 0, 5000 if tasks is None else tasks).lengths.max()
+    check_lengths(open_source(recipe.data), replace(recipe, model=replace(recipe.model, max_length=longest)))
+    short = replace(recipe, model=replace(recipe.model, max_length=longest - 1))
+    with pytest.raises(
+        RecipeError, match=f"`model.max_length` is {longest - 1}, but programs of stream .* {longest} or"
+    ):
+        train(short, tmp_path, device=torch.device("cpu"))
+    assert not (tmp_path / METRICS).exists()
 
 
 def test_a_finite_set_is_gone_through_in_a_new_order_each_time() -> None:

@@ -38,6 +38,10 @@ from karelsynth.tasks.batch import GIVEN_EXAMPLES, TaskBatch
 
 RANKS: Final = (1, 5, 50, 100)
 MEASURES: Final = ("generalization", "exact", "consistent", "syntax")
+SOLVED: Final = {"generalization": "solved", "exact": "written"}
+"""By measure, the key under which a report says which tasks count."""
+PAIRED: Final = (1, 5, 50)
+"""Ranks at which models are compared task by task."""
 _BATCH: Final = {"cuda": 512, "cpu": 64}
 
 
@@ -67,6 +71,19 @@ class Report:
     beam: int
     seconds: float
     provenance: dict[str, Any]
+    digest: str
+    """Of the tasks, `TaskBatch.digest`: reports can be compared task by task if it is the same."""
+
+    def by_task(self) -> dict[str, Any]:
+        """The digest, and which tasks count as generalized (`solved`) and as exact (`written`), by rank: `from_bits`.
+
+        Apart from `to_json`, for it is as long as there are tasks.
+        """
+        bits = {
+            key: {str(rank): as_bits(np.any(getattr(self.judged, measure)[:, :rank], axis=1)) for rank in PAIRED}
+            for measure, key in SOLVED.items()
+        }
+        return {"digest": self.digest, **bits}
 
     def to_json(self) -> dict[str, Any]:
         """Measures in percent, by rank; the same for novel programs; time; where it all comes from."""
@@ -124,7 +141,7 @@ def evaluate(
         "precision": str(decoding_dtype(model.device)).removeprefix("torch."),
     }
     told = {**origin(model.device), **how, **(provenance or {})}
-    return Report(judged, np.asarray(tasks.novel), beam, seconds, told)
+    return Report(judged, np.asarray(tasks.novel), beam, seconds, told, tasks.digest)
 
 
 def decode(
@@ -176,6 +193,16 @@ def _measures(judged: Judged) -> dict[str, Any]:
     }
     found["confidence_95"] = intervals
     return found
+
+
+def as_bits(values: NDArray[np.bool_]) -> str:
+    """Truth values as hexadecimal digits."""
+    return np.packbits(values).tobytes().hex()
+
+
+def from_bits(digits: str, count: int) -> NDArray[np.bool_]:
+    """The other way round: `from_bits(report["solved"]["1"], report["tasks"])` of a report as JSON."""
+    return np.unpackbits(np.frombuffer(bytes.fromhex(digits), np.uint8), count=count).astype(bool)
 
 
 def percent(number: int, count: int) -> float:

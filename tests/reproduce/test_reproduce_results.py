@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from karelsynth.evaluate import interval, percent
+from karelsynth.evaluate import as_bits, interval, percent
 from karelsynth.reproduce import page, tables
 from karelsynth.reproduce.claims import CLAIMS, ONE_SEED, UNEQUAL, claims, difference, spread_of
 from karelsynth.reproduce.intervals import Spread, of_mean, of_means, of_same_tasks
-from karelsynth.reproduce.results import Result, ResultError, as_bits, read_results
+from karelsynth.reproduce.results import Result, ResultError, read_results
 from karelsynth.reproduce.rows import ROWS, Job
 from karelsynth.reproduce.running import Places
 from tests.reproduce.small import ROOT, jobs

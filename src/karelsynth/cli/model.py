@@ -147,10 +147,11 @@ def evaluate(
             machine=syntax_machine(max_length=synthesizer.settings.max_length) if mask else None,
             provenance=provenance,
             progress=progress,
-        ).to_json()
-    _show(report)
+        )
+    told = report.to_json()
+    _show(told)
     if output is not None:
-        write_text(json.dumps(report, indent=1), output)
+        write_text(json.dumps({**told, **report.by_task()}, indent=1), output)
 
 
 def _show(report: dict[str, Any]) -> None:

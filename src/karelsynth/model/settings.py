@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -30,6 +31,26 @@ _RETIRED: Final = {"code_stride": 1}
 def without_retired(values: Mapping[str, Any]) -> dict[str, Any]:
     """Settings by name without removed ones, unless they had an effect."""
     return {name: value for name, value in values.items() if name not in _RETIRED or value != _RETIRED[name]}
+
+
+def _wrong(name: str, kind: type, value: Any) -> str | None:
+    """What a setting, whose default is of some kind, should be and is not; None if nothing is wrong.
+
+    Whole numbers are sizes and counts. Kinds that are none of these four are for those to check who add such a setting.
+    """
+    if kind is bool:
+        return None if type(value) is bool else f"true or false, not {value!r}"
+    if kind is str:
+        return None if isinstance(value, str) else f"a string, not {value!r}"
+    if kind is float:
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        return None if number and math.isfinite(value) else f"a finite number, not {value!r}"
+    if kind is int:
+        least, most = _SMALLEST.get(name, 1), LONGEST_PROGRAM if name == "max_length" else _LARGEST
+        if type(value) is int and value > most:
+            return f"at most {most:,}, not {value:,}"
+        return None if type(value) is int and value >= least else f"a whole number from {least}, not {value!r}"
+    return None
 
 
 @dataclass(frozen=True)
@@ -84,14 +105,8 @@ class ModelSettings:
         if type(self.patch) is int and self.patch > 0 and SIDE % self.patch:
             raise KarelsynthError(f"model setting `patch` must divide {SIDE}, the grid's side; {self.patch} does not")
         for field in fields(self):
-            value, least = getattr(self, field.name), _SMALLEST.get(field.name, 1)
-            if type(field.default) is bool:
-                if type(value) is not bool:
-                    raise KarelsynthError(f"model setting `{field.name}` is true or false, not {value!r}")
-            elif type(value) is int and value > (most := LONGEST_PROGRAM if field.name == "max_length" else _LARGEST):
-                raise KarelsynthError(f"model setting `{field.name}` is at most {most:,}, not {value:,}")
-            elif field.name != "syntax" and (type(value) is not int or value < least):
-                raise KarelsynthError(f"model setting `{field.name}` is a whole number from {least}, not {value!r}")
+            if (wrong := _wrong(field.name, type(field.default), getattr(self, field.name))) is not None:
+                raise KarelsynthError(f"model setting `{field.name}` is {wrong}")
 
     @staticmethod
     def from_dict(values: dict[str, Any]) -> ModelSettings:

@@ -19,6 +19,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from karelsynth.karel.grammar import KAREL
 from karelsynth.karel.syntax import SyntaxMachine, syntax_machine
 from karelsynth.karel.tokens import VOCABULARY_SIZE
 from karelsynth.model.decoder import Decoder, Output, StepModel, StepTasks
@@ -97,7 +98,25 @@ class Synthesizer(nn.Module):
     @property
     def machine(self) -> SyntaxMachine | None:
         """The handwritten syntax, if the model has it."""
-        return syntax_machine(max_length=self.settings.max_length) if self.settings.syntax == "handwritten" else None
+        return self.machine_for()
+
+    def machine_for(self, machine: SyntaxMachine | None = None, max_length: int | None = None) -> SyntaxMachine | None:
+        """The handwritten syntax that p is under: the one that is given, or else the model's own, if it has one.
+
+        All that decodes and scores asks here, so that it speaks of the same p. With a `max_length` the model's own is
+        for programs of so many tokens; a machine that is given must be made for it.
+        """
+        if machine is None:
+            own = self.settings.syntax == "handwritten"
+            return syntax_machine(max_length=max_length or self.settings.max_length) if own else None
+        if max_length is not None and machine.max_length != max_length:
+            raise ValueError(
+                f"max_length is {max_length}, but the syntax machine was made for {machine.max_length} tokens: "
+                "make it for as many, or leave max_length out"
+            )
+        if self.settings.choices and not machine.grammar.scaffolding() <= KAREL.scaffolding():
+            raise ValueError(f"{machine.grammar.name} forces tokens that a model with `choices` leaves to the network")
+        return machine
 
     @property
     def device(self) -> torch.device:
@@ -142,7 +161,7 @@ class Synthesizer(nn.Module):
             which = np.arange(count * examples).reshape(count, examples)
             which = which if tasks is None else which[tasks]
         return pack_programs(
-            tokens, lengths, machine=machine or self.machine, device=self.device, shown=shown, which=which,
+            tokens, lengths, machine=self.machine_for(machine), device=self.device, shown=shown, which=which,
             choices=self.settings.choices,
         )  # fmt: skip
 
@@ -186,10 +205,11 @@ class Synthesizer(nn.Module):
         tasks: NDArray[np.integer],
         *,
         encoded: Encoded,
+        machine: SyntaxMachine | None = None,
     ) -> Forest:
-        """Pack programs [N, L] for encoded tasks [N], many for each, for `forest_logprobs`."""
+        """Pack programs [N, L] for encoded tasks [N], many for each, for `forest_logprobs`; `machine` as in `pack`."""
         return pack_forest(
-            tokens, lengths, tasks, machine=self.machine, device=self.device, shown=encoded.shown(),
+            tokens, lengths, tasks, machine=self.machine_for(machine), device=self.device, shown=encoded.shown(),
             choices=self.settings.choices,
         )  # fmt: skip
 

@@ -7,8 +7,9 @@
 `data` is the name of the test tasks, and `digest` (`TaskBatch.digest`) tells them from others of that name; `start` is
 the recipe of the model that the run started from, if it started from one; `device` is where it was trained
 and `gpu_gib` the most memory that this took there (null on a CPU); `validations` are lists of a step and what came out
-on the validation tasks there, generalization and exact match in percent; `report` is what `karelsynth evaluate` writes,
-provenance included; `solved` and `written` say by rank which tasks count as generalized and as exact, a bit each;
+on the validation tasks there, generalization and exact match in percent; `report`, `solved` and `written` are what
+`karelsynth evaluate` writes, provenance included: the latter two say by rank which tasks count as generalized and as
+exact, a bit each;
 `validity` is there for models that learn the syntax, `masks` for the one that the figure shows. Older results lack
 `digest`, `validations`, `solved` or `written`.
 """
@@ -26,6 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from karelsynth.errors import KarelsynthError
+from karelsynth.evaluate import PAIRED, SOLVED, from_bits
 from karelsynth.files import read_text, write_whole
 from karelsynth.reproduce.rows import ROWS, VALIDITY, Job
 from karelsynth.train.recipe import Recipe, RecipeError, load_recipe, recipe_from
@@ -34,10 +36,6 @@ Results = Mapping[Job, "Result"]
 Recipes = Mapping[str, Recipe]
 """Today's, by name."""
 _AGAIN: Final = "remove the file, and `karelsynth reproduce` measures the row again"
-SOLVED: Final = {"generalization": "solved", "exact": "written"}
-"""By measure, the key under which a result says which tasks count."""
-PAIRED: Final = (1, 5, 50)
-"""Ranks at which rows are compared task by task."""
 _RECIPE: Final = dict.fromkeys(("model", "objective", "optimizer", "data", "run"), "object")
 _MAY_DIFFER: Final = frozenset({"run.seed", "run.compile", "run.log_every", "run.checkpoint_every"})
 """Settings in which two runs of a row may differ. Those of validation may not: it chooses the best model."""
@@ -67,16 +65,6 @@ _MASKS: Final = {
     **{f"tasks.confidence_95.{name}": "interval" for name in _MASK_FIGURES},
 }
 """All that tables and pictures read, by its place: what the file must have there."""
-
-
-def as_bits(values: NDArray[np.bool_]) -> str:
-    """Truth values as hexadecimal digits."""
-    return np.packbits(values).tobytes().hex()
-
-
-def from_bits(digits: str, count: int) -> NDArray[np.bool_]:
-    """The other way round."""
-    return np.unpackbits(np.frombuffer(bytes.fromhex(digits), np.uint8), count=count).astype(bool)
 
 
 class ResultError(KarelsynthError, ValueError):

@@ -15,9 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, Literal
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from karelsynth.errors import KarelsynthError, out_of_memory
 from karelsynth.evaluate import evaluate, origin
@@ -27,7 +25,7 @@ from karelsynth.reproduce.aliasing import PROGRAM_A, opinions
 from karelsynth.reproduce.history import read_history, write_history
 from karelsynth.reproduce.masks import masks_along, masks_over
 from karelsynth.reproduce.memory import NoRoom
-from karelsynth.reproduce.results import PAIRED, SOLVED, Results, as_bits, read_results, row_recipe, write_result
+from karelsynth.reproduce.results import Results, read_results, row_recipe, write_result
 from karelsynth.reproduce.rows import ROWS, Job
 from karelsynth.reproduce.trained import Trained, check_same, from_kept, from_run, is_finished, is_kept, keep
 from karelsynth.reproduce.validity import validity
@@ -251,12 +249,11 @@ class Runner:
         report = found.to_json()
         told: dict[str, Any] = {
             "data": self._data_name,
-            "digest": tasks.digest,
             "recipe": trained.recipe,
             "start": trained.start,
             "training": trained.training,
             "report": report,
-            **{key: _bits(getattr(found.judged, measure)) for measure, key in SOLVED.items()},
+            **found.by_task(),
             "aliasing": opinions(model, beam=BEAM),
         }
         if model.syntax is not None:
@@ -324,11 +321,6 @@ class Runner:
 
     def _left_out(self, problem: object) -> None:
         self._say(f"{self._places.data}: left out: {problem}")
-
-
-def _bits(hits: NDArray[np.bool_]) -> dict[str, str]:
-    """By rank, which of the tasks count."""
-    return {str(rank): as_bits(np.any(hits[:, :rank], axis=1)) for rank in PAIRED}
 
 
 def deadline_after(minutes: float | None) -> float:

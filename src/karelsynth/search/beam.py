@@ -32,7 +32,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from karelsynth.karel.grammar import KAREL
 from karelsynth.karel.syntax_compiler import NONE
 from karelsynth.karel.tokens import ACTIONS, END, ID, START, VOCABULARY_SIZE
 from karelsynth.model.decoder import StepModel, StepTasks, decode_step, start_state
@@ -97,9 +96,11 @@ def beam_search(
     Args:
         encoded: the tasks' examples, by `model.encode`.
         beam: S.
-        max_length: tokens of the longest program; by default the machine's or the model's.
-        machine: a syntax to constrain decoding by, for models without one; tokens that it refuses are masked before the
-            softmax. Its own `max_length` must be the same.
+        max_length: tokens of the longest program; by default the machine's or the model's. A model's own handwritten
+            syntax is then for programs of so many tokens.
+        machine: a syntax to constrain decoding by, instead of the model's own handwritten one, if there is one; tokens
+            that it refuses are masked before the softmax, so that p is another. Whoever scores the candidates again
+            (`rescore`, `score_programs`) must give the same one. Its own `max_length` must be the same.
         dtype: of the network's states and products, by default `decoding_dtype`; log-probabilities add up in float32 in
             any case.
         weights: the model's `step_model`, where it is at hand: making it takes longer than some searches do.
@@ -116,12 +117,8 @@ def beam_search(
             [B, S, L], padded, and their scores float32 [B, S], −∞ where there is none; by every thread for its own
             tasks.
     """
-    machine = machine or model.machine
-    limit = max_length or (machine.max_length if machine else model.settings.max_length)
-    if machine is not None and machine.max_length != limit:
-        raise ValueError(f"max_length is {limit}, but the syntax machine was made for {machine.max_length} tokens")
-    if model.settings.choices and machine is not None and not machine.grammar.scaffolding() <= KAREL.scaffolding():
-        raise ValueError(f"{machine.grammar.name} forces tokens that a model with `choices` leaves to the network")
+    machine = model.machine_for(machine, max_length)
+    limit = machine.max_length if machine else max_length or model.settings.max_length
     device = encoded.codes.device
     on_cpu = device.type == "cpu"
     with torch.autocast(device.type, enabled=False):  # the precision is chosen here

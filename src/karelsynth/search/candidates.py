@@ -52,7 +52,10 @@ def with_reference(candidates: Candidates, tokens: Tensor, lengths: Tensor) -> C
 
 @dataclass(frozen=True)
 class Outcomes:
-    """What running S candidates for each of B tasks shows; False throughout for an empty slot."""
+    """What running S candidates for each of B tasks on E examples shows: all that a reward may be made of.
+
+    For an empty slot it is False throughout, and its runs end like those of tokens that are no program.
+    """
 
     syntax: NDArray[np.bool_]
     """[B, S]: it parses."""
@@ -62,6 +65,12 @@ class Outcomes:
     """[B, S]: it is right on all examples."""
     ticks: NDArray[np.float32]
     """[B, S]: how long it runs, the mean over all examples."""
+    correct: NDArray[np.bool_]
+    """[B, S, E]: it is right on the example; those held out come last."""
+    status: NDArray[np.uint8]
+    """[B, S, E]: how the run ended, by number of `Status`: done, a crash, out of ticks, no program."""
+    lengths: NDArray[np.int64]
+    """[B, S]: how many tokens it has; 0 in an empty slot."""
 
 
 def check(
@@ -79,4 +88,7 @@ def check(
         np.all(correct[:, :, :given], axis=2),
         np.all(correct, axis=2),
         runs.ticks.astype(np.float32).mean(1).reshape(count, slots),
+        correct,
+        runs.status.reshape(count, slots, -1),
+        candidates.lengths.cpu().numpy(),
     )

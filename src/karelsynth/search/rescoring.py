@@ -14,6 +14,7 @@ from karelsynth.model.transfer import moved
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from karelsynth.karel.syntax import SyntaxMachine
     from karelsynth.model.synthesizer import Encoded, Synthesizer
     from karelsynth.search.candidates import Candidates
 
@@ -30,6 +31,7 @@ def rescore(
     encoded: Encoded,
     candidates: Candidates,
     *,
+    machine: SyntaxMachine | None = None,
     wanted: NDArray[np.bool_] | None = None,
     at_once: int = _AT_ONCE,
 ) -> Tensor:
@@ -39,6 +41,8 @@ def rescore(
     Give the candidates on the host (`Candidates.cpu`) if they have been copied already; they are needed there.
 
     Args:
+        machine: the syntax that the candidates were searched or drawn under, if not the model's own: another one is
+            another p. That of a search with its own `max_length` is `model.machine_for(max_length=…)`.
         wanted: [B, S]; by default all.
         at_once: how many tokens to score at a time, about, in whole tasks. If there are more, they are scored in parts;
             each part is recomputed in the backward pass (checkpointing), so that memory holds one at a time.
@@ -56,7 +60,8 @@ def rescore(
     parts = np.split(filled, np.flatnonzero(np.diff((after - 1) // at_once)) + 1)
     values = []
     for part in parts:
-        forest = model.pack_forest(tokens[part], lengths.ravel()[part], part // slots, encoded=encoded)
+        programs = tokens[part], lengths.ravel()[part], part // slots
+        forest = model.pack_forest(*programs, encoded=encoded, machine=machine)
         if len(parts) == 1 or not torch.is_grad_enabled():
             values.append(model.forest_logprobs(encoded, forest))
         else:

@@ -15,9 +15,9 @@ from karelsynth.search.beam import CHECK_EVERY
 from karelsynth.search.candidates import Candidates
 
 if TYPE_CHECKING:
+    from karelsynth.karel.syntax import SyntaxMachine
     from karelsynth.model.execution import Shown
     from karelsynth.model.execution_gpu import ShownOnGPU
-    from karelsynth.model.settings import ModelSettings
     from karelsynth.model.synthesizer import Encoded, Synthesizer
 
 
@@ -27,6 +27,7 @@ def sample_rollouts(
     encoded: Encoded,
     *,
     rollouts: int = 100,
+    machine: SyntaxMachine | None = None,
     dtype: torch.dtype | None = None,
     generator: torch.Generator | None = None,
 ) -> Candidates:
@@ -35,13 +36,16 @@ def sample_rollouts(
     A rollout that has not ended at the model's `max_length` is cut there: it is no program, and no reward will take
     it for one. With the handwritten syntax every rollout ends in time. Their log-probabilities are without gradient:
     `rescore` gives those with. They are drawn in a floating precision, not in eight bits, to be near what is trained.
+    `machine`, its `max_length` included, as in `beam_search`.
     """
-    device = encoded.codes.device
-    syntax = handwritten_syntax(model.machine, device) if model.machine else None
+    device, choices = encoded.codes.device, model.settings.choices
+    machine = model.machine_for(machine)
+    syntax = handwritten_syntax(machine, device) if machine else None
+    limit = machine.max_length if machine else model.settings.max_length
     with torch.autocast(device.type, enabled=False):  # the precision is chosen here
         weights = model.step_model(dtype or floating_dtype(device))
         tasks = model.step_tasks(weights, encoded)
-        return _draw(weights, tasks, encoded.shown(), syntax, rollouts, model.settings, generator)
+        return _draw(weights, tasks, encoded.shown(), syntax, rollouts, limit, choices, generator)
 
 
 def _draw(
@@ -50,10 +54,10 @@ def _draw(
     shown: Shown | ShownOnGPU | None,
     syntax: HandwrittenSyntax | None,
     rollouts: int,
-    settings: ModelSettings,
+    limit: int,
+    choices: bool,
     generator: torch.Generator | None,
 ) -> Candidates:
-    limit = settings.max_length
     count, device = len(tasks.gates), tasks.gates.device
     task = torch.arange(count, device=device).repeat_interleave(rollouts, output_size=count * rollouts)
     syntax_states = None if syntax is None else syntax.initial(len(task))
@@ -63,7 +67,7 @@ def _draw(
     last, going = torch.full_like(task, START), torch.ones_like(task, dtype=torch.bool)
     state, parents = start_state(weights, tasks), task
 
-    if settings.choices and syntax is not None and syntax_states is not None:
+    if choices and syntax is not None and syntax_states is not None:
         syntax_states, lengths = syntax.write(
             syntax_states, tokens, lengths, torch.full_like(task, NONE), going, scaffolding=True
         )
@@ -81,9 +85,7 @@ def _draw(
             put_tokens(tokens, lengths, last, going)
             lengths += going
         else:
-            syntax_states, lengths = syntax.write(
-                syntax_states, tokens, lengths, last, going, scaffolding=settings.choices
-            )
+            syntax_states, lengths = syntax.write(syntax_states, tokens, lengths, last, going, scaffolding=choices)
         going = going & (last != END)
         if (at + 1) % CHECK_EVERY == 0 and not going.any():  # waits for the device
             break

@@ -21,6 +21,7 @@ from karelsynth.model.syntax import handwritten_syntax
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from karelsynth.karel.syntax import SyntaxMachine
     from karelsynth.model.decoder import StepModel
     from karelsynth.model.synthesizer import Encoded, Synthesizer
 
@@ -33,19 +34,22 @@ def score_programs(
     lengths: NDArray[np.integer],
     tasks: NDArray[np.integer],
     *,
+    machine: SyntaxMachine | None = None,
     dtype: torch.dtype | None = None,
     weights: StepModel | None = None,
     threads: int = 1,
 ) -> NDArray[np.float32]:
-    """log p(program | examples), [N], of programs [N, L] for encoded tasks [N].
+    """log p(program | examples), [N], of programs [N, L] for encoded tasks [N]; −∞ if the syntax refuses one.
 
     Args:
+        machine: a syntax to score them under, instead of the model's own: see `beam_search`.
         dtype: of the network's states and products, by default `decoding_dtype`.
         weights: the model's `step_model`, where it is at hand.
         threads: how many share a step on a CPU.
     """
     device = encoded.codes.device
-    syntax = handwritten_syntax(model.machine, device) if model.machine else None
+    machine = model.machine_for(machine)
+    syntax = handwritten_syntax(machine, device) if machine else None
     totals = np.zeros(len(tokens), np.float32)
     place = np.array(tasks, np.int64)
     """[N]: where a program's beginning stands among the distinct ones."""
@@ -74,7 +78,9 @@ def score_programs(
                 syntax_state = syntax_state.index_select(0, parents)
                 syntax_state = syntax.advance(syntax_state, chosen) if number else syntax_state
                 syntax_state = syntax.settled(syntax_state) if model.settings.choices else syntax_state
-                logits = logits.masked_fill(~syntax.mask(syntax_state), -torch.inf)
+                admitted = syntax.mask(syntax_state)
+                admitted |= ~admitted.any(1, keepdim=True)  # after a refused token: the score is −∞, and is to stay so
+                logits = logits.masked_fill(~admitted, -torch.inf)
             table = logits.float().log_softmax(1).cpu().numpy()
             place[open_now] = which.ravel()
             totals[open_now] += table[place[open_now], tokens[open_now, at]]

@@ -28,7 +28,6 @@ import torch
 
 from karelsynth.karel.machine import encode_programs
 from karelsynth.karel.program import Program
-from karelsynth.karel.syntax import syntax_machine
 from karelsynth.karel.threads import core_count
 from karelsynth.karel.world import Hero, World
 from karelsynth.model.precision import decoding_dtype
@@ -241,7 +240,6 @@ class Solver:
             encoded,
             beam=round_.beam,
             max_length=longest,
-            machine=syntax_machine(max_length=longest) if self.model.machine is not None else None,
             weights=self._weights,
             pruning=Pruning(inputs, outputs),
             slack=self.slack,

@@ -23,8 +23,9 @@ from karelsynth.model.synthesizer import Synthesizer
 from karelsynth.model.transfer import moved
 from karelsynth.tasks.batch import TaskBatch
 from karelsynth.tasks.generator import generate
+from karelsynth.tasks.kernel_layout import LONGEST
 from karelsynth.tasks.simplify import simplify
-from karelsynth.train.recipe import DataRecipe, RecipeError
+from karelsynth.train.recipe import DataRecipe, Recipe, RecipeError
 
 _AHEAD = 2
 """Batches that are ready or being made, for each thread."""
@@ -36,6 +37,10 @@ class Source(Protocol):
     @property
     def fingerprint(self) -> str | None:
         """Tells the tasks from others, where the recipe does not."""
+
+    @property
+    def longest(self) -> int:
+        """No program has more tokens than this."""
 
     def tasks(self, start: int, count: int) -> TaskBatch:
         """Tasks number start … start + count − 1 of the run."""
@@ -54,6 +59,10 @@ class Stream:
         """The seed says it all."""
         return
 
+    @property
+    def longest(self) -> int:
+        return LONGEST
+
     def tasks(self, start: int, count: int) -> TaskBatch:
         tasks = generate(self.seed, start, count, threads=1)
         return simplify(tasks, threads=1) if self.simpler else tasks
@@ -64,6 +73,7 @@ class Repeated:
 
     def __init__(self, tasks: TaskBatch, seed: int) -> None:
         self._tasks, self._seed = tasks, seed
+        self.longest = int(tasks.lengths.max(initial=0))
         self._known: tuple[int, NDArray[np.int64]] = (-1, np.empty(0, np.int64))
 
     @property
@@ -94,6 +104,16 @@ def open_source(recipe: DataRecipe) -> Source:
         return Stream(recipe.seed, recipe.simplify)
     tasks = _finite(recipe)
     return Repeated(simplify(tasks) if recipe.simplify else tasks, recipe.seed)
+
+
+def check_lengths(source: Source, recipe: Recipe) -> None:
+    """Raise RecipeError if there may be programs that the model could learn, but decoding could never write."""
+    if source.longest > recipe.model.max_length:
+        raise RecipeError(
+            f"`model.max_length` is {recipe.model.max_length}, but programs of {recipe.data.source} have up to "
+            f"{source.longest} tokens, which decoding could never write; set it to {source.longest} or more, or train "
+            "on shorter programs"
+        )
 
 
 def _finite(recipe: DataRecipe) -> TaskBatch:

@@ -31,7 +31,7 @@ from karelsynth.model.storage import RECIPE
 from karelsynth.model.synthesizer import Synthesizer
 from karelsynth.tasks.sets import NAMED_SETS
 from karelsynth.train import checkpoint
-from karelsynth.train.batches import Feed, Source, open_source
+from karelsynth.train.batches import Feed, Source, check_lengths, open_source
 from karelsynth.train.distributed import Group
 from karelsynth.train.interrupt import Interrupt
 from karelsynth.train.metrics import MetricsLog
@@ -119,6 +119,8 @@ class _Run:
         validator = Validator(recipe, group)  # first: its tasks are few, and what is wrong with them is soon told
         source = open_source(recipe.data)
         self._check_tasks(source, validator)
+        if self.step == 0:
+            check_lengths(source, recipe)
         feed = Feed(
             source,
             self.model,
