@@ -5,13 +5,12 @@
      "aliasing": […], "validity": {…}, "masks": {…}}
 
 `data` is the name of the test tasks, and `digest` (`TaskBatch.digest`) tells them from others of that name; `start` is
-the recipe of the model that the run started from, if it started from one; `device` is where it was trained
-and `gpu_gib` the most memory that this took there (null on a CPU); `validations` are lists of a step and what came out
-on the validation tasks there, generalization and exact match in percent; `report`, `solved` and `written` are what
+the recipe of the model that the run started from, if it started from one; `device` is where it was trained and
+`gpu_gib` the most memory that this took there (null on a CPU); `validations` are lists of a step and what came out on
+the validation tasks there, generalization and exact match in percent; `report`, `solved` and `written` are what
 `karelsynth evaluate` writes, provenance included: the latter two say by rank which tasks count as generalized and as
-exact, a bit each;
-`validity` is there for models that learn the syntax, `masks` for the one that the figure shows. Older results lack
-`digest`, `validations`, `solved` or `written`.
+exact, a bit each; `validity` is there for models that learn the syntax, `masks` for the one that the figure shows.
+Older results lack `digest`, `validations`, `solved` or `written`.
 """
 
 from __future__ import annotations
