@@ -18,6 +18,7 @@ LAYERS = (
     ("errors", "_version", "files", "shown"),
     ("karel",),
     ("tasks",),
+    ("posterior",),
     ("model",),
     ("search",),
     ("objectives",),

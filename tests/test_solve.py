@@ -50,8 +50,13 @@ def assert_honest(solution: Solution, task: Task) -> None:
     assert bool(solution) == solution.solved
     if solution.solved:
         assert all(answer.solves for answer in solution.answers)
-        preferences = [answer.logprob - PER_TOKEN * answer.program.size for answer in solution.answers]
-        assert preferences == sorted(preferences, reverse=True)
+        chances = [answer.chance for answer in solution.answers if answer.chance is not None]
+        if not chances:
+            preferences = [answer.logprob - PER_TOKEN * answer.program.size for answer in solution.answers]
+            assert preferences == sorted(preferences, reverse=True)
+        else:
+            assert len(chances) == len(solution.answers)
+            assert chances == sorted(chances, reverse=True)
         assert len({answer.program for answer in solution.answers}) == len(solution.answers)
 
 

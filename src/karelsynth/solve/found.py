@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 PER_TOKEN: Final = 0.5
 """How much likelier, in nats, an answer must be to be preferred to one that is a token shorter. Chosen on `val` and
 5,000 fresh tasks, where it hardly matters."""
-MOST_ANSWERS: Final = 20
+CONSIDERED: Final = 64
+"""How many right programs are kept to choose from."""
 REPAIRED: Final = 64
 """How many near misses a repair begins with."""
 
@@ -126,7 +127,7 @@ def remember(search: Search, found: Found) -> None:
         return
     right, ranks = found.right.sum(1), found.ranks
     if right[ranks[0]] == len(search.inputs):
-        ranks = ranks[right[ranks] == len(search.inputs)][:MOST_ANSWERS]
+        ranks = ranks[right[ranks] == len(search.inputs)][:CONSIDERED]
     elif search.answers and sum(search.answers[0].right) >= right[ranks[0]]:
         return
     else:

@@ -25,6 +25,9 @@ class Answer:
     """For each example, whether the program turns its input into its output."""
     logprob: float
     """log p(program | examples) by the model, among programs of the length that the search allowed."""
+    chance: float | None = None
+    """Of being right on a further example, if the examples were drawn as the generator draws them; None if it would
+    never draw such examples, or if there was no time to find out. See `karelsynth.solve.choice`."""
 
     @property
     def solves(self) -> bool:
@@ -37,6 +40,7 @@ class Answer:
             "programs": {dialect: self.program.to(dialect) for dialect in DIALECTS},
             "right": list(self.right),
             "logprob": self.logprob,
+            "chance": self.chance,
         }
 
 

@@ -9,8 +9,8 @@
 The network proposes, the examples dispose: a beam search runs every prefix of a program on the examples (see
 `search.pruning`), and if it finds no answer, near misses are repaired (`search.repair`); the beam is narrow first and
 wider in each round. The first round that finds an answer ends the search. Of several programs that are right on all
-examples the likelier and shorter one is preferred: that a short one fits is less of a coincidence than the network
-assumes, which knows only what programs look like. Whatever is returned as right has been run.
+examples the one is preferred that is likeliest to be right on what it has not seen (`choice`). Whatever is returned as
+right has been run.
 """
 
 from __future__ import annotations
@@ -33,12 +33,14 @@ from karelsynth.karel.world import Hero, World
 from karelsynth.model.precision import decoding_dtype
 from karelsynth.model.pretrained import SHIPPED, model_folder
 from karelsynth.model.synthesizer import Encoded, Synthesizer
+from karelsynth.posterior.chain import Chain
 from karelsynth.search.beam import TASKS_PER_THREAD, beam_search, encode_for_search
 from karelsynth.search.closing import close_programs
 from karelsynth.search.pruning import Pruning
 from karelsynth.search.repair import repair
 from karelsynth.search.scoring import score_programs
 from karelsynth.solve.ambiguity import find_ambiguity
+from karelsynth.solve.choice import prefer
 from karelsynth.solve.found import REPAIRED, Found, OpenEnds, Search, remember, run_programs, simplest
 from karelsynth.solve.solution import Answer, Progress, Solution
 from karelsynth.tasks.task import Example, Task, as_task
@@ -62,12 +64,14 @@ class Round(NamedTuple):
 ROUNDS: Final = (Round(128, 48, 0.6, 5.0), Round(512, 36, 1), Round(2048, 48, 1), Round(4096, 72, 1))
 """Thanks to its window, the first is only as wide as the network is unsure. Then width pays more than length: few
 programs that are asked for have more than 36 tokens, and unsolved tasks go through all rounds."""
-SLACK: Final = 2.0
+SLACK: Final = 4.0
 """How much less likely than the best answer, in nats, another may be to be worth waiting for."""
 _TELL_EVERY: Final = 0.25
 """Seconds between two reports of progress."""
 LONGEST_REPAIRED: Final = 60
 """Tokens that a program may have then."""
+MOST_ANSWERS: Final = 20
+"""How many are told."""
 _PLACES: Final = 4096
 """Hypotheses that are searched at a time, over all tasks of a batch."""
 _loading = threading.Lock()
@@ -121,6 +125,7 @@ class Solver:
             inputs, outputs = Task((Example(before, before.with_hero(0, 1, "east")),)).codes()
             programs = ("DEF run m( move m)", "DEF run m( move turnLeft m)")
             find_ambiguity([Answer(Program.parse(text), (True,), 0.0) for text in programs], inputs)
+            Chain(inputs, outputs, encode_programs([Program.parse("DEF run m( move putMarker m)")]))
             turns, near = iter(range(1)), encode_programs([Program.parse(programs[0])])
             lengths, logprobs = np.full(1, near.shape[1]), np.zeros(1, np.float32)
             repair(near, lengths, logprobs, outputs, inputs, longest=8, stop=lambda: next(turns, None) is None)
@@ -181,7 +186,7 @@ class Solver:
             return stopped
 
         def settle(number: int) -> None:
-            solutions[number] = solution = self._solution(searches[number])
+            solutions[number] = solution = self._solution(searches[number], budget, stop)
             if on_solution is not None:
                 on_solution(number, solution)
 
@@ -291,13 +296,15 @@ class Solver:
         )
         remember(search, run_programs(search, repaired.tokens, repaired.lengths, logprobs))
 
-    def _solution(self, search: Search) -> Solution:
+    def _solution(self, search: Search, budget: float, stop: Callable[[], bool]) -> Solution:
         ambiguity = None
         start = time.perf_counter()
-        if search.solved and len(search.answers) > 1:
-            ambiguity = find_ambiguity(search.answers, search.inputs)
+        if search.solved:
+            prefer(search, deadline=start + budget - search.seconds, stop=stop, threads=self._threads)
+        answers = tuple(search.answers[:MOST_ANSWERS])
+        if search.solved and len(answers) > 1:
+            ambiguity = find_ambiguity(answers, search.inputs)
         seconds = search.seconds + time.perf_counter() - start
-        answers = tuple(search.answers)
         return Solution(answers, search.solved, ambiguity, seconds, search.beam, search.checked, search.stopped)
 
     @staticmethod

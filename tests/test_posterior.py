@@ -1,0 +1,300 @@
+"""What examples tell about programs: chances against frequencies, chains against enumeration."""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import cache
+from itertools import product
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from karelsynth.karel.formats.codes import BEYOND, FRAME, HERO, WALL
+from karelsynth.karel.grammar import KAREL
+from karelsynth.karel.machine import encode_programs, run_batch
+from karelsynth.karel.machine_kernel import CELLS, compile_program
+from karelsynth.karel.program import Program
+from karelsynth.karel.syntax_compiler import compile_grammar
+from karelsynth.karel.tokens import ID
+from karelsynth.posterior import Chain
+from karelsynth.posterior.chain_kernel import Tables
+from karelsynth.posterior.program_kernel import LONGEST, program_chances
+from karelsynth.posterior.tables import fitted_tables, tables_of
+from karelsynth.posterior.task_kernel import worlds_chance
+from karelsynth.posterior.world_kernel import (
+    COUNTED,
+    HEADING,
+    LENGTH,
+    MOST_LOOKS,
+    RUN,
+    START,
+    count_world,
+    replay,
+)
+from karelsynth.tasks.batch import TaskBatch
+from karelsynth.tasks.generator import generate
+from karelsynth.tasks.kernel_layout import LEVELS, Sampler
+from karelsynth.tasks.program_kernel import SCRATCH_TOKENS, draw_program
+from karelsynth.tasks.sampler import build, fitted_sampler, read_weights
+from karelsynth.tasks.world_kernel import DESCRIPTION
+
+TESTS = [ID[name] for name in ("WHILE", "IF", "IFELSE")]
+
+
+@cache
+def small() -> Sampler:
+    """A generator of few programs in worlds of four cells, so that frequencies tell everything."""
+    weights = read_weights()
+    weights["rows"] = weights["cols"] = [1] + 14 * [0]
+    weights["headings"] = [0, 1, 0, 0]
+    weights["piles"] = [1] + 8 * [0]
+    weights["settings"]["corner"] = 65536
+    weights["bodies"] = [[1, 4, 2] + 8 * [0]] + 5 * [[1] + 10 * [0]]
+    weights["deeper"] = [65536, 6000, 0, 0, 0, 0]
+    weights["counts"] = [1, 1] + 7 * [0]
+    weights["conditions"] = [3, 0, 0, 0, 4, 0, 1, 0]
+    weights["keep_length"] = [60000 + 50 * length for length in range(66)]
+    weights["keep_controls"] = [40000, *15 * [65536]]
+    return build(weights)
+
+
+@cache
+def drawn(tries: int) -> list[bytes]:
+    """The programs that many tries of the small generator give; those that are thrown away are empty."""
+    state, sampler = np.array([5], np.uint64), small().ravel()
+    tokens, blocks = np.zeros(SCRATCH_TOKENS, np.uint8), np.empty(4 * LEVELS, np.int64)
+    return [tokens[: draw_program(state, sampler, tokens, blocks)].tobytes() for _ in range(tries)]
+
+
+def padded(programs: list[bytes]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    lengths = np.array([len(program) for program in programs], np.int64)
+    tokens = np.zeros((len(programs), LONGEST), np.uint8)
+    for row, program in enumerate(programs):
+        tokens[row, : len(program)] = np.frombuffer(program, np.uint8)
+    return tokens, lengths
+
+
+def chances_of(programs: list[bytes], tables: Tables) -> NDArray[np.float64]:
+    chances = np.empty(len(programs))
+    program_chances(*padded(programs), tables.logs, tables.sampler, chances)
+    return chances
+
+
+def test_chances_of_programs_are_their_frequencies() -> None:
+    tries = 1_000_000
+    found = Counter(drawn(tries))
+    thrown = found.pop(b"")
+    programs = list(found)
+    expected = tries * np.exp(chances_of(programs, tables_of(small())))
+    seen = np.array([found[program] for program in programs])
+    often = expected >= 20
+    assert often.sum() > 100
+    deviations = (seen[often] - expected[often]) / np.sqrt(expected[often])
+    assert abs(deviations.mean()) < 0.3
+    assert deviations.std() == pytest.approx(1, abs=0.2)
+    assert expected.sum() <= tries - thrown + 4 * np.sqrt(tries)
+    assert expected[often].sum() == pytest.approx(seen[often].sum(), rel=0.03)
+
+
+def test_every_generated_program_has_a_chance_and_others_have_none() -> None:
+    batch = generate(4, 0, 2000, reserved=True)
+    tables = fitted_tables()
+    programs = [bytes(row[:length]) for row, length in zip(batch.tokens, batch.lengths, strict=True)]
+    assert (chances_of(programs, tables) > -np.inf).all()
+    never = [
+        "DEF run m( move m)",  # nothing is picked or put
+        "DEF run m( pickMarker m)",
+        "DEF run m( turnLeft turnRight move putMarker m)",
+        "DEF run m( move move move putMarker m)",
+        "DEF run m( REPEAT R=1 r( move r) putMarker m)",
+        "DEF run m( REPEAT R=19 r( move r) putMarker m)",
+        "DEF run m( WHILE c( not c( markersPresent c) c) w( move w) putMarker m)",
+    ]
+    texts = [bytes(encode_programs([Program.parse(text)])[0].tolist()) for text in never]
+    assert (chances_of(texts, tables) == -np.inf).all()
+
+
+class Posed:
+    """A program and worlds, as the likelihood wants them."""
+
+    def __init__(self, program: bytes, grids: NDArray[np.uint8]) -> None:
+        grammar = compile_grammar(KAREL)
+        tokens, size = np.frombuffer(program, np.uint8), len(program)
+        self.code, origin = np.empty(2 * size + 2, np.int64), np.empty(2 * size + 2, np.int16)
+        stack, opened = np.empty(size + 2, np.int32), np.empty((size + 2, 3), np.int32)
+        compile_program(
+            tokens, grammar.tables.transition, grammar.symbols, grammar.start, self.code, origin, stack, opened
+        )
+        count = len(grids)
+        self.counts, self.runs = np.zeros((count, COUNTED), np.int64), np.zeros((count, RUN), np.uint64)
+        self.looks, self.after = np.zeros((count, MOST_LOOKS), np.int64), np.empty((count, CELLS), np.uint8)
+        self.good = []
+        before, known, counters = np.empty(CELLS, np.uint8), np.empty(CELLS, np.uint8), np.zeros(size + 1, np.int64)
+        for row in range(count):
+            count_world(grids[row].ravel(), self.counts[row], before)
+            start, heading = self.counts[row, START], self.counts[row, HEADING]
+            self.good.append(
+                replay(
+                    self.code, counters, before, start, heading, self.after[row], known, self.runs[row], self.looks[row]
+                )
+            )
+        self.conditionals = sum(token in TESTS for token in program)
+
+    def log_chance(self, tables: Tables, wanted: int, particles: int, seed: int = 1) -> float:
+        chance: float = worlds_chance(
+            np.array([seed], np.uint64), tables.sampler, tables.logs, self.code.view(np.uint64), self.conditionals,
+            self.counts, self.runs, self.looks, wanted, particles, np.empty(DESCRIPTION + 1, np.uint64),
+        )  # fmt: skip
+        return chance
+
+
+def test_replaying_is_running() -> None:
+    batch = generate(6, 0, 300, reserved=True)
+    for tokens, length, inputs, outputs in zip(batch.tokens, batch.lengths, batch.inputs, batch.outputs, strict=True):
+        posed = Posed(bytes(tokens[:length]), inputs)
+        assert all(posed.good)
+        np.testing.assert_array_equal(posed.after, outputs.reshape(-1, CELLS))
+        runs = run_batch(tokens[None, :length], inputs, traces=True)
+        assert runs.trace_lengths is not None
+        np.testing.assert_array_equal(posed.runs[:, LENGTH], runs.trace_lengths[0])
+
+
+def test_what_is_no_good_example_is_told() -> None:
+    batch = generate(6, 0, 40, reserved=True)
+    rows = np.arange(len(batch))
+    for tokens, length in zip(batch.tokens, batch.lengths, strict=True):
+        inputs = batch.inputs[rows, 0]
+        runs = run_batch(tokens[None, :length], inputs)
+        for good, ok in zip(Posed(bytes(tokens[:length]), inputs).good, runs.ok[0], strict=True):
+            assert ok or not good
+
+
+@cache
+def pairs_of_small_worlds() -> tuple[TaskBatch, Counter[bytes]]:
+    """Tasks of two examples, and how often each comes: its program and the four cells of both inputs."""
+    batch = generate(7, 0, 1_000_000, examples=2, reserved=True, sampler=small())
+    cells = batch.inputs.reshape(len(batch), 2, CELLS)[:, :, [19, 20, 37, 38]].reshape(len(batch), 8)
+    return batch, Counter(map(bytes, np.concatenate([batch.tokens[:, :40], cells], 1)))
+
+
+def small_world(cells: bytes) -> NDArray[np.uint8]:
+    grid = np.full((18, 18), BEYOND, np.uint8)
+    grid[:4, :4] = FRAME
+    grid.ravel()[[19, 20, 37, 38]] = np.frombuffer(cells, np.uint8)
+    return grid
+
+
+def test_chances_of_tasks_are_their_frequencies() -> None:
+    _, found = pairs_of_small_worlds()
+    tables = tables_of(small())
+    testing = {key for key in found if any(token in TESTS for token in key[:40])}
+    often = [key for key, count in found.most_common() if count >= 30 and key[39] == 0]
+    plain, tested = ([key for key in often if (key in testing) == wanted][:250] for wanted in (False, True))
+    assert min(len(plain), len(tested)) > 60
+    posed = [
+        Posed(key[:40].rstrip(b"\0"), np.stack([small_world(key[40:44]), small_world(key[44:])]))
+        for key in (*plain, *tested)
+    ]
+    logs = chances_of([key[:40].rstrip(b"\0") for key in (*plain, *tested)], tables)
+    logs = logs + np.array([each.log_chance(tables, 2, 4000) for each in posed])
+    seen = np.array([float(found[key]) for key in (*plain, *tested)])
+    expected = np.exp(logs) * seen[: len(plain)].sum() / np.exp(logs[: len(plain)]).sum()
+    deviations = (seen - expected) / np.sqrt(expected)
+    assert deviations.std() == pytest.approx(1, abs=0.3)
+    assert seen[len(plain) :].sum() == pytest.approx(expected[len(plain) :].sum(), rel=0.05)
+
+
+def test_worlds_that_may_be_any_are_summed_over() -> None:
+    """The chance of one world, whatever the other may be, is the sum over all that it may be."""
+    tables = tables_of(small())
+    every = [bytes([under, *rest]) for under in (2 * HERO, 2 * HERO + 1) for rest in product((0, 1, WALL), repeat=3)]
+    texts = [
+        "DEF run m( putMarker move m)",
+        "DEF run m( IF c( markersPresent c) i( pickMarker i) move m)",
+        "DEF run m( WHILE c( frontIsClear c) w( move w) putMarker m)",
+        "DEF run m( IFELSE c( frontIsClear c) i( move i) ELSE e( turnLeft e) move putMarker m)",
+    ]
+    for text, seed in product(texts, range(3)):
+        program = bytes(encode_programs([Program.parse(text)])[0].tolist())
+        good = [cells for cells in every if Posed(program, small_world(cells)[None]).good[0]]
+        known = good[seed * 7 % len(good)]
+        alone = Posed(program, small_world(known)[None]).log_chance(tables, 2, 20_000)
+        both = [
+            Posed(program, np.stack([small_world(known), small_world(other)])).log_chance(tables, 2, 2000)
+            for other in good
+        ]
+        assert np.exp(np.array(both)).sum() == pytest.approx(np.exp(alone), rel=0.06), (text, known)
+
+
+def test_a_chain_is_with_each_program_as_often_as_it_is_likely() -> None:
+    """Against all programs that many draws have met: nearly all that there are, weighed one by one."""
+    batch, _ = pairs_of_small_worlds()
+    tables = tables_of(small())
+    every = sorted(set(drawn(1_000_000)) - {b""})
+    tokens, _ = padded(every)
+    checked = 0
+    for task in range(3):
+        given = batch.inputs[task, :1], batch.outputs[task, :1]
+        correct = run_batch(tokens, given[0], expected=given[1], keep_worlds=False).correct
+        assert correct is not None
+        fitting = [program for program, right in zip(every, correct[:, 0], strict=True) if right]
+        posed = [Posed(program, given[0]) for program in fitting]
+        logs = chances_of(fitting, tables)
+        logs = logs + np.array([each.log_chance(tables, 6, 300) if each.good[0] else -np.inf for each in posed])
+        expected = np.exp(logs - logs.max())
+        expected /= expected.sum()
+        chain = Chain(*given, tokens[correct[:, 0]][:5], tables=tables, seed=task)
+        if not chain.started:
+            continue
+        noted = Counter(bytes(row[row > 0]) for row in chain.walk(400_000, every=20).programs)
+        count = sum(noted.values())
+        shares = np.array([noted[program] / count for program in fitting])
+        assert shares.sum() > 0.95, "the chain is mostly with programs that draws have met"
+        assert 0.5 * np.abs(shares - expected).sum() < 0.12
+        checked += 1
+    assert checked >= 2
+
+
+def test_samples_are_examples_of_their_programs() -> None:
+    batch = generate(8, 0, 6, reserved=True)
+    for inputs, outputs, tokens in zip(batch.inputs, batch.outputs, batch.tokens, strict=True):
+        chain = Chain(inputs[:5], outputs[:5], tokens[None], seed=3)
+        assert chain.started
+        samples = chain.walk(3000, every=50)
+        assert len(samples) == 60
+        right = samples.agreement(samples.programs)
+        assert right.diagonal().all()
+        given = run_batch(samples.programs, inputs[:5], expected=outputs[:5], keep_worlds=False).correct
+        assert given is not None
+        assert given.all()
+        again = Chain(inputs[:5], outputs[:5], tokens[None], seed=3)
+        halves = [again.walk(1500, every=50), again.walk(1500, every=50)]
+        np.testing.assert_array_equal(np.concatenate([half.programs for half in halves]), samples.programs)
+        np.testing.assert_array_equal(np.concatenate([half.inputs for half in halves]), samples.inputs)
+
+
+def test_what_the_generator_never_makes_has_no_chain() -> None:
+    batch = generate(8, 0, 1, reserved=True)
+    inputs, outputs = batch.inputs[0, :5], batch.outputs[0, :5]
+    wrong = encode_programs([Program.parse("DEF run m( putMarker move m)")])
+    never = encode_programs([Program.parse("DEF run m( turnLeft m)")])
+    for programs in (wrong, never, np.zeros((0, 4), np.uint8)):
+        chain = Chain(inputs, outputs, programs)
+        assert not chain.started
+        assert len(chain.walk(100)) == 0
+    assert not Chain(inputs[:0], outputs[:0], batch.tokens[:1]).started
+    many = generate(8, 0, 1, examples=20, reserved=True)
+    assert not Chain(many.inputs[0], many.outputs[0], many.tokens[:1]).started
+    assert Chain(many.inputs[0, :19], many.outputs[0, :19], many.tokens[:1]).started
+
+
+def test_the_truth_is_likely_to_be_right() -> None:
+    """Of fresh tasks, chains that begin with the reference find it right on about nine further examples of ten."""
+    batch = generate(9, 0, 40, reserved=True)
+    shares = []
+    for inputs, outputs, tokens in zip(batch.inputs, batch.outputs, batch.tokens, strict=True):
+        chain = Chain(inputs[:5], outputs[:5], tokens[None])
+        shares.append(chain.walk(4000).agreement(tokens[None]).mean())
+    assert 0.75 < np.mean(shares) < 0.99
+    assert fitted_tables().sampler.size == fitted_sampler().size

@@ -1,0 +1,158 @@
+"""How well could anyone do? What five examples tell about the sixth, by the generator's own chances.
+
+    python tools/study_ceiling.py [MODEL] [--tasks 200] [--steps 400000] [--seed 99]
+
+For fresh tasks it walks through the programs that fit the five given examples (`karelsynth.posterior`): once from the
+reference, which is itself drawn from what these chains draw from, so that from there on every state is, and once from
+the answers of a search. It prints how often the network's favourite is right on the sixth example, how often it is on
+further examples that a chain draws, and how often the best of all programs that were met would be. The chain from the
+reference is exact in the mean for any one program, however long it is; the best of many is never too low but too high
+as long as it has not been everywhere. The chain from the answers may miss what it does not find. Where both agree,
+they are right.
+"""
+
+from __future__ import annotations
+
+import argparse
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from karelsynth.karel.machine import run_batch
+from karelsynth.karel.threads import core_count
+from karelsynth.posterior import Chain
+from karelsynth.search.beam import beam_search, encode_for_search
+from karelsynth.search.pruning import Pruning
+from karelsynth.solve.found import PER_TOKEN
+from karelsynth.solve.solver import Solver
+from karelsynth.tasks.batch import GIVEN_EXAMPLES, TaskBatch
+from karelsynth.tasks.generator import generate
+from karelsynth.tasks.simplify import simplify
+
+BATCH, LONGEST, SLACK, NOTES, MET, PARTICLES = 16, 48, 8.0, 2000, 200, 16
+
+
+@dataclass(frozen=True)
+class Walked:
+    """What one chain says of a task."""
+
+    favourite: float
+    """The share of further examples that the network's favourite is right on; 0 if it has none."""
+    best: float
+    """That of the best program, chosen on one half of them and judged on the other."""
+    right: bool
+    """Whether the best program is right on the sixth example."""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("model", type=Path, nargs="?")
+    parser.add_argument("--tasks", type=int, default=200)
+    parser.add_argument("--steps", type=int, default=400_000)
+    parser.add_argument("--seed", type=int, default=99)
+    parser.add_argument("--beam", type=int, default=64)
+    arguments = parser.parse_args()
+    solver = Solver.load(arguments.model)
+    solver.warm_up()
+    tasks = generate(arguments.seed, 0, arguments.tasks, reserved=True)
+    simple = simplify(tasks)
+    found: list[NDArray[np.uint8]] = []
+    for at in range(0, len(tasks), BATCH):
+        found += answers(solver, tasks[at : at + BATCH], arguments.beam)
+    torch.set_num_threads(1)
+    rows: list[tuple[bool, Walked | None, Walked | None]] = []
+
+    def study(number: int) -> tuple[bool, Walked | None, Walked | None]:
+        own = found[number]
+        references = np.stack([tasks.tokens[number], simple.tokens[number]])
+        first = bool(len(own)) and bool(right(own[:1], tasks.inputs[number, -1:], tasks.outputs[number, -1:])[0, 0])
+        from_reference = walked(tasks, number, np.concatenate([references, own]), own, arguments.steps)
+        return first, from_reference, walked(tasks, number, own, own, arguments.steps)
+
+    with ThreadPoolExecutor(core_count()) as pool:
+        for row in pool.map(study, range(len(tasks))):
+            rows.append(row)
+            print(f"\r{len(rows):,} of {len(tasks):,} tasks", end="", flush=True)
+    print()
+    tell(rows)
+
+
+def answers(solver: Solver, tasks: TaskBatch, beam: int) -> list[NDArray[np.uint8]]:
+    """Programs that fit each task's given examples [·, 72], the network's favourite first."""
+    inputs, outputs = (np.ascontiguousarray(part[:, :GIVEN_EXAMPLES]) for part in (tasks.inputs, tasks.outputs))
+    encoded = encode_for_search(solver.model, inputs, outputs)
+    candidates = beam_search(
+        solver.model, encoded, beam=beam, max_length=LONGEST, pruning=Pruning(inputs, outputs), slack=SLACK
+    ).cpu()
+    found = []
+    for row in range(len(tasks)):
+        there = candidates.lengths[row].numpy() > 0
+        tokens, lengths, logprobs = (
+            getattr(candidates, name)[row].numpy()[there] for name in ("tokens", "lengths", "logprobs")
+        )
+        order = np.argsort(PER_TOKEN * lengths - logprobs)
+        order = order[right(tokens[order], inputs[row], outputs[row]).all(1)] if len(order) else order
+        programs = np.zeros((len(order), tasks.tokens.shape[1]), np.uint8)
+        programs[:, :LONGEST] = tokens[order, :LONGEST]
+        found.append(programs)
+    return found
+
+
+def right(programs: NDArray[np.uint8], inputs: NDArray[np.uint8], outputs: NDArray[np.uint8]) -> NDArray[np.bool_]:
+    """Which programs are right on which examples."""
+    correct = run_batch(programs, inputs, expected=outputs, keep_worlds=False, threads=1).correct
+    assert correct is not None
+    return correct
+
+
+def walked(
+    tasks: TaskBatch, number: int, starts: NDArray[np.uint8], own: NDArray[np.uint8], steps: int
+) -> Walked | None:
+    """One chain; None if it cannot start."""
+    if not len(starts):
+        return None
+    inputs, outputs = tasks.inputs[number], tasks.outputs[number]
+    chain = Chain(inputs[:GIVEN_EXAMPLES], outputs[:GIVEN_EXAMPLES], starts, seed=number, particles=PARTICLES)
+    if not chain.started:
+        return None
+    samples = chain.walk(steps, every=steps // NOTES)
+    met, often = np.unique(samples.programs, axis=0, return_counts=True)
+    met = met[np.argsort(-often)][:MET]
+    programs = np.zeros((len(own) + len(met), met.shape[1]), np.uint8)
+    programs[: len(own), : own.shape[1]], programs[len(own) :] = own, met
+    agree = right(programs, samples.inputs, samples.outputs)
+    halves = agree[:, ::2].mean(1), agree[:, 1::2].mean(1)
+    best = float(np.mean([halves[1 - half][halves[half].argmax()] for half in range(2)]))
+    chosen = programs[[agree.mean(1).argmax()]]
+    return Walked(
+        float(agree[0].mean()) if len(own) else 0.0,
+        best,
+        bool(right(chosen, inputs[GIVEN_EXAMPLES:], outputs[GIVEN_EXAMPLES:]).all()),
+    )
+
+
+def tell(rows: list[tuple[bool, Walked | None, Walked | None]]) -> None:
+    def share(values: list[float]) -> str:
+        return f"{100 * np.mean(values):.2f} ± {196 * np.std(values) / np.sqrt(len(values)):.2f}"
+
+    print(f"the network's favourite is right on the sixth example: {share([float(first) for first, _, _ in rows])} %")
+    for name, place in (("the reference", 1), ("the answers", 2)):
+        chains = [(row[0], row[place]) for row in rows]
+        print(f"chains from {name} ({sum(isinstance(walk, Walked) for _, walk in chains)} of {len(rows)} tasks):")
+        favourite, best, picked = [], [], []
+        for first, walk in chains:
+            # Where there is no chain, what is known is how it was.
+            favourite.append(walk.favourite if isinstance(walk, Walked) else float(first))
+            best.append(walk.best if isinstance(walk, Walked) else float(first))
+            picked.append(float(walk.right) if isinstance(walk, Walked) else float(first))
+        print(f"  the favourite is right on further examples: {share(favourite)} %")
+        print(f"  the best program that was met: {share(best)} %")
+        print(f"  that program, on the sixth example: {share(picked)} %")
+
+
+if __name__ == "__main__":
+    main()
