@@ -2,8 +2,8 @@
 
 All are right on the given examples. Chains (`posterior.Chain`) draw programs that fit these, each as likely as it is by
 the generator's own chances, and with each a further example: the share of these that an answer is right on is its
-`chance`. If the network's favourite is best after a few thousand steps, that is that; else more steps are made. Tasks
-that the generator never makes have no chains; there the network's order stays, and there are no chances.
+`chance`. If the network's favourite is best after a few thousand steps, and nearly certain, that is that; else more are
+made. Tasks that the generator never makes have no chains; there the network's order stays, and there are no chances.
 """
 
 from __future__ import annotations
@@ -20,12 +20,16 @@ from karelsynth.karel.threads import share_out
 from karelsynth.posterior.chain import Chain, Samples
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from karelsynth.solve.found import Search
 
-STEPS: Final = (4_000, 4_000, 8_000)
-"""Of each chain, one round after the other."""
-_AT_LEAST: Final = 2
-"""Rounds that are made in any case."""
+STEPS: Final = 4_000
+"""Of each chain at a time: some hundredths of a second."""
+LOOKS: Final = (2, 4, 8, 16, 32)
+"""After how many times the chances are looked at; after the last one it ends."""
+SURE: Final = 0.97
+"""The chance of the network's favourite that is enough to end sooner."""
 _SEEDS: Final = (1, 2)
 _BEGINNING: Final = 0.1
 """The share of what a chain has noted that is left out: it depends on where it started."""
@@ -40,21 +44,28 @@ def prefer(search: Search, *, deadline: float, stop: Callable[[], bool], threads
     if not all(chain.started for chain in chains):
         return
     noted: list[list[Samples]] = [[] for _ in chains]
-    chances = None
-    for round_, steps in enumerate(STEPS):
+
+    def work(first: int, last: int) -> None:
+        for number in range(first, last):
+            noted[number].append(chains[number].walk(STEPS))
+
+    for times in range(1, LOOKS[-1] + 1):
         if stop() or time.perf_counter() >= deadline:
             break
-
-        def work(first: int, last: int, steps: int = steps) -> None:
-            for number in range(first, last):
-                noted[number].append(chains[number].walk(steps))
-
         share_out(work, len(chains), _ALONE, threads)
-        whole = [Samples.join(parts) for parts in noted]
-        samples = Samples.join([part[int(_BEGINNING * len(part)) :] for part in whole])
-        chances = samples.agreement(programs).mean(1)
-        if round_ + 1 >= _AT_LEAST and chances[0] == chances.max():
-            break
-    if chances is not None:
+        if times in LOOKS:
+            chances = _chances(noted, programs)
+            if chances[0] == chances.max() >= SURE:
+                break
+    if noted[0]:
+        chances = _chances(noted, programs)
         order = np.argsort(-chances, kind="stable")
         search.answers = [replace(search.answers[row], chance=float(chances[row])) for row in order]
+
+
+def _chances(noted: list[list[Samples]], programs: NDArray[np.uint8]) -> NDArray[np.float64]:
+    """The share of the further examples of all chains that each program is right on."""
+    whole = [Samples.join(parts) for parts in noted]
+    samples = Samples.join([part[int(_BEGINNING * len(part)) :] for part in whole])
+    chances: NDArray[np.float64] = samples.agreement(programs).mean(1)
+    return chances

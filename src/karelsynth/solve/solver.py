@@ -61,11 +61,12 @@ class Round(NamedTuple):
     """How much less likely than the likeliest, in nats, a prefix may be to be kept."""
 
 
-ROUNDS: Final = (Round(128, 48, 0.6, 5.0), Round(512, 36, 1), Round(2048, 48, 1), Round(4096, 72, 1))
+ROUNDS: Final = (Round(128, 48, 0.6, 7.0), Round(512, 36, 1), Round(2048, 48, 1), Round(4096, 72, 1))
 """Thanks to its window, the first is only as wide as the network is unsure. Then width pays more than length: few
 programs that are asked for have more than 36 tokens, and unsolved tasks go through all rounds."""
-SLACK: Final = 4.0
-"""How much less likely than the best answer, in nats, another may be to be worth waiting for."""
+SLACK: Final = 7.0
+"""How much less likely than the best answer, in nats, another may be to be worth waiting for: it may turn out to be the
+one to prefer, and chains jump from one to another."""
 _TELL_EVERY: Final = 0.25
 """Seconds between two reports of progress."""
 LONGEST_REPAIRED: Final = 60
