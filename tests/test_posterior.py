@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from functools import cache
 from itertools import product
+from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from karelsynth.errors import KarelsynthError
 from karelsynth.karel.formats.codes import BEYOND, FRAME, HERO, WALL
 from karelsynth.karel.grammar import KAREL
 from karelsynth.karel.machine import encode_programs, run_batch
@@ -19,7 +21,8 @@ from karelsynth.karel.syntax_compiler import compile_grammar
 from karelsynth.karel.tokens import ID
 from karelsynth.posterior import Chain
 from karelsynth.posterior.chain_kernel import Tables
-from karelsynth.posterior.program_kernel import LONGEST, program_chances
+from karelsynth.posterior.moves_kernel import propose
+from karelsynth.posterior.program_kernel import LONGEST, NOTED, program_chances
 from karelsynth.posterior.tables import fitted_tables, tables_of
 from karelsynth.posterior.task_kernel import worlds_chance
 from karelsynth.posterior.world_kernel import (
@@ -33,6 +36,7 @@ from karelsynth.posterior.world_kernel import (
     replay,
 )
 from karelsynth.tasks.batch import TaskBatch
+from karelsynth.tasks.edit_kernel import structure
 from karelsynth.tasks.generator import generate
 from karelsynth.tasks.kernel_layout import LEVELS, Sampler
 from karelsynth.tasks.program_kernel import SCRATCH_TOKENS, draw_program
@@ -244,10 +248,10 @@ def test_a_chain_is_with_each_program_as_often_as_it_is_likely() -> None:
         logs = logs + np.array([each.log_chance(tables, 6, 300) if each.good[0] else -np.inf for each in posed])
         expected = np.exp(logs - logs.max())
         expected /= expected.sum()
-        chain = Chain(*given, tokens[correct[:, 0]][:5], tables=tables, seed=task)
+        chain = Chain(*given, tokens[correct[:, 0]][:5], tables=tables, seed=task, particles=64)
         if not chain.started:
             continue
-        noted = Counter(bytes(row[row > 0]) for row in chain.walk(400_000, every=20).programs)
+        noted = Counter(bytes(row[row > 0]) for row in chain.walk(200_000, every=20).programs)
         count = sum(noted.values())
         shares = np.array([noted[program] / count for program in fitting])
         assert shares.sum() > 0.95, "the chain is mostly with programs that draws have met"
@@ -272,6 +276,57 @@ def test_samples_are_examples_of_their_programs() -> None:
         halves = [again.walk(1500, every=50), again.walk(1500, every=50)]
         np.testing.assert_array_equal(np.concatenate([half.programs for half in halves]), samples.programs)
         np.testing.assert_array_equal(np.concatenate([half.inputs for half in halves]), samples.inputs)
+
+
+def test_chains_of_different_seeds_go_different_ways() -> None:
+    batch = generate(99, 0, 4, reserved=True)
+    for inputs, outputs, tokens in zip(batch.inputs, batch.outputs, batch.tokens, strict=True):
+        one, other = (Chain(inputs[:5], outputs[:5], tokens[None], seed=seed).walk(6000, every=20) for seed in (1, 2))
+        same = (one.inputs == other.inputs).all((1, 2))
+        assert same[len(same) // 2 :].mean() < 0.1, "they have become one"
+
+
+def test_changes_of_deep_programs_are_programs() -> None:
+    text = (
+        "DEF run m( REPEAT R=2 r( IF c( frontIsClear c) i( REPEAT R=2 r( IF c( rightIsClear c) i( IFELSE c( "
+        "markersPresent c) i( pickMarker move i) ELSE e( putMarker e) i) r) i) r) m)"
+    )
+    tables, state = fitted_tables(), np.array([11], np.uint64)
+    first, length = padded([bytes(Program.parse(text).token_ids)])
+    parts, changed_parts = np.zeros((2, 3, LONGEST + 1), np.int64)
+    structure(first[0], length[0], *parts)
+    statements, gaps = np.empty((LONGEST, NOTED), np.int64), np.empty((2 * LONGEST, NOTED), np.int64)
+    seen = 0
+    for _ in range(2000):
+        tokens, size, own = first[0].copy(), int(length[0]), parts.copy()
+        for _ in range(4):
+            out = np.zeros(LONGEST, np.uint8)
+            size, ratio = propose(
+                state, tables.sampler, tables.logs, tokens, size, own, statements, gaps, out, changed_parts
+            )
+            if size == 0:
+                break
+            program = Program.from_tokens(out[:size].tolist())
+            assert size <= 64
+            assert depth_of(program.body) <= LEVELS
+            assert ratio < np.inf
+            tokens, own = out, changed_parts.copy()
+            seen += 1
+    assert seen > 1000
+
+
+def depth_of(body: tuple[Any, ...]) -> int:
+    blocks = [getattr(statement, name, ()) for statement in body for name in ("body", "then", "otherwise")]
+    return 1 + max((depth_of(block) for block in blocks if block), default=0)
+
+
+def test_what_is_no_world_is_refused() -> None:
+    batch = generate(8, 0, 1, reserved=True)
+    inputs = batch.inputs[0, :5] % HERO  # without heroes
+    with pytest.raises(KarelsynthError):
+        Chain(inputs, batch.outputs[0, :5], batch.tokens[:1])
+    with pytest.raises(ValueError, match="even number"):
+        Chain(batch.inputs[0, :5], batch.outputs[0, :5], batch.tokens[:1], particles=3)
 
 
 def test_what_the_generator_never_makes_has_no_chain() -> None:

@@ -5,10 +5,10 @@
 For fresh tasks it walks through the programs that fit the five given examples (`karelsynth.posterior`): once from the
 reference, which is itself drawn from what these chains draw from, so that from there on every state is, and once from
 the answers of a search. It prints how often the network's favourite is right on the sixth example, how often it is on
-further examples that a chain draws, and how often the best of all programs that were met would be. The chain from the
-reference is exact in the mean for any one program, however long it is; the best of many is never too low but too high
-as long as it has not been everywhere. The chain from the answers may miss what it does not find. Where both agree,
-they are right.
+further examples that a chain draws, and how often the best of all programs that were met would be, chosen on half of
+these and judged on the other half. A chain from the reference begins with a draw from what it is to draw from, so that
+for any one program it is nearly exact in the mean; but as long as it has not been everywhere, it flatters the best of
+many. A chain from the answers may miss what it does not find. Where both agree, they are right.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("model", type=Path, nargs="?")
     parser.add_argument("--tasks", type=int, default=200)
-    parser.add_argument("--steps", type=int, default=400_000)
+    parser.add_argument("--steps", type=int, default=400_000, help=f"of each chain; at least {NOTES:,}")
     parser.add_argument("--seed", type=int, default=99)
     parser.add_argument("--beam", type=int, default=64)
     arguments = parser.parse_args()
@@ -119,7 +119,7 @@ def walked(
     chain = Chain(inputs[:GIVEN_EXAMPLES], outputs[:GIVEN_EXAMPLES], starts, seed=number, particles=PARTICLES)
     if not chain.started:
         return None
-    samples = chain.walk(steps, every=steps // NOTES)
+    samples = chain.walk(steps, every=max(1, steps // NOTES))
     met, often = np.unique(samples.programs, axis=0, return_counts=True)
     met = met[np.argsort(-often)][:MET]
     programs = np.zeros((len(own) + len(met), met.shape[1]), np.uint8)

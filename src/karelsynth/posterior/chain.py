@@ -37,6 +37,9 @@ if TYPE_CHECKING:
 
 EVERY: Final = 100
 """Steps between two notes."""
+_AT_FIRST: Final = 8
+"""How many times as many particles there are for the first estimate: by few, that of a program for which the generator
+finds worlds with difficulty may be nothing."""
 LONGEST_PROGRAM: Final = LONGEST - 16
 """Tokens of the longest program that a chain can come to."""
 
@@ -90,15 +93,20 @@ class Chain:
 
         Args:
             inputs, outputs: the given examples, worlds [G, 18, 18].
-            programs: [M, L], filled up with `<pad>`: the chain may jump from one to another. They must parse.
+            programs: [M, L], filled up with `<pad>`: the chain may jump from one to another. What is not right on all
+                examples, or does not parse, is left out.
             seed: chains of different seeds go different ways.
-            particles: how many there are for an estimate (`task_kernel`).
+            particles: how many there are for an estimate (`task_kernel`), an even number.
             tables: of another generator than the usual one.
+
+        Raises KarelsynthError for what are no worlds.
         """
+        if particles < 2 or particles % 2:
+            raise ValueError(f"particles is an even number from 2 on, not {particles}")
         self._tables = fitted_tables() if tables is None else tables
         self._particles = particles
         given = len(inputs)
-        others, sizes = _distinct(programs, self._tables)
+        others, sizes = _distinct(_right(programs, inputs, outputs), self._tables)
         self._problem = Problem(
             np.ascontiguousarray(inputs, np.uint8).reshape(given, CELLS),
             np.ascontiguousarray(outputs, np.uint8).reshape(given, CELLS),
@@ -107,7 +115,7 @@ class Chain:
             sizes,
         )
         self._place = Place(
-            np.array([seed * 0x9E3779B97F4A7C15 % 2**64], np.uint64),
+            np.random.SeedSequence(seed).generate_state(1, np.uint64).astype(np.uint64),  # unlike seeds, far apart
             np.zeros(LONGEST, np.uint8),
             np.zeros(1, np.int64),
             np.zeros(2),
@@ -119,7 +127,8 @@ class Chain:
 
     def _begin(self, row: int) -> bool:
         self._place.tokens[:], self._place.length[:] = self._problem.others[row], self._problem.other_sizes[row]
-        return int(walk(self._tables, self._problem, self._place, True, 0, 1, self._particles, _notes(0))) >= 0
+        particles = _AT_FIRST * self._particles
+        return int(walk(self._tables, self._problem, self._place, True, 0, 1, particles, _notes(0))) >= 0
 
     def walk(self, steps: int, every: int = EVERY) -> Samples:
         """Go on for so many steps, and tell what was noted on the way."""
@@ -137,6 +146,15 @@ def _notes(count: int) -> Notes:
         np.zeros((count, 1, CELLS), np.uint8),
         np.zeros((count, 1, CELLS), np.uint8),
     )
+
+
+def _right(programs: NDArray[Any], inputs: NDArray[np.uint8], outputs: NDArray[np.uint8]) -> NDArray[Any]:
+    """Those that are right on all examples."""
+    if not len(programs) or not len(inputs):
+        return programs[:0]
+    correct = run_batch(programs, inputs, expected=outputs, keep_worlds=False).correct
+    assert correct is not None
+    return programs[correct.all(1)]
 
 
 def _distinct(programs: NDArray[Any], tables: Tables) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:

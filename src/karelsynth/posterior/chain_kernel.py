@@ -113,7 +113,7 @@ def walk(
     """Make so many steps and write down where the chain stands after every `every` of them.
 
     With `first`, the program at `place` is looked at before; returns -1 if it does not fit the examples or if the
-    generator would never make this task of it, otherwise how many steps led to another program.
+    generator would never make this task of it, otherwise how many proposals were taken.
     """
     sampler, logs = tables.sampler, tables.logs
     state, here, length = place.state, place.tokens, place.length[0]

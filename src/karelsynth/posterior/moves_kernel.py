@@ -20,23 +20,22 @@ from karelsynth.posterior.program_kernel import (
     DEPTH,
     ELSE_BODY,
     END,
-    IF_BODY,
     LONGEST,
     NOTED,
     PREVIOUS,
-    REPEAT_BODY,
     SIBLINGS,
-    THEN_BODY,
-    WHILE_BODY,
     block_chance,
+    body_of,
     condition_at,
     draw_block,
+    size_chance,
+    statement_count,
     survey,
     write_condition,
 )
 from karelsynth.posterior.task_kernel import even
-from karelsynth.tasks.edit_kernel import FIRST_ACTION, LAST_ACTION, structure
-from karelsynth.tasks.kernel_layout import BODY_ROW, CONDITION_ROW, COUNT_ROW, SLOTS, Sampler
+from karelsynth.tasks.edit_kernel import CLOSES, FIRST_ACTION, LAST_ACTION, OPENS, structure
+from karelsynth.tasks.kernel_layout import CONDITION_ROW, COUNT_ROW, LEVELS, SLOTS, Sampler
 from karelsynth.tasks.program_kernel import choose, draw, signed
 
 REPLACE, INSERT, DELETE, RETEST, SWAP, WRAP, UNWRAP, RENAME, ADD_ELSE, DROP_ELSE, REDRAW = range(11)
@@ -74,14 +73,9 @@ def _whole_body(
     logs: NDArray[np.float64],
 ) -> float:  # pragma: no cover - compiled
     """The logarithm of the chance that `draw_block` draws a whole body."""
-    count, place = 0, at
-    while place < stop:
-        place = ends[place]
-        count += 1
-    if count > SLOTS:
-        return -np.inf
+    count = statement_count(ends, at, stop)
     chance = block_chance(tokens, ends, opens, elses, at, stop, body, depth, 0, count == 1, False, logs)[0]
-    total: float = chance + logs[(BODY_ROW + body) * SLOTS + count - 1]
+    total: float = chance + size_chance(logs, body, count)
     return total
 
 
@@ -101,8 +95,8 @@ def propose(
     """Change a program at random.
 
     Args:
-        tokens, length: the program; `parts` [3, LONGEST], its `structure`: ends, opens, elses.
-        statements, gaps: scratch space, [LONGEST, NOTED].
+        tokens, length: the program; `parts` [3, LONGEST + 1], its `structure`: ends, opens, elses.
+        statements, gaps: scratch space, [LONGEST, NOTED] and [2 · LONGEST, NOTED].
         out: gets the changed program [LONGEST], and `new_parts` its structure.
 
     Returns its length, 0 if this change does not apply, and log(chance of the way back / chance of the way there).
@@ -167,7 +161,7 @@ def propose(
                 return 0, 0.0
             last = ends[last]
         kind = int(even(state) * 3)
-        if size < 0 or size > LONGEST - 24:
+        if depth + 1 + _height(tokens, at, last) >= LEVELS:  # as deep as no program is drawn
             return 0, 0.0
         if kind == 0:
             times = signed(choose(sampler, COUNT_ROW, draw(state)))
@@ -260,15 +254,7 @@ def propose(
             first, stop, inner = elses[at] + 2, end - 1, ELSE_BODY
         else:
             first, stop = opens[at] + 1, close
-            inner = (
-                REPEAT_BODY
-                if token == REPEAT
-                else WHILE_BODY
-                if token == WHILE
-                else THEN_BODY
-                if token == IFELSE
-                else IF_BODY
-            )
+            inner = body_of(token)
         size = draw_block(state, sampler, inner, depth + 1, 0, 0, out, _copy(tokens, at, first, out, size))
         if size < 0:
             return 0, 0.0
@@ -285,6 +271,16 @@ def propose(
         return 0, 0.0
     structure(out, size, new_parts[0], new_parts[1], new_parts[2])
     return size, ratio
+
+
+@compiled()
+def _height(tokens: NDArray[np.uint8], first: int, last: int) -> int:  # pragma: no cover - compiled
+    """How many blocks are open at once in tokens[first : last], at most."""
+    height, most = 0, 0
+    for place in range(first, last):
+        height += signed(OPENS[tokens[place]]) - signed(CLOSES[tokens[place]])
+        most = max(most, height)
+    return most
 
 
 @compiled()

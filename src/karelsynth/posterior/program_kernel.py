@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from karelsynth.karel.compiled import compiled
-from karelsynth.karel.machine_kernel import IFELSE, REPEAT, WHILE
+from karelsynth.karel.machine_kernel import REPEAT
 from karelsynth.karel.tokens import COUNTS, ID
 from karelsynth.tasks.edit_kernel import FIRST_ACTION, LAST_ACTION, structure
 from karelsynth.tasks.kernel_layout import (
@@ -70,6 +70,13 @@ def kind_of(token: int) -> int:  # pragma: no cover - compiled
 
 
 @compiled()
+def body_of(token: int) -> int:  # pragma: no cover - compiled
+    """Which body a control statement has first, by its first token."""
+    body: int = kind_of(token) - _REPEAT_KIND + 1
+    return body
+
+
+@compiled()
 def condition_at(tokens: NDArray[np.uint8], at: int) -> int:  # pragma: no cover - compiled
     """The number of the condition whose first token is at `at`; -1 if it is none that the generator draws."""
     if tokens[at] == _NOT:
@@ -91,7 +98,7 @@ def write_condition(condition: int, out: NDArray[np.uint8], size: int) -> int:  
 
 
 @compiled()
-def _statements(ends: NDArray[np.int64], at: int, stop: int) -> int:  # pragma: no cover - compiled
+def statement_count(ends: NDArray[np.int64], at: int, stop: int) -> int:  # pragma: no cover - compiled
     """How many statements there are from `at` to `stop`."""
     count = 0
     while at < stop:
@@ -101,7 +108,7 @@ def _statements(ends: NDArray[np.int64], at: int, stop: int) -> int:  # pragma: 
 
 
 @compiled()
-def _size_chance(logs: NDArray[np.float64], body: int, count: int) -> float:  # pragma: no cover - compiled
+def size_chance(logs: NDArray[np.float64], body: int, count: int) -> float:  # pragma: no cover - compiled
     """The logarithm of the chance that a body has so many statements."""
     if count < 1 or count > SLOTS:
         return -np.inf
@@ -141,9 +148,9 @@ def block_chance(
             if body == THEN_BODY:
                 body, before, twice = ELSE_BODY, 0, 0
                 at, stop = at + 3, outer[top - 1, 4] - 1
-                count = _statements(ends, at, stop)
+                count = statement_count(ends, at, stop)
                 alone = count == 1
-                total += _size_chance(logs, body, count)
+                total += size_chance(logs, body, count)
                 continue
             top -= 1
             depth -= 1
@@ -190,9 +197,9 @@ def block_chance(
         first = opens[at] + 1
         stop = elses[at] - 1 if elses[at] > 0 else ends[at] - 1
         at, before, twice = first, 0, 0
-        count = _statements(ends, at, stop)
+        count = statement_count(ends, at, stop)
         alone = count == 1
-        total += _size_chance(logs, body, count)
+        total += size_chance(logs, body, count)
     return total, controls, held, actions
 
 
@@ -209,13 +216,13 @@ def program_chance(
     """The logarithm of the chance that one try of `draw_program` gives this program, whose `structure` is given."""
     if length > signed(setting(sampler, SETTINGS_ROW, MOST_TOKENS)):
         return -np.inf
-    count = _statements(ends, 3, length - 1)
+    count = statement_count(ends, 3, length - 1)
     total, controls, held, actions = block_chance(
         tokens, ends, opens, elses, 3, length - 1, RUN_BODY, 0, 0, count == 1, True, logs
     )
     if total == -np.inf or not held & _NEEDED_MOVE or not held & _NEEDED_MARK:
         return -np.inf
-    total += _size_chance(logs, RUN_BODY, count)
+    total += size_chance(logs, RUN_BODY, count)
     keep = setting(sampler, KEEP_LENGTH_ROW, length) / ONE * (setting(sampler, KEEP_CONTROLS_ROW, controls) / ONE)
     if controls > 0:
         keep *= setting(sampler, KEEP_TRACES_ROW, _CLASSES[min(actions >> 4, TRACE_EDGES[-1])]) / ONE
@@ -252,8 +259,8 @@ def draw_block(
 ) -> int:  # pragma: no cover - compiled
     """Draw `left` statements of a body into out[size :]; with `left` 0, first how many, as for a whole body.
 
-    Returns the size then, or -1 if there was no room. The chance is that of `block_chance` without `exact`, and for a
-    whole body that of its size.
+    Returns the size then, or -1 if there was no room, or if it would be too deep. The chance is that of `block_chance`
+    without `exact`, and for a whole body that of its size.
     """
     outer = np.empty((LEVELS + 2, 3), np.int64)
     top, whole = 0, left == 0
@@ -262,7 +269,7 @@ def draw_block(
         left = 1 + signed(choose(sampler, BODY_ROW + body, draw(state)))
         alone = left == 1
     while True:
-        if size > LONGEST - 16:
+        if size < 0 or size > LONGEST - 16 or depth >= LEVELS:
             return -1
         if left == 0:
             if top == 0:
@@ -331,7 +338,7 @@ def survey(
     while waiting > 0:
         waiting -= 1
         at, stop, body, depth = blocks[waiting, 0], blocks[waiting, 1], blocks[waiting, 2], blocks[waiting, 3]
-        siblings, before = _statements(ends, at, stop), 0
+        siblings, before = statement_count(ends, at, stop), 0
         while True:
             gaps[places, AT], gaps[places, END], gaps[places, BODY], gaps[places, DEPTH] = at, at, body, depth
             gaps[places, PREVIOUS], gaps[places, SIBLINGS] = before, siblings
@@ -346,17 +353,8 @@ def survey(
             before = kind_of(token) + 1
             if not FIRST_ACTION <= token <= LAST_ACTION:
                 close = elses[at] - 1 if elses[at] > 0 else ends[at] - 1
-                inner = (
-                    REPEAT_BODY
-                    if token == REPEAT
-                    else WHILE_BODY
-                    if token == WHILE
-                    else THEN_BODY
-                    if token == IFELSE
-                    else IF_BODY
-                )
                 blocks[waiting, 0], blocks[waiting, 1] = opens[at] + 1, close
-                blocks[waiting, 2], blocks[waiting, 3] = inner, depth + 1
+                blocks[waiting, 2], blocks[waiting, 3] = body_of(token), depth + 1
                 waiting += 1
                 if elses[at] > 0:
                     blocks[waiting, 0], blocks[waiting, 1] = elses[at] + 2, ends[at] - 1

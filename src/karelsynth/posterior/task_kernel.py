@@ -44,7 +44,7 @@ _UNIT: Final = 2.0**-53
 
 @compiled()
 def even(state: NDArray[np.uint64]) -> float:  # pragma: no cover - compiled
-    """A random number from 0 to 1."""
+    """A random number from 0 to 1, but never 1."""
     return np.float64(draw(state) >> _S11) * _UNIT
 
 
@@ -92,9 +92,9 @@ def worlds_chance(
         code: the program, compiled.
         counts, runs, looks: of the G worlds that are known, [G, ·], by `world_kernel.count_world` and `replay`.
         wanted: how many worlds the task has; those beyond G may be any.
-        particles: how many; the error shrinks by their square root.
-        further: [DESCRIPTION + 1]: if there are worlds beyond G, gets the last of these as it was drawn, and the
-            outcomes that were unseen then.
+        particles: how many, an even number; the error shrinks by their square root.
+        further: [DESCRIPTION + 1]: if there are worlds beyond G, gets one of these as it was drawn, and the outcomes
+            that were unseen then.
     """
     given = len(runs)
     complete = (_ONE << np.uint64(2 * conditionals)) - _ONE
@@ -174,7 +174,8 @@ def worlds_chance(
                 if not taken:
                     weights[particle] = -np.inf
                     continue
-                drawn[particle, :DESCRIPTION], drawn[particle, DESCRIPTION] = worlds[0], complete & ~past
+                if goal == given:
+                    drawn[particle, :DESCRIPTION], drawn[particle, DESCRIPTION] = worlds[0], complete & ~past
                 tried[particle], standard[particle] = tries, signed(worlds[0, FOUND_LENGTH])
                 seen[particle], traces[particle, found] = past | worlds[0, FOUND_SEEN], worlds[0, FOUND_TRACE]
             else:

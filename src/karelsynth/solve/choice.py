@@ -3,7 +3,8 @@
 All are right on the given examples. Chains (`posterior.Chain`) draw programs that fit these, each as likely as it is by
 the generator's own chances, and with each a further example: the share of these that an answer is right on is its
 `chance`. If the network's favourite is best after a few thousand steps, and nearly certain, that is that; else more are
-made. Tasks that the generator never makes have no chains; there the network's order stays, and there are no chances.
+made. Tasks that the generator never makes have no chains; there the network's order stays, and there are no chances,
+and likewise if time is up before the first look.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 STEPS: Final = 4_000
 """Of each chain at a time: some hundredths of a second."""
-LOOKS: Final = (2, 4, 8, 16, 32)
+LOOKS: Final = (2, 4, 8)
 """After how many times the chances are looked at; after the last one it ends."""
 SURE: Final = 0.97
 """The chance of the network's favourite that is enough to end sooner."""
@@ -38,10 +39,21 @@ _ALONE: Final = 256
 
 
 def prefer(search: Search, *, deadline: float, stop: Callable[[], bool], threads: int | None = None) -> None:
-    """Put a task's answers, all of them right, in order, and tell their chances, as far as time allows."""
+    """Put a task's answers, all of them right, in order, and tell their chances, as far as time allows.
+
+    A single answer has nothing to be preferred to; its chance is told after the first look. That this is cut short does
+    not count as stopping the search: all answers have been found.
+    """
+
+    def late() -> bool:
+        return stop() or time.perf_counter() >= deadline
+
+    if late():
+        return
     programs = encode_programs([answer.program for answer in search.answers])
     chains = [Chain(search.inputs, search.outputs, programs, seed=seed) for seed in _SEEDS]
-    if not all(chain.started for chain in chains):
+    chains = [chain for chain in chains if chain.started]
+    if not chains:
         return
     noted: list[list[Samples]] = [[] for _ in chains]
 
@@ -49,16 +61,16 @@ def prefer(search: Search, *, deadline: float, stop: Callable[[], bool], threads
         for number in range(first, last):
             noted[number].append(chains[number].walk(STEPS))
 
+    chances = None
     for times in range(1, LOOKS[-1] + 1):
-        if stop() or time.perf_counter() >= deadline:
+        if late():
             break
         share_out(work, len(chains), _ALONE, threads)
         if times in LOOKS:
             chances = _chances(noted, programs)
-            if chances[0] == chances.max() >= SURE:
+            if len(programs) == 1 or chances[0] == chances.max() >= SURE:
                 break
-    if noted[0]:
-        chances = _chances(noted, programs)
+    if chances is not None:
         order = np.argsort(-chances, kind="stable")
         search.answers = [replace(search.answers[row], chance=float(chances[row])) for row in order]
 
