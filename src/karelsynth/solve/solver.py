@@ -115,7 +115,7 @@ class Solver:
         return self._of_folder, (self._folder, str(self.model.device), self.rounds, self.slack)
 
     def warm_up(self) -> None:
-        """Load compiled code, or compile it, which takes half a minute or more the first time on a machine.
+        """Load compiled code, or compile it, which takes a minute or more the first time on a machine.
 
         The first search does this by itself, before its clock starts.
         """
