@@ -1,21 +1,23 @@
 """How well could anyone do? What five examples tell about the sixth, by the generator's own chances.
 
-    python tools/study_ceiling.py [MODEL] [--tasks 200] [--steps 400000] [--seed 99]
+    python tools/study_ceiling.py [MODEL] [--tasks 200] [--steps 400000] [--seed 99 | --data FILE] [--json FILE]
 
-For fresh tasks it walks through the programs that fit the five given examples (`karelsynth.posterior`): once from the
-reference, which is itself drawn from what these chains draw from, so that from there on every state is, and once from
-the answers of a search. It prints how often the network's favourite is right on the sixth example, how often it is on
-further examples that a chain draws, and how often the best of all programs that were met would be, chosen on half of
-these and judged on the other half. A chain from the reference begins with a draw from what it is to draw from, so that
-for any one program it is nearly exact in the mean; but as long as it has not been everywhere, it flatters the best of
-many. A chain from the answers may miss what it does not find. Where both agree, they are right.
+For fresh tasks, or those of a set or file, it walks through the programs that fit the five given examples
+(`karelsynth.posterior`): once from the reference, which is itself drawn from what these chains draw from, so that from
+there on every state is, and once from the answers of a search. It prints how often the network's favourite is right on
+the sixth example, how often it is on further examples that a chain draws, and how often the best of all programs that
+were met would be, chosen on half of these and judged on the other half. A chain from the reference begins with a draw
+from what it is to draw from, so that for any one program it is nearly exact in the mean; but as long as it has not been
+everywhere, it flatters the best of many. A chain from the answers may miss what it does not find. Where both agree,
+they are right.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
@@ -31,6 +33,7 @@ from karelsynth.solve.found import PER_TOKEN
 from karelsynth.solve.solver import Solver
 from karelsynth.tasks.batch import GIVEN_EXAMPLES, TaskBatch
 from karelsynth.tasks.generator import generate
+from karelsynth.tasks.sets import NAMED_SETS, load_tasks, named_tasks
 from karelsynth.tasks.simplify import simplify
 
 BATCH, LONGEST, SLACK, NOTES, MET, PARTICLES = 16, 48, 8.0, 2000, 200, 16
@@ -46,6 +49,10 @@ class Walked:
     """That of the best program, chosen on one half of them and judged on the other."""
     right: bool
     """Whether the best program is right on the sixth example."""
+    answer: float
+    """That of the best of the network's answers, chosen and judged likewise; 0 if it has none."""
+    answer_right: bool
+    """Whether that one is right on the sixth example."""
 
 
 def main() -> None:
@@ -53,12 +60,20 @@ def main() -> None:
     parser.add_argument("model", type=Path, nargs="?")
     parser.add_argument("--tasks", type=int, default=200)
     parser.add_argument("--steps", type=int, default=400_000, help=f"of each chain; at least {NOTES:,}")
-    parser.add_argument("--seed", type=int, default=99)
+    parser.add_argument("--seed", type=int, default=99, help="of fresh tasks")
+    parser.add_argument("--data", help="a set's name, or a file in the original format, instead of fresh tasks")
     parser.add_argument("--beam", type=int, default=64)
+    parser.add_argument("--device", default="cpu", help="for the network")
+    parser.add_argument("--json", type=Path, help="write what is known of each task to this file")
     arguments = parser.parse_args()
-    solver = Solver.load(arguments.model)
+    solver = Solver.load(arguments.model, device=arguments.device)
     solver.warm_up()
-    tasks = generate(arguments.seed, 0, arguments.tasks, reserved=True)
+    if arguments.data is None:
+        tasks = generate(arguments.seed, 0, arguments.tasks, reserved=True)
+    elif arguments.data in NAMED_SETS:
+        tasks = named_tasks(arguments.data, arguments.tasks)
+    else:
+        tasks = load_tasks(arguments.data, limit=arguments.tasks, on_problem=lambda line: print(f"left out: {line}"))
     simple = simplify(tasks)
     found: list[NDArray[np.uint8]] = []
     for at in range(0, len(tasks), BATCH):
@@ -79,6 +94,9 @@ def main() -> None:
             print(f"\r{len(rows):,} of {len(tasks):,} tasks", end="", flush=True)
     print()
     tell(rows)
+    if arguments.json is not None:
+        told = [{"favourite_right": first, "reference": known(one), "answers": known(two)} for first, one, two in rows]
+        arguments.json.write_text(json.dumps(told))
 
 
 def answers(solver: Solver, tasks: TaskBatch, beam: int) -> list[NDArray[np.uint8]]:
@@ -125,14 +143,21 @@ def walked(
     programs = np.zeros((len(own) + len(met), met.shape[1]), np.uint8)
     programs[: len(own), : own.shape[1]], programs[len(own) :] = own, met
     agree = right(programs, samples.inputs, samples.outputs)
-    halves = agree[:, ::2].mean(1), agree[:, 1::2].mean(1)
-    best = float(np.mean([halves[1 - half][halves[half].argmax()] for half in range(2)]))
-    chosen = programs[[agree.mean(1).argmax()]]
-    return Walked(
-        float(agree[0].mean()) if len(own) else 0.0,
-        best,
-        bool(right(chosen, inputs[GIVEN_EXAMPLES:], outputs[GIVEN_EXAMPLES:]).all()),
-    )
+    last = right(programs, inputs[GIVEN_EXAMPLES:], outputs[GIVEN_EXAMPLES:])[:, 0]
+
+    def best(agree: NDArray[np.bool_]) -> float:
+        halves = agree[:, ::2].mean(1), agree[:, 1::2].mean(1)
+        return float(np.mean([halves[1 - half][halves[half].argmax()] for half in range(2)]))
+
+    favourite, answer, answer_right = 0.0, 0.0, False
+    if len(own):
+        of_own = agree[: len(own)]
+        favourite, answer, answer_right = float(agree[0].mean()), best(of_own), bool(last[of_own.mean(1).argmax()])
+    return Walked(favourite, best(agree), bool(last[agree.mean(1).argmax()]), answer, answer_right)
+
+
+def known(walk: Walked | None) -> dict[str, float | bool] | None:
+    return None if walk is None else asdict(walk)
 
 
 def tell(rows: list[tuple[bool, Walked | None, Walked | None]]) -> None:
@@ -142,16 +167,17 @@ def tell(rows: list[tuple[bool, Walked | None, Walked | None]]) -> None:
     print(f"the network's favourite is right on the sixth example: {share([float(first) for first, _, _ in rows])} %")
     for name, place in (("the reference", 1), ("the answers", 2)):
         chains = [(row[0], row[place]) for row in rows]
-        print(f"chains from {name} ({sum(isinstance(walk, Walked) for _, walk in chains)} of {len(rows)} tasks):")
-        favourite, best, picked = [], [], []
-        for first, walk in chains:
-            # Where there is no chain, what is known is how it was.
-            favourite.append(walk.favourite if isinstance(walk, Walked) else float(first))
-            best.append(walk.best if isinstance(walk, Walked) else float(first))
-            picked.append(float(walk.right) if isinstance(walk, Walked) else float(first))
-        print(f"  the favourite is right on further examples: {share(favourite)} %")
-        print(f"  the best program that was met: {share(best)} %")
-        print(f"  that program, on the sixth example: {share(picked)} %")
+        print(f"chains from {name} ({sum(walk is not None for _, walk in chains)} of {len(rows)} tasks):")
+        # Where there is no chain, what is known is how it was.
+        for what, value in (
+            ("the favourite is right on further examples", "favourite"),
+            ("the best of the network's answers", "answer"),
+            ("that answer, on the sixth example", "answer_right"),
+            ("the best program that was met", "best"),
+            ("that program, on the sixth example", "right"),
+        ):
+            values = [float(first if walk is None else getattr(walk, value)) for first, walk in chains]
+            print(f"  {what}: {share(values)} %")
 
 
 if __name__ == "__main__":
