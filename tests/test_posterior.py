@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import fields
 from functools import cache
 from itertools import product
 from typing import Any
@@ -19,7 +20,8 @@ from karelsynth.karel.machine_kernel import CELLS, compile_program
 from karelsynth.karel.program import Program
 from karelsynth.karel.syntax_compiler import compile_grammar
 from karelsynth.karel.tokens import ID
-from karelsynth.posterior import Chain
+from karelsynth.karel.world import Hero, World
+from karelsynth.posterior import Chain, Samples
 from karelsynth.posterior.chain_kernel import Tables
 from karelsynth.posterior.moves_kernel import propose
 from karelsynth.posterior.program_kernel import LONGEST, NOTED, program_chances
@@ -41,6 +43,7 @@ from karelsynth.tasks.generator import generate
 from karelsynth.tasks.kernel_layout import LEVELS, Sampler
 from karelsynth.tasks.program_kernel import SCRATCH_TOKENS, draw_program
 from karelsynth.tasks.sampler import build, fitted_sampler, read_weights
+from karelsynth.tasks.task import Example, Task
 from karelsynth.tasks.world_kernel import DESCRIPTION
 
 TESTS = [ID[name] for name in ("WHILE", "IF", "IFELSE")]
@@ -231,7 +234,7 @@ def test_worlds_that_may_be_any_are_summed_over() -> None:
         assert np.exp(np.array(both)).sum() == pytest.approx(np.exp(alone), rel=0.06), (text, known)
 
 
-def test_a_chain_is_with_each_program_as_often_as_it_is_likely() -> None:
+def test_a_chain_weighs_programs_and_stays_with_them_as_likely_as_they_are() -> None:
     """Against all programs that many draws have met: nearly all that there are, weighed one by one."""
     batch, _ = pairs_of_small_worlds()
     tables = tables_of(small())
@@ -251,11 +254,16 @@ def test_a_chain_is_with_each_program_as_often_as_it_is_likely() -> None:
         chain = Chain(*given, tokens[correct[:, 0]][:5], tables=tables, seed=task, particles=64)
         if not chain.started:
             continue
-        noted = Counter(bytes(row[row > 0]) for row in chain.walk(200_000, every=20).programs)
-        count = sum(noted.values())
-        shares = np.array([noted[program] / count for program in fitting])
-        assert shares.sum() > 0.95, "the chain is mostly with programs that draws have met"
-        assert 0.5 * np.abs(shares - expected).sum() < 0.12
+        chain.walk(200_000)
+        samples = chain.samples
+        assert samples.stays.sum() == 200_000
+        for weights in (samples.stays / samples.stays.sum(), samples.weights):
+            noted: Counter[bytes] = Counter()
+            for row, weight in zip(samples.programs, weights, strict=True):
+                noted[bytes(row[row > 0])] += weight
+            shares = np.array([noted[program] for program in fitting])
+            assert shares.sum() > 0.95, "the chain is mostly with programs that draws have met"
+            assert 0.5 * np.abs(shares - expected).sum() < 0.12
         checked += 1
     assert checked >= 2
 
@@ -265,25 +273,67 @@ def test_samples_are_examples_of_their_programs() -> None:
     for inputs, outputs, tokens in zip(batch.inputs, batch.outputs, batch.tokens, strict=True):
         chain = Chain(inputs[:5], outputs[:5], tokens[None], seed=3)
         assert chain.started
-        samples = chain.walk(3000, every=50)
-        assert len(samples) == 60
+        chain.walk(3000)
+        samples = chain.samples
+        assert samples.stays.sum() == 3000
+        assert (samples.stays > 0).sum() < len(samples), "what the chain does not come to is noted too"
         right = samples.agreement(samples.programs)
         assert right.diagonal().all()
         given = run_batch(samples.programs, inputs[:5], expected=outputs[:5], keep_worlds=False).correct
         assert given is not None
         assert given.all()
         again = Chain(inputs[:5], outputs[:5], tokens[None], seed=3)
-        halves = [again.walk(1500, every=50), again.walk(1500, every=50)]
-        np.testing.assert_array_equal(np.concatenate([half.programs for half in halves]), samples.programs)
-        np.testing.assert_array_equal(np.concatenate([half.inputs for half in halves]), samples.inputs)
+        again.walk(1000)
+        begun = again.samples
+        again.walk(2000)
+        for name in (each.name for each in fields(Samples)):
+            whole, part = getattr(samples, name), getattr(begun, name)
+            np.testing.assert_array_equal(getattr(again.samples, name), whole)
+            if name != "stays":
+                np.testing.assert_array_equal(part, whole[: len(part)])
+        assert begun.stays.sum() == 1000
+
+
+def test_chances_are_shares_of_weight_and_of_time() -> None:
+    batch = generate(8, 6, 1, reserved=True)
+    chain = Chain(batch.inputs[0, :5], batch.outputs[0, :5], batch.tokens[:1])
+    chain.walk(2000)
+    samples = Samples.join([chain.samples, chain.samples])
+    assert samples.weights.sum() == pytest.approx(1)
+    both = (samples.weights + samples.stays / samples.stays.sum()) / 2
+    others = np.unique(samples.programs, axis=0)[:20]
+    np.testing.assert_allclose(samples.chances(others), samples.agreement(others) @ both, atol=1e-3)
+    np.testing.assert_allclose(chain.samples.chances(others), samples.chances(others), atol=1e-3)
+
+
+def test_estimates_of_one_program_are_averaged() -> None:
+    programs = np.zeros((3, LONGEST), np.uint8)
+    programs[2, 0] = 1
+    grids = np.zeros((3, 18, 18), np.uint8)
+    ones = np.ones(3, np.int64)
+    samples = Samples(programs, ones, np.log([0.1, 0.3, 0.2]), ones, grids, grids)
+    np.testing.assert_allclose(samples.weights, [0.125, 0.375, 0.5])
+
+
+def test_piles_of_ten_are_as_good_as_others() -> None:
+    """The generator never lets one come about; people and other sets do."""
+    program = Program.parse("DEF run m( putMarker move m)")
+    worlds = [World(3, 4, Hero(0, column, "east"), markers={(0, column): 9}) for column in range(3)]
+    given = Task(tuple(Example(world, program.run(world).world) for world in worlds)).codes()
+    chain = Chain(*given, encode_programs([program]))
+    assert chain.started
+    chain.walk(100)
+    assert chain.samples.chances(encode_programs([program]))[0] > 0.5
 
 
 def test_chains_of_different_seeds_go_different_ways() -> None:
     batch = generate(99, 0, 4, reserved=True)
     for inputs, outputs, tokens in zip(batch.inputs, batch.outputs, batch.tokens, strict=True):
-        one, other = (Chain(inputs[:5], outputs[:5], tokens[None], seed=seed).walk(6000, every=20) for seed in (1, 2))
-        same = (one.inputs == other.inputs).all((1, 2))
-        assert same[len(same) // 2 :].mean() < 0.1, "they have become one"
+        chains = [Chain(inputs[:5], outputs[:5], tokens[None], seed=seed) for seed in (1, 2)]
+        for chain in chains:
+            chain.walk(6000)
+        one, other = (set(map(bytes, chain.samples.inputs[len(chain.samples) // 2 :])) for chain in chains)
+        assert len(one & other) < 0.1 * len(one), "they have become one"
 
 
 def test_changes_of_deep_programs_are_programs() -> None:
@@ -337,7 +387,9 @@ def test_what_the_generator_never_makes_has_no_chain() -> None:
     for programs in (wrong, never, np.zeros((0, 4), np.uint8)):
         chain = Chain(inputs, outputs, programs)
         assert not chain.started
-        assert len(chain.walk(100)) == 0
+        chain.walk(100)
+        assert len(chain.samples) == 0
+        assert chain.samples.chances(batch.tokens[:1]).tolist() == [0]
     assert not Chain(inputs[:0], outputs[:0], batch.tokens[:1]).started
     many = generate(8, 0, 1, examples=20, reserved=True)
     assert not Chain(many.inputs[0], many.outputs[0], many.tokens[:1]).started
@@ -350,6 +402,7 @@ def test_the_truth_is_likely_to_be_right() -> None:
     shares = []
     for inputs, outputs, tokens in zip(batch.inputs, batch.outputs, batch.tokens, strict=True):
         chain = Chain(inputs[:5], outputs[:5], tokens[None])
-        shares.append(chain.walk(4000).agreement(tokens[None]).mean())
+        chain.walk(4000)
+        shares.append(chain.samples.chances(tokens[None])[0])
     assert 0.75 < np.mean(shares) < 0.99
     assert fitted_tables().sampler.size == fitted_sampler().size

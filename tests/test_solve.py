@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -23,10 +24,11 @@ import torch
 from karelsynth.errors import KarelsynthError, TaskFileError
 from karelsynth.karel.interpreter import Status
 from karelsynth.karel.program import Program
-from karelsynth.karel.world import World
+from karelsynth.karel.world import Hero, World
 from karelsynth.solve import Answer, Progress, Solution, Solver
 from karelsynth.solve.ambiguity import _changed, find_ambiguity
-from karelsynth.solve.found import PER_TOKEN
+from karelsynth.solve.choice import CLEARLY, prefer
+from karelsynth.solve.found import PER_TOKEN, Search
 from karelsynth.solve.solver import Round
 from karelsynth.tasks.gallery import gallery, gallery_task
 from karelsynth.tasks.generator import generate
@@ -56,7 +58,11 @@ def assert_honest(solution: Solution, task: Task) -> None:
             assert preferences == sorted(preferences, reverse=True)
         else:
             assert len(chances) == len(solution.answers)
-            assert chances == sorted(chances, reverse=True)
+            assert chances[1:] == sorted(chances[1:], reverse=True)
+            if chances[0] < max(chances):  # the network's favourite, which no other clearly beats
+                preferences = [answer.logprob - PER_TOKEN * answer.program.size for answer in solution.answers]
+                assert preferences[0] == max(preferences)
+                assert max(chances) - chances[0] <= CLEARLY
         assert len({answer.program for answer in solution.answers}) == len(solution.answers)
 
 
@@ -84,6 +90,28 @@ def test_fresh_tasks_in_a_batch_and_one_by_one() -> None:
     alone = quick.solve(tasks[3], budget=PATIENT)
     assert alone.solved == solutions[3].solved
     assert alone.program == solutions[3].program
+
+
+@pytest.mark.parametrize(
+    ("chances", "order"),
+    [
+        ([0.80, 0.82, 0.90], [2, 1, 0]),
+        ([0.80, 0.80 + 0.9 * CLEARLY, 0.70], [0, 1, 2]),
+        ([0.60, 0.50, 0.60 + 0.9 * CLEARLY], [0, 2, 1]),
+        ([0.99, 0.10, 0.20], [0, 2, 1]),
+    ],
+)
+def test_the_favourite_is_overruled_only_by_what_is_clearly_better(
+    chances: list[float], order: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("karelsynth.posterior.chain.Samples.chances", lambda _, programs: np.array(chances))
+    texts = ("move putMarker", "move putMarker turnLeft turnRight", "move turnLeft turnRight putMarker")
+    answers = [Answer(Program.parse(f"DEF run m( {text} m)"), (True,), 0.0) for text in texts]
+    world = World(2, 3, Hero(0, 0, "east"))
+    search = Search(*Task((Example(world, answers[0].program.run(world).world),)).codes(), list(answers))
+    prefer(search, deadline=math.inf, stop=lambda: False)
+    assert [answers.index(replace(answer, chance=None)) for answer in search.answers] == order
+    assert [answer.chance for answer in search.answers] == [chances[row] for row in order]
 
 
 def test_what_a_narrow_beam_misses_is_repaired() -> None:

@@ -36,7 +36,7 @@ from karelsynth.tasks.generator import generate
 from karelsynth.tasks.sets import NAMED_SETS, load_tasks, named_tasks
 from karelsynth.tasks.simplify import simplify
 
-BATCH, LONGEST, SLACK, NOTES, MET, PARTICLES = 16, 48, 8.0, 2000, 200, 16
+BATCH, LONGEST, SLACK, MET, PARTICLES = 16, 48, 8.0, 200, 16
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("model", type=Path, nargs="?")
     parser.add_argument("--tasks", type=int, default=200)
-    parser.add_argument("--steps", type=int, default=400_000, help=f"of each chain; at least {NOTES:,}")
+    parser.add_argument("--steps", type=int, default=400_000, help="of each chain")
     parser.add_argument("--seed", type=int, default=99, help="of fresh tasks")
     parser.add_argument("--data", help="a set's name, or a file in the original format, instead of fresh tasks")
     parser.add_argument("--beam", type=int, default=64)
@@ -137,23 +137,31 @@ def walked(
     chain = Chain(inputs[:GIVEN_EXAMPLES], outputs[:GIVEN_EXAMPLES], starts, seed=number, particles=PARTICLES)
     if not chain.started:
         return None
-    samples = chain.walk(steps, every=max(1, steps // NOTES))
-    met, often = np.unique(samples.programs, axis=0, return_counts=True)
-    met = met[np.argsort(-often)][:MET]
+    chain.walk(steps)
+    samples, stayed = chain.samples, chain.samples.stays > 0
+    met, which = np.unique(samples.programs[stayed], axis=0, return_inverse=True)
+    stays = samples.stays[stayed]
+    met = met[np.argsort(-np.bincount(which.reshape(-1), stays))][:MET]
     programs = np.zeros((len(own) + len(met), met.shape[1]), np.uint8)
     programs[: len(own), : own.shape[1]], programs[len(own) :] = own, met
-    agree = right(programs, samples.inputs, samples.outputs)
+    agree = right(programs, samples.inputs[stayed], samples.outputs[stayed])
+    halves = [np.where(np.arange(len(stays)) % 2 == half, stays, 0) for half in range(2)]
     last = right(programs, inputs[GIVEN_EXAMPLES:], outputs[GIVEN_EXAMPLES:])[:, 0]
 
+    def shares(agree: NDArray[np.bool_], stays: NDArray[np.int64]) -> NDArray[np.float64]:
+        of_all: NDArray[np.float64] = agree @ stays / max(1, stays.sum())
+        return of_all
+
     def best(agree: NDArray[np.bool_]) -> float:
-        halves = agree[:, ::2].mean(1), agree[:, 1::2].mean(1)
-        return float(np.mean([halves[1 - half][halves[half].argmax()] for half in range(2)]))
+        one, other = (shares(agree, half) for half in halves)
+        return float((one[other.argmax()] + other[one.argmax()]) / 2)
 
     favourite, answer, answer_right = 0.0, 0.0, False
     if len(own):
         of_own = agree[: len(own)]
-        favourite, answer, answer_right = float(agree[0].mean()), best(of_own), bool(last[of_own.mean(1).argmax()])
-    return Walked(favourite, best(agree), bool(last[agree.mean(1).argmax()]), answer, answer_right)
+        favourite, answer = float(shares(agree[:1], stays)[0]), best(of_own)
+        answer_right = bool(last[shares(of_own, stays).argmax()])
+    return Walked(favourite, best(agree), bool(last[shares(agree, stays).argmax()]), answer, answer_right)
 
 
 def known(walk: Walked | None) -> dict[str, float | bool] | None:

@@ -1,23 +1,28 @@
-"""Programs that fit a task's examples, drawn as likely as they are.
+"""Programs that fit a task's examples, and how likely they are.
 
     chain = Chain(inputs, outputs, programs)     # programs [M, L] that are right on all examples
     if chain.started:
-        samples = chain.walk(10_000)
+        chain.walk(10_000)
+        shares = chain.samples.chances(others)   # how likely others are to be right on a further example
 
 The generator draws a program and then worlds for it; both by known chances (`program_kernel`, `task_kernel`). So what
 the given examples tell about the program that they come from can be computed: a program is the likelier the likelier
-it is drawn by itself, and the likelier that, once it is, these worlds are drawn for it. A chain walks through all
-programs that fit, and stays with each as often as it is likely. Beside every program it notes a further example, as
-the generator would add one to those given.
+it is drawn by itself, and the likelier that, once it is, these worlds are drawn for it. A chain walks through the
+programs that fit, and stays with each as often as it is likely. Of every program that it looks at it notes how likely
+that is, and a further example, as the generator would add one to those given.
 
-A chain has no memory: what it notes first depends on where it starts, and programs that no change of a few statements
-leads to are found only if they are among those that are given. Tasks that the generator never makes, such as those in
-which no marker is touched, have no chain.
+There are two ways to weigh what was noted: by how likely each program is, which soon tells likely ones apart but leaves
+out all that was not met, and by how long the chain stayed, which is exact in the long run but needs long where the way
+from one likely program to another is. `Samples.chances` is the mean of both.
+
+What a chain meets depends on where it starts: programs that no change of a few statements leads to are found only if
+they are among those that are given. Tasks that the generator never makes, such as those in which no marker is touched,
+have no chain.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -25,32 +30,40 @@ import numpy as np
 from karelsynth.karel.formats.codes import SIDE
 from karelsynth.karel.machine import run_batch
 from karelsynth.karel.machine_kernel import CELLS
-from karelsynth.posterior.chain_kernel import PARTICLES, Notes, Place, Problem, Tables, walk
+from karelsynth.posterior.chain_kernel import PARTICLES, Place, Problem, Record, Tables, walk
 from karelsynth.posterior.program_kernel import LONGEST, program_chances
 from karelsynth.posterior.tables import fitted_tables
 from karelsynth.tasks.batch import EXAMPLES
 from karelsynth.tasks.generator import MOST_EXAMPLES
-from karelsynth.tasks.world_kernel import DESCRIPTION
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from numpy.typing import NDArray
 
-EVERY: Final = 100
-"""Steps between two notes."""
 _AT_FIRST: Final = 8
 """How many times as many particles there are for the first estimate: by few, that of a program for which the generator
 finds worlds with difficulty may be nothing."""
 LONGEST_PROGRAM: Final = LONGEST - 16
 """Tokens of the longest program that a chain can come to."""
+_PIECE: Final = 4096
+"""Steps for which there is room at a time."""
+_NEGLIGIBLE: Final = 1e-6
+"""The share of all weight from which on a program's further example is looked at."""
 
 
 @dataclass(frozen=True)
 class Samples:
-    """What chains have noted: programs, and for each a further example."""
+    """What chains have noted: N times a program and a further example; the same program may come several times."""
 
     programs: NDArray[np.uint8]
     """[N, LONGEST], filled up with `<pad>`."""
     lengths: NDArray[np.int64]
+    log_chances: NDArray[np.float64]
+    """How likely it is that the generator draws the program and the given worlds for it: an unbiased estimate's
+    logarithm, up to a constant of the task."""
+    stays: NDArray[np.int64]
+    """For how many steps the chain stayed there."""
     inputs: NDArray[np.uint8]
     """[N, 18, 18]."""
     outputs: NDArray[np.uint8]
@@ -58,14 +71,19 @@ class Samples:
     def __len__(self) -> int:
         return len(self.lengths)
 
-    def __getitem__(self, rows: slice) -> Samples:
-        return Samples(self.programs[rows], self.lengths[rows], self.inputs[rows], self.outputs[rows])
-
     @classmethod
     def join(cls, parts: list[Samples]) -> Samples:
         """All of several."""
-        names = ("programs", "lengths", "inputs", "outputs")
-        return cls(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
+        return cls(*(np.concatenate([getattr(part, each.name) for part in parts]) for each in fields(cls)))
+
+    @property
+    def weights(self) -> NDArray[np.float64]:
+        """How likely each is, 1 in all; a program that comes several times has the mean of its estimates."""
+        _, which, counts = np.unique(self.programs, axis=0, return_inverse=True, return_counts=True)
+        logs = self.log_chances - np.log(counts[which.reshape(-1)])
+        weights: NDArray[np.float64] = np.exp(logs - logs.max(initial=-np.inf))
+        weights /= weights.sum()
+        return weights
 
     def agreement(self, programs: NDArray[Any]) -> NDArray[np.bool_]:
         """Which programs [Q, L] are right on which further example: bool [Q, N]."""
@@ -74,6 +92,16 @@ class Samples:
         correct = run_batch(programs, self.inputs, expected=self.outputs, keep_worlds=False).correct
         assert correct is not None
         return correct
+
+    def chances(self, programs: NDArray[Any]) -> NDArray[np.float64]:
+        """How likely programs [Q, L] are to be right on a further example."""
+        weights = (self.weights + self.stays / max(1, self.stays.sum())) / 2
+        rows = np.flatnonzero(weights > _NEGLIGIBLE)
+        shares: NDArray[np.float64] = self._rows(rows).agreement(programs) @ (weights[rows] / weights[rows].sum())
+        return shares
+
+    def _rows(self, rows: NDArray[np.int64]) -> Samples:
+        return Samples(*(getattr(self, each.name)[rows] for each in fields(self)))
 
 
 class Chain:
@@ -119,32 +147,55 @@ class Chain:
             np.zeros(LONGEST, np.uint8),
             np.zeros(1, np.int64),
             np.zeros(2),
-            np.zeros(2 * LONGEST + 2, np.uint64),
-            np.zeros((1, DESCRIPTION + 1), np.uint64),
+            np.zeros(2, np.int64),
         )
+        self._record = _room(1)
         self.started = 0 < given < MOST_EXAMPLES and any(self._begin(row) for row in range(len(sizes)))
         """Whether there is a program to begin with."""
 
     def _begin(self, row: int) -> bool:
         self._place.tokens[:], self._place.length[:] = self._problem.others[row], self._problem.other_sizes[row]
         particles = _AT_FIRST * self._particles
-        return int(walk(self._tables, self._problem, self._place, True, 0, 1, particles, _notes(0))) >= 0
+        return int(walk(self._tables, self._problem, self._place, True, 0, particles, self._record)) >= 0
 
-    def walk(self, steps: int, every: int = EVERY) -> Samples:
-        """Go on for so many steps, and tell what was noted on the way."""
-        notes = _notes(steps // every if self.started else 0)
-        if self.started:
-            walk(self._tables, self._problem, self._place, False, steps, every, self._particles, notes)
-        grids = (grid.reshape(-1, SIDE, SIDE) for grid in (notes.inputs, notes.outputs))
-        return Samples(notes.programs, notes.lengths, *grids)
+    def walk(self, steps: int) -> None:
+        """Go on for so many steps."""
+        while self.started and steps > 0:
+            piece = min(steps, _PIECE)
+            written, larger = self._written, _room(self._written + piece)
+            parts: Iterable[tuple[Any, Any]] = zip(larger, self._record, strict=True)
+            for new, old in parts:
+                new[:written] = old[:written]
+            self._record = larger
+            walk(self._tables, self._problem, self._place, False, piece, self._particles, self._record)
+            steps -= piece
+
+    @property
+    def samples(self) -> Samples:
+        """What was noted since the beginning."""
+        count, record = self._written, self._record
+        return Samples(
+            record.programs[:count],
+            record.lengths[:count],
+            record.chances[:count].sum(1),
+            record.stays[:count],
+            record.inputs[:count].reshape(-1, SIDE, SIDE),
+            record.outputs[:count].reshape(-1, SIDE, SIDE),
+        )
+
+    @property
+    def _written(self) -> int:
+        return int(self._place.rows[0])
 
 
-def _notes(count: int) -> Notes:
-    return Notes(
-        np.zeros((count, LONGEST), np.uint8),
-        np.zeros(count, np.int64),
-        np.zeros((count, 1, CELLS), np.uint8),
-        np.zeros((count, 1, CELLS), np.uint8),
+def _room(rows: int) -> Record:
+    return Record(
+        np.zeros((rows, LONGEST), np.uint8),
+        np.zeros(rows, np.int64),
+        np.zeros((rows, 2)),
+        np.zeros(rows, np.int64),
+        np.zeros((rows, 1, CELLS), np.uint8),
+        np.zeros((rows, 1, CELLS), np.uint8),
     )
 
 

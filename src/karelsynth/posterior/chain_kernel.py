@@ -3,7 +3,8 @@
 Metropolis–Hastings: a change of the program is proposed and taken by a chance that keeps the balance. It is judged in
 two stages, so that most proposals cost little: by the program's own chance, then, if it is right on the given examples,
 by that of the worlds. The latter is an unbiased estimate, and the estimate of the program where the chain stands is
-kept: then the balance is exact, however rough the estimates are (a pseudo-marginal chain).
+kept: then the balance is exact, however rough the estimates are (a pseudo-marginal chain). Every estimate is written
+down, also of programs that the chain does not come to.
 """
 
 from __future__ import annotations
@@ -65,20 +66,22 @@ class Place(NamedTuple):
     """… [1] its length, and …"""
     chances: NDArray[np.float64]
     """… [2] the logarithms of its chance and of its worlds' (an estimate)."""
-    code: NDArray[np.uint64]
-    """[2 · LONGEST + 2], compiled."""
-    further: NDArray[np.uint64]
-    """[1, DESCRIPTION + 1], a further world as the generator would draw it, see `task_kernel.worlds_chance`."""
+    rows: NDArray[np.int64]
+    """[2]: how many rows of its record are written, and which of them this is."""
 
 
-class Notes(NamedTuple):
-    """What is written down on the way, N times."""
+class Record(NamedTuple):
+    """The programs that fit, a row for each estimate; N must suffice for one at every step."""
 
     programs: NDArray[np.uint8]
     """[N, LONGEST]."""
     lengths: NDArray[np.int64]
+    chances: NDArray[np.float64]
+    """[N, 2] as in `Place`."""
+    stays: NDArray[np.int64]
+    """After how many steps the chain stood there."""
     inputs: NDArray[np.uint8]
-    """[N, 1, 324], a further example for each."""
+    """[N, 1, 324], for each a further example, as the generator would draw it."""
     outputs: NDArray[np.uint8]
 
 
@@ -108,9 +111,9 @@ def _other(
 
 @compiled()
 def walk(
-    tables: Tables, problem: Problem, place: Place, first: bool, steps: int, every: int, particles: int, notes: Notes
+    tables: Tables, problem: Problem, place: Place, first: bool, steps: int, particles: int, record: Record
 ) -> int:  # pragma: no cover - compiled
-    """Make so many steps and write down where the chain stands after every `every` of them.
+    """Make so many steps, and write down what fits on the way.
 
     With `first`, the program at `place` is looked at before; returns -1 if it does not fit the examples or if the
     generator would never make this task of it, otherwise how many proposals were taken.
@@ -175,17 +178,20 @@ def walk(
                 state, sampler, logs, instructions, conditionals, counts, runs, looks, problem.wanted, particles,
                 further[0],
             )  # fmt: skip
+            row = place.rows[0]
+            if likelihood > -np.inf:
+                record.programs[row, :size], record.lengths[row] = there[:size], size
+                record.chances[row, 0], record.chances[row, 1], record.stays[row] = chance, likelihood, 0
+                run_world(sampler, instructions, bits, further[0, DESCRIPTION], further, cells, marked, 0)
+                complete_world(sampler, further, cells, marked, 0, record.inputs, record.outputs, row, 0)
+                place.rows[0] += 1
             accepted = likelihood > -np.inf and (step < 0 or np.log(even(state)) < likelihood - place.chances[1])
             if accepted:
                 taken += 1
                 here[:], parts[:], length = there, new_parts, size
-                place.length[0], place.chances[0], place.chances[1] = size, chance, likelihood
-                place.code[:], place.further[:] = instructions, further
+                place.length[0], place.chances[0], place.chances[1], place.rows[1] = size, chance, likelihood, row
         if step < 0 and not accepted:
             return -1
-        if step >= 0 and (step + 1) % every == 0:
-            row = (step + 1) // every - 1
-            notes.programs[row, :length], notes.lengths[row] = here[:length], length
-            run_world(sampler, place.code, bits, place.further[0, DESCRIPTION], place.further, cells, marked, 0)
-            complete_world(sampler, place.further, cells, marked, 0, notes.inputs, notes.outputs, row, 0)
+        if step >= 0:
+            record.stays[place.rows[1]] += 1
     return taken

@@ -20,6 +20,7 @@ from karelsynth.karel.formats.codes import FRAME, HERO, SIDE, WALL
 from karelsynth.karel.interpreter import MAX_TICKS
 from karelsynth.karel.machine_kernel import AGAIN, BRANCH, CELLS, END, JUMP, LOOP, NEGATED, ON_MARKERS
 from karelsynth.karel.tokens import ID
+from karelsynth.karel.world import MOST_MARKERS
 from karelsynth.tasks.kernel_layout import (
     MARKER_LEVELS_ROW,
     MARKER_ROW,
@@ -34,7 +35,7 @@ from karelsynth.tasks.kernel_layout import (
     Sampler,
 )
 from karelsynth.tasks.program_kernel import setting, signed
-from karelsynth.tasks.world_kernel import LONGEST_TRACE, MOST
+from karelsynth.tasks.world_kernel import LONGEST_TRACE
 
 _MOVE, _LEFT, _RIGHT, _PICK_TOKEN, _PUT = (
     ID[name] for name in ("move", "turnLeft", "turnRight", "pickMarker", "putMarker")
@@ -141,7 +142,7 @@ def replay(
                 changed -= number != was
                 number += 1 if operation == _PUT else -1
                 changed += number != was
-                if number < 0 or number > MOST:
+                if number < 0 or number > MOST_MARKERS:  # the generator stops at nine, but people do not
                     return False
                 cells[at] = number
                 marks += 1

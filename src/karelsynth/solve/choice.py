@@ -1,10 +1,11 @@
 """Which of several answers to prefer: the one that is likeliest to be right on what it has not seen.
 
-All are right on the given examples. Chains (`posterior.Chain`) draw programs that fit these, each as likely as it is by
-the generator's own chances, and with each a further example: the share of these that an answer is right on is its
-`chance`. If the network's favourite is best after a few thousand steps, and nearly certain, that is that; else more are
-made. Tasks that the generator never makes have no chains; there the network's order stays, and there are no chances,
-and likewise if time is up before the first look.
+All are right on the given examples. Chains (`posterior.Chain`) meet programs that fit these, and tell how likely each
+is by the generator's own chances, and a further example of it: the weight of those examples that an answer is right on
+is its `chance`. If the network's favourite is nearly certain after a few thousand steps, that is that; else more are
+made. Only an answer that is clearly better overrules it; the others follow by their chances. Tasks that the generator
+never makes have no chains; there the network's order stays, and there are no chances, and likewise if time is up before
+the first look.
 """
 
 from __future__ import annotations
@@ -21,19 +22,17 @@ from karelsynth.karel.threads import share_out
 from karelsynth.posterior.chain import Chain, Samples
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from karelsynth.solve.found import Search
 
 STEPS: Final = 4_000
 """Of each chain at a time: some hundredths of a second."""
-LOOKS: Final = (2, 4, 8)
+LOOKS: Final = (1, 2, 4)
 """After how many times the chances are looked at; after the last one it ends."""
 SURE: Final = 0.97
 """The chance of the network's favourite that is enough to end sooner."""
+CLEARLY: Final = 1 - SURE
+"""How much better another answer must be to be preferred to the favourite."""
 _SEEDS: Final = (1, 2)
-_BEGINNING: Final = 0.1
-"""The share of what a chain has noted that is left out: it depends on where it started."""
 _ALONE: Final = 256
 """Work enough for a thread of its own (see `share_out`)."""
 
@@ -55,11 +54,10 @@ def prefer(search: Search, *, deadline: float, stop: Callable[[], bool], threads
     chains = [chain for chain in chains if chain.started]
     if not chains:
         return
-    noted: list[list[Samples]] = [[] for _ in chains]
 
     def work(first: int, last: int) -> None:
-        for number in range(first, last):
-            noted[number].append(chains[number].walk(STEPS))
+        for chain in chains[first:last]:
+            chain.walk(STEPS)
 
     chances = None
     for times in range(1, LOOKS[-1] + 1):
@@ -67,17 +65,11 @@ def prefer(search: Search, *, deadline: float, stop: Callable[[], bool], threads
             break
         share_out(work, len(chains), _ALONE, threads)
         if times in LOOKS:
-            chances = _chances(noted, programs)
-            if len(programs) == 1 or chances[0] == chances.max() >= SURE:
+            chances = Samples.join([chain.samples for chain in chains]).chances(programs)
+            if len(programs) == 1 or chances[0] >= SURE:
                 break
     if chances is not None:
         order = np.argsort(-chances, kind="stable")
+        if chances[order[0]] - chances[0] <= CLEARLY:
+            order = np.concatenate([[0], order[order != 0]])
         search.answers = [replace(search.answers[row], chance=float(chances[row])) for row in order]
-
-
-def _chances(noted: list[list[Samples]], programs: NDArray[np.uint8]) -> NDArray[np.float64]:
-    """The share of the further examples of all chains that each program is right on."""
-    whole = [Samples.join(parts) for parts in noted]
-    samples = Samples.join([part[int(_BEGINNING * len(part)) :] for part in whole])
-    chances: NDArray[np.float64] = samples.agreement(programs).mean(1)
-    return chances
