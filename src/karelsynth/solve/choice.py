@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 STEPS: Final = 4_000
 """Of each chain at a time: some hundredths of a second."""
-LOOKS: Final = (1, 2, 4)
+LOOKS: Final = (1, 2, 4, 8)
 """After how many times the chances are looked at; after the last one it ends."""
 SURE: Final = 0.97
 """The chance of the network's favourite that is enough to end sooner."""
