@@ -294,6 +294,19 @@ def test_samples_are_examples_of_their_programs() -> None:
         assert begun.stays.sum() == 1000
 
 
+def test_a_chain_may_begin_with_what_it_does_not_jump_to() -> None:
+    batch = generate(8, 0, 2, reserved=True)
+    inputs, outputs = batch.inputs[0, :5], batch.outputs[0, :5]
+    for others in (batch.tokens[:0], batch.tokens[:1]):
+        chain = Chain(inputs, outputs, others, start=batch.tokens[0])
+        assert chain.started
+        assert len(chain.samples) == 1
+        np.testing.assert_array_equal(
+            chain.samples.programs[0, : batch.lengths[0]], batch.tokens[0, : batch.lengths[0]]
+        )
+    assert not Chain(inputs, outputs, batch.tokens[:1], start=batch.tokens[1]).started, "it does not fit"
+
+
 def test_chances_are_shares_of_weight_and_of_time() -> None:
     batch = generate(8, 6, 1, reserved=True)
     chain = Chain(batch.inputs[0, :5], batch.outputs[0, :5], batch.tokens[:1])

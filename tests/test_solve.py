@@ -27,7 +27,7 @@ from karelsynth.karel.program import Program
 from karelsynth.karel.world import Hero, World
 from karelsynth.solve import Answer, Progress, Solution, Solver
 from karelsynth.solve.ambiguity import _changed, find_ambiguity
-from karelsynth.solve.choice import CLEARLY, prefer
+from karelsynth.solve.choice import CLEARLY, LOOKS, STEPS, prefer
 from karelsynth.solve.found import PER_TOKEN, Search
 from karelsynth.solve.solver import Round
 from karelsynth.tasks.gallery import gallery, gallery_task
@@ -104,7 +104,7 @@ def test_fresh_tasks_in_a_batch_and_one_by_one() -> None:
 def test_the_favourite_is_overruled_only_by_what_is_clearly_better(
     chances: list[float], order: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("karelsynth.posterior.chain.Samples.chances", lambda _, programs: np.array(chances))
+    monkeypatch.setattr("karelsynth.posterior.chain.Samples.chances", lambda *_: np.array(chances))
     texts = ("move putMarker", "move putMarker turnLeft turnRight", "move turnLeft turnRight putMarker")
     answers = [Answer(Program.parse(f"DEF run m( {text} m)"), (True,), 0.0) for text in texts]
     world = World(2, 3, Hero(0, 0, "east"))
@@ -112,6 +112,32 @@ def test_the_favourite_is_overruled_only_by_what_is_clearly_better(
     prefer(search, deadline=math.inf, stop=lambda: False)
     assert [answers.index(replace(answer, chance=None)) for answer in search.answers] == order
     assert [answer.chance for answer in search.answers] == [chances[row] for row in order]
+
+
+@pytest.mark.parametrize(
+    ("chances", "stop_after", "rounds"),
+    [([0.99, 0.1], 99, 1), ([0.8, 0.9], 99, LOOKS[-1]), ([0.3], 99, 1), ([0.8, 0.9], 3, 3), ([0.8, 0.9], 0, 0)],
+)
+def test_chains_go_on_until_the_favourite_is_sure(
+    chances: list[float], stop_after: int, rounds: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    walked: list[int] = []
+    looked: list[int] = []
+    monkeypatch.setattr("karelsynth.posterior.chain.Chain.walk", lambda _, steps: walked.append(steps))
+
+    def look(_: object, programs: object, threads: int | None = None) -> object:
+        looked.append(len(walked))
+        return np.array(chances)
+
+    monkeypatch.setattr("karelsynth.posterior.chain.Samples.chances", look)
+    texts = ("move putMarker", "move putMarker turnLeft turnRight")[: len(chances)]
+    answers = [Answer(Program.parse(f"DEF run m( {text} m)"), (True,), 0.0) for text in texts]
+    world = World(2, 3, Hero(0, 0, "east"))
+    search = Search(*Task((Example(world, answers[0].program.run(world).world),)).codes(), list(answers))
+    prefer(search, deadline=math.inf, stop=lambda: len(walked) >= 2 * stop_after)
+    assert walked == 2 * rounds * [STEPS]
+    assert [answer.chance for answer in search.answers] == (sorted(chances, reverse=True) if rounds else [None, None])
+    assert not rounds or looked[-1] == 2 * rounds, "what was walked last is looked at"
 
 
 def test_what_a_narrow_beam_misses_is_repaired() -> None:

@@ -1,15 +1,16 @@
 """How well could anyone do? What five examples tell about the sixth, by the generator's own chances.
 
-    python tools/study_ceiling.py [MODEL] [--tasks 200] [--steps 400000] [--seed 99 | --data FILE] [--json FILE]
+    python tools/study_ceiling.py [MODEL] [--tasks 200] [--steps 400000] [--seed 99 | --data FILE] [--beam 64] \\
+        [--device cuda] [--json FILE]
 
-For fresh tasks, or those of a set or file, it walks through the programs that fit the five given examples
-(`karelsynth.posterior`): once from the reference, which is itself drawn from what these chains draw from, so that from
-there on every state is, and once from the answers of a search. It prints how often the network's favourite is right on
-the sixth example, how often it is on further examples that a chain draws, and how often the best of all programs that
-were met would be, chosen on half of these and judged on the other half. A chain from the reference begins with a draw
-from what it is to draw from, so that for any one program it is nearly exact in the mean; but as long as it has not been
-everywhere, it flatters the best of many. A chain from the answers may miss what it does not find. Where both agree,
-they are right.
+For fresh tasks, or those of a set or file, it walks three times through the programs that fit the five given examples
+(`karelsynth.posterior`): from the reference; with the reference among the programs to jump to; and from the answers of
+a search alone. The first begins with a draw from what it is to draw from, and all else about it depends on the examples
+only, so in the mean it is exact for any one program: it tells how often the network's favourite is right on further
+examples. The second knows where the truth lies, weighs it fairly, and chooses a program as no solver can: how often
+that is right is an upper estimate of what a perfect choice would bring. The third knows what a solver can know. It
+prints how often the best of all programs that were met, and of the answers, are right on further examples of the
+chain, chosen on half of these and judged on the other half, and on the sixth example, which no chain has seen.
 """
 
 from __future__ import annotations
@@ -55,6 +56,17 @@ class Walked:
     """Whether that one is right on the sixth example."""
 
 
+@dataclass(frozen=True)
+class Studied:
+    """What is known of a task; a chain that cannot start is None."""
+
+    favourite_right: bool
+    """Whether the network's favourite is right on the sixth example."""
+    from_reference: Walked | None
+    to_reference: Walked | None
+    answers: Walked | None
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("model", type=Path, nargs="?")
@@ -79,14 +91,17 @@ def main() -> None:
     for at in range(0, len(tasks), BATCH):
         found += answers(solver, tasks[at : at + BATCH], arguments.beam)
     torch.set_num_threads(1)
-    rows: list[tuple[bool, Walked | None, Walked | None]] = []
+    rows: list[Studied] = []
 
-    def study(number: int) -> tuple[bool, Walked | None, Walked | None]:
-        own = found[number]
+    def study(number: int) -> Studied:
+        own, steps = found[number], arguments.steps
         references = np.stack([tasks.tokens[number], simple.tokens[number]])
-        first = bool(len(own)) and bool(right(own[:1], tasks.inputs[number, -1:], tasks.outputs[number, -1:])[0, 0])
-        from_reference = walked(tasks, number, np.concatenate([references, own]), own, arguments.steps)
-        return first, from_reference, walked(tasks, number, own, own, arguments.steps)
+        return Studied(
+            bool(len(own)) and bool(right(own[:1], tasks.inputs[number, -1:], tasks.outputs[number, -1:])[0, 0]),
+            walked(tasks, number, own, own, steps, tasks.tokens[number]),
+            walked(tasks, number, np.concatenate([references, own]), own, steps),
+            walked(tasks, number, own, own, steps),
+        )
 
     with ThreadPoolExecutor(core_count()) as pool:
         for row in pool.map(study, range(len(tasks))):
@@ -95,8 +110,7 @@ def main() -> None:
     print()
     tell(rows)
     if arguments.json is not None:
-        told = [{"favourite_right": first, "reference": known(one), "answers": known(two)} for first, one, two in rows]
-        arguments.json.write_text(json.dumps(told))
+        arguments.json.write_text(json.dumps([asdict(row) for row in rows]))
 
 
 def answers(solver: Solver, tasks: TaskBatch, beam: int) -> list[NDArray[np.uint8]]:
@@ -128,13 +142,19 @@ def right(programs: NDArray[np.uint8], inputs: NDArray[np.uint8], outputs: NDArr
 
 
 def walked(
-    tasks: TaskBatch, number: int, starts: NDArray[np.uint8], own: NDArray[np.uint8], steps: int
+    tasks: TaskBatch,
+    number: int,
+    others: NDArray[np.uint8],
+    own: NDArray[np.uint8],
+    steps: int,
+    start: NDArray[np.uint8] | None = None,
 ) -> Walked | None:
     """One chain; None if it cannot start."""
-    if not len(starts):
+    if not len(others) and start is None:
         return None
     inputs, outputs = tasks.inputs[number], tasks.outputs[number]
-    chain = Chain(inputs[:GIVEN_EXAMPLES], outputs[:GIVEN_EXAMPLES], starts, seed=number, particles=PARTICLES)
+    given = inputs[:GIVEN_EXAMPLES], outputs[:GIVEN_EXAMPLES]
+    chain = Chain(*given, others, start=start, seed=number, particles=PARTICLES)
     if not chain.started:
         return None
     chain.walk(steps)
@@ -146,6 +166,8 @@ def walked(
     programs[: len(own), : own.shape[1]], programs[len(own) :] = own, met
     agree = right(programs, samples.inputs[stayed], samples.outputs[stayed])
     halves = [np.where(np.arange(len(stays)) % 2 == half, stays, 0) for half in range(2)]
+    if not all(half.sum() for half in halves):
+        halves = [stays, stays]
     last = right(programs, inputs[GIVEN_EXAMPLES:], outputs[GIVEN_EXAMPLES:])[:, 0]
 
     def shares(agree: NDArray[np.bool_], stays: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -164,19 +186,24 @@ def walked(
     return Walked(favourite, best(agree), bool(last[shares(agree, stays).argmax()]), answer, answer_right)
 
 
-def known(walk: Walked | None) -> dict[str, float | bool] | None:
-    return None if walk is None else asdict(walk)
-
-
-def tell(rows: list[tuple[bool, Walked | None, Walked | None]]) -> None:
+def tell(rows: list[Studied]) -> None:
     def share(values: list[float]) -> str:
         return f"{100 * np.mean(values):.2f} ± {196 * np.std(values) / np.sqrt(len(values)):.2f}"
 
-    print(f"the network's favourite is right on the sixth example: {share([float(first) for first, _, _ in rows])} %")
-    for name, place in (("the reference", 1), ("the answers", 2)):
-        chains = [(row[0], row[place]) for row in rows]
-        print(f"chains from {name} ({sum(walk is not None for _, walk in chains)} of {len(rows)} tasks):")
+    def values(place: str, value: str) -> list[float]:
         # Where there is no chain, what is known is how it was.
+        chains = [(row.favourite_right, getattr(row, place)) for row in rows]
+        return [float(first if walk is None else getattr(walk, value)) for first, walk in chains]
+
+    def count(place: str) -> str:
+        return f"{sum(getattr(row, place) is not None for row in rows):,} of {len(rows):,} tasks"
+
+    sixth = [float(row.favourite_right) for row in rows]
+    print(f"the network's favourite is right on the sixth example: {share(sixth)} %")
+    further = share(values("from_reference", "favourite"))
+    print(f"and on further ones by chains from the reference ({count('from_reference')}): {further} %")
+    for name, place in (("that may jump to the reference", "to_reference"), ("from the answers", "answers")):
+        print(f"chains {name} ({count(place)}):")
         for what, value in (
             ("the favourite is right on further examples", "favourite"),
             ("the best of the network's answers", "answer"),
@@ -184,8 +211,7 @@ def tell(rows: list[tuple[bool, Walked | None, Walked | None]]) -> None:
             ("the best program that was met", "best"),
             ("that program, on the sixth example", "right"),
         ):
-            values = [float(first if walk is None else getattr(walk, value)) for first, walk in chains]
-            print(f"  {what}: {share(values)} %")
+            print(f"  {what}: {share(values(place, value))} %")
 
 
 if __name__ == "__main__":

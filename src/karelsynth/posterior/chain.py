@@ -49,7 +49,7 @@ LONGEST_PROGRAM: Final = LONGEST - 16
 _PIECE: Final = 4096
 """Steps for which there is room at a time."""
 _NEGLIGIBLE: Final = 1e-6
-"""The share of all weight from which on a program's further example is looked at."""
+"""What weighs so little beside the heaviest need not be looked at."""
 
 
 @dataclass(frozen=True)
@@ -78,26 +78,28 @@ class Samples:
 
     @property
     def weights(self) -> NDArray[np.float64]:
-        """How likely each is, 1 in all; a program that comes several times has the mean of its estimates."""
+        """How likely each is, 1 in all; a program that comes several times has the mean of its estimates (those
+        of nothing, which are not noted, aside)."""
         _, which, counts = np.unique(self.programs, axis=0, return_inverse=True, return_counts=True)
         logs = self.log_chances - np.log(counts[which.reshape(-1)])
         weights: NDArray[np.float64] = np.exp(logs - logs.max(initial=-np.inf))
         weights /= weights.sum()
         return weights
 
-    def agreement(self, programs: NDArray[Any]) -> NDArray[np.bool_]:
+    def agreement(self, programs: NDArray[Any], threads: int | None = None) -> NDArray[np.bool_]:
         """Which programs [Q, L] are right on which further example: bool [Q, N]."""
         if not len(self):
             return np.zeros((len(programs), 0), np.bool_)
-        correct = run_batch(programs, self.inputs, expected=self.outputs, keep_worlds=False).correct
+        correct = run_batch(programs, self.inputs, expected=self.outputs, keep_worlds=False, threads=threads).correct
         assert correct is not None
         return correct
 
-    def chances(self, programs: NDArray[Any]) -> NDArray[np.float64]:
+    def chances(self, programs: NDArray[Any], threads: int | None = None) -> NDArray[np.float64]:
         """How likely programs [Q, L] are to be right on a further example."""
         weights = (self.weights + self.stays / max(1, self.stays.sum())) / 2
-        rows = np.flatnonzero(weights > _NEGLIGIBLE)
-        shares: NDArray[np.float64] = self._rows(rows).agreement(programs) @ (weights[rows] / weights[rows].sum())
+        rows = np.flatnonzero(weights > _NEGLIGIBLE * weights.max(initial=0.0))
+        of_all = weights[rows] / weights[rows].sum()
+        shares: NDArray[np.float64] = self._rows(rows).agreement(programs, threads) @ of_all
         return shares
 
     def _rows(self, rows: NDArray[np.int64]) -> Samples:
@@ -113,6 +115,7 @@ class Chain:
         outputs: NDArray[np.uint8],
         programs: NDArray[Any],
         *,
+        start: NDArray[Any] | None = None,
         seed: int = 0,
         particles: int = PARTICLES,
         tables: Tables | None = None,
@@ -123,6 +126,7 @@ class Chain:
             inputs, outputs: the given examples, worlds [G, 18, 18].
             programs: [M, L], filled up with `<pad>`: the chain may jump from one to another. What is not right on all
                 examples, or does not parse, is left out.
+            start: [L], a program to begin with instead; unless it is one of the others, it is not jumped to.
             seed: chains of different seeds go different ways.
             particles: how many there are for an estimate (`task_kernel`), an even number.
             tables: of another generator than the usual one.
@@ -150,11 +154,14 @@ class Chain:
             np.zeros(2, np.int64),
         )
         self._record = _room(1)
-        self.started = 0 < given < MOST_EXAMPLES and any(self._begin(row) for row in range(len(sizes)))
+        starts = (others, sizes)
+        if start is not None:
+            starts = _distinct(_right(start[None], inputs, outputs), self._tables)
+        self.started = 0 < given < MOST_EXAMPLES and any(map(self._begin, *starts))
         """Whether there is a program to begin with."""
 
-    def _begin(self, row: int) -> bool:
-        self._place.tokens[:], self._place.length[:] = self._problem.others[row], self._problem.other_sizes[row]
+    def _begin(self, tokens: NDArray[np.uint8], length: int) -> bool:
+        self._place.tokens[:], self._place.length[:] = tokens, length
         particles = _AT_FIRST * self._particles
         return int(walk(self._tables, self._problem, self._place, True, 0, particles, self._record)) >= 0
 

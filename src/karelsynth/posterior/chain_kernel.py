@@ -3,8 +3,8 @@
 Metropolis–Hastings: a change of the program is proposed and taken by a chance that keeps the balance. It is judged in
 two stages, so that most proposals cost little: by the program's own chance, then, if it is right on the given examples,
 by that of the worlds. The latter is an unbiased estimate, and the estimate of the program where the chain stands is
-kept: then the balance is exact, however rough the estimates are (a pseudo-marginal chain). Every estimate is written
-down, also of programs that the chain does not come to.
+kept: then the balance is exact, however rough the estimates are (a pseudo-marginal chain). Every estimate but those of
+nothing, which are rare, is written down, also of programs that the chain does not come to.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Place(NamedTuple):
 
 
 class Record(NamedTuple):
-    """The programs that fit, a row for each estimate; N must suffice for one at every step."""
+    """The programs that fit, a row for each estimate; N must suffice for one more at every step."""
 
     programs: NDArray[np.uint8]
     """[N, LONGEST]."""

@@ -142,7 +142,7 @@ def replay(
                 changed -= number != was
                 number += 1 if operation == _PUT else -1
                 changed += number != was
-                if number < 0 or number > MOST_MARKERS:  # the generator stops at nine, but people do not
+                if number < 0 or number > MOST_MARKERS:  # the generator stops at nine; people do not
                     return False
                 cells[at] = number
                 marks += 1

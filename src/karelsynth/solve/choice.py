@@ -1,4 +1,4 @@
-"""Which of several answers to prefer: the one that is likeliest to be right on what it has not seen.
+"""Which of several answers to prefer: the network's favourite, unless another is clearly likelier to be right on more.
 
 All are right on the given examples. Chains (`posterior.Chain`) meet programs that fit these, and tell how likely each
 is by the generator's own chances, and a further example of it: the weight of those examples that an answer is right on
@@ -22,6 +22,8 @@ from karelsynth.karel.threads import share_out
 from karelsynth.posterior.chain import Chain, Samples
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from karelsynth.solve.found import Search
 
 STEPS: Final = 4_000
@@ -59,15 +61,19 @@ def prefer(search: Search, *, deadline: float, stop: Callable[[], bool], threads
         for chain in chains[first:last]:
             chain.walk(STEPS)
 
-    chances = None
-    for times in range(1, LOOKS[-1] + 1):
-        if late():
-            break
+    def look() -> NDArray[np.float64]:
+        return Samples.join([chain.samples for chain in chains]).chances(programs, threads)
+
+    chances, looked, times = None, 0, 0
+    while times < LOOKS[-1] and not late():
         share_out(work, len(chains), _ALONE, threads)
+        times += 1
         if times in LOOKS:
-            chances = Samples.join([chain.samples for chain in chains]).chances(programs)
+            chances, looked = look(), times
             if len(programs) == 1 or chances[0] >= SURE:
                 break
+    if looked < times:  # it was cut short
+        chances = look()
     if chances is not None:
         order = np.argsort(-chances, kind="stable")
         if chances[order[0]] - chances[0] <= CLEARLY:

@@ -9,8 +9,8 @@
 The network proposes, the examples dispose: a beam search runs every prefix of a program on the examples (see
 `search.pruning`), and if it finds no answer, near misses are repaired (`search.repair`); the beam is narrow first and
 wider in each round. The first round that finds an answer ends the search. Of several programs that are right on all
-examples the one is preferred that is likeliest to be right on what it has not seen (`choice`). Whatever is returned as
-right has been run.
+examples the network's favourite comes first, unless another is clearly likelier to be right on what it has not seen
+(`choice`). Whatever is returned as right has been run.
 """
 
 from __future__ import annotations
