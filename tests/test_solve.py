@@ -92,6 +92,14 @@ def test_fresh_tasks_in_a_batch_and_one_by_one() -> None:
     assert alone.program == solutions[3].program
 
 
+def posed_search(count: int) -> Search:
+    """Up to three answers that do the same, of which the first is the network's favourite."""
+    texts = ("move putMarker", "move putMarker turnLeft turnRight", "move turnLeft turnRight putMarker")
+    answers = [Answer(Program.parse(f"DEF run m( {text} m)"), (True,), 0.0) for text in texts[:count]]
+    world = World(2, 3, Hero(0, 0, "east"))
+    return Search(*Task((Example(world, answers[0].program.run(world).world),)).codes(), answers)
+
+
 @pytest.mark.parametrize(
     ("chances", "order"),
     [
@@ -105,10 +113,8 @@ def test_the_favourite_is_overruled_only_by_what_is_clearly_better(
     chances: list[float], order: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("karelsynth.posterior.chain.Samples.chances", lambda *_: np.array(chances))
-    texts = ("move putMarker", "move putMarker turnLeft turnRight", "move turnLeft turnRight putMarker")
-    answers = [Answer(Program.parse(f"DEF run m( {text} m)"), (True,), 0.0) for text in texts]
-    world = World(2, 3, Hero(0, 0, "east"))
-    search = Search(*Task((Example(world, answers[0].program.run(world).world),)).codes(), list(answers))
+    search = posed_search(len(chances))
+    answers = search.answers
     prefer(search, deadline=math.inf, stop=lambda: False)
     assert [answers.index(replace(answer, chance=None)) for answer in search.answers] == order
     assert [answer.chance for answer in search.answers] == [chances[row] for row in order]
@@ -130,10 +136,7 @@ def test_chains_go_on_until_the_favourite_is_sure(
         return np.array(chances)
 
     monkeypatch.setattr("karelsynth.posterior.chain.Samples.chances", look)
-    texts = ("move putMarker", "move putMarker turnLeft turnRight")[: len(chances)]
-    answers = [Answer(Program.parse(f"DEF run m( {text} m)"), (True,), 0.0) for text in texts]
-    world = World(2, 3, Hero(0, 0, "east"))
-    search = Search(*Task((Example(world, answers[0].program.run(world).world),)).codes(), list(answers))
+    search = posed_search(len(chances))
     prefer(search, deadline=math.inf, stop=lambda: len(walked) >= 2 * stop_after)
     assert walked == 2 * rounds * [STEPS]
     assert [answer.chance for answer in search.answers] == (sorted(chances, reverse=True) if rounds else [None, None])
