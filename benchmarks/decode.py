@@ -20,7 +20,7 @@ from pathlib import Path
 import torch
 
 from karelsynth.evaluate import decode, evaluate
-from karelsynth.files import write_whole
+from karelsynth.files import write_atomically
 from karelsynth.karel.threads import core_count
 from karelsynth.model import eight_bits
 from karelsynth.model.synthesizer import Synthesizer
@@ -66,7 +66,7 @@ def main() -> None:
     if arguments.precisions:
         told["precisions"] = _compare_precisions(model, tasks, arguments.beam[-1], best)
     if arguments.json:
-        write_whole(arguments.json, json.dumps(told, indent=1).encode())
+        write_atomically(arguments.json, json.dumps(told, indent=1).encode())
 
 
 def _compare_precisions(model: Synthesizer, tasks: TaskBatch, beam: int, batch: int) -> dict[str, float]:

@@ -26,8 +26,8 @@ import torch
 from numpy.typing import NDArray
 
 from karelsynth.evaluate import interval, origin
-from karelsynth.files import write_whole
-from karelsynth.karel.draw.scene import THEMES, Circle, Group, Line, Scene, Shape, Text
+from karelsynth.files import write_atomically
+from karelsynth.karel.draw.scene import THEMES, Circle, Line, Scene, Shape, ShapeGroup, Text
 from karelsynth.karel.draw.svg import scene_svg
 from karelsynth.karel.formats.codes import world_from_codes
 from karelsynth.karel.machine import encode_programs, run_batch
@@ -127,7 +127,9 @@ def plot(rows: list[dict[str, Any]], machine: str) -> Scene:
         shapes.append(Text(right + 80, points[-1][1], label, 11, theme.ink, bold=False))
     shapes.append(Text((left + right) / 2, bottom + 46, f"time budget a task, {machine}", 12, theme.ink))
     told = "; ".join(f"{row['budget']:g} s: {row['solved']} and {row['filtered_generalization']} %" for row in rows)
-    return Scene(660, 366, theme.canvas, (Group("curve", tuple(shapes)),), "Share of tasks solved against time", told)
+    return Scene(
+        660, 366, theme.canvas, (ShapeGroup("curve", tuple(shapes)),), "Share of tasks solved against time", told
+    )
 
 
 def steps(solver: Solver, tasks: TaskBatch, beams: list[int]) -> None:
@@ -187,9 +189,9 @@ def main() -> None:
         seconds = {"budget": arguments.budget, "median": median, "p95": p95, "longest": longest}
         told = {"tasks": len(tasks), "data": arguments.data, "seconds": seconds, "rows": rows}
         report = {**told, **origin(solver.model.device)}
-        write_whole(arguments.json, json.dumps(report, indent=1).encode())
+        write_atomically(arguments.json, json.dumps(report, indent=1).encode())
     if arguments.plot:
-        write_whole(arguments.plot, scene_svg(plot(rows, origin(solver.model.device)["device"])).encode())
+        write_atomically(arguments.plot, scene_svg(plot(rows, origin(solver.model.device)["device"])).encode())
 
 
 if __name__ == "__main__":

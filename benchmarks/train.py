@@ -21,7 +21,7 @@ from pathlib import Path
 
 import torch
 
-from karelsynth.files import write_whole
+from karelsynth.files import write_atomically
 from karelsynth.karel.threads import core_count
 from karelsynth.model.settings import ModelSettings
 from karelsynth.model.synthesizer import Synthesizer
@@ -83,7 +83,7 @@ def main() -> None:
         print(f"| {what} | {rate:,.0f} | {f'{used:.1f}' if used else ''} | {share} |")
     if arguments.json:
         report = {"device": name, "rows": rows, "flops_per_task": flops}
-        write_whole(arguments.json, json.dumps(report, indent=1).encode())
+        write_atomically(arguments.json, json.dumps(report, indent=1).encode())
 
 
 def generator_rate(seconds: float) -> float:

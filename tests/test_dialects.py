@@ -10,12 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from karelsynth.errors import KarelsynthError, ProgramSyntaxError
-from karelsynth.karel.dialects import DIALECTS, parse, recognise, render
-from karelsynth.karel.dialects.places import Place, parse_with_places
+from karelsynth.karel.dialects import DIALECTS, SourceSpan, parse, parse_with_spans, recognise, render
 from karelsynth.karel.interpreter import run
 from karelsynth.karel.program import Action, Condition, If, IfElse, Not, Program, Repeat, Sensor, Statement, While
 from karelsynth.karel.world import World
-from karelsynth.shown import cells
+from karelsynth.terminal_text import display_width
 from tests.strategies import programs, worlds
 
 MOVE, LEFT, RIGHT = Action.MOVE, Action.TURN_LEFT, Action.TURN_RIGHT
@@ -387,9 +386,9 @@ def test_carets_stand_where_the_reader_sees_the_word(before: str, shown: int) ->
     _, line, caret, _ = str(caught.value).split("\n")
     assert line.isprintable()
     place = line.index("turnLfet")
-    assert cells(line[:place]) == len(caret) - len("turnLfet")
+    assert display_width(line[:place]) == len(caret) - len("turnLfet")
     assert caret.strip() == "^" * len("turnLfet")
-    assert cells(line[:place]) == shown + (4 if "…" in line else 6)
+    assert display_width(line[:place]) == shown + (4 if "…" in line else 6)
 
 
 def test_spaces_of_every_width_indent() -> None:
@@ -406,7 +405,7 @@ def test_spaces_of_every_width_indent() -> None:
 def test_places_are_those_of_the_statements(program: Program, world: World, dialect: str) -> None:
     """Whatever the program: the word at a statement's place is the statement's."""
     text = render(program, dialect)
-    parsed, places = parse_with_places(text)
+    parsed, places = parse_with_spans(text)
     assert parsed == program
     assert set(places) == {at for at, _ in program.walk()}
     lines = text.splitlines()
@@ -425,7 +424,7 @@ def test_places_are_those_of_the_statements(program: Program, world: World, dial
 def test_places_of_helpers_are_in_the_helpers() -> None:
     text = "def main():\n    go()\n    while front_is_clear() :\n        go()\n"
     text += "def go(): move(); turn_left ( )\ndef no(): move()"
-    program, places = parse_with_places(text)
+    program, places = parse_with_spans(text)
     assert program == Program((MOVE, LEFT, While(FRONT, (MOVE, LEFT))))
-    move, left = Place(5, 11, 6), Place(5, 19, 13)
-    assert list(places.values()) == [move, left, Place(3, 5, 22), move, left]
+    move, left = SourceSpan(5, 11, 6), SourceSpan(5, 19, 13)
+    assert list(places.values()) == [move, left, SourceSpan(3, 5, 22), move, left]

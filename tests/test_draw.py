@@ -46,7 +46,7 @@ from tests.strategies import programs, random_program, random_world, worlds
 
 if TYPE_CHECKING:
     from karelsynth.karel.draw import Frame
-    from karelsynth.karel.draw.board import Layout
+    from karelsynth.karel.draw.board import BoardLayout
 
 GOLDEN = Path(__file__).parent / "golden" / "draw"
 SVG = "{http://www.w3.org/2000/svg}"
@@ -59,7 +59,7 @@ def groups(svg: str, name: str) -> list[ElementTree.Element]:
     return [group for group in root.iter(f"{SVG}g") if name in group.get("class", "").split()]
 
 
-def a_film(seed: int, cell: int | None = 20) -> tuple[tuple[Frame, ...], Layout]:
+def a_film(seed: int, cell: int | None = 20) -> tuple[tuple[Frame, ...], BoardLayout]:
     rng = random.Random(seed)
     world, program = random_world(rng), random_program(rng)
     return run_frames(program, world, max_ticks=30), film_layout(world, theme="light", cell=cell, labels=True)

@@ -12,7 +12,16 @@ from pathlib import Path
 import pytest
 
 from karelsynth import files
-from karelsynth.files import FileError, check_place, is_file, is_folder, is_there, read_text, whole_file, write_whole
+from karelsynth.files import (
+    FileError,
+    atomic_writer,
+    check_writable,
+    exists,
+    is_file,
+    is_folder,
+    read_text,
+    write_atomically,
+)
 
 POSIX = pytest.mark.skipif(sys.platform == "win32", reason="devices, pipes and locks of POSIX")
 
@@ -56,16 +65,16 @@ def test_what_may_not_be_looked_at_is_not_there() -> None:
     for path in ("x" * 300, "a\0b", Path("x" * 300) / "y"):
         assert not is_folder(path)
         assert not is_file(path)
-        assert not is_there(path)
+        assert not exists(path)
 
 
 def test_a_file_is_whole_or_as_it_was(tmp_path: Path) -> None:
     path = tmp_path / "a"
     (tmp_path / ".a.tmp").write_bytes(b"left by a killed process, and longer")
-    write_whole(path, b"first")
+    write_atomically(path, b"first")
 
     def fail() -> None:
-        with whole_file(path) as file:
+        with atomic_writer(path) as file:
             file.write(b"second")
             raise ZeroDivisionError
 
@@ -80,7 +89,7 @@ def test_of_a_link_what_it_points_to_is_written(tmp_path: Path) -> None:
     for name in ("far/there", "far/dangling"):
         link = tmp_path / Path(name).name
         link.symlink_to(name)
-        write_whole(link, b"new")
+        write_atomically(link, b"new")
         assert link.is_symlink()
         assert (tmp_path / name).read_bytes() == b"new"
     assert sorted(found.name for found in (tmp_path / "far").iterdir()) == ["dangling", "there"]
@@ -93,13 +102,13 @@ def test_pipes_and_devices_are_written_to_as_they_are(tmp_path: Path) -> None:
     got: list[bytes] = []
     reader = threading.Thread(target=lambda: got.append(pipe.read_bytes()))
     reader.start()
-    write_whole(pipe, b"sent")
+    write_atomically(pipe, b"sent")
     reader.join()
     assert got == [b"sent"]
     assert pipe.is_fifo()
-    write_whole("/dev/null", b"gone")
+    write_atomically("/dev/null", b"gone")
     assert Path("/dev/null").is_char_device()
-    shown = "from karelsynth.files import write_whole; print('a'); write_whole('/dev/stdout', b'shown'); print('b')"
+    shown = "from karelsynth.files import *; print('a'); write_atomically('/dev/stdout', b'shown'); print('b')"
     assert subprocess.run([sys.executable, "-c", shown], capture_output=True).stdout == b"a\nshownb\n"
     with (tmp_path / "log").open("wb") as log:  # and what it has is not lost
         log.write(b"kept ")
@@ -112,9 +121,9 @@ def test_pipes_and_devices_are_written_to_as_they_are(tmp_path: Path) -> None:
 def test_files_in_memory_are_files() -> None:
     path = Path(f"/dev/shm/karelsynth-{os.getpid()}")
     try:
-        write_whole(path, b"first")
+        write_atomically(path, b"first")
         with path.open("rb") as held:
-            write_whole(path, b"second")
+            write_atomically(path, b"second")
             assert held.read() == b"first"  # another one has taken its place
     finally:
         path.unlink(missing_ok=True)
@@ -132,10 +141,10 @@ def test_places_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.Monke
         ("taken/a", "a file of that name is in the way"),
         ("x" * 300, "too long"),
     ):
-        with pytest.raises(FileError, match=f"cannot be written: .*{message}"), whole_file(Path(path)):
+        with pytest.raises(FileError, match=f"cannot be written: .*{message}"), atomic_writer(Path(path)):
             pass
         with pytest.raises(FileError, match=f"cannot be written: .*{message}"):
-            check_place(Path(path))
+            check_writable(Path(path))
     assert [found.name for found in tmp_path.iterdir()] == ["taken"]
 
 
@@ -144,9 +153,9 @@ def test_a_place_that_is_looked_at_stays_as_it_was(tmp_path: Path) -> None:
     (tmp_path / "old").write_text("kept")
     os.mkfifo(tmp_path / "pipe")  # to open it would wait for a reader
     for name in ("old", "new", "pipe"):
-        check_place(tmp_path / name)
+        check_writable(tmp_path / name)
     for device in ("/dev/null", "/dev/stdout"):
-        check_place(Path(device))
+        check_writable(Path(device))
     assert (tmp_path / "old").read_text() == "kept"
     assert sorted(found.name for found in tmp_path.iterdir()) == ["old", "pipe"]
 
@@ -155,14 +164,14 @@ def test_a_place_that_is_looked_at_stays_as_it_was(tmp_path: Path) -> None:
 def test_two_who_write_the_same_file_do_not_mix(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(files, "_PATIENCE", 0.05)
     path = tmp_path / "a"
-    with whole_file(path) as file:
+    with atomic_writer(path) as file:
         file.write(b"first")
         with pytest.raises(FileError, match="another process is writing it"):
-            write_whole(path, b"second")
+            write_atomically(path, b"second")
     assert path.read_bytes() == b"first"
     monkeypatch.setattr(files, "_PATIENCE", 60.0)
     contents = [bytes([letter]) * 300_000 for letter in b"abcdefgh"]
-    writers = [threading.Thread(target=write_whole, args=(path, content)) for content in contents]
+    writers = [threading.Thread(target=write_atomically, args=(path, content)) for content in contents]
     for writer in writers:
         writer.start()
     for writer in writers:

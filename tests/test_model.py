@@ -149,7 +149,7 @@ def test_packing_lists_every_token_once_by_step() -> None:
     packed = pack_programs(tokens, lengths)
     choices = pack_programs(tokens, lengths, choices=True)
     for number, (row, length) in enumerate(zip(tokens, lengths, strict=True)):
-        short = [int(token) for token in row[:length] if TOKENS[token] not in KAREL.scaffolding()]
+        short = [int(token) for token in row[:length] if TOKENS[token] not in KAREL.forced_tokens()]
         rows = choices.programs == number
         assert choices.targets[rows].tolist() == short
         assert choices.inputs[rows].tolist() == [START, *short[:-1]]

@@ -89,7 +89,7 @@ def plain_beam_search(
 
     def settled(prefix: tuple[int, ...]) -> tuple[int, ...]:
         """With all that must follow, if a step is a choice."""
-        while model.settings.choices and machine and (token := int(machine.follows(machine.read(prefix)))) >= 0:
+        while model.settings.choices and machine and (token := int(machine.forced_token(machine.read(prefix)))) >= 0:
             prefix = (*prefix, token)
         return prefix
 

@@ -20,7 +20,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from karelsynth.errors import KarelsynthError, TaskFileError
-from karelsynth.files import writing_into
+from karelsynth.files import locked_folder
 from karelsynth.tasks import generator
 from karelsynth.tasks.batch import TaskBatch
 from karelsynth.tasks.generator import generate, is_reserved
@@ -270,7 +270,7 @@ def test_nothing_is_written_for_bad_arguments(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no such locks there")
 def test_two_writers_do_not_meet(tmp_path: Path) -> None:
-    with writing_into(tmp_path), pytest.raises(KarelsynthError, match="another process is writing there"):
+    with locked_folder(tmp_path), pytest.raises(KarelsynthError, match="another process is writing there"):
         write_set(tmp_path, **SMALL)
 
 

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from karelsynth.errors import KarelsynthError
-from karelsynth.files import write_whole
+from karelsynth.files import write_atomically
 from karelsynth.model import storage
 from karelsynth.model.pretrained import SHIPPED, model_folder
 from karelsynth.model.storage import load_model, save_model
@@ -57,16 +57,16 @@ def test_saving_that_is_killed_never_leaves_parts_of_two_models(
     lost = range(3) if after else ()  # of three parts
     read = 0
     for files in range(6):
-        monkeypatch.setattr(storage, "write_whole", write_whole)
+        monkeypatch.setattr(storage, "write_atomically", write_atomically)
         save_model(tmp_path, old.settings, old.state_dict(), None, part_bytes=before)
         left = iter(range(files))
 
         def killed(path: Path, content: bytes, left: Iterator[int] = left) -> None:
             if next(left, None) is None:
                 raise KeyboardInterrupt
-            write_whole(path, content)
+            write_atomically(path, content)
 
-        monkeypatch.setattr(storage, "write_whole", killed)
+        monkeypatch.setattr(storage, "write_atomically", killed)
         with contextlib.suppress(KeyboardInterrupt):
             save_model(tmp_path, new.settings, new.state_dict(), None, part_bytes=after)
         if files in lost:

@@ -19,7 +19,7 @@ from karelsynth.karel.grammar import BLOCK, KAREL, NORMAL_FORM, Grammar
 from karelsynth.karel.program import Action, Block, Condition, If, IfElse, Not, Program, Repeat, Sensor, While
 from karelsynth.karel.syntax import SyntaxMachine
 from karelsynth.karel.syntax_compiler import DEAD, NONE
-from karelsynth.karel.syntax_kernel import masks_along, write_on
+from karelsynth.karel.syntax_kernel import append_tokens, masks_along
 from karelsynth.karel.tokens import ID, PAD, TOKENS, VOCABULARY_SIZE
 from karelsynth.model.packing import pack_programs
 from karelsynth.model.syntax import handwritten_syntax
@@ -297,7 +297,7 @@ def test_numbers_that_are_no_token_lead_to_the_dead_end_on_every_path(program: P
     assert masks_along(machine, tokens, lengths, np.full(tokens.shape, -1))[1] == (0, at)
     if number >= 0:  # below 0, nothing is written
         states, text = before[None].copy(), np.zeros((1, at + 1), np.uint8)
-        write_on(machine, states, text, np.array([at]), np.array([number]), np.array([True]), scaffolding=False)
+        append_tokens(machine, states, text, np.array([at]), np.array([number]), np.array([True]), append_forced=False)
         assert states[0].tolist() == dead
     with pytest.raises(KarelsynthError, match=f"token {at + 1} is not allowed there"):
         pack_programs(tokens, lengths, machine=machine)
@@ -391,12 +391,12 @@ def test_compiled_writing_is_the_machine_s(limit: int, scaffolding: bool) -> Non
         for row in np.flatnonzero(going):
             if chosen[row] != NONE:
                 texts[row].append(int(chosen[row]))
-            while scaffolding and machine.follows(machine.read(texts[row])) != NONE:
-                texts[row].append(int(machine.follows(machine.read(texts[row]))))
+            while scaffolding and machine.forced_token(machine.read(texts[row])) != NONE:
+                texts[row].append(int(machine.forced_token(machine.read(texts[row]))))
         given = (torch.from_numpy(chosen), torch.from_numpy(going))
         new, longer = syntax._write_on_device(*by_tensors, *given, scaffolding=scaffolding)
         by_tensors = (new, by_tensors[1], longer)
-        write_on(machine, states, tokens, lengths, chosen, going, scaffolding=scaffolding)
+        append_tokens(machine, states, tokens, lengths, chosen, going, append_forced=scaffolding)
         for text, own, length, state in zip(texts, tokens, lengths, states, strict=True):
             assert own[:length].tolist() == text
             assert np.array_equal(state, machine.read(text))
@@ -412,10 +412,10 @@ def test_compiled_writing_is_the_machine_s(limit: int, scaffolding: bool) -> Non
 def test_scaffolding_is_what_leaves_no_choice(grammar: Grammar) -> None:
     """With tokens to spare, the machine admits one token exactly where it is scaffolding, in random programs."""
     rng = np.random.default_rng(5)
-    machine, scaffolding = SyntaxMachine(grammar, max_length=60), {ID[token] for token in grammar.scaffolding()}
+    machine, scaffolding = SyntaxMachine(grammar, max_length=60), {ID[token] for token in grammar.forced_tokens()}
     state, seen = machine.initial(300), 0
     for _ in range(40):
-        mask, follows, going = machine.mask(state), machine.follows(state), ~machine.accepts(state)
+        mask, follows, going = machine.mask(state), machine.forced_token(state), ~machine.accepts(state)
         roomy = going & (state[:, 1] > 20)
         assert np.array_equal(mask[roomy].sum(1) == 1, follows[roomy] >= 0)
         told = going & (follows >= 0)

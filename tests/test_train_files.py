@@ -19,7 +19,7 @@ import pytest
 import torch
 
 from karelsynth.errors import KarelsynthError
-from karelsynth.files import FileError, writing_into
+from karelsynth.files import FileError, locked_folder
 from karelsynth.model.synthesizer import Synthesizer
 from karelsynth.train import checkpoint, loop
 from karelsynth.train.checkpoint import Checkpoint, CheckpointError, load_newest
@@ -54,7 +54,7 @@ def set_seconds(folder: Path, seconds: float | None) -> None:
 def test_a_folder_in_use_is_refused_and_left_alone(tmp_path: Path) -> None:
     train(tiny(), tmp_path, device=CPU, stop_after=3)
     before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")}
-    with writing_into(tmp_path), pytest.raises(FileError, match="another process is writing there"):
+    with locked_folder(tmp_path), pytest.raises(FileError, match="another process is writing there"):
         train(tiny(), tmp_path, device=CPU, stop_after=6)
     assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")} == before
     train(tiny(), tmp_path, device=CPU, stop_after=4)  # it was let go

@@ -19,7 +19,7 @@ from typing import Any
 import torch
 
 from karelsynth.evaluate import evaluate, origin
-from karelsynth.files import read_text, write_whole
+from karelsynth.files import read_text, write_atomically
 from karelsynth.model import Synthesizer
 from karelsynth.tasks.sets import named_tasks
 from karelsynth.train.loop import train
@@ -59,7 +59,7 @@ def main() -> None:
         if name not in known:
             known[name] = {"asked": asked, **measure(name, changes.split(), arguments)}
             arguments.json.parent.mkdir(parents=True, exist_ok=True)
-            write_whole(arguments.json, json.dumps(known, indent=1).encode())
+            write_atomically(arguments.json, json.dumps(known, indent=1).encode())
         print(row(name, known[name]), flush=True)
 
 

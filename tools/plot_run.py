@@ -14,8 +14,8 @@ from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 
-from karelsynth.files import read_text, write_whole
-from karelsynth.karel.draw.scene import THEMES, Circle, Group, Line, Scene, Shape, Text
+from karelsynth.files import read_text, write_atomically
+from karelsynth.karel.draw.scene import THEMES, Circle, Line, Scene, Shape, ShapeGroup, Text
 from karelsynth.karel.draw.svg import scene_svg
 
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 760, 340, 60, 60, 50, 46
@@ -39,7 +39,7 @@ def main() -> None:
         before = loss[-1][0] if loss else 0
         for name, curve in (("loss", loss), ("validation_generalization", solved)):
             curve += [(before + entry["step"], entry[name]) for entry in entries if name in entry]
-    write_whole(arguments.picture, scene_svg(picture(loss, solved)).encode())
+    write_atomically(arguments.picture, scene_svg(picture(loss, solved)).encode())
 
 
 def picture(loss: Curve, solved: Curve) -> Scene:
@@ -62,7 +62,7 @@ def picture(loss: Curve, solved: Curve) -> Scene:
     if solved:
         shapes.append(Text(WIDTH - RIGHT - 150, 24, "validation tasks solved", 13, SOLVED))
         told = told[:-1] + f" and {solved[-1][1]:.1f} % of validation tasks are solved."
-    return Scene(WIDTH, HEIGHT, THEME.floor, (Group("curves", tuple(shapes)),), "A training run", told)
+    return Scene(WIDTH, HEIGHT, THEME.floor, (ShapeGroup("curves", tuple(shapes)),), "A training run", told)
 
 
 def _curve(points: Curve, colour: str, *, dots: bool = False) -> list[Shape]:

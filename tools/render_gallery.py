@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from karelsynth.files import read_text, write_whole
+from karelsynth.files import read_text, write_atomically
 from karelsynth.karel.draw import examples_svg
 from karelsynth.tasks.gallery import GalleryTask, gallery
 
@@ -37,14 +37,14 @@ def main() -> None:
     arguments = parser.parse_args()
     if arguments.solve:
         RESULTS.parent.mkdir(exist_ok=True)
-        write_whole(RESULTS, (json.dumps(solve(arguments.budget), indent=1) + "\n").encode())
+        write_atomically(RESULTS, (json.dumps(solve(arguments.budget), indent=1) + "\n").encode())
     PICTURES.mkdir(parents=True, exist_ok=True)
     wanted = {PICTURES / f"{entry.slug}.svg": entry for entry in gallery()}
     for path, entry in wanted.items():
-        write_whole(path, picture(entry).encode())
+        write_atomically(path, picture(entry).encode())
     for old in set(PICTURES.glob("*.svg")) - wanted.keys():
         old.unlink()
-    write_whole(PAGE, page(read_results()).encode())
+    write_atomically(PAGE, page(read_results()).encode())
     print(f"{len(gallery())} tasks: {PAGE.relative_to(ROOT)}")
 
 

@@ -24,7 +24,7 @@ import numpy as np
 
 from karelsynth.errors import KarelsynthError, listed, nearest
 from karelsynth.evaluate import evaluate, interval, origin, percent
-from karelsynth.files import is_there, read_text, whole_file
+from karelsynth.files import atomic_writer, exists, read_text
 from karelsynth.karel.formats.codes import world_from_codes
 from karelsynth.karel.machine import encode_programs, run_batch
 from karelsynth.karel.world import quoted
@@ -211,7 +211,7 @@ def _digest(model: Synthesizer) -> str:
 
 def read_curves(path: str | Path) -> Curves | None:
     """The curves of a file, None if it is not there; raises CurvesError if it holds something else."""
-    if not is_there(path):
+    if not exists(path):
         return None
     try:
         told = json.loads(read_text(path))
@@ -236,7 +236,7 @@ def save_curves(path: Path, curves: Curves, measured: Key | None = None) -> Curv
     `measured`: the point that the file does not have yet; any other may be newer there. Raises CurvesError if the file
     has come to hold something else.
     """
-    with whole_file(path) as file:  # until this ends no other process writes it: nothing is lost in between
+    with atomic_writer(path) as file:  # until this ends no other process writes it: nothing is lost in between
         found = read_curves(path)
         if found is not None:
             check_settings(path, found.settings, curves.settings)

@@ -14,8 +14,8 @@ from typing import Final
 
 from karelsynth.curves import FAMILIES, MEASURES, REFERENCE, Curves, Point, Share, read_curves
 from karelsynth.errors import KarelsynthError
-from karelsynth.files import write_whole
-from karelsynth.karel.draw.scene import THEMES, Circle, Group, Line, Rect, Scene, Shape, Text
+from karelsynth.files import write_atomically
+from karelsynth.karel.draw.scene import THEMES, Circle, Line, Rect, Scene, Shape, ShapeGroup, Text
 from karelsynth.karel.draw.svg import scene_svg
 from karelsynth.tasks.original import ORIGINAL
 from karelsynth.tasks.shifted import SHIFTS
@@ -98,7 +98,7 @@ def render(root: Path) -> list[Path]:
     for name, text in rendered(root).items():
         path = root / name
         path.parent.mkdir(exist_ok=True)
-        write_whole(path, text.encode())
+        write_atomically(path, text.encode())
         written.append(path)
     return written
 
@@ -203,9 +203,9 @@ def picture(curves: Curves) -> Scene:
     for place, family in enumerate(families):
         row, column = divmod(place, _ACROSS)
         at = (_GAP + column * (width + _GAP), _HEADER + row * (height + _GAP))
-        groups.append(Group(family, tuple(_panel(curves, family)), at=at))
+        groups.append(ShapeGroup(family, tuple(_panel(curves, family)), at=at))
     whole = _GAP + _ACROSS * (width + _GAP)
-    groups.append(Group("legend", tuple(_legend(curves, whole))))
+    groups.append(ShapeGroup("legend", tuple(_legend(curves, whole))))
     told = "; ".join(
         f"{_AXES[family]} {point}: {found.shares['filtered_generalization'].percent:.1f}"
         for family, points in FAMILIES.items()

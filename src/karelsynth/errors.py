@@ -12,7 +12,7 @@ from functools import partial
 from operator import index
 from typing import Any, Final
 
-from karelsynth.shown import cells, printable
+from karelsynth.terminal_text import display_width, printable
 
 _LONGEST_SHOWN: Final = 100
 """Letters of a source line: of a whole program on one line, only the neighbourhood is shown."""
@@ -71,13 +71,13 @@ class ProgramSyntaxError(KarelsynthError, ValueError):
             end = min(end, start + _LONGEST_SHOWN)
         # The caret counts columns as the reader sees them: of the line as it is shown, where tabs are single spaces.
         before, marked = printable(line[start:at]), printable(line[at : min(at + self.width, end)])
-        indent = cells(before) + max(0, at - len(line))  # the column may be just past the line's end
+        indent = display_width(before) + max(0, at - len(line))  # the column may be just past the line's end
         prefix, suffix = ("…" if start else ""), ("…" if end < len(line) else "")
         hint = f"\nDid you mean `{printable(self.suggestion)}`?" if self.suggestion else ""
         return (
             f"line {self.line}, column {self.column}: {printable(self.reason)}\n"
             f"    {prefix}{printable(line[start:end])}{suffix}\n"
-            f"    {' ' * (len(prefix) + indent)}{'^' * max(1, cells(marked))}{hint}"
+            f"    {' ' * (len(prefix) + indent)}{'^' * max(1, display_width(marked))}{hint}"
         )
 
 
@@ -109,7 +109,7 @@ def listed(words: Iterable[str], last: str = "or") -> str:
     return f"{', '.join(quoted[:-1])} {last} {quoted[-1]}"
 
 
-def whole(name: str, value: Any, least: int, most: int | None = None) -> int:
+def checked_int(name: str, value: Any, least: int, most: int | None = None) -> int:
     """The value as an int, NumPy's whole numbers too; raises NumberError for what is none or out of bounds."""
     try:
         number = index(value)

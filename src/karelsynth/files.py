@@ -42,7 +42,7 @@ def is_file(path: str | Path) -> bool:
     return os.path.isfile(path)  # noqa: PTH113
 
 
-def is_there(path: str | Path) -> bool:
+def exists(path: str | Path) -> bool:
     """Whether there is anything of that name; see `is_folder`."""
     return os.path.exists(path)  # noqa: PTH110
 
@@ -91,14 +91,14 @@ def name_of(path: str | Path) -> str:
     return "standard input" if path == STDIN else str(path)
 
 
-def write_whole(path: str | Path, content: bytes) -> None:
-    """Write a file in one go; see `whole_file`."""
-    with whole_file(Path(path)) as file:
+def write_atomically(path: str | Path, content: bytes) -> None:
+    """Write a file in one go; see `atomic_writer`."""
+    with atomic_writer(Path(path)) as file:
         file.write(content)
 
 
 @contextmanager
-def whole_file(path: Path) -> Iterator[BinaryIO]:
+def atomic_writer(path: Path) -> Iterator[BinaryIO]:
     """A file that appears at `path`, whole and on disk, when the block ends; if the block fails, not at all.
 
     Links are followed. What is not a regular file, such as /dev/null or a pipe, is written to directly.
@@ -116,7 +116,7 @@ def whole_file(path: Path) -> Iterator[BinaryIO]:
         raise cannot_write(path, error) from None
 
 
-def check_place(path: Path) -> None:
+def check_writable(path: Path) -> None:
     """Raise FileError if no file can be written there: whoever works for long should know before, not after."""
 
     class Tried(Exception):
@@ -163,7 +163,7 @@ def _is_open_or_special(path: Path) -> bool:
 
 @contextmanager
 def _appearing(target: Path) -> Iterator[BinaryIO]:
-    """See `whole_file`. The temporary name is always the same, so what a killed process left is overwritten."""
+    """See `atomic_writer`. The temporary name is always the same, so what a killed process left is overwritten."""
     temporary = target.with_name(f".{target.name}.tmp")
     with os.fdopen(_claimed(temporary), "wb") as file:
         try:
@@ -238,7 +238,7 @@ def sync_folder(path: Path) -> None:
 
 
 @contextmanager
-def writing_into(folder: Path) -> Iterator[None]:
+def locked_folder(folder: Path) -> Iterator[None]:
     """Make a folder, if need be, and lock it against a second writer until the block ends.
 
     An OSError inside the block becomes a FileError. The lock ends with the process, even if that is killed.
@@ -277,7 +277,7 @@ def cannot_write(path: Path, error: OSError | ValueError) -> FileError:
             reason = "the disk is full; make room and run the same command again"
         case errno.EACCES | errno.EPERM | errno.EROFS:
             reason = "no permission to write there; choose another place"
-        case errno.ENOENT if not is_there(path.parent):
+        case errno.ENOENT if not exists(path.parent):
             reason = f"there is no folder {path.parent}; make it first"
         case errno.EEXIST | errno.ENOTDIR:
             reason = "a file of that name is in the way"

@@ -23,7 +23,7 @@ from karelsynth.files import STDIN, name_of
 from karelsynth.karel.interpreter import MAX_TICKS
 
 if TYPE_CHECKING:
-    from karelsynth.karel.dialects.places import Place
+    from karelsynth.karel.dialects import SourceSpan
     from karelsynth.karel.interpreter import Run
 
 
@@ -84,8 +84,8 @@ def run(
 
     The exit status is 0 if the program finishes, 1 if it crashes or runs out of ticks.
     """
+    from karelsynth.karel.dialects import parse_with_spans
     from karelsynth.karel.dialects.lexer import lines_of
-    from karelsynth.karel.dialects.places import parse_with_places
     from karelsynth.karel.draw import save_run_picture
     from karelsynth.karel.draw.terminal import play, side_by_side
 
@@ -103,7 +103,7 @@ def run(
     outcome = code.run(start, max_ticks=max_ticks)
     place = None
     if outcome.where is not None:
-        place = parse_with_places(text, dialect and dialect.value)[1].get(outcome.where)
+        place = parse_with_spans(text, dialect and dialect.value)[1].get(outcome.where)
     if output is not None:
         save_run_picture(code, start, output, theme=theme or Theme.light, speed=speed, max_ticks=max_ticks)
     if as_json:
@@ -123,7 +123,7 @@ def run(
     raise typer.Exit(0 if outcome.ok else 1)
 
 
-def _as_json(outcome: Run, place: Place | None) -> dict[str, Any]:
+def _as_json(outcome: Run, place: SourceSpan | None) -> dict[str, Any]:
     return {
         "status": outcome.status.name.lower(),
         "explanation": outcome.explain(),

@@ -10,7 +10,7 @@ import typer
 
 from karelsynth.cli.progress import counter
 from karelsynth.cli.show import OUT, chosen_device, console, error_console, write_text
-from karelsynth.files import check_place, is_there, name_of
+from karelsynth.files import check_writable, exists, name_of
 
 if TYPE_CHECKING:
     from karelsynth.train.loop import Progress
@@ -122,9 +122,9 @@ def evaluate(
     from karelsynth.train.validation import chosen_on
 
     if output is not None:
-        check_place(output)
+        check_writable(output)
     synthesizer = Synthesizer.from_pretrained(model, chosen_device(device))
-    if tasks in NAMED_SETS and not is_there(tasks):
+    if tasks in NAMED_SETS and not exists(tasks):
         batch = named_tasks(tasks, limit)
     else:
         problems: list[str] = []

@@ -8,8 +8,8 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 from karelsynth.errors import KarelsynthError, ProgramSyntaxError, WorldError
-from karelsynth.files import STDIN, is_there, read_text, write_whole
-from karelsynth.shown import printable
+from karelsynth.files import STDIN, exists, read_text, write_atomically
+from karelsynth.terminal_text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -96,7 +96,7 @@ def named_task(name: str) -> Task | None:
     """The gallery's task of that name; None if it is a file's or cannot be a task's."""
     from karelsynth.tasks.gallery import gallery_task
 
-    if not _GALLERY_NAME.fullmatch(name) or is_there(name):
+    if not _GALLERY_NAME.fullmatch(name) or exists(name):
         return None
     try:
         return gallery_task(name)
@@ -151,4 +151,4 @@ def write_text(text: str, path: Path | None) -> None:
         sys.stdout.write(text)
         sys.stdout.flush()  # so that whoever reads it need not wait, and what fails fails here
     else:
-        write_whole(path, text.encode())
+        write_atomically(path, text.encode())

@@ -15,7 +15,7 @@ from karelsynth.cli.karel import Dialect, Speed
 from karelsynth.cli.progress import counter
 from karelsynth.cli.show import OUT, chosen_device, console, error_console, loading, named_task, write_text
 from karelsynth.errors import KarelsynthError
-from karelsynth.files import STDIN, is_there, writing_into
+from karelsynth.files import STDIN, exists, locked_folder
 
 if TYPE_CHECKING:
     from karelsynth.karel.program import Program
@@ -173,7 +173,7 @@ def _solve_all(solver: Solver, tasks: list[Task], budget: float, tell: Callable[
 
 def _files(folder: Path, tasks: list[Task], dialect: Dialect) -> list[Path]:
     """Where each task's program will be saved; the folder is made. A name that is taken gets the task's number too."""
-    with writing_into(folder):  # said before the search rather than after it, if it cannot be
+    with locked_folder(folder):  # said before the search rather than after it, if it cannot be
         pass
     names: dict[str, None] = {}
     for number, task in enumerate(tasks, 1):
@@ -192,7 +192,7 @@ def _save(solution: Solution, path: Path | None, dialect: Dialect) -> Path | Non
     if path is None:
         return None
     if solution.program is None or not solution.solved:
-        if is_there(path):
+        if exists(path):
             left = f"{path}: left as it was before: it is no answer of this search, which has none for that task"
             error_console().print(left, style="yellow", soft_wrap=True)
         return None

@@ -49,7 +49,7 @@ def compiled(*signature: Any, **options: Any) -> Callable[[Callable[..., Any]], 
     return decorate
 
 
-def given(kind: Any, dimensions: int) -> Any:
+def read_only(kind: Any, dimensions: int) -> Any:
     """The type of an input array, in C order; read-only ones, such as memory maps, are welcome."""
     return numba.types.Array(kind, dimensions, "C", readonly=True)
 

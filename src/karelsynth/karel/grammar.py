@@ -37,10 +37,10 @@ class Grammar:
     required: tuple[frozenset[str], ...] = ()
     """Of each of these sets of actions at least one must occur in the program."""
 
-    def scaffolding(self) -> frozenset[str]:
-        """Tokens that are never a choice, such as `c(` and `ELSE`: the tokens before them leave no other.
+    def forced_tokens(self) -> frozenset[str]:
+        """The tokens that are never a choice, such as `c(` and `ELSE`: wherever one may stand, no other token may.
 
-        A choice is the token that an alternative begins with, and what ends a block, which might as well go on.
+        The choices are the first token of each alternative and the token that ends a block.
         """
         tokens, choices = set(), set()
         for rule, alternatives in self.rules.items():

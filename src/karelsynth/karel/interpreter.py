@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
 
-from karelsynth.errors import whole
+from karelsynth.errors import checked_int
 from karelsynth.karel.program import (
     BODY_AT,
     Action,
@@ -120,7 +120,7 @@ def run(
     observe: Callable[[Tick], None] | None = None,
 ) -> Run:
     """Run a program on a world. `observe`, if given, is called after every tick."""
-    karel = _Karel(world, whole("max_ticks", max_ticks, 0), observe)
+    karel = _Karel(world, checked_int("max_ticks", max_ticks, 0), observe)
     status, where = Status.OK, None
     try:
         karel.run_block(program.body, BODY_AT)

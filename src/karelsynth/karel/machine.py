@@ -19,15 +19,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from karelsynth.errors import WorldError, whole
+from karelsynth.errors import WorldError, checked_int
 from karelsynth.karel.formats.codes import SIDE, worlds_to_codes
 from karelsynth.karel.grammar import KAREL
 from karelsynth.karel.interpreter import MAX_TICKS, Status
 from karelsynth.karel.program import Program
 from karelsynth.karel.syntax_compiler import compile_grammar
-from karelsynth.karel.threads import share_out
-from karelsynth.karel.token_ids import NO_TOKEN, token_bytes
-from karelsynth.karel.tokens import PAD, VOCABULARY_SIZE
+from karelsynth.karel.threads import parallel_for
+from karelsynth.karel.tokens import NO_TOKEN, PAD, VOCABULARY_SIZE, token_bytes
 from karelsynth.karel.world import World, quoted
 
 LONGEST_PROGRAM = 32_000
@@ -124,7 +123,7 @@ def run_batch(
     wanted = codes[:0] if expected is None else _as_worlds("expected", expected)
     if expected is not None and wanted.shape != codes.shape:
         raise ValueError(f"expected has shape {wanted.shape}, worlds {codes.shape}: they must be the same")
-    max_ticks = whole("max_ticks", max_ticks, 0, MOST_TICKS)
+    max_ticks = checked_int("max_ticks", max_ticks, 0, MOST_TICKS)
     rows = _as_rows(which, len(tokens), len(codes))
     heroes = heroes_of("worlds", codes, threads)
     count, per_program = len(tokens), codes.shape[1]
@@ -152,7 +151,7 @@ def run_batch(
             keep_worlds, expected is not None, traces, coverage, prefixes,
         )  # fmt: skip
 
-    share_out(work, count, per_program, threads)
+    parallel_for(work, count, per_program, threads)
     return BatchRun(
         status,
         ticks,
@@ -174,7 +173,9 @@ def heroes_of(name: str, codes: NDArray[np.uint8], threads: int | None = None) -
     from karelsynth.karel.machine_kernel import find_heroes
 
     codes, heroes = np.ascontiguousarray(codes), np.empty(codes.shape[:2], np.int16)
-    found = share_out(lambda first, last: find_heroes(first, last, codes, heroes), len(codes), codes.shape[1], threads)
+    found = parallel_for(
+        lambda first, last: find_heroes(first, last, codes, heroes), len(codes), codes.shape[1], threads
+    )
     bad = min((number for number in found if number >= 0), default=None)
     if bad is not None:
         raise no_world(name, codes, bad)

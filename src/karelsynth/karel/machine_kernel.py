@@ -17,7 +17,7 @@ import numpy as np
 from numba import types
 from numpy.typing import NDArray
 
-from karelsynth.karel.compiled import compiled, given
+from karelsynth.karel.compiled import compiled, read_only
 from karelsynth.karel.formats.codes import HERO, SIDE, WALL
 from karelsynth.karel.interpreter import Status
 from karelsynth.karel.syntax_compiler import ACCEPT, CONTROL_BITS, NEVER, OPERATION_BITS, POP, STAY
@@ -53,7 +53,7 @@ _CONTROL_MASK = (1 << CONTROL_BITS) - 1
 _NEVER_SHIFT = CONTROL_BITS + OPERATION_BITS
 
 
-@compiled(types.int64(types.int64, types.int64, given(types.uint8, 4), types.int16[:, ::1]))
+@compiled(types.int64(types.int64, types.int64, read_only(types.uint8, 4), types.int16[:, ::1]))
 def find_heroes(
     first: int, last: int, worlds: NDArray[np.uint8], heroes: NDArray[np.int16]
 ) -> int:  # pragma: no cover - compiled
@@ -312,8 +312,8 @@ def run_code(
 
 @compiled(
     types.void(
-        types.int64, types.int64, given(types.uint8, 2), given(types.int64, 1), given(types.uint8, 2),
-        given(types.int16, 2), given(types.uint8, 2), given(types.int32, 2), types.int64,
+        types.int64, types.int64, read_only(types.uint8, 2), read_only(types.int64, 1), read_only(types.uint8, 2),
+        read_only(types.int16, 2), read_only(types.uint8, 2), read_only(types.int32, 2), types.int64,
         types.int64, types.int64, types.uint8[:, ::1], types.int16[:, ::1], types.int16[:, ::1],
         types.uint8[:, ::1], types.boolean[:, ::1], types.uint8[:, ::1], types.int16[:, ::1],
         types.uint8[:, :, ::1], types.int16[:, ::1], types.boolean, types.boolean, types.boolean, types.boolean,

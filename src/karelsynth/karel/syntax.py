@@ -114,9 +114,9 @@ class SyntaxMachine:
             incoming = now >> top_shift
         return new
 
-    def follows(self, state: Any, tables: SyntaxTables | None = None) -> Any:
-        """The token that must come next [...] where that is scaffolding and no choice, or else NONE (−1)."""
-        return (tables or self.tables).follows[self._row(state)]
+    def forced_token(self, state: Any, tables: SyntaxTables | None = None) -> Any:
+        """The forced token after each state, [...], or NONE (−1) if there is a choice; see `Grammar.forced_tokens`."""
+        return (tables or self.tables).forced[self._row(state)]
 
     def accepts(self, state: Any) -> Any:
         """Whether the tokens so far are a whole program: bool [...]."""

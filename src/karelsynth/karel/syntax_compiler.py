@@ -3,8 +3,8 @@
 The automaton's places are items, as in any textbook: an alternative of a rule with a dot in it, plus the
 places inside a block, which remember the last action and how often it was repeated (`Grammar.never_adjacent`
 and `longest_run` look at nothing else). Entering a block pushes the item to go on with after it; so does a
-condition of more than one token. What follows a finished statement is always "in a block, after a control
-statement", so statements push nothing themselves.
+condition of more than one token. A finished statement always leads to "in a block, after a control statement",
+so statements push nothing themselves.
 
 `needed[place][subset]` is the least number of tokens from a place to the end of its level (where the stack is
 popped), supplying at least the required actions in `subset`, found by relaxation.
@@ -51,8 +51,8 @@ class SyntaxTables:
     """int32 [rows, 52]: next control | operation << 12 | price << 20."""
     price: Any
     """int16 [rows, 52]; MOST_SPARE + 1 where there is no transition."""
-    follows: Any
-    """int64 [rows]: the token that must come next where that is scaffolding (`Grammar.scaffolding`), or else NONE."""
+    forced: Any
+    """int64 [rows]: the forced token (see `Grammar.forced_tokens`), or NONE where there is a choice."""
 
     def convert(self, function: Callable[[NDArray[Any]], Any]) -> SyntaxTables:
         """The same tables in another array library, for example `tables.convert(torch.as_tensor)`."""
@@ -257,12 +257,12 @@ class _Automaton:
             transition[control * symbols + symbol, token] = entry
         price = transition >> (CONTROL_BITS + OPERATION_BITS)
         price = np.where(price < NEVER, price, MOST_SPARE + 1).astype(np.int16)
-        scaffolding = np.array([ID[token] for token in sorted(self.grammar.scaffolding())], np.int64)
-        may_come = price[:, scaffolding] <= MOST_SPARE
-        follows = np.where(may_come, scaffolding, NONE).max(1, initial=NONE)
+        forced_ids = np.array([ID[token] for token in sorted(self.grammar.forced_tokens())], np.int64)
+        may_come = price[:, forced_ids] <= MOST_SPARE
+        forced = np.where(may_come, forced_ids, NONE).max(1, initial=NONE)
         # Padding after the end: the mask does not offer it, but it changes nothing.
         transition[ACCEPT * symbols : (ACCEPT + 1) * symbols, PAD] = ACCEPT
-        tables = SyntaxTables(transition.astype(np.int32), price, follows)
+        tables = SyntaxTables(transition.astype(np.int32), price, forced)
         return CompiledGrammar(tables, symbols, start, self.needs.needed[self.needs.first][everything])
 
     def control(self, place: _Place, missing: int) -> int:
@@ -293,7 +293,7 @@ class _Automaton:
                 elif (after := self.needs.after_action(place, word)) is not None:
                     self.add(visit, word, after, met=self.needs.supplied(word))
             if place != _BLOCK_START:
-                self.add(visit, top.back.symbol, _settle(top.back.next()), pop=True)
+                self.add(visit, top.back.symbol, _after_symbol(top.back.next()), pop=True)
             return
         symbol, following = place.symbol, place.next()
         assert symbol is not None
@@ -309,7 +309,7 @@ class _Automaton:
             assert top is not None  # the last token of a condition of several
             self.add(visit, symbol, top.back, pop=True)
         else:
-            self.add(visit, symbol, _settle(following))
+            self.add(visit, symbol, _after_symbol(following))
 
     def add(
         self, visit: _Visit, token: str, target: _Place, *, met: int = 0, push: _Item | None = None, pop: bool = False
@@ -345,6 +345,6 @@ class _Automaton:
             self.reach(found)
 
 
-def _settle(item: _Item) -> _Place:
+def _after_symbol(item: _Item) -> _Place:
     """Where one is after a symbol: the end of a statement is "in a block, after a control statement"."""
     return _AFTER_CONTROL if item.symbol is None and item.rule == "statement" else item

@@ -1,7 +1,8 @@
-"""The syntax machine, compiled: what teacher forcing needs for every batch, and searches on a CPU for every step.
+"""The syntax machine as compiled code.
 
-`masks_along` is equal to `SyntaxMachine.mask` before each token of whole programs, but without going through them token
-by token in Python; `write_on` to `SyntaxMachine.advance`, and to writing what must follow.
+Teacher forcing calls `masks_along` for every batch: it returns `SyntaxMachine.mask` before each token of whole
+programs. Searches on a CPU call `append_tokens` at every step: it does `SyntaxMachine.advance` and appends forced
+tokens.
 """
 
 from __future__ import annotations
@@ -10,19 +11,18 @@ import numpy as np
 from numba import types
 from numpy.typing import NDArray
 
-from karelsynth.karel.compiled import compiled, given
+from karelsynth.karel.compiled import compiled, read_only
 from karelsynth.karel.syntax import SyntaxMachine
 from karelsynth.karel.syntax_compiler import CONTROL_BITS, DEAD, OPERATION_BITS, POP, STAY, compile_grammar
-from karelsynth.karel.token_ids import token_bytes
-from karelsynth.karel.tokens import VOCABULARY_SIZE
+from karelsynth.karel.tokens import VOCABULARY_SIZE, token_bytes
 
 _CONTROL_MASK = (1 << CONTROL_BITS) - 1
 
 
 @compiled(
     types.int64(
-        given(types.uint8, 2), given(types.int64, 1), given(types.int64, 2), given(types.int32, 2),
-        given(types.int16, 2), types.int64, types.int64, types.int64, types.boolean[:, ::1],
+        read_only(types.uint8, 2), read_only(types.int64, 1), read_only(types.int64, 2), read_only(types.int32, 2),
+        read_only(types.int16, 2), types.int64, types.int64, types.int64, types.boolean[:, ::1],
     )
 )  # fmt: skip
 def _walk(
@@ -36,9 +36,9 @@ def _walk(
     most_spare: int,
     masks: NDArray[np.bool_],
 ) -> int:  # pragma: no cover - compiled
-    """Fill masks [P, 52]: row rows[n, t], if it is none below 0, is before token t of program n.
+    """Fill masks [P, 52]: row rows[n, t] is the mask before token t of program n. Negative rows are skipped.
 
-    Returns n · L + t for a wrong token, or -1.
+    Returns n · L + t for the first wrong token t of program n, or -1.
     """
     stack = np.zeros(tokens.shape[1] + 2, np.int64)
     for number in range(tokens.shape[0]):
@@ -67,14 +67,14 @@ def _walk(
 def masks_along(
     machine: SyntaxMachine, tokens: NDArray[np.uint8], lengths: NDArray[np.int64], rows: NDArray[np.int64]
 ) -> tuple[NDArray[np.bool_], tuple[int, int] | None]:
-    """Masks before every token of N programs, and the first (program, token) that the machine refuses, if there is one.
+    """The masks before the tokens of N programs, and the first (program, token) that the machine refuses, or None.
 
     Args:
-        tokens: [N, L]; whole numbers that are no token are refused as tokens are.
+        tokens: [N, L]. Numbers that are no token are refused.
         lengths: [N].
-        rows: [N, L]: the row of the result for each token, from 0 on without gaps; below 0 where none is wanted.
+        rows: [N, L], the row of the result for each token: 0 … P − 1 without gaps, or negative for no row.
 
-    Returns bool [P, 52].
+    Returns masks, bool [P, 52].
     """
     compiled_grammar = compile_grammar(machine.grammar)
     masks = np.empty((int(rows.max(initial=-1)) + 1, VOCABULARY_SIZE), np.bool_)
@@ -94,8 +94,9 @@ def masks_along(
 
 @compiled(
     types.void(
-        types.int64[:, ::1], types.uint8[:, ::1], types.int64[::1], given(types.int64, 1), given(types.boolean, 1),
-        types.boolean, given(types.int32, 2), given(types.int64, 1), types.int64, types.int64, types.int64,
+        types.int64[:, ::1], types.uint8[:, ::1], types.int64[::1], read_only(types.int64, 1),
+        read_only(types.boolean, 1), types.boolean, read_only(types.int32, 2), read_only(types.int64, 1),
+        types.int64, types.int64, types.int64,
     )
 )  # fmt: skip
 def _write(
@@ -103,21 +104,21 @@ def _write(
     tokens: NDArray[np.uint8],
     lengths: NDArray[np.int64],
     chosen: NDArray[np.int64],
-    going: NDArray[np.bool_],
-    scaffolding: bool,
+    active: NDArray[np.bool_],
+    append_forced: bool,
     transition: NDArray[np.int32],
-    follows: NDArray[np.int64],
+    forced: NDArray[np.int64],
     symbols: int,
     symbol_bits: int,
     word_bits: int,
 ) -> None:  # pragma: no cover - compiled
     words, low, top_shift = states.shape[1] - 2, (1 << symbol_bits) - 1, word_bits - symbol_bits
     for row in range(len(states)):
-        if not going[row]:
+        if not active[row]:
             continue
         state, token = states[row], chosen[row]
-        if token < 0 and scaffolding:
-            token = follows[state[0] * symbols + (state[2] & low)]
+        if token < 0 and append_forced:
+            token = forced[state[0] * symbols + (state[2] & low)]
         while token >= 0 and lengths[row] < tokens.shape[1]:
             known = token < VOCABULARY_SIZE
             entry = transition[state[0] * symbols + (state[2] & low), token if known else 0]
@@ -138,31 +139,32 @@ def _write(
                     incoming = now >> top_shift
             tokens[row, lengths[row]] = token
             lengths[row] += 1
-            token = follows[state[0] * symbols + (state[2] & low)] if scaffolding else -1
+            token = forced[state[0] * symbols + (state[2] & low)] if append_forced else -1
 
 
-def write_on(
+def append_tokens(
     machine: SyntaxMachine,
     states: NDArray[np.int64],
     tokens: NDArray[np.uint8],
     lengths: NDArray[np.int64],
     chosen: NDArray[np.int64],
-    going: NDArray[np.bool_],
+    active: NDArray[np.bool_],
     *,
-    scaffolding: bool,
+    append_forced: bool,
 ) -> None:
-    """Write a token to each of N prefixes, and what must follow it.
+    """Append a token to each of N prefixes, and then the forced tokens after it.
 
     Args:
-        states: [N, width], after each prefix; overwritten.
-        tokens: [N, L], the prefixes; what is full already stays as it is.
-        lengths: [N], how long they are; overwritten.
-        chosen: [N], what to write, or NONE: what must follow only. After a number that is no token, the state is dead.
-        going: [N], those to write to.
-        scaffolding: whether to write what must follow, too.
+        states: int64 [N, width], the state after each prefix; updated in place.
+        tokens: uint8 [N, L], the prefixes; updated in place. A row of L tokens stays as it is.
+        lengths: int64 [N], the length of each prefix; updated in place.
+        chosen: int64 [N], the token to append, or NONE to append forced tokens only. A number that is no token makes
+            the state dead.
+        active: bool [N], the rows to append to.
+        append_forced: whether to append forced tokens.
     """
     tables = machine.tables
     _write(
-        states, tokens, lengths, chosen, going, scaffolding, tables.transition, tables.follows, machine.symbols,
+        states, tokens, lengths, chosen, active, append_forced, tables.transition, tables.forced, machine.symbols,
         machine.symbol_bits, machine.word_bits,
     )  # fmt: skip

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from typing import Final, TypeVar
 
-from karelsynth.errors import KarelsynthError, whole
+from karelsynth.errors import KarelsynthError, checked_int
 
 THREADS: Final = "KARELSYNTH_THREADS"
 """The environment variable that holds a process to a share of the cores, where several run side by side."""
@@ -17,9 +17,9 @@ _INLINE: Final = 256
 """Less work than this is done in the calling thread."""
 
 
-def share_out(work: Callable[[int, int], Result], count: int, per_item: int, threads: int | None) -> list[Result]:
+def parallel_for(work: Callable[[int, int], Result], count: int, per_item: int, threads: int | None) -> list[Result]:
     """Call work(start, stop) over range(count), in pieces on several threads, by default one for each core."""
-    threads = core_count() if threads is None else whole("threads", threads, 1)
+    threads = core_count() if threads is None else checked_int("threads", threads, 1)
     if threads == 1 or count * per_item < _INLINE:
         return [work(0, count)]
     pieces = min(count, 4 * threads)  # more pieces than threads, since programs differ in length

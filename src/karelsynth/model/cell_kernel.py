@@ -15,7 +15,7 @@ from numba import types
 from numba.extending import overload
 from numpy.typing import NDArray
 
-from karelsynth.karel.compiled import compiled, given
+from karelsynth.karel.compiled import compiled, read_only
 from karelsynth.model.eight_bits import ONE, ZERO
 
 _STEEPEST: Final = np.float32(40)
@@ -81,8 +81,10 @@ def _exponentials(values: NDArray[np.float32], factor: np.float32) -> None:  # p
 
 
 def _cells_of(number: Any, of_h: Any) -> Any:
-    many, few, rows = given(number, 3), given(number, 2), given(types.int64, 1)
-    return types.void(many, rows, few, given(types.int64, 2), few, rows, many, rows, of_h[:, :, ::1], number[:, :, ::1])
+    many, few, rows = read_only(number, 3), read_only(number, 2), read_only(types.int64, 1)
+    return types.void(
+        many, rows, few, read_only(types.int64, 2), few, rows, many, rows, of_h[:, :, ::1], number[:, :, ::1]
+    )
 
 
 @compiled([_cells_of(kind, of_h) for kind in (types.float32, types.uint16) for of_h in (kind, types.uint8)])

@@ -8,7 +8,7 @@ import numpy as np
 from numba import types
 from numpy.typing import NDArray
 
-from karelsynth.karel.compiled import compiled, given
+from karelsynth.karel.compiled import compiled, read_only
 
 _PRIME: Final = np.uint64(0x100000001B3)
 _SEED: Final = np.uint64(0xCBF29CE484222325)
@@ -16,7 +16,7 @@ _SEED: Final = np.uint64(0xCBF29CE484222325)
 _FOLD: Final = np.uint64(29)
 
 
-@compiled(types.int64(given(types.int64, 1), given(types.uint8, 3), types.int64[::1], types.int64[:, ::1]))
+@compiled(types.int64(read_only(types.int64, 1), read_only(types.uint8, 3), types.int64[::1], types.int64[:, ::1]))
 def find_kinds(
     tasks: NDArray[np.int64], codes: NDArray[np.uint8], some: NDArray[np.int64], kinds: NDArray[np.int64]
 ) -> int:  # pragma: no cover - compiled

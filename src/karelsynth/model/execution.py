@@ -24,7 +24,7 @@ from karelsynth.karel.grammar import KAREL
 from karelsynth.karel.machine import heroes_of, no_world
 from karelsynth.karel.machine_kernel import CELLS
 from karelsynth.karel.syntax_compiler import compile_grammar
-from karelsynth.karel.threads import share_out
+from karelsynth.karel.threads import parallel_for
 from karelsynth.model.distinct_kernel import find_kinds
 from karelsynth.model.execution_gpu import ShownOnGPU, available
 from karelsynth.model.execution_kernel import FEATURES, VALUES, features_along_range, features_range
@@ -78,7 +78,7 @@ class Shown:
                 grammar.symbols, grammar.start, flat,
             )  # fmt: skip
 
-        share_out(work, count, examples, None)
+        parallel_for(work, count, examples, None)
         return out
 
     def features_along(
@@ -109,7 +109,7 @@ class Shown:
             )  # fmt: skip
             return found
 
-        for bad in share_out(work, len(tokens), which.shape[1] * int(lengths.max(initial=1)), threads):
+        for bad in parallel_for(work, len(tokens), which.shape[1] * int(lengths.max(initial=1)), threads):
             if bad >= 0:
                 raise no_world("inputs", self.inputs, bad)
         return torch.from_numpy(out)

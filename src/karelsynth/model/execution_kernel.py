@@ -35,7 +35,7 @@ import numpy as np
 from numba import types
 from numpy.typing import NDArray
 
-from karelsynth.karel.compiled import compiled, given
+from karelsynth.karel.compiled import compiled, read_only
 from karelsynth.karel.formats.codes import HERO, SIDE, WALL
 from karelsynth.karel.interpreter import MAX_TICKS, Status
 from karelsynth.karel.machine_kernel import (
@@ -345,9 +345,9 @@ def _scratch(most: int, count: int) -> tuple[Any, ...]:  # pragma: no cover - co
 
 @compiled(
     types.void(
-        types.int64, types.int64, given(types.uint8, 2), given(types.int64, 1), given(types.int64, 1),
-        given(types.uint8, 3), given(types.int16, 2), given(types.uint8, 3), given(types.int32, 2), types.int64,
-        types.int64, types.uint8[:, ::1],
+        types.int64, types.int64, read_only(types.uint8, 2), read_only(types.int64, 1), read_only(types.int64, 1),
+        read_only(types.uint8, 3), read_only(types.int16, 2), read_only(types.uint8, 3), read_only(types.int32, 2),
+        types.int64, types.int64, types.uint8[:, ::1],
     )
 )  # fmt: skip
 def features_range(
@@ -383,9 +383,9 @@ def features_range(
 
 @compiled(
     types.int64(
-        types.int64, types.int64, given(types.uint8, 2), given(types.int64, 1), given(types.int64, 2),
-        given(types.int64, 2), given(types.uint8, 2), given(types.uint8, 2), given(types.int32, 2), types.int64,
-        types.int64, types.uint8[:, ::1],
+        types.int64, types.int64, read_only(types.uint8, 2), read_only(types.int64, 1), read_only(types.int64, 2),
+        read_only(types.int64, 2), read_only(types.uint8, 2), read_only(types.uint8, 2), read_only(types.int32, 2),
+        types.int64, types.int64, types.uint8[:, ::1],
     )
 )  # fmt: skip
 def features_along_range(

@@ -28,8 +28,7 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
 from karelsynth.karel.syntax_kernel import masks_along
-from karelsynth.karel.token_ids import token_bytes
-from karelsynth.karel.tokens import VOCABULARY_SIZE
+from karelsynth.karel.tokens import VOCABULARY_SIZE, token_bytes
 from karelsynth.model import cell_gpu
 from karelsynth.model.forest_kernel import lay_out
 from karelsynth.model.packing import no_program

@@ -8,7 +8,7 @@ import numpy as np
 from numba import types
 from numpy.typing import NDArray
 
-from karelsynth.karel.compiled import compiled, given
+from karelsynth.karel.compiled import compiled, read_only
 from karelsynth.karel.tokens import START
 
 
@@ -32,7 +32,13 @@ class Nodes(NamedTuple):
 
 
 @compiled(
-    types.void(given(types.uint8, 2), given(types.int64, 1), given(types.int64, 1), types.int64[::1], types.int64[::1])
+    types.void(
+        read_only(types.uint8, 2),
+        read_only(types.int64, 1),
+        read_only(types.int64, 1),
+        types.int64[::1],
+        types.int64[::1],
+    )
 )
 def _shared(
     tokens: NDArray[np.uint8],
@@ -56,10 +62,10 @@ def _shared(
 
 @compiled(
     types.void(
-        given(types.uint8, 2),
-        given(types.int64, 1),
-        given(types.int64, 1),
-        given(types.int64, 1),
+        read_only(types.uint8, 2),
+        read_only(types.int64, 1),
+        read_only(types.int64, 1),
+        read_only(types.int64, 1),
         types.int32[:, ::1],
         types.int32[::1],
     )

@@ -22,8 +22,7 @@ from torch import Tensor
 
 from karelsynth.errors import KarelsynthError
 from karelsynth.karel.syntax_kernel import masks_along
-from karelsynth.karel.token_ids import token_bytes
-from karelsynth.karel.tokens import token_name
+from karelsynth.karel.tokens import token_bytes, token_name
 from karelsynth.model.packing_kernel import CHOICES, EVERYTHING, Layout, lay_out
 from karelsynth.model.transfer import moved
 

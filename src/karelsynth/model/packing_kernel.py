@@ -8,12 +8,12 @@ import numpy as np
 from numba import types
 from numpy.typing import NDArray
 
-from karelsynth.karel.compiled import compiled, given
+from karelsynth.karel.compiled import compiled, read_only
 from karelsynth.karel.grammar import KAREL
 from karelsynth.karel.tokens import ID, START
 
 EVERYTHING: Final = np.ones(256, np.bool_)
-CHOICES: Final = ~np.isin(np.arange(256), [ID[token] for token in KAREL.scaffolding()])
+CHOICES: Final = ~np.isin(np.arange(256), [ID[token] for token in KAREL.forced_tokens()])
 """bool [256]: which tokens are packed, all of them or only those that are a choice."""
 
 
@@ -42,7 +42,9 @@ class Layout(NamedTuple):
     order; its place in the program."""
 
 
-@compiled(types.void(given(types.uint8, 2), given(types.int64, 1), given(types.boolean, 1), types.int64[::1]))
+@compiled(
+    types.void(read_only(types.uint8, 2), read_only(types.int64, 1), read_only(types.boolean, 1), types.int64[::1])
+)
 def _count(
     tokens: NDArray[np.uint8], lengths: NDArray[np.int64], packed: NDArray[np.bool_], counts: NDArray[np.int64]
 ) -> None:  # pragma: no cover - compiled
@@ -54,8 +56,8 @@ def _count(
 
 @compiled(
     types.void(
-        given(types.uint8, 2), given(types.int64, 1), given(types.int64, 1), given(types.int64, 1),
-        given(types.boolean, 1), types.int64[:, ::1], types.int32[:, ::1],
+        read_only(types.uint8, 2), read_only(types.int64, 1), read_only(types.int64, 1), read_only(types.int64, 1),
+        read_only(types.boolean, 1), types.int64[:, ::1], types.int32[:, ::1],
     )
 )  # fmt: skip
 def _lay_out(

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from karelsynth._version import __version__
 from karelsynth.errors import KarelsynthError
-from karelsynth.files import is_folder, is_there, read_text, write_whole
+from karelsynth.files import exists, is_folder, read_text, write_atomically
 from karelsynth.model.pretrained import model_folder
 from karelsynth.model.settings import ModelSettings
 
@@ -74,7 +74,7 @@ def save_model(
     whole = {name: tensor.detach().to("cpu", dtype).contiguous() for name, tensor in tensors.items()}
     config = {"model_type": MODEL_TYPE, _VERSION_KEY: __version__, **asdict(settings)}
     _write_weights(folder / WEIGHTS, safetensors.torch.save(whole, metadata={"format": "pt"}), part_bytes)
-    write_whole(folder / CONFIG, (json.dumps(config, indent=2) + "\n").encode())
+    write_atomically(folder / CONFIG, (json.dumps(config, indent=2) + "\n").encode())
 
 
 def _write_weights(path: Path, content: bytes, part_bytes: int | None) -> None:
@@ -87,7 +87,7 @@ def _write_weights(path: Path, content: bytes, part_bytes: int | None) -> None:
     size = part_bytes or len(content)
     parts = -(-len(content) // size)
     if parts == 1:
-        write_whole(path, content)  # from now on it is what is read
+        write_atomically(path, content)  # from now on it is what is read
         for part in older:
             part.unlink(missing_ok=True)
         return
@@ -95,14 +95,14 @@ def _write_weights(path: Path, content: bytes, part_bytes: int | None) -> None:
         part.unlink(missing_ok=True)
     for number in range(parts):
         part = path.with_name(f"{path.name}.{number + 1}-of-{parts}")
-        write_whole(part, content[number * size : (number + 1) * size])
+        write_atomically(part, content[number * size : (number + 1) * size])
 
 
 def load_model(folder: str | Path) -> tuple[ModelSettings, Weights]:
     """Read both files of a folder, or of the package's model for `shipped`; KarelsynthError says what is wrong."""
     folder = model_folder(folder)
     if not is_folder(folder):
-        what = "is a file, not" if is_there(folder) else "there is no such folder; a model is"
+        what = "is a file, not" if exists(folder) else "there is no such folder; a model is"
         raise KarelsynthError(f"{folder}: {what} a folder with {CONFIG} and {WEIGHTS}")
     return _settings(folder / CONFIG), Weights(folder / WEIGHTS, _tensors(folder / WEIGHTS))
 
@@ -130,7 +130,7 @@ def _tensors(path: Path) -> dict[str, Tensor]:
 
 def _joined(path: Path) -> bytes:
     """The content of a file, or if there is none, of the parts that it was cut into."""
-    some = None if is_there(path) else next(path.parent.glob(f"{path.name}.*-of-*"), None)
+    some = None if exists(path) else next(path.parent.glob(f"{path.name}.*-of-*"), None)
     if some is None:
         return _content(path)
     parts = some.name.rpartition("-of-")[2]
@@ -153,7 +153,7 @@ def _content(path: Path) -> bytes:
 def read_recipe(folder: str | Path) -> Any:
     """What the `recipe.json` beside a model says, None if there is none; KarelsynthError if it cannot be read."""
     path = model_folder(folder) / RECIPE
-    if not is_there(path):
+    if not exists(path):
         return None
     try:
         return json.loads(read_text(path))

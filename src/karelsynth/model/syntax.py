@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from karelsynth.karel.syntax import SyntaxMachine
-from karelsynth.karel.syntax_kernel import write_on
+from karelsynth.karel.syntax_kernel import append_tokens
 from karelsynth.model import cell_gpu, syntax_gpu
 from karelsynth.model.decoder import token_scores
 from karelsynth.model.recurrent import PrefixLSTM
@@ -58,7 +58,7 @@ class HandwrittenSyntax(NamedTuple):
 
     def follows(self, states: Tensor) -> Tensor:
         """The token [...] that must come next where that is scaffolding and no choice, or else −1."""
-        token: Tensor = self.machine.follows(states, self.tables)
+        token: Tensor = self.machine.forced_token(states, self.tables)
         return token
 
     def write(
@@ -74,7 +74,7 @@ class HandwrittenSyntax(NamedTuple):
                 raise ValueError("tokens are written in place: they must be contiguous")
             states, lengths = (part.clone(memory_format=torch.contiguous_format) for part in (states, lengths))
             arrays = (part.contiguous().numpy() for part in (states, tokens, lengths, chosen, going))
-            write_on(self.machine, *arrays, scaffolding=scaffolding)
+            append_tokens(self.machine, *arrays, append_forced=scaffolding)
             return states, lengths
         return self._write_on_device(states, tokens, lengths, chosen, going, scaffolding=scaffolding)
 

@@ -114,7 +114,7 @@ class Synthesizer(nn.Module):
                 f"max_length is {max_length}, but the syntax machine was made for {machine.max_length} tokens: "
                 "make it for as many, or leave max_length out"
             )
-        if self.settings.choices and not machine.grammar.scaffolding() <= KAREL.scaffolding():
+        if self.settings.choices and not machine.grammar.forced_tokens() <= KAREL.forced_tokens():
             raise ValueError(f"{machine.grammar.name} forces tokens that a model with `choices` leaves to the network")
         return machine
 

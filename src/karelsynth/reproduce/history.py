@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from karelsynth.errors import KarelsynthError
-from karelsynth.files import write_whole
+from karelsynth.files import write_atomically
 
 _NAME: Final = "history.json"
 
@@ -48,4 +48,4 @@ def read_history(folder: Path) -> History:
 def write_history(folder: Path, history: History) -> None:
     """Into a run's folder, which is made if need be."""
     folder.mkdir(parents=True, exist_ok=True)
-    write_whole(folder / _NAME, json.dumps(asdict(history), indent=1).encode())
+    write_atomically(folder / _NAME, json.dumps(asdict(history), indent=1).encode())

@@ -10,7 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from karelsynth.files import read_text, write_whole
+from karelsynth.files import read_text, write_atomically
 from karelsynth.karel.draw.svg import scene_svg
 from karelsynth.reproduce import tables
 from karelsynth.reproduce.aliasing import PROGRAM_A, PROGRAM_B, both_right
@@ -49,7 +49,7 @@ def render(results: Path, recipes: Recipes, root: Path) -> list[Path]:
     for name, text in rendered(results, recipes, root).items():
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(path, text.encode())
+        write_atomically(path, text.encode())
         written.append(path)
     return written
 

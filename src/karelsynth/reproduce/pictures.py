@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from karelsynth.karel.draw.board import layout_of, world_scene
-from karelsynth.karel.draw.scene import LETTER, THEMES, Group, Line, Rect, Scene, Shape, Text
+from karelsynth.karel.draw.scene import LETTER, THEMES, Line, Rect, Scene, Shape, ShapeGroup, Text
 from karelsynth.karel.tokens import TOKENS, VOCABULARY_SIZE
 from karelsynth.reproduce.aliasing import ELSEWHERE, PROGRAM_A, PROGRAM_B, aliasing_examples
 from karelsynth.reproduce.masks import MaskTable
@@ -51,13 +51,13 @@ def masks_scene(table: MaskTable, title: str) -> Scene:
         Text(_SIDE / 2, _TOP + _CELL * (row + 0.5), name, _LABEL, _THEME.muted, bold=False)
         for row, name in enumerate(TOKENS)
     ]
-    groups = [Group("tokens", tuple(shapes))]
+    groups = [ShapeGroup("tokens", tuple(shapes))]
     for number, (name, ground, cells) in enumerate(panels):
         left = _SIDE + number * wide
-        groups.append(Group(name, tuple(_panel(name, columns, ground, cells)), at=(left, _TOP)))
+        groups.append(ShapeGroup(name, tuple(_panel(name, columns, ground, cells)), at=(left, _TOP)))
         groups += [_turned(place, left + _CELL * (at + 0.5), bottom) for at, place in enumerate(table.places)]
     width = max(_SIDE + len(panels) * wide, 520)
-    groups.append(Group("legend", tuple(_legend(width))))
+    groups.append(ShapeGroup("legend", tuple(_legend(width))))
     told = "Columns: the token read last; rows: the token that might come next."
     return Scene(width, bottom + _FOOT, _THEME.canvas, tuple(groups), title, told)
 
@@ -86,9 +86,9 @@ def _mixed(share: NDArray[np.float64], none: Colour, whole: Colour) -> NDArray[n
     return first + share[:, :, None] * (last - first)
 
 
-def _turned(text: str, x: float, y: float) -> Group:
+def _turned(text: str, x: float, y: float) -> ShapeGroup:
     """A label below a column, read from the top down."""
-    return Group("place", (Text(_FOOT / 2, 0, text, _LABEL, _THEME.muted, bold=False),), at=(x, y), turns=1)
+    return ShapeGroup("place", (Text(_FOOT / 2, 0, text, _LABEL, _THEME.muted, bold=False),), at=(x, y), turns=1)
 
 
 def _legend(width: float) -> Iterator[Shape]:
@@ -121,7 +121,7 @@ def aliasing_scene() -> Scene:
         ("after A", PROGRAM_A.run(ELSEWHERE).world),
         ("after B", PROGRAM_B.run(ELSEWHERE).world),
     )
-    groups: list[Group] = []
+    groups: list[ShapeGroup] = []
     top, widest = _CAPTION, 0
     for line in (alike, elsewhere):
         left = 0
@@ -129,7 +129,7 @@ def aliasing_scene() -> Scene:
             layout = layout_of(world, theme="light", cell=_WORLD_CELL)
             for group in world_scene(world, layout).groups:
                 groups.append(replace(group, at=(group.at[0] + left, group.at[1] + top)))
-            groups.append(Group("caption", (Text(left + layout.width / 2, top, caption, 12, _THEME.ink),)))
+            groups.append(ShapeGroup("caption", (Text(left + layout.width / 2, top, caption, 12, _THEME.ink),)))
             left += layout.width
         widest = max(widest, left)
         top += layout.height + _CAPTION

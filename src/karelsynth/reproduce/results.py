@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from karelsynth.errors import KarelsynthError
 from karelsynth.evaluate import PAIRED, SOLVED, from_bits
-from karelsynth.files import read_text, write_whole
+from karelsynth.files import read_text, write_atomically
 from karelsynth.reproduce.rows import ROWS, VALIDITY, Job
 from karelsynth.train.recipe import Recipe, RecipeError, load_recipe, recipe_from
 
@@ -147,7 +147,7 @@ def row_recipe(
 def write_result(folder: Path, job: Job, told: Mapping[str, Any]) -> None:
     """Write a job's file."""
     text = json.dumps({"row": job.row.recipe, "seed": job.seed, **told}, indent=1, allow_nan=False)
-    write_whole(folder / f"{job.name}.json", f"{text}\n".encode())
+    write_atomically(folder / f"{job.name}.json", f"{text}\n".encode())
 
 
 def read_results(folder: Path) -> Results:

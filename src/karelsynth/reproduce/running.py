@@ -19,7 +19,7 @@ import torch
 
 from karelsynth.errors import KarelsynthError, out_of_memory
 from karelsynth.evaluate import evaluate, origin
-from karelsynth.files import is_there, writing_into
+from karelsynth.files import exists, locked_folder
 from karelsynth.model.synthesizer import Synthesizer
 from karelsynth.reproduce.aliasing import PROGRAM_A, opinions
 from karelsynth.reproduce.history import read_history, write_history
@@ -115,7 +115,7 @@ class Runner:
         """Measure the jobs that have no result yet; after so many minutes, save what is under way and stop."""
         deadline = deadline_after(minutes)
         ended: dict[Job, _How] = {}
-        with writing_into(self._places.results):
+        with locked_folder(self._places.results):
             missing = self.missing(jobs, read_results(self._places.results))
             for job in missing:
                 start = self.waits_for(job)
@@ -200,7 +200,7 @@ class Runner:
         pairs = [(self.recipe(job), self._is_made(job)) for job in every]
         recipes = {(told.data.validation, told.run.validation_tasks, made): told for told, made in pairs}
         for (source, _, made), recipe in recipes.items():
-            if made and source not in NAMED_SETS and not is_there(source):
+            if made and source not in NAMED_SETS and not exists(source):
                 continue
             if self._places.data is None and source in NAMED_SETS:
                 same = source == "test"

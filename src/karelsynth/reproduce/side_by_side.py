@@ -19,7 +19,7 @@ from typing import Final
 import torch
 
 from karelsynth.errors import KarelsynthError
-from karelsynth.files import writing_into
+from karelsynth.files import locked_folder
 from karelsynth.karel.threads import core_count
 from karelsynth.objectives import BY_REWARD
 from karelsynth.reproduce.memory import check_memory, free_memory, size_of
@@ -77,7 +77,7 @@ class SideBySide:
         A job that diverges or fails takes those that start from it with it, and no others.
         """
         deadline = deadline_after(minutes)
-        with writing_into(self._places.results):
+        with locked_folder(self._places.results):
             missing = self._runner.missing(jobs, read_results(self._places.results))
             self._waiting, self._ended = self._in_order(missing), {}
             self._room = min(self._at_once, len(self._waiting))

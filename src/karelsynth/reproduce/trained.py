@@ -15,7 +15,7 @@ from typing import Any, Final
 import torch
 
 from karelsynth.errors import KarelsynthError
-from karelsynth.files import write_whole
+from karelsynth.files import write_atomically
 from karelsynth.model.storage import save_model
 from karelsynth.model.synthesizer import Synthesizer
 from karelsynth.reproduce.history import read_history
@@ -81,7 +81,7 @@ def keep(trained: Trained, folder: Path) -> None:
     model = Synthesizer.from_pretrained(trained.model)
     save_model(folder, model.settings, model.state_dict(), torch.bfloat16, part_bytes=_PART_BYTES)
     told = {"recipe": trained.recipe, "training": trained.training}
-    write_whole(folder / _KEPT, json.dumps(told, indent=1).encode())  # last: it says that the rest is there
+    write_atomically(folder / _KEPT, json.dumps(told, indent=1).encode())  # last: it says that the rest is there
 
 
 def check_same(

@@ -26,7 +26,7 @@ import numpy as np
 
 from karelsynth.karel.formats.codes import SIDE
 from karelsynth.karel.machine import run_batch
-from karelsynth.karel.threads import share_out
+from karelsynth.karel.threads import parallel_for
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -81,7 +81,7 @@ class Pruning:
             def work(first: int, last: int) -> None:
                 merge_range(first, last, offsets, tokens, worlds, runs.waits, runs.ticks, kept)
 
-            share_out(work, len(self.inputs), -(-len(tokens) // len(self.inputs)), None)
+            parallel_for(work, len(self.inputs), -(-len(tokens) // len(self.inputs)), None)
         if not self.crashes:
             kept |= ~sound
         return Verdict(kept, right)

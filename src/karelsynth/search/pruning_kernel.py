@@ -8,7 +8,7 @@ import numpy as np
 from numba import types
 from numpy.typing import NDArray
 
-from karelsynth.karel.compiled import compiled, given
+from karelsynth.karel.compiled import compiled, read_only
 from karelsynth.karel.tokens import ID, PAD
 
 _IFELSE, _IF = ID["IFELSE"], ID["IF"]
@@ -60,8 +60,8 @@ def _open_branches(tokens: NDArray[np.uint8], row: int, length: int) -> int:  # 
 
 @compiled(
     types.void(
-        types.int64, types.int64, given(types.int64, 1), given(types.uint8, 2), given(types.uint32, 3),
-        given(types.int16, 2), given(types.int16, 2), types.boolean[::1],
+        types.int64, types.int64, read_only(types.int64, 1), read_only(types.uint8, 2), read_only(types.uint32, 3),
+        read_only(types.int16, 2), read_only(types.int16, 2), types.boolean[::1],
     )
 )  # fmt: skip
 def merge_range(

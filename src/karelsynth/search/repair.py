@@ -24,7 +24,7 @@ from karelsynth.karel.grammar import KAREL
 from karelsynth.karel.machine import heroes_of
 from karelsynth.karel.machine_kernel import CELLS
 from karelsynth.karel.syntax_compiler import compile_grammar
-from karelsynth.karel.threads import share_out
+from karelsynth.karel.threads import parallel_for
 from karelsynth.karel.tokens import PAD
 from karelsynth.search.repair_kernel import MOST, judge_range, neighbours
 
@@ -94,7 +94,7 @@ class _Judge:
                 grammar.symbols, grammar.start, PER_EXAMPLE, PER_CELL, bounds, right, wrong, behaviour,
             )  # fmt: skip
 
-        share_out(work, len(tokens), self.examples, None)
+        parallel_for(work, len(tokens), self.examples, None)
         return right, wrong, behaviour
 
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from karelsynth.karel.machine import encode_programs
-from karelsynth.karel.threads import share_out
+from karelsynth.karel.threads import parallel_for
 from karelsynth.posterior.chain import Chain, Samples
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ CLEARLY: Final = 1 - SURE
 """How much better another answer must be to be preferred to the favourite."""
 _SEEDS: Final = (1, 2)
 _ALONE: Final = 256
-"""Work enough for a thread of its own (see `share_out`)."""
+"""Work enough for a thread of its own (see `parallel_for`)."""
 
 
 def prefer(search: Search, *, deadline: float, stop: Callable[[], bool], threads: int | None = None) -> None:
@@ -66,7 +66,7 @@ def prefer(search: Search, *, deadline: float, stop: Callable[[], bool], threads
 
     chances, looked, times = None, 0, 0
     while times < LOOKS[-1] and not late():
-        share_out(work, len(chains), _ALONE, threads)
+        parallel_for(work, len(chains), _ALONE, threads)
         times += 1
         if times in LOOKS:
             chances, looked = look(), times

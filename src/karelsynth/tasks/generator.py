@@ -16,13 +16,12 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from karelsynth.errors import KarelsynthError, whole
+from karelsynth.errors import KarelsynthError, checked_int
 from karelsynth.karel.formats.codes import SIDE
 from karelsynth.karel.grammar import KAREL
 from karelsynth.karel.syntax_compiler import compile_grammar
-from karelsynth.karel.threads import share_out
-from karelsynth.karel.token_ids import token_bytes
-from karelsynth.karel.tokens import PAD
+from karelsynth.karel.threads import parallel_for
+from karelsynth.karel.tokens import PAD, token_bytes
 from karelsynth.tasks.batch import EXAMPLES, MAX_TOKENS, TaskBatch
 from karelsynth.tasks.kernel_layout import Sampler
 from karelsynth.tasks.sampler import fitted_sampler
@@ -52,10 +51,14 @@ def generate(
         threads: how many threads; by default one for each core.
         sampler: another table to draw from than the one fitted to the original data.
     """
-    seed, start, count = whole("seed", seed, 0, _MOST), whole("start", start, 0), whole("count", count, 0)
+    seed, start, count = (
+        checked_int("seed", seed, 0, _MOST),
+        checked_int("start", start, 0),
+        checked_int("count", count, 0),
+    )
     if start + count > _MOST:
         raise KarelsynthError(f"the sum of start and count must be below 2⁶³, not {start:,} + {count:,}")
-    examples = whole("the number of examples", examples, FEWEST_EXAMPLES, MOST_EXAMPLES)
+    examples = checked_int("the number of examples", examples, FEWEST_EXAMPLES, MOST_EXAMPLES)
     if sampler is not None and sampler.shape != fitted_sampler().shape:
         raise KarelsynthError(f"a sampler is a table {list(fitted_sampler().shape)}, not {list(sampler.shape)}")
     tokens = np.full((count, MAX_TOKENS), PAD, np.uint8)
@@ -75,7 +78,7 @@ def generate(
             tokens, lengths, inputs, outputs, novel,
         )  # fmt: skip
 
-    share_out(work, count, examples, threads)
+    parallel_for(work, count, examples, threads)
     shape = (count, examples, SIDE, SIDE)
     return TaskBatch(tokens, lengths, inputs.reshape(shape), outputs.reshape(shape), novel)
 

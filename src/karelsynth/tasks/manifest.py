@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from karelsynth import _version
 from karelsynth.errors import TaskFileError
-from karelsynth.files import whole_file
+from karelsynth.files import atomic_writer
 from karelsynth.tasks.batch import MAX_TOKENS
 from karelsynth.tasks.tensor_file import ShardFile
 
@@ -113,7 +113,7 @@ class Manifest:
             "source": {"kind": kind, **values.pop("source")},
             **values,
         }
-        with whole_file(folder / FILE_NAME) as file:
+        with atomic_writer(folder / FILE_NAME) as file:
             file.write((json.dumps(record, indent=1) + "\n").encode())
 
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final, cast
 import numpy as np
 
 from karelsynth.errors import TaskFileError
-from karelsynth.files import name_of, whole_file
+from karelsynth.files import atomic_writer, name_of
 from karelsynth.karel.formats.codes import world_from_codes
 from karelsynth.karel.formats.msr import program_to_json, tensor_to_string, world_to_json
 from karelsynth.karel.interpreter import Status
@@ -247,7 +247,7 @@ def write_tasks(batches: Iterable[TaskBatch], path: str | Path, progress: Callab
     The file appears whole or not at all. `progress` is called with the number of tasks just done.
     """
     path = Path(path)
-    with whole_file(path) as raw:
+    with atomic_writer(path) as raw:
         if path.suffix == ".gz":
             # Neither a name nor a time in the gzip header: they would differ from run to run.
             packed = gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=0, compresslevel=6)

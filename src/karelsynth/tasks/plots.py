@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Final
 
 from karelsynth.errors import KarelsynthError
-from karelsynth.files import write_whole
+from karelsynth.files import write_atomically
 from karelsynth.karel.draw.raster import scene_image
-from karelsynth.karel.draw.scene import LETTER, THEMES, Group, Line, Rect, Scene, Shape, Text
+from karelsynth.karel.draw.scene import LETTER, THEMES, Line, Rect, Scene, Shape, ShapeGroup, Text
 from karelsynth.karel.draw.svg import scene_svg
 from karelsynth.tasks.statistics import Row
 
@@ -46,11 +46,11 @@ def save_plot(rows: Sequence[Row], tasks: int, path: str | Path) -> None:
         raise KarelsynthError(f"cannot save a picture as {path}: the name must end in `.svg` or `.png`")
     scene = plot_scene(rows, tasks)
     if path.suffix.lower() == ".svg":
-        write_whole(path, scene_svg(scene).encode())
+        write_atomically(path, scene_svg(scene).encode())
     else:
         file = io.BytesIO()
         scene_image(scene).save(file, format="PNG", optimize=True)
-        write_whole(path, file.getvalue())
+        write_atomically(path, file.getvalue())
 
 
 def plot_scene(rows: Sequence[Row], tasks: int) -> Scene:
@@ -59,7 +59,7 @@ def plot_scene(rows: Sequence[Row], tasks: int) -> Scene:
     panels = [_Panel(name, tuple(figures)) for name, figures in groupby(judged, key=lambda row: row.group)]
     within = sum(row.within for row in judged)
     title = f"{tasks:,} tasks beside the original data: {within} of {len(judged)} figures near enough"
-    groups = [Group("header", tuple(_header(title)))]
+    groups = [ShapeGroup("header", tuple(_header(title)))]
     top = _HEADER
     for line in _flow(panels):
         spare = _WIDTH - 2 * _MARGIN - (len(line) - 1) * _GAP - sum(panel.width for panel in line)
@@ -67,7 +67,7 @@ def plot_scene(rows: Sequence[Row], tasks: int) -> Scene:
         for panel in line:
             # A row that is nearly empty, as the last may be, is not torn apart.
             width = panel.width + (spare * panel.width / sum(p.width for p in line) if spare < _WIDTH / 3 else 0)
-            groups.append(Group(panel.name, tuple(panel.shapes(width)), at=(round(left), top)))
+            groups.append(ShapeGroup(panel.name, tuple(panel.shapes(width)), at=(round(left), top)))
             left += width + _GAP
         top += _PANEL + _GAP
     return Scene(_WIDTH, top + _MARGIN - _GAP, _THEME.canvas, tuple(groups), title, _description(judged))

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from karelsynth.errors import KarelsynthError, TaskFileError, listed, nearest, whole
-from karelsynth.files import STDIN, is_folder, name_of, writing_into
+from karelsynth.errors import KarelsynthError, TaskFileError, checked_int, listed, nearest
+from karelsynth.files import STDIN, is_folder, locked_folder, name_of
 from karelsynth.karel.world import quoted
 from karelsynth.tasks.batch import EXAMPLES, GIVEN_EXAMPLES, TaskBatch, concatenate
 from karelsynth.tasks.generator import generate
@@ -59,7 +59,7 @@ def recipe(name: str) -> Recipe:
 def named_tasks(name: str, limit: int | None = None) -> TaskBatch:
     """The tasks of a named set, or the first `limit`, made here and now; raises KarelsynthError for another name."""
     made = recipe(name)
-    count = made.count if limit is None else min(whole("limit", limit, 0), made.count)
+    count = made.count if limit is None else min(checked_int("limit", limit, 0), made.count)
     return generate(made.seed, 0, count, reserved=made.reserved)
 
 
@@ -87,7 +87,7 @@ def load_tasks(
     `scored`: models are to be scored on them, so it is also one if no example is left to hold out.
     """
     if limit is not None:
-        limit = whole("limit", limit, 0)
+        limit = checked_int("limit", limit, 0)
     in_folder = path != STDIN and is_folder(path)
     tasks = open_set(path)[:limit] if in_folder else _load_file(path, limit, on_problem)
     examples = tasks.inputs.shape[1]
@@ -145,7 +145,7 @@ def import_msr(
     folder = Path(folder)
     shards = _in_shards(_good_tasks(file, on_problem, progress), shard_size)
     first = next(shards)  # before anything is written: the file may not be there, or be no file of tasks
-    with writing_into(folder):
+    with locked_folder(folder):
         _clear_unfinished(folder)
         source = Imported(Path(name_of(file)).name)
         writer = SetWriter.begin(folder, Manifest(source, 0, first.inputs.shape[1], shard_size))

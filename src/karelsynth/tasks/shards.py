@@ -25,8 +25,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from karelsynth.errors import KarelsynthError, TaskFileError, whole
-from karelsynth.files import whole_file, writing_into
+from karelsynth.errors import KarelsynthError, TaskFileError, checked_int
+from karelsynth.files import atomic_writer, locked_folder
 from karelsynth.tasks.batch import EXAMPLES, TaskBatch, concatenate
 from karelsynth.tasks.manifest import FILE_NAME, Generated, Manifest, Shard, read_manifest, shard_name
 
@@ -62,10 +62,10 @@ def write_set(
     """
     from karelsynth.tasks.generator import generate
 
-    count, shard_size = whole("the count", count, 1), whole("the shard size", shard_size, 1)
+    count, shard_size = checked_int("the count", count, 1), checked_int("the shard size", shard_size, 1)
     generate(seed, start + count, 0, examples=examples)  # what is wrong with these is said before anything is written
     folder = Path(folder)
-    with writing_into(folder):
+    with locked_folder(folder):
         writer = SetWriter.resume(folder, Manifest(Generated(seed, start, reserved), count, examples, shard_size))
         kept = [number for number in range(len(writer.manifest.shards)) if writer.holds(number)]
 
@@ -248,7 +248,7 @@ class SetWriter:
         """Write a shard and list it."""
         expected = self.manifest.shard_file(number)
         name = shard_name(number)
-        with whole_file(self.folder / name) as file:
+        with atomic_writer(self.folder / name) as file:
             checksum = expected.write(file, tasks)
         shard = Shard(name, len(tasks), expected.size, checksum, int(tasks.novel.sum()))
         if number == len(self.manifest.shards):

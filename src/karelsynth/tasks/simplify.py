@@ -20,7 +20,7 @@ from karelsynth.karel.grammar import KAREL
 from karelsynth.karel.machine import heroes_of
 from karelsynth.karel.machine_kernel import CELLS
 from karelsynth.karel.syntax_compiler import compile_grammar
-from karelsynth.karel.threads import share_out
+from karelsynth.karel.threads import parallel_for
 
 if TYPE_CHECKING:
     from karelsynth.tasks.batch import TaskBatch
@@ -52,7 +52,8 @@ def simplify(tasks: TaskBatch, threads: int | None = None) -> TaskBatch:
         return bad
 
     bad = min(
-        (number for number in share_out(work, len(tokens), tasks.inputs.shape[1], threads) if number >= 0), default=None
+        (number for number in parallel_for(work, len(tokens), tasks.inputs.shape[1], threads) if number >= 0),
+        default=None,
     )
     if bad is not None:
         raise KarelsynthError(

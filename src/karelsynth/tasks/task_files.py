@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from karelsynth.errors import TaskFileError, WorldError, listed, nearest
-from karelsynth.files import STDIN, is_file, is_folder, is_there, read_text
+from karelsynth.files import STDIN, exists, is_file, is_folder, read_text
 from karelsynth.karel.formats.codes import world_from_codes
 from karelsynth.karel.world import World, quoted
 from karelsynth.tasks.batch import GIVEN_EXAMPLES
@@ -172,7 +172,7 @@ def _of_record(record: Record, where: str) -> Task:
 
 
 def _folder(folder: Path) -> list[Task]:
-    if is_there(folder / MANIFEST):
+    if exists(folder / MANIFEST):
         raise TaskFileError(f"{folder}: this is a set made by `karelsynth generate`, not a folder of task files")
     try:
         files = sorted(path for path in folder.iterdir() if path.name.lower().endswith(ENDINGS) and is_file(path))

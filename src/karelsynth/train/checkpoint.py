@@ -17,7 +17,7 @@ import torch
 from safetensors.torch import load_file
 
 from karelsynth.errors import KarelsynthError
-from karelsynth.files import FileError, cannot_write, sync_folder, write_whole
+from karelsynth.files import FileError, cannot_write, sync_folder, write_atomically
 
 _PREFIX = "checkpoint-"
 _UNFINISHED = ".checkpoint.tmp"
@@ -48,9 +48,9 @@ def save(folder: Path, checkpoint: Checkpoint) -> None:
     try:
         shutil.rmtree(unfinished, ignore_errors=True)
         unfinished.mkdir(parents=True)
-        write_whole(unfinished / "model.safetensors", safetensors.torch.save(_plain(checkpoint.model)))
-        write_whole(unfinished / "optimizer.safetensors", safetensors.torch.save(_plain(checkpoint.optimizer)))
-        write_whole(unfinished / "notes.json", notes.encode())
+        write_atomically(unfinished / "model.safetensors", safetensors.torch.save(_plain(checkpoint.model)))
+        write_atomically(unfinished / "optimizer.safetensors", safetensors.torch.save(_plain(checkpoint.optimizer)))
+        write_atomically(unfinished / "notes.json", notes.encode())
         shutil.rmtree(target, ignore_errors=True)
         unfinished.rename(target)
         sync_folder(folder)

@@ -25,7 +25,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from karelsynth._version import __version__
 from karelsynth.errors import KarelsynthError
-from karelsynth.files import is_there, write_whole, writing_into
+from karelsynth.files import exists, locked_folder, write_atomically
 from karelsynth.model.pretrained import model_folder
 from karelsynth.model.storage import RECIPE
 from karelsynth.model.synthesizer import Synthesizer
@@ -79,7 +79,7 @@ def train(
     """
     group = Group.join(device)
     try:
-        with writing_into(folder) if group.leads else nullcontext():
+        with locked_folder(folder) if group.leads else nullcontext():
             run = _Run(recipe, folder, group)
             return run.follow(
                 observe or (lambda progress: None), stop_after, math.inf if deadline is None else deadline
@@ -224,7 +224,7 @@ class _Run:
 
     def _diverged(self, sign: str) -> Diverged:
         best = self.folder / BEST
-        kept = f" from the best model so far (`--set start_from={best}`)" if is_there(best) else ""
+        kept = f" from the best model so far (`--set start_from={best}`)" if exists(best) else ""
         return Diverged(
             f"{sign} after step {self.step}: the run has diverged. Start a new run{kept} in another folder (`--out`), "
             "with a lower `optimizer.learning_rate` or `optimizer.clip` or a longer `optimizer.warmup` (`--set`)"
@@ -264,14 +264,14 @@ class _Run:
     def _keep(self, target: Path) -> None:
         """Save the model and, last, how it was made: `final/recipe.json` says that a run is finished."""
         self.model.save_pretrained(target)
-        write_whole(target / RECIPE, json.dumps(self.recipe.to_json(), indent=1).encode())
+        write_atomically(target / RECIPE, json.dumps(self.recipe.to_json(), indent=1).encode())
 
 
 def _start_model(recipe: Recipe) -> Synthesizer:
     if recipe.start_from is None:
         return Synthesizer(recipe.model)
     folder = model_folder(os.path.expandvars(recipe.start_from))
-    if not is_there(folder):
+    if not exists(folder):
         raise KarelsynthError(
             f"{folder}, which the recipe starts from, is not there: train it first, or say where it is with "
             "`--set start_from=FOLDER`"

@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Any, TextIO
 
 from karelsynth.errors import KarelsynthError
-from karelsynth.files import write_whole
+from karelsynth.files import write_atomically
 
 METRICS = "metrics.jsonl"
 
@@ -24,7 +24,7 @@ class MetricsLog:
     def __enter__(self) -> MetricsLog:
         if self._folder is not None:
             path = self._folder / METRICS
-            write_whole(path, b"".join(line + b"\n" for line in _kept(path, self._step)))
+            write_atomically(path, b"".join(line + b"\n" for line in _kept(path, self._step)))
             self._file = path.open("a", buffering=1, encoding="utf-8")
             self._board = _board(self._folder, self._step)
         return self

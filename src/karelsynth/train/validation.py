@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from karelsynth.errors import KarelsynthError, ProgramSyntaxError, nearest
 from karelsynth.evaluate import decode, evaluate
-from karelsynth.files import is_there
+from karelsynth.files import exists
 from karelsynth.karel.program import Program
 from karelsynth.karel.tokens import TOKENS
 from karelsynth.model.synthesizer import Synthesizer
@@ -41,7 +41,7 @@ def validation_tasks(recipe: Recipe) -> TaskBatch:
     try:
         return load_tasks(source, limit=limit, scored=True)
     except KarelsynthError as error:
-        close = None if is_there(source) else nearest(source, NAMED_SETS)
+        close = None if exists(source) else nearest(source, NAMED_SETS)
         hint = f"; did you mean the set `{close}`?" if close else ""
         raise RecipeError(f"validation tasks: {error}{hint}") from None
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from karelsynth.karel.dialects.places import parse_with_places
+from karelsynth.karel.dialects import parse_with_spans
 from karelsynth.karel.interpreter import Tick, run
 from karelsynth.karel.program import Action
 from karelsynth.karel.world import World
@@ -13,7 +13,7 @@ _CHANGES_MARKERS = (Action.PICK_MARKER, Action.PUT_MARKER)
 
 def run_in_steps(text: str, world: World) -> Ran:
     """Run a program and note everything that takes a tick. Raises ProgramSyntaxError."""
-    program, places = parse_with_places(text)
+    program, places = parse_with_spans(text)
     steps: list[Step] = []
 
     def observe(tick: Tick) -> None:

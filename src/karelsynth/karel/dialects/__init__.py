@@ -8,16 +8,19 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from karelsynth.errors import KarelsynthError, listed, nearest
 from karelsynth.karel.dialects import data, paper, stanford
+from karelsynth.karel.dialects.lexer import lines_of
+from karelsynth.karel.program import Action, inner_blocks
 from karelsynth.karel.tokens import BRACKETS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from karelsynth.karel.program import Program
+    from karelsynth.karel.dialects.lexer import Word
+    from karelsynth.karel.program import Program, Statement
 
 _PARSERS: Final[Mapping[str, Callable[[str], Program]]] = {
     "tokens": data.parse_text,
@@ -39,15 +42,62 @@ def parse(text: str, dialect: str | None = None) -> Program:
     return _of(_PARSERS, recognise(text) if dialect is None else dialect)(text)
 
 
+class SourceSpan(NamedTuple):
+    """The first line of a statement in the text, without the colon. `line` and `column` count from 1."""
+
+    line: int
+    column: int
+    width: int
+
+
+def parse_with_spans(text: str, dialect: str | None = None) -> tuple[Program, dict[int, SourceSpan]]:
+    """Read a program, with the span of each statement by the index of the statement's first token.
+
+    A call of a helper function is replaced by the helper's statements. Their spans are in the helper.
+    Raises ProgramSyntaxError.
+    """
+    dialect = dialect or recognise(text)
+    if dialect == "tokens":
+        program = data.parse_text(text)
+        return program, _token_spans(text, program)
+    spans: list[SourceSpan] = []
+
+    def note(first: Word, last: Word) -> None:
+        spans.append(SourceSpan(first.line, first.column, last.column + len(last.text) - first.column))
+
+    program = (paper if dialect == "paper" else stanford).parse(text, note)
+    return program, {at: span for (at, _), span in zip(program.walk(), spans, strict=True)}
+
+
+def _token_spans(text: str, program: Program) -> dict[int, SourceSpan]:
+    words = [
+        SourceSpan(number, match.start() + 1, len(match.group()))
+        for number, line in enumerate(lines_of(text), 1)
+        for match in re.finditer(r"\S+", line)
+    ]
+    spans = {}
+    for at, statement in program.walk():
+        first, last = words[at], words[at + _head_size(statement) - 1]
+        width = last.column + last.width - first.column if last.line == first.line else first.width
+        spans[at] = first._replace(width=width)
+    return spans
+
+
+def _head_size(statement: Statement) -> int:
+    """The number of tokens before the bracket that opens the first block."""
+    return 1 if isinstance(statement, Action) else inner_blocks(statement)[0][0] - 1
+
+
 def render(program: Program, dialect: str) -> str:
     """The program's text in a dialect."""
     return _of(_PRINTERS, dialect)(program)
 
 
 def recognise(text: str) -> str:
-    """The dialect that a text is written in, or seems to be meant to be written in.
+    """The dialect of a text, also of one with mistakes.
 
-    The heads decide. Where there is none, the words do; where they are of no help, it is the paper's.
+    The head of the program decides. A text without a head is judged by its words, and if they do not decide either, it
+    counts as the paper's.
     """
     code = re.sub(r"#.*", "", text)
     if re.search(r"\bdef\s+main\b", code) or any(map(_imports_stanfordkarel, code.splitlines())):
@@ -58,16 +108,16 @@ def recognise(text: str) -> str:
     if words[:2] == ["DEF", "run"] or not set(words).isdisjoint(BRACKETS):
         return "tokens"
     names = set(re.findall(r"\w+", code))
-    only_paper, only_stanford = (names & words for words in _telling_words())
+    only_paper, only_stanford = (names & words for words in _distinctive_words())
     return "stanford" if len(only_stanford) > len(only_paper) else "paper"
 
 
 def _imports_stanfordkarel(line: str) -> bool:
-    # By the word, not by one expression for the line: that would take time in the square of a long line's length.
+    # Word by word: one regular expression for the line would take quadratic time.
     return "stanfordkarel" in line and {"import", "stanfordkarel"} <= set(re.findall(r"\w+", line))
 
 
-def _telling_words() -> tuple[set[str], set[str]]:
+def _distinctive_words() -> tuple[set[str], set[str]]:
     """The words that only the paper's text has, and those that only classroom Python has."""
     one, other = (
         {*spelling.actions, *spelling.conditions, *spelling.keywords}

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from karelsynth.errors import KarelsynthError, listed
-from karelsynth.files import write_whole
+from karelsynth.files import write_atomically
 from karelsynth.karel.draw.board import layout_of, world_scene
 from karelsynth.karel.draw.film import Frame, film_gif, film_layout, frame_scene, run_frames
 from karelsynth.karel.draw.sheet import sheet_scene
@@ -78,9 +78,9 @@ def save_world_picture(
     """Save a picture of the world as `.svg` or `.png`."""
     path = Path(path)
     if _suffix_of(path, (".svg", ".png")) == ".svg":
-        write_whole(path, world_svg(world, theme=theme, cell=cell, labels=labels, title=title).encode())
+        write_atomically(path, world_svg(world, theme=theme, cell=cell, labels=labels, title=title).encode())
     else:
-        write_whole(path, _png(world_image(world, theme=theme, cell=cell, labels=labels, title=title)))
+        write_atomically(path, _png(world_image(world, theme=theme, cell=cell, labels=labels, title=title)))
 
 
 def examples_svg(
@@ -113,12 +113,12 @@ def save_examples_picture(
     path = Path(path)
     if _suffix_of(path, (".svg", ".png")) == ".svg":
         svg = examples_svg(pairs, theme=theme, cell=cell, labels=labels, title=title, name=name, about=about)
-        write_whole(path, svg.encode())
+        write_atomically(path, svg.encode())
     else:
         from karelsynth.karel.draw.raster import scene_image
 
         scene = sheet_scene(pairs, theme=theme, cell=cell, labels=labels, title=title, name=name, about=about)
-        write_whole(path, _png(scene_image(scene)))
+        write_atomically(path, _png(scene_image(scene)))
 
 
 def run_svg(
@@ -154,16 +154,16 @@ def save_run_picture(
     suffix = _suffix_of(path, (".gif", ".svg", ".png"))
     if suffix == ".svg":
         svg = run_svg(program, world, theme=theme, cell=cell, labels=labels, speed=speed, max_ticks=max_ticks)
-        write_whole(path, svg.encode())
+        write_atomically(path, svg.encode())
         return
     layout = film_layout(world, theme=theme, cell=cell, labels=labels)
     frames = run_frames(program, world, max_ticks)
     if suffix == ".gif":
-        write_whole(path, film_gif(frames, layout, speed=speed))
+        write_atomically(path, film_gif(frames, layout, speed=speed))
     else:
         from karelsynth.karel.draw.raster import scene_image
 
-        write_whole(path, _png(scene_image(frame_scene(frames[-1], layout))))
+        write_atomically(path, _png(scene_image(frame_scene(frames[-1], layout))))
 
 
 def _png(image: Image.Image) -> bytes:

@@ -1,6 +1,6 @@
 """What a world looks like: the one place that knows.
 
-A `Layout` says where things go; the functions give the groups of shapes of the board, of a cell's markers and of
+A `BoardLayout` says where things go; the functions give the groups of shapes of the board, of a cell's markers and of
 the hero, so that a still picture can show them together and an animated one can move them apart.
 """
 
@@ -13,15 +13,15 @@ from unicodedata import normalize
 from karelsynth.errors import KarelsynthError
 from karelsynth.karel.draw.scene import (
     Circle,
-    Group,
     Line,
+    Palette,
     Point,
     Polygon,
     Rect,
     Scene,
     Shape,
+    ShapeGroup,
     Text,
-    Theme,
     fitted,
     theme_named,
 )
@@ -36,13 +36,13 @@ NARROWEST_FILM: Final = 300
 
 
 @dataclass(frozen=True)
-class Layout:
+class BoardLayout:
     """Where things go in the picture of a world of `rows` × `cols` cells, each `cell` pixels wide."""
 
     rows: int
     cols: int
     cell: int
-    theme: Theme
+    theme: Palette
     labels: bool = False
     title: str | None = None
     caption: bool = False
@@ -108,24 +108,24 @@ class Layout:
 
 def layout_of(
     world: World, *, theme: str, cell: int, labels: bool = False, title: str | None = None, caption: bool = False
-) -> Layout:
+) -> BoardLayout:
     """The layout of a world's pictures; raises KarelsynthError for an unknown theme or an absurd size."""
     if not SMALLEST_CELL <= cell <= LARGEST_CELL:
         raise KarelsynthError(f"a cell is {SMALLEST_CELL} to {LARGEST_CELL} pixels wide, not {cell}")
     if title is not None:  # any text may be given; one line of what can be printed is what both back ends can show
         whole = normalize("NFC", title)  # an umlaut in one piece is in more fonts than its two dots
         title = " ".join("".join(letter if letter.isprintable() else " " for letter in whole).split())
-    return Layout(world.rows, world.cols, cell, theme_named(theme), labels, title or None, caption)
+    return BoardLayout(world.rows, world.cols, cell, theme_named(theme), labels, title or None, caption)
 
 
-def world_scene(world: World, layout: Layout, *, alarm: bool = False, caption: Group | None = None) -> Scene:
+def world_scene(world: World, layout: BoardLayout, *, alarm: bool = False, caption: ShapeGroup | None = None) -> Scene:
     """The picture of a world, with a warning sign at the hero if `alarm`."""
     groups = [*board_groups(layout, world.walls), *groups_below(layout, world), hero_group(layout, world.hero)]
     groups += groups_above(layout, world, alarm=alarm)
     return scene_of(layout, world, (*groups, caption) if caption else tuple(groups))
 
 
-def groups_below(layout: Layout, world: World) -> list[Group]:
+def groups_below(layout: BoardLayout, world: World) -> list[ShapeGroup]:
     """What lies under the hero's layer: the markers."""
     here = world.hero[:2]
     return [
@@ -134,14 +134,14 @@ def groups_below(layout: Layout, world: World) -> list[Group]:
     ]
 
 
-def groups_above(layout: Layout, world: World, *, alarm: bool) -> list[Group]:
+def groups_above(layout: BoardLayout, world: World, *, alarm: bool) -> list[ShapeGroup]:
     """What lies over the hero: the count of the markers it stands on, and the sign of a failed run."""
     count = world.markers.get(world.hero[:2])
     groups = [badge_group(layout, world.hero, count)] if count else []
     return [*groups, alarm_group(layout, world.hero)] if alarm else groups
 
 
-def scene_of(layout: Layout, world: World, groups: tuple[Group, ...]) -> Scene:
+def scene_of(layout: BoardLayout, world: World, groups: tuple[ShapeGroup, ...]) -> Scene:
     """A scene of these groups, with the world described in words."""
     title = layout.title or f"Karel world of {world.rows} rows and {world.cols} columns"
     return Scene(layout.width, layout.height, layout.theme.canvas, groups, title, description(world))
@@ -159,21 +159,21 @@ def description(world: World) -> str:
     return " ".join(parts)
 
 
-def board_groups(layout: Layout, walls: frozenset[Cell]) -> tuple[Group, ...]:
+def board_groups(layout: BoardLayout, walls: frozenset[Cell]) -> tuple[ShapeGroup, ...]:
     """Everything that no program changes: title, labels, border, floor, grid and walls."""
-    groups = [Group("board", _floor(layout))]
+    groups = [ShapeGroup("board", _floor(layout))]
     if walls:
-        groups += [Group("wall-joins", _joins(layout, walls)), Group("walls", _walls(layout, walls))]
+        groups += [ShapeGroup("wall-joins", _joins(layout, walls)), ShapeGroup("walls", _walls(layout, walls))]
     if layout.labels:
-        groups.append(Group("labels", _labels(layout)))
+        groups.append(ShapeGroup("labels", _labels(layout)))
     if layout.title:
         text, size = fitted(layout.title, layout.title_size, layout.width - layout.margin)
         y = layout.top - layout.border - 0.8 * layout.title_size
-        groups.append(Group("heading", (Text(layout.width / 2, y, text, size, layout.theme.ink),)))
+        groups.append(ShapeGroup("heading", (Text(layout.width / 2, y, text, size, layout.theme.ink),)))
     return tuple(groups)
 
 
-def _floor(layout: Layout) -> tuple[Shape, ...]:
+def _floor(layout: BoardLayout) -> tuple[Shape, ...]:
     theme, cell, border = layout.theme, layout.cell, layout.border
     left, top = layout.left, layout.top
     width, height = layout.cols * cell, layout.rows * cell
@@ -186,14 +186,14 @@ def _floor(layout: Layout) -> tuple[Shape, ...]:
     )
 
 
-def _walls(layout: Layout, walls: frozenset[Cell]) -> tuple[Shape, ...]:
+def _walls(layout: BoardLayout, walls: frozenset[Cell]) -> tuple[Shape, ...]:
     """One block a wall cell."""
     gap, side = _gap(layout), layout.cell - 2 * _gap(layout)
     corners = [layout.corner(cell) for cell in sorted(walls)]
     return tuple(Rect(x + gap, y + gap, side, side, layout.theme.wall, 0.14 * layout.cell) for x, y in corners)
 
 
-def _joins(layout: Layout, walls: frozenset[Cell]) -> tuple[Shape, ...]:
+def _joins(layout: BoardLayout, walls: frozenset[Cell]) -> tuple[Shape, ...]:
     """Rectangles from centre to centre that melt neighbouring blocks into one; squares of four lose their hole."""
     cell, gap, wall = layout.cell, _gap(layout), layout.theme.wall
     joins: list[Shape] = []
@@ -209,12 +209,12 @@ def _joins(layout: Layout, walls: frozenset[Cell]) -> tuple[Shape, ...]:
     return tuple(joins)
 
 
-def _gap(layout: Layout) -> int:
+def _gap(layout: BoardLayout) -> int:
     """Between the edge of a cell and a block in it; whole pixels, or the joins would show at blurred edges."""
     return max(1, round(layout.cell / 20))
 
 
-def _labels(layout: Layout) -> tuple[Shape, ...]:
+def _labels(layout: BoardLayout) -> tuple[Shape, ...]:
     size, colour = max(8.0, 0.3 * layout.cell), layout.theme.muted
     away = layout.border + 0.32 * layout.cell
     below = layout.top + layout.rows * layout.cell + away
@@ -223,7 +223,7 @@ def _labels(layout: Layout) -> tuple[Shape, ...]:
     return (*rows, *cols)
 
 
-def marker_group(layout: Layout, cell: Cell, count: int) -> Group:
+def marker_group(layout: BoardLayout, cell: Cell, count: int) -> ShapeGroup:
     """A diamond, with the count on it if there is more than one."""
     (x, y), theme = layout.centre(cell), layout.theme
     reach = (0.26 if count == 1 else 0.42) * layout.cell
@@ -231,47 +231,47 @@ def marker_group(layout: Layout, cell: Cell, count: int) -> Group:
     shapes: tuple[Shape, ...] = (Polygon(corners, theme.marker, 0.09 * layout.cell),)
     if count > 1:
         shapes += (Text(x, y, str(count), (0.4 if count < 10 else 0.36) * layout.cell, theme.marker_text),)
-    return Group("marker", shapes)
+    return ShapeGroup("marker", shapes)
 
 
-def tint_group(layout: Layout, cell: Cell) -> Group:
+def tint_group(layout: BoardLayout, cell: Cell) -> ShapeGroup:
     """Under the hero, where it stands on markers."""
     (x, y), gap = layout.corner(cell), _gap(layout)
     side = layout.cell - 2 * gap
-    return Group("tint", (Rect(x + gap, y + gap, side, side, layout.theme.tint, 0.14 * layout.cell),))
+    return ShapeGroup("tint", (Rect(x + gap, y + gap, side, side, layout.theme.tint, 0.14 * layout.cell),))
 
 
-def badge_group(layout: Layout, hero: Hero, count: int) -> Group:
+def badge_group(layout: BoardLayout, hero: Hero, count: int) -> ShapeGroup:
     """Over the hero, at its back: the number of markers it stands on."""
     theme = layout.theme
     size = (0.3 if count < 10 else 0.26) * layout.cell
     right_upper = hero.heading in ("south", "west")
     x, y = _corner_sign(layout, hero, right=right_upper, upper=right_upper)
-    return Group(
+    return ShapeGroup(
         "badge",
         (*_disc(layout, x, y, theme.marker_text, theme.marker), Text(x, y, str(count), size, theme.marker_text)),
     )
 
 
-def alarm_group(layout: Layout, hero: Hero) -> Group:
+def alarm_group(layout: BoardLayout, hero: Hero) -> ShapeGroup:
     """Over the hero, at the other corner of its back: the run has failed here."""
     theme = layout.theme
     x, y = _corner_sign(layout, hero, right=hero.heading in ("north", "west"), upper=hero.heading in ("south", "east"))
     disc = _disc(layout, x, y, theme.floor, theme.alarm)
-    return Group("alarm", (*disc, Text(x, y, "!", 0.32 * layout.cell, theme.floor)))
+    return ShapeGroup("alarm", (*disc, Text(x, y, "!", 0.32 * layout.cell, theme.floor)))
 
 
-def _corner_sign(layout: Layout, hero: Hero, *, right: bool, upper: bool) -> Point:
+def _corner_sign(layout: BoardLayout, hero: Hero, *, right: bool, upper: bool) -> Point:
     """The middle of a sign in a corner of the hero's cell."""
     (x, y), away = layout.centre((hero.row, hero.col)), 0.27 * layout.cell
     return x + (away if right else -away), y - (away if upper else -away)
 
 
-def _disc(layout: Layout, x: float, y: float, rim: str, fill: str) -> tuple[Shape, ...]:
+def _disc(layout: BoardLayout, x: float, y: float, rim: str, fill: str) -> tuple[Shape, ...]:
     return Circle(x, y, 0.22 * layout.cell, rim), Circle(x, y, 0.19 * layout.cell, fill)
 
 
-def hero_group(layout: Layout, hero: Hero) -> Group:
+def hero_group(layout: BoardLayout, hero: Hero) -> ShapeGroup:
     """Karel from above, drawn facing north around the origin: tracks, a body with a prow, a visor and two eyes."""
     theme, unit = layout.theme, layout.cell
 
@@ -289,15 +289,15 @@ def hero_group(layout: Layout, hero: Hero) -> Group:
         rect(-0.11, 0.17, 0.22, 0.06, theme.hero_trim, 0.03),
     )
     turns = cast("Literal[0, 1, 2, 3]", HEADINGS.index(hero.heading))
-    return Group("hero", shapes, layout.centre((hero.row, hero.col)), turns)
+    return ShapeGroup("hero", shapes, layout.centre((hero.row, hero.col)), turns)
 
 
-def caption_group(layout: Layout, caption: str, tick: int, *, alarm: bool = False) -> Group:
+def caption_group(layout: BoardLayout, caption: str, tick: int, *, alarm: bool = False) -> ShapeGroup:
     """Two lines below the board: what happens, and when."""
     text, size = fitted(caption, CAPTION_SIZE, layout.width - 16)
     x, y = layout.width / 2, layout.caption_top + 12
     colour = layout.theme.alarm if alarm else layout.theme.ink
-    return Group(
+    return ShapeGroup(
         "caption",
         (Text(x, y, text, size, colour), Text(x, y + 24, f"tick {tick}", 13, layout.theme.muted, bold=False)),
     )

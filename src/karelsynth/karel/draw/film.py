@@ -9,7 +9,7 @@ from itertools import combinations, pairwise
 from typing import TYPE_CHECKING, Final
 
 from karelsynth.errors import KarelsynthError
-from karelsynth.karel.draw.board import Layout, caption_group, layout_of, world_scene
+from karelsynth.karel.draw.board import BoardLayout, caption_group, layout_of, world_scene
 from karelsynth.karel.interpreter import MAX_TICKS, Status, Tick, run
 from karelsynth.karel.program import Action, Condition, Not, Program, Repeat
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from PIL import Image
 
-    from karelsynth.karel.draw.scene import Scene, Theme
+    from karelsynth.karel.draw.scene import Palette, Scene
     from karelsynth.karel.world import World
 
 FIRST_SECONDS: Final = 0.6
@@ -76,13 +76,13 @@ def _words(condition: Condition) -> str:
     return f"not {_words(condition.condition)}" if isinstance(condition, Not) else condition.value
 
 
-def film_layout(world: World, *, theme: str, cell: int | None, labels: bool) -> Layout:
+def film_layout(world: World, *, theme: str, cell: int | None, labels: bool) -> BoardLayout:
     """The layout of a film's pictures; without `cell`, small worlds get large cells."""
     chosen = max(28, min(72, FILM_SIDE // max(world.rows, world.cols))) if cell is None else cell
     return layout_of(world, theme=theme, cell=chosen, labels=labels, caption=True)
 
 
-def frame_scene(frame: Frame, layout: Layout) -> Scene:
+def frame_scene(frame: Frame, layout: BoardLayout) -> Scene:
     """The picture of a frame, with its caption."""
     caption = caption_group(layout, frame.caption, frame.tick, alarm=frame.failed)
     return world_scene(frame.world, layout, alarm=frame.failed, caption=caption)
@@ -99,14 +99,14 @@ def durations(frames: Sequence[Frame], speed: float | None) -> list[float]:
     return [FIRST_SECONDS, *([seconds] * (len(frames) - 2)), LAST_SECONDS]
 
 
-def film_gif(frames: Sequence[Frame], layout: Layout, *, speed: float | None) -> bytes:
+def film_gif(frames: Sequence[Frame], layout: BoardLayout, *, speed: float | None) -> bytes:
     """The frames as an endless GIF."""
     if len(frames) > MOST_FRAMES:
         raise KarelsynthError(
             f"{len(frames):,} frames are too many for a GIF, which must be held in memory: at most {MOST_FRAMES:,}; "
             "save an .svg, or let the run take fewer ticks"
         )
-    palette = _palette(layout.theme)
+    palette = _gif_palette(layout.theme)
     images = (_indexed(image, palette) for image in film_images(frames, layout))
     file = io.BytesIO()
     next(images).save(
@@ -121,7 +121,7 @@ def film_gif(frames: Sequence[Frame], layout: Layout, *, speed: float | None) ->
     return file.getvalue()
 
 
-def film_images(frames: Sequence[Frame], layout: Layout) -> Iterator[Image.Image]:
+def film_images(frames: Sequence[Frame], layout: BoardLayout) -> Iterator[Image.Image]:
     """The frames as RGB images. From the second on, only the cells that changed and the caption are painted anew."""
     from karelsynth.karel.draw.raster import scene_image
 
@@ -144,7 +144,7 @@ def _changed(before: Frame, after: Frame) -> set[tuple[int, int]]:
     return cells | {cell for cell, _ in before.world.markers.items() ^ after.world.markers.items()}
 
 
-def _palette(theme: Theme) -> Image.Image:
+def _gif_palette(theme: Palette) -> Image.Image:
     """The theme's colours, and between every two of them shades for smooth edges.
 
     A shade that is hardly another colour is left out: Pillow's search for the nearest is coarse and would mix them up.

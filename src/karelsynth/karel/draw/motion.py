@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from karelsynth.karel.draw.board import (
     CAPTION_HEIGHT,
-    Layout,
+    BoardLayout,
     board_groups,
     caption_group,
     groups_above,
@@ -24,7 +24,7 @@ from karelsynth.karel.draw.board import (
     scene_of,
 )
 from karelsynth.karel.draw.film import Frame, durations
-from karelsynth.karel.draw.scene import Group
+from karelsynth.karel.draw.scene import ShapeGroup
 from karelsynth.karel.draw.svg import group_svg, number, scene_svg
 from karelsynth.karel.world import HEADINGS
 
@@ -35,7 +35,7 @@ GLIDE: Final = 0.7
 """The share of a tick that a move or a turn takes; Karel rests for the other."""
 
 
-def film_svg(frames: Sequence[Frame], layout: Layout, *, speed: float | None) -> str:
+def film_svg(frames: Sequence[Frame], layout: BoardLayout, *, speed: float | None) -> str:
     """The frames as an endless animated SVG."""
     clock = _Clock.of(durations(frames, speed))
     rules: list[str] = []
@@ -89,9 +89,9 @@ def _rule(name: str, timing: str, keyframes: Sequence[tuple[str, str]]) -> str:
     return f"{follow}\n@keyframes @ID-{name}{{{steps}}}"
 
 
-def _shown_in_turn(groups_of_frames: list[list[Group]], clock: _Clock, prefix: str, rules: list[str]) -> list[str]:
+def _shown_in_turn(groups_of_frames: list[list[ShapeGroup]], clock: _Clock, prefix: str, rules: list[str]) -> list[str]:
     """Every group that occurs, once; those that some frames lack are shown only during the others."""
-    shown: dict[Group, list[bool]] = {}
+    shown: dict[ShapeGroup, list[bool]] = {}
     for place, groups in enumerate(groups_of_frames):
         for group in groups:
             shown.setdefault(group, [False] * len(groups_of_frames))[place] = True
@@ -112,7 +112,7 @@ def _shown_in_turn(groups_of_frames: list[list[Group]], clock: _Clock, prefix: s
     return drawn
 
 
-def _moving_hero(frames: Sequence[Frame], layout: Layout, clock: _Clock, rules: list[str]) -> str:
+def _moving_hero(frames: Sequence[Frame], layout: BoardLayout, clock: _Clock, rules: list[str]) -> str:
     poses = _poses(frames, layout)
     keyframes = [("0%", poses[0])]
     for place, (before, now) in enumerate(pairwise(poses), 1):
@@ -124,7 +124,7 @@ def _moving_hero(frames: Sequence[Frame], layout: Layout, clock: _Clock, rules: 
     return group_svg(hero_group(layout, frames[-1].world.hero), classes="run h")
 
 
-def _poses(frames: Sequence[Frame], layout: Layout) -> list[str]:
+def _poses(frames: Sequence[Frame], layout: BoardLayout) -> list[str]:
     """The hero's place and heading as CSS; angles go on past a full turn, so that it turns the short way."""
     angle = HEADINGS.index(frames[0].world.hero.heading) * 90
     poses = []
@@ -137,12 +137,12 @@ def _poses(frames: Sequence[Frame], layout: Layout) -> list[str]:
     return poses
 
 
-def _caption_strip(frames: Sequence[Frame], layout: Layout, clock: _Clock, rules: list[str]) -> str:
+def _caption_strip(frames: Sequence[Frame], layout: BoardLayout, clock: _Clock, rules: list[str]) -> str:
     """The captions below each other, behind a window that shows one of them."""
     lines = []
     for place, frame in enumerate(frames):
         group = caption_group(layout, frame.caption, frame.tick, alarm=frame.failed)
-        lines.append(group_svg(Group(group.name, group.shapes, (0, place * CAPTION_HEIGHT - layout.caption_top))))
+        lines.append(group_svg(ShapeGroup(group.name, group.shapes, (0, place * CAPTION_HEIGHT - layout.caption_top))))
     keyframes = [
         (clock.percent(start), f"transform:translateY({-place * CAPTION_HEIGHT}px)")
         for place, start in enumerate(clock.starts)

@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from karelsynth.errors import KarelsynthError, listed
-from karelsynth.karel.draw.scene import Circle, Group, Line, Point, Polygon, Rect, Scene, Shape, Text
+from karelsynth.karel.draw.scene import Circle, Line, Point, Polygon, Rect, Scene, Shape, ShapeGroup, Text
 
 if TYPE_CHECKING:
     from PIL import Image, ImageDraw, ImageFont
@@ -53,7 +53,7 @@ class _Brush:
     def __init__(self, draw: ImageDraw.ImageDraw, left: int, top: int) -> None:
         self.draw, self.left, self.top = draw, left, top
 
-    def paint(self, shape: Shape, group: Group) -> None:
+    def paint(self, shape: Shape, group: ShapeGroup) -> None:
         match shape:
             case Rect(x, y, width, height, fill, radius):
                 box = self.box((x, y), (x + width, y + height), group)
@@ -77,19 +77,19 @@ class _Brush:
                     stroke_width=max(1, round(size * FINER / 50)) if bold else 0,
                 )
 
-    def place(self, point: Point, group: Group) -> Point:
+    def place(self, point: Point, group: ShapeGroup) -> Point:
         x, y = point
         for _ in range(group.turns):
             x, y = -y, x
         return (x + group.at[0] - self.left) * FINER, (y + group.at[1] - self.top) * FINER
 
-    def box(self, start: Point, end: Point, group: Group) -> tuple[float, float, float, float]:
+    def box(self, start: Point, end: Point, group: ShapeGroup) -> tuple[float, float, float, float]:
         """The corners in the order that Pillow wants; its boxes include their last pixel."""
         (x1, y1), (x2, y2) = self.place(start, group), self.place(end, group)
         return round(min(x1, x2)), round(min(y1, y2)), round(max(x1, x2)) - 1, round(max(y1, y2)) - 1
 
 
-def _bounds(shape: Shape, group: Group) -> tuple[float, float, float, float]:
+def _bounds(shape: Shape, group: ShapeGroup) -> tuple[float, float, float, float]:
     """A box of the scene that the shape does not leave."""
     match shape:
         case Rect(x, y, width, height):

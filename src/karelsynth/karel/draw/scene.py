@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Final, Literal, Union
 
 from karelsynth.errors import KarelsynthError, listed, nearest
-from karelsynth.shown import cells
+from karelsynth.terminal_text import display_width
 
 Point = tuple[float, float]
 
@@ -97,7 +97,7 @@ _ROUNDING: Final = 1e-6
 
 
 @dataclass(frozen=True)
-class Group:
+class ShapeGroup:
     """Shapes that belong together, turned clockwise by quarter turns and then moved to `at`."""
 
     name: str
@@ -113,13 +113,13 @@ class Scene:
     width: int
     height: int
     background: str
-    groups: tuple[Group, ...]
+    groups: tuple[ShapeGroup, ...]
     title: str
     description: str
 
 
 @dataclass(frozen=True)
-class Theme:
+class Palette:
     """The colours, as `#rrggbb`. Blue hero, amber markers: a pair that every kind of colour vision tells apart."""
 
     canvas: str
@@ -145,7 +145,7 @@ class Theme:
 
 THEMES: Final = MappingProxyType(
     {
-        "light": Theme(
+        "light": Palette(
             canvas="#f4f6fa",
             floor="#ffffff",
             grid="#dde4ee",
@@ -160,7 +160,7 @@ THEMES: Final = MappingProxyType(
             muted="#64748b",
             alarm="#c81e3a",
         ),
-        "dark": Theme(
+        "dark": Palette(
             canvas="#0b1120",
             floor="#141d31",
             grid="#263450",
@@ -179,7 +179,7 @@ THEMES: Final = MappingProxyType(
 )
 
 
-def theme_named(name: str) -> Theme:
+def theme_named(name: str) -> Palette:
     """The theme of that name; raises KarelsynthError for an unknown one."""
     if name in THEMES:
         return THEMES[name]
@@ -193,11 +193,11 @@ def fitted(text: str, size: float, room: float) -> tuple[str, float]:
 
     Letters that take two columns of a terminal, as Chinese ones do, count as two here as well.
     """
-    size = min(size, max(_SMALLEST, room / (LETTER * max(1, cells(text)))))
+    size = min(size, max(_SMALLEST, room / (LETTER * max(1, display_width(text)))))
     columns = max(1, int(room / (LETTER * size) + _ROUNDING))
-    if cells(text) <= columns:
+    if display_width(text) <= columns:
         return text, size
-    ends = accumulate(map(cells, text))
+    ends = accumulate(map(display_width, text))
     return text[: sum(end < columns for end in ends)] + "…", size
 
 

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from karelsynth.karel.draw.board import Layout, layout_of, world_scene
-from karelsynth.karel.draw.scene import LETTER, Group, Polygon, Scene, Text, Theme, fitted
+from karelsynth.karel.draw.board import BoardLayout, layout_of, world_scene
+from karelsynth.karel.draw.scene import LETTER, Palette, Polygon, Scene, ShapeGroup, Text, fitted
 from karelsynth.karel.world import World
-from karelsynth.shown import cells
+from karelsynth.terminal_text import display_width
 
 WIDEST: Final = 54
 """Cells that a row of examples may take in width, margins included, unless one alone takes more."""
@@ -36,7 +36,7 @@ def sheet_scene(
     words = layouts[0].title  # as it can be shown
     layouts = [replace(layout, title=None) for layout in layouts]
     gap, large = max(_SMALLEST_ARROW, round(_ARROW * cell)), max(_SMALLEST_TITLE, cell)
-    groups: list[Group] = []
+    groups: list[ShapeGroup] = []
     width, top = 0, 2 * large if words else 0
     for row in _rows(layouts, WIDEST * cell):
         shown, left = [layouts[number] for number in row], 0
@@ -49,18 +49,18 @@ def sheet_scene(
             left += layout.width
         width, top = max(width, left), top + 2 * band + gap
     if words:
-        needed = round(LETTER * large * cells(words)) + 2 * layouts[0].margin
+        needed = round(LETTER * large * display_width(words)) + 2 * layouts[0].margin
         wider = max(width, min(needed, WIDEST * cell))  # a long title has room above a small world
         groups = [replace(group, at=(group.at[0] + (wider - width) / 2, group.at[1])) for group in groups]
         text, size = fitted(words, large, wider - layouts[0].margin)
-        groups.append(Group("heading", (Text(wider / 2, 1.2 * large, text, size, layouts[0].theme.ink),)))
+        groups.append(ShapeGroup("heading", (Text(wider / 2, 1.2 * large, text, size, layouts[0].theme.ink),)))
         width = wider
     count = "One example." if len(pairs) == 1 else f"{len(pairs)} examples."
     called = name or words or "Examples for Karel"
     return Scene(width, top, layouts[0].theme.canvas, tuple(groups), called, f"{count} {about}".rstrip())
 
 
-def _rows(layouts: Sequence[Layout], room: int) -> list[list[int]]:
+def _rows(layouts: Sequence[BoardLayout], room: int) -> list[list[int]]:
     """The numbers of the examples of each row: as many as there is room for, and about as many in each."""
     count = 1
     while True:
@@ -71,12 +71,12 @@ def _rows(layouts: Sequence[Layout], room: int) -> list[list[int]]:
         count += 1
 
 
-def _moved(world: World, layout: Layout, right: float, down: float) -> list[Group]:
+def _moved(world: World, layout: BoardLayout, right: float, down: float) -> list[ShapeGroup]:
     """The groups of a world's picture, elsewhere."""
     scene = world_scene(world, layout)
     return [replace(group, at=(group.at[0] + right, group.at[1] + down)) for group in scene.groups]
 
 
-def _arrow(theme: Theme, size: int, x: float, y: float) -> Group:
+def _arrow(theme: Palette, size: int, x: float, y: float) -> ShapeGroup:
     points = ((-size / 2, 2.0), (size / 2, 2.0), (0.0, size - 2.0))
-    return Group("arrow", (Polygon(points, theme.muted, 2),), at=(x, y))
+    return ShapeGroup("arrow", (Polygon(points, theme.muted, 2),), at=(x, y))

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from html import escape
 from typing import Final
 
-from karelsynth.karel.draw.scene import Circle, Group, Line, Point, Polygon, Rect, Scene, Shape, Text
+from karelsynth.karel.draw.scene import Circle, Line, Point, Polygon, Rect, Scene, Shape, ShapeGroup, Text
 
 FONT: Final = "ui-sans-serif,system-ui,-apple-system,'Segoe UI',Roboto,'Helvetica Neue',Arial,sans-serif"
 
@@ -32,28 +32,28 @@ def scene_svg(scene: Scene, *, style: str = "", extra: str = "", identity: str =
     return "\n".join([*lines, "</svg>"]) + "\n"
 
 
-def group_svg(group: Group, *, classes: str = "", attributes: str = "") -> str:
+def group_svg(group: ShapeGroup, *, classes: str = "", attributes: str = "") -> str:
     """`<g class="name">…</g>`, with more `classes` and `attributes` (each after a space) if given."""
     inner = "".join(f"\n{_shape_svg(shape)}" for shape in group.shapes)
     names = f"{group.name} {classes}".rstrip()
     return f'<g class="{names}"{_transform(group)}{attributes}>{inner}\n</g>'
 
 
-def _each_once(groups: Iterable[Group]) -> list[str]:
+def _each_once(groups: Iterable[ShapeGroup]) -> list[str]:
     names: dict[tuple[Shape, ...], str] = {}
     lines = []
     for group in groups:
         if group.shapes not in names:
             names[group.shapes] = f"g{len(names)}"
             identity = f' id="{names[group.shapes]}"'
-            lines.append(f"<defs>{group_svg(Group(group.name, group.shapes), attributes=identity)}</defs>")
+            lines.append(f"<defs>{group_svg(ShapeGroup(group.name, group.shapes), attributes=identity)}</defs>")
         turn = f" rotate({90 * group.turns})" if group.turns else ""
         place = f"translate({number(group.at[0])} {number(group.at[1])}){turn}"
         lines.append(f'<use href="#{names[group.shapes]}" transform="{place}"/>')
     return lines
 
 
-def _transform(group: Group) -> str:
+def _transform(group: ShapeGroup) -> str:
     steps = []
     if group.at != (0, 0):
         steps.append(f"translate({number(group.at[0])} {number(group.at[1])})")

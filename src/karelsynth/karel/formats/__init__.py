@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from karelsynth.errors import WorldError
-from karelsynth.files import read_text, write_whole
+from karelsynth.files import read_text, write_atomically
 from karelsynth.karel.formats import drawing, msr, stanford
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def save_world(world: World, path: str | Path) -> None:
             text = json.dumps(msr.world_to_json(world), indent=2) + "\n"
         case _:
             text = drawing.render(world) + "\n"
-    write_whole(path, text.encode())
+    write_atomically(path, text.encode())
 
 
 def _json(text: str) -> Any:
