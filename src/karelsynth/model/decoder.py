@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from karelsynth.karel.tokens import VOCABULARY_SIZE
 from karelsynth.model import cell_gpu
 from karelsynth.model.eight_bits import widened
-from karelsynth.model.execution import StepExecution, distinct
+from karelsynth.model.execution_encoder import StepExecution, distinct
 from karelsynth.model.recurrent import (
     LSTMState,
     MixingLSTM,

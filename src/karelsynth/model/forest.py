@@ -43,8 +43,7 @@ if TYPE_CHECKING:
 
     from karelsynth.karel.syntax import SyntaxMachine
     from karelsynth.model.decoder import StepModel, StepTasks
-    from karelsynth.model.execution import Shown
-    from karelsynth.model.execution_gpu import ShownOnGPU
+    from karelsynth.model.prefix_runner import PrefixRunner
 
 
 @dataclass(frozen=True)
@@ -89,7 +88,7 @@ def pack_forest(
     *,
     machine: SyntaxMachine | None = None,
     device: torch.device | str = "cpu",
-    shown: Shown | ShownOnGPU | None = None,
+    runner: PrefixRunner | None = None,
     choices: bool = False,
 ) -> Forest:
     """Find the distinct beginnings of programs [N, L] of 1 … L tokens [N] for tasks [N].
@@ -97,7 +96,7 @@ def pack_forest(
     Args:
         machine: a syntax; the tokens that it admits are found too. KarelsynthError if it does not admit a program.
         device: where to.
-        shown: examples of all tasks to run the beginnings on, for models with `execution`.
+        runner: runs prefixes on the examples of all tasks, for models with `execution`.
         choices: leave out scaffolding.
     """
     if not len(tokens) or lengths.min() < 1 or lengths.max() > tokens.shape[1]:
@@ -120,11 +119,11 @@ def pack_forest(
     before, chosen, programs = of_tokens.long()
     sizes = tuple(nodes.sizes.tolist())
     features = None
-    if shown is not None:
+    if runner is not None:
         depths = np.repeat(np.arange(len(sizes)), nodes.sizes)
         places = ahead[nodes.rows, depths]
         prefixes = moved(tokens[nodes.rows][:, : places.max()], device)
-        features = shown.features(prefixes, moved(places, device), task)
+        features = runner.features(prefixes, moved(places, device), task)
     next_tokens = before * VOCABULARY_SIZE + chosen
     admitted = None
     if machine is not None:

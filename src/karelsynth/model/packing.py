@@ -30,8 +30,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from karelsynth.karel.syntax import SyntaxMachine
-    from karelsynth.model.execution import Shown
-    from karelsynth.model.execution_gpu import ShownOnGPU
+    from karelsynth.model.prefix_runner import PrefixRunner
 
 
 @dataclass(frozen=True)
@@ -64,7 +63,7 @@ def pack_programs(
     *,
     machine: SyntaxMachine | None = None,
     device: torch.device | str = "cpu",
-    shown: Shown | ShownOnGPU | None = None,
+    runner: PrefixRunner | None = None,
     which: NDArray[np.integer] | None = None,
     threads: int | None = None,
     choices: bool = False,
@@ -74,8 +73,8 @@ def pack_programs(
     Args:
         machine: a syntax; the tokens that it admits are found too.
         device: where to.
-        shown: examples to run the programs on, for models with `execution`.
-        which: [N, K], the examples that each program is shown, as numbers among all of them.
+        runner: runs the programs on their examples, for models with `execution`.
+        which: [N, K], the examples that each program runs on, as indices into all of them.
         threads: how many threads run them; by default one for each core.
         choices: leave out scaffolding.
     """
@@ -88,8 +87,8 @@ def pack_programs(
     ordered, sizes = ids[layout.order], long[layout.order]
     masks = None if machine is None else _masks(ordered, sizes, layout, machine)
     features = None
-    if shown is not None and which is not None:
-        features = shown.features_along(ordered, sizes, layout, which[layout.order], threads)
+    if runner is not None and which is not None:
+        features = runner.features_along(ordered, sizes, layout, which[layout.order], threads)
         if features.device.type != torch.device(device).type:
             features = moved(features.numpy(), device)
 

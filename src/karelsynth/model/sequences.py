@@ -24,7 +24,7 @@ from torch.nn import functional
 
 from karelsynth.karel.tokens import VOCABULARY_SIZE
 from karelsynth.model import cell_gpu
-from karelsynth.model.execution import one_hot
+from karelsynth.model.execution_encoder import one_hot
 from karelsynth.model.recurrent import pooled, product
 from karelsynth.model.transfer import moved
 

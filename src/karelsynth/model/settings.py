@@ -76,7 +76,7 @@ class ModelSettings:
     hero_frame: bool = False
     """Whether the encoder sees both grids from where the input's hero stands and looks: see `encoder.HeroFrame`."""
     execution: bool = False
-    """Whether the decoder sees where the program so far has led each example: see `karelsynth.model.execution`."""
+    """Whether the decoder sees the state each example is in after the prefix: see `karelsynth.model.prefix_runner`."""
     execution_size: int = 256
     """The width of the vector that encodes this for each example."""
     embedding_size: int = 256

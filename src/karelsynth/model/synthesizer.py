@@ -25,11 +25,11 @@ from karelsynth.karel.tokens import VOCABULARY_SIZE
 from karelsynth.model.decoder import Decoder, Output, StepModel, StepTasks
 from karelsynth.model.devices import usable_device
 from karelsynth.model.encoder import GridEncoder
-from karelsynth.model.execution import ExecutionEncoder, Shown, show
-from karelsynth.model.execution_gpu import ShownOnGPU
+from karelsynth.model.execution_encoder import ExecutionEncoder
 from karelsynth.model.forest import Forest, decode_forest, pack_forest
 from karelsynth.model.packing import PackedPrograms, pack_programs
 from karelsynth.model.precision import autocast_dtype, floating_dtype
+from karelsynth.model.prefix_runner import PrefixRunner, prefix_runner
 from karelsynth.model.sequences import Parts, decode_packed, syntax_penalties
 from karelsynth.model.storage import load_model, save_model
 from karelsynth.model.syntax import LearnedSyntax
@@ -63,9 +63,9 @@ class Encoded(NamedTuple):
         worlds = None if self.worlds is None else (self.worlds[0][own], self.worlds[1][own])
         return Encoded(self.codes[own], None if self.present is None else self.present[own], worlds)
 
-    def shown(self) -> Shown | ShownOnGPU | None:
-        """The examples to run programs on, if the model has `execution`."""
-        return None if self.worlds is None else show(*self.worlds)
+    def prefix_runner(self) -> PrefixRunner | None:
+        """Runs prefixes on the examples, if the model has `execution`."""
+        return None if self.worlds is None else prefix_runner(*self.worlds)
 
 
 class TeacherForced(NamedTuple):
@@ -154,14 +154,14 @@ class Synthesizer(nn.Module):
             encoded: the examples, which models with `execution` run the programs on.
             tasks: [N], each program's task, by default its own.
         """
-        shown = None if encoded is None else encoded.shown()
+        runner = None if encoded is None else encoded.prefix_runner()
         which = None
-        if shown is not None:
-            count, examples = shown.inputs.shape[:2]
+        if runner is not None:
+            count, examples = runner.shape
             which = np.arange(count * examples).reshape(count, examples)
             which = which if tasks is None else which[tasks]
         return pack_programs(
-            tokens, lengths, machine=self.machine_for(machine), device=self.device, shown=shown, which=which,
+            tokens, lengths, machine=self.machine_for(machine), device=self.device, runner=runner, which=which,
             choices=self.settings.choices,
         )  # fmt: skip
 
@@ -209,8 +209,8 @@ class Synthesizer(nn.Module):
     ) -> Forest:
         """Pack programs [N, L] for encoded tasks [N], many for each, for `forest_logprobs`; `machine` as in `pack`."""
         return pack_forest(
-            tokens, lengths, tasks, machine=self.machine_for(machine), device=self.device, shown=encoded.shown(),
-            choices=self.settings.choices,
+            tokens, lengths, tasks, machine=self.machine_for(machine), device=self.device,
+            runner=encoded.prefix_runner(), choices=self.settings.choices,
         )  # fmt: skip
 
     def forest_logprobs(self, encoded: Encoded, forest: Forest) -> Tensor:

@@ -35,7 +35,6 @@ from torch import Tensor
 from karelsynth.karel.syntax_compiler import NONE
 from karelsynth.karel.tokens import ACTIONS, END, ID, START, VOCABULARY_SIZE
 from karelsynth.model.decoder import StepModel, StepTasks, decode_step, start_state
-from karelsynth.model.execution import Shown
 from karelsynth.model.precision import decoding_dtype, floating_dtype
 from karelsynth.model.step_threads import shared_steps, single_threaded
 from karelsynth.model.syntax import HandwrittenSyntax, handwritten_syntax, put_tokens
@@ -46,7 +45,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from karelsynth.karel.syntax import SyntaxMachine
-    from karelsynth.model.execution_gpu import ShownOnGPU
+    from karelsynth.model.prefix_runner import PrefixRunner
     from karelsynth.model.synthesizer import Encoded, Synthesizer
     from karelsynth.search.pruning import Pruning
 
@@ -131,7 +130,7 @@ def beam_search(
             every=1 if on_cpu else CHECK_EVERY,
             dense=not on_cpu,
             choices=model.settings.choices,
-            shown=encoded.shown(),
+            runner=encoded.prefix_runner(),
             pruning=pruning,
             slack=slack,
             window=window,
@@ -159,8 +158,8 @@ class _Search:
     """Run the network for empty places too, rather than wait to hear which they are."""
     choices: bool
     """Steps are choices; scaffolding is written without asking the network."""
-    shown: Shown | ShownOnGPU | None
-    """The examples, for models that see where hypotheses lead them."""
+    runner: PrefixRunner | None
+    """Runs hypotheses on the examples, for models that see the states these lead to."""
     pruning: Pruning | None
     slack: float
     window: float
@@ -296,9 +295,9 @@ class _Search:
         rows, tokens, before = (of_places(values) for values in (beams.row, beams.last, beams.scores))
         task = of_places(torch.arange(count, device=rows.device)[:, None].expand(count, width))
         features = None
-        if self.shown is not None:
+        if self.runner is not None:
             prefixes = (of_places(beams.tokens), of_places(beams.lengths))
-            features = self.shown.features(*prefixes, beams.number.index_select(0, task))
+            features = self.runner.features(*prefixes, beams.number.index_select(0, task))
         logits, beams.state = decode_step(self.weights, beams.tasks, beams.state, rows, task, tokens, features)
         if self.syntax is not None and beams.syntax is not None:
             logits = logits.masked_fill(~self.syntax.mask(of_places(beams.syntax)), -torch.inf)
@@ -317,10 +316,10 @@ def _run_on_threads(search: _Search, tasks: StepTasks, limit: int, threads: int)
 
     def run(some: Tensor) -> Candidates:
         pruning = None if search.pruning is None else search.pruning.select(some.numpy())
-        shown = search.shown.select(some) if isinstance(search.shown, Shown) else None  # this is on a CPU
+        runner = None if search.runner is None else search.runner.select(some)
         told = search.left_open
         left_open = None if told is None else lambda number, *hypotheses: told(some[number], *hypotheses)
-        own = replace(search, pruning=pruning, shown=shown, left_open=left_open)
+        own = replace(search, pruning=pruning, runner=runner, left_open=left_open)
         return own.run(tasks.select(some), limit)
 
     found = list(single_threaded(threads).map(run, torch.arange(len(tasks.gates)).tensor_split(threads)))

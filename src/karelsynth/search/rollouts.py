@@ -16,8 +16,7 @@ from karelsynth.search.candidates import Candidates
 
 if TYPE_CHECKING:
     from karelsynth.karel.syntax import SyntaxMachine
-    from karelsynth.model.execution import Shown
-    from karelsynth.model.execution_gpu import ShownOnGPU
+    from karelsynth.model.prefix_runner import PrefixRunner
     from karelsynth.model.synthesizer import Encoded, Synthesizer
 
 
@@ -45,13 +44,13 @@ def sample_rollouts(
     with torch.autocast(device.type, enabled=False):  # the precision is chosen here
         weights = model.step_model(dtype or floating_dtype(device))
         tasks = model.step_tasks(weights, encoded)
-        return _draw(weights, tasks, encoded.shown(), syntax, rollouts, limit, choices, generator)
+        return _draw(weights, tasks, encoded.prefix_runner(), syntax, rollouts, limit, choices, generator)
 
 
 def _draw(
     weights: StepModel,
     tasks: StepTasks,
-    shown: Shown | ShownOnGPU | None,
+    runner: PrefixRunner | None,
     syntax: HandwrittenSyntax | None,
     rollouts: int,
     limit: int,
@@ -72,7 +71,7 @@ def _draw(
             syntax_states, tokens, lengths, torch.full_like(task, NONE), going, scaffolding=True
         )
     for at in range(limit):
-        features = None if shown is None else shown.features(tokens, lengths, task)
+        features = None if runner is None else runner.features(tokens, lengths, task)
         logits, state = decode_step(weights, tasks, state, parents, task, last, features)
         parents = torch.arange(len(task), device=device)
         if syntax is not None and syntax_states is not None:

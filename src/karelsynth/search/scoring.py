@@ -56,7 +56,7 @@ def score_programs(
     packed, ahead = packed_places(tokens, lengths, choices=model.settings.choices)
     counts = packed.sum(1)
     with torch.autocast(device.type, enabled=False), shared_steps(threads if device.type == "cpu" else 1):
-        weights, shown = weights or model.step_model(dtype or decoding_dtype(device)), encoded.shown()
+        weights, runner = weights or model.step_model(dtype or decoding_dtype(device)), encoded.prefix_runner()
         every = model.step_tasks(weights, encoded)
         state = start_state(weights, every)
         syntax_state = None if syntax is None else syntax.initial(len(every.gates))
@@ -70,9 +70,9 @@ def score_programs(
             rows = open_now[first]
             task = torch.from_numpy(np.asarray(tasks)[rows].astype(np.int64)).to(device)
             features = None
-            if shown is not None:
+            if runner is not None:
                 beginnings, ends = (torch.from_numpy(part).to(device) for part in (tokens[rows, : at.max()], at[first]))
-                features = shown.features(beginnings, ends, task)
+                features = runner.features(beginnings, ends, task)
             logits, state = decode_step(weights, every, state, parents, task, chosen, features)
             if syntax is not None and syntax_state is not None:
                 syntax_state = syntax_state.index_select(0, parents)

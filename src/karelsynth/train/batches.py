@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from karelsynth.karel.threads import core_count
-from karelsynth.model.execution import show
 from karelsynth.model.packing import PackedPrograms, pack_programs
+from karelsynth.model.prefix_runner import prefix_runner
 from karelsynth.model.synthesizer import Synthesizer
 from karelsynth.model.transfer import moved
 from karelsynth.tasks.batch import TaskBatch
@@ -216,7 +216,7 @@ class Feed:
                 tasks.lengths,
                 machine=self._machine,
                 device=self._device,
-                shown=show(*worlds) if self._execution else None,
+                runner=prefix_runner(*worlds) if self._execution else None,
                 which=given,
                 threads=1,
                 choices=self._choices,

@@ -21,8 +21,8 @@ from karelsynth.karel.world import World
 from karelsynth.model import Encoded, Synthesizer
 from karelsynth.model.decoder import decode_step, start_state
 from karelsynth.model.encoder import HeroFrame
-from karelsynth.model.execution import distinct
-from karelsynth.model.execution_kernel import FEATURES, VALUES
+from karelsynth.model.execution_encoder import distinct
+from karelsynth.model.prefix_features_kernel import FEATURES, VALUES
 from karelsynth.search import beam_search, check, rescore, sample_rollouts
 from karelsynth.search.pruning import Pruning
 from karelsynth.tasks.generator import generate
@@ -35,12 +35,12 @@ from tests.strategies import worlds
 
 def stepwise(model: Synthesizer, encoded: Encoded, tokens: NDArray[np.uint8]) -> Tensor:
     """Logits float32 [N, L, 52] for programs of N tasks, one token at a time; without syntax."""
-    weights, shown = model.step_model(torch.float32), encoded.shown()
-    assert shown is not None
+    weights, runner = model.step_model(torch.float32), encoded.prefix_runner()
+    assert runner is not None
     tasks, rows = model.step_tasks(weights, encoded), torch.arange(len(tokens))
     state, last, logits = start_state(weights, tasks), torch.full_like(rows, START), []
     for at in range(tokens.shape[1]):
-        features = shown.features(torch.from_numpy(tokens), torch.full_like(rows, at), rows)
+        features = runner.features(torch.from_numpy(tokens), torch.full_like(rows, at), rows)
         scores, state = decode_step(weights, tasks, state, rows, rows, last, features)
         logits.append(scores)
         last = torch.from_numpy(tokens[:, at].astype(np.int64))

@@ -3,7 +3,7 @@
 Each code is a number from 0 to 15, so that a state against its target is 114 bytes and the network's first layer a
 product with one-hot rows. All is told as the hero sees it, which makes equal what is equal to a program: the first 81
 codes are a window of 9 × 9 cells around the hero, turned to its heading (ahead is up; row by row, from the upper left),
-the others say what the window does not. `tests/test_execution.py` has the same in plain Python.
+the others say what the window does not. `tests/test_prefix_runner.py` has the same in plain Python.
 
 | code | |
 |---|---|
@@ -102,6 +102,9 @@ _CLOSED: Final = WINDOW + _TOLD
 """Where the codes of closed blocks begin."""
 _OPEN_W, _OPEN_R, _OPEN_I, _OPEN_E = ID["w("], ID["r("], ID["i("], ID["e("]
 _CLOSE_W, _CLOSE_R, _CLOSE_I, _CLOSE_E = ID["w)"], ID["r)"], ID["i)"], ID["e)"]
+_FNV_PRIME: Final = np.uint64(0x100000001B3)
+_FNV_SEED: Final = np.uint64(0xCBF29CE484222325)
+_FOLD: Final = np.uint64(29)
 
 
 @compiled()
@@ -394,7 +397,7 @@ def features_along_range(
     tokens: NDArray[np.uint8],
     lengths: NDArray[np.int64],
     rows: NDArray[np.int64],
-    shown: NDArray[np.int64],
+    which: NDArray[np.int64],
     inputs: NDArray[np.uint8],
     outputs: NDArray[np.uint8],
     transition: NDArray[np.int32],
@@ -408,23 +411,23 @@ def features_along_range(
         tokens: [N, L].
         lengths: [N].
         rows: [N, L], the row of each token among the P that are packed; -1 if it is not.
-        shown: [N, K], which of the examples each program is shown.
+        which: [N, K], the examples that each program runs on.
         inputs, outputs: [·, 324].
 
     Returns the number of the first example that is no world, or -1.
     """
-    count, most = shown.shape[1], tokens.shape[1]
+    count, most = which.shape[1], tokens.shape[1]
     heroes = np.empty((1, count), np.int16)
     befores, targets = np.empty((count, CELLS), np.uint8), np.empty((count, CELLS), np.uint8)
     text, closing, code, origin, stack, opened, counters, worlds, nothing, unseen = _scratch(most, count)
     for program in range(first, last):
         for number in range(count):
             for cell in range(CELLS):
-                befores[number, cell] = inputs[shown[program, number], cell]
-                targets[number, cell] = outputs[shown[program, number], cell]
+                befores[number, cell] = inputs[which[program, number], cell]
+                targets[number, cell] = outputs[which[program, number], cell]
         bad = find_heroes(0, 1, befores.reshape(1, count, SIDE, SIDE), heroes)
         if bad >= 0:
-            return int(shown[program, bad])
+            return int(which[program, bad])
         before, changed = 0, True
         for at in range(lengths[program]):
             changed = changed or CHANGING[tokens[program, at - 1]]
@@ -442,3 +445,53 @@ def features_along_range(
                         out[row + number, feature] = out[before + number, feature]
             before, changed = row, False
     return -1
+
+
+@compiled(types.int64(read_only(types.int64, 1), read_only(types.uint8, 3), types.int64[::1], types.int64[:, ::1]))
+def group_states(
+    tasks: NDArray[np.int64], codes: NDArray[np.uint8], representatives: NDArray[np.int64], index: NDArray[np.int64]
+) -> int:  # pragma: no cover - compiled
+    """Number the distinct states, in the order of their first occurrence.
+
+    Two states are equal if they belong to the same example of the same task and have equal features. A hash table
+    finds candidates; features are compared byte by byte.
+
+    Args:
+        tasks: [N].
+        codes: [N, K, …], the features of N hypotheses on K examples.
+        representatives: [N · K], filled with the first state n · K + k of each kind.
+        index: [N, K], filled with the number of each state.
+
+    Returns how many distinct states there are.
+    """
+    count, examples, width = codes.shape
+    size = 16
+    while size < 2 * count * examples:
+        size *= 2
+    mask = np.uint64(size - 1)
+    table = np.full(size, -1, np.int64)
+    found = 0
+    for row in range(count):
+        for example in range(examples):
+            own = codes[row, example]
+            key = (_FNV_SEED ^ np.uint64(tasks[row] * examples + example)) * _FNV_PRIME
+            for at in range(width):
+                key = (key ^ np.uint64(own[at])) * _FNV_PRIME
+            place = (key ^ (key >> _FOLD)) & mask
+            while True:
+                number = table[place]
+                if number < 0:
+                    table[place], representatives[found], index[row, example] = found, row * examples + example, found
+                    found += 1
+                    break
+                other = representatives[number] // examples
+                if representatives[number] % examples == example and tasks[other] == tasks[row]:
+                    same = True
+                    there = codes[other, example]
+                    for at in range(width):
+                        same &= there[at] == own[at]
+                    if same:
+                        index[row, example] = number
+                        break
+                place = (place + np.uint64(1)) & mask
+    return found

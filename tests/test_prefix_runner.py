@@ -1,4 +1,4 @@
-"""Where programs have led, as codes: against plain Python, on the host and on a GPU."""
+"""Features of prefixes: against plain Python, on the host and on a GPU."""
 
 from __future__ import annotations
 
@@ -25,10 +25,11 @@ from karelsynth.karel.program import Program
 from karelsynth.karel.syntax_compiler import compile_grammar
 from karelsynth.karel.tokens import ID, TOKENS
 from karelsynth.karel.world import HEADINGS, STEP, World
-from karelsynth.model import execution_gpu, execution_gpu_kernel
-from karelsynth.model.execution import Shown, show
-from karelsynth.model.execution_kernel import CHANGING, FEATURES, VALUES, open_blocks
+from karelsynth.model import prefix_runner as runners
+from karelsynth.model import prefix_runner_cuda
 from karelsynth.model.packing_kernel import CHOICES, EVERYTHING, lay_out
+from karelsynth.model.prefix_features_kernel import CHANGING, FEATURES, VALUES, open_blocks
+from karelsynth.model.prefix_runner import HostPrefixRunner, prefix_runner
 from karelsynth.search import beam_search
 from karelsynth.train.batches import Feed, Stream
 from tests.models import execution_model, random_grids, random_programs
@@ -64,7 +65,7 @@ def code_of_cell(now: int, target: int) -> int:
 
 
 def plain_features(world: World, target: World, status: int, waiting: int, ticks: int) -> list[int]:
-    """What `execution_kernel` says of a state, from worlds rather than arrays."""
+    """What `prefix_features_kernel` says of a state, from worlds rather than arrays."""
     row, col, heading = world.hero
     sides = [STEP[HEADINGS[(HEADINGS.index(heading) + turn) % 4]] for turn in range(4)]
     (up, over), (right_up, right_over) = sides[:2]
@@ -173,10 +174,10 @@ def pairs(rng: random.Random, program: Program, count: int) -> tuple[list[World]
 def test_codes_of_prefixes_are_those_in_plain_python(program: Program, seed: int, data: st.DataObject) -> None:
     prefix = program.tokens[: data.draw(st.integers(0, len(program.tokens)))]
     befores, targets = pairs(random.Random(seed), program, 2)
-    shown = Shown(worlds_to_codes(befores)[None], worlds_to_codes(targets)[None])
+    runner = HostPrefixRunner(worlds_to_codes(befores)[None], worlds_to_codes(targets)[None])
     tokens = np.array([ID[token] for token in prefix], np.uint8).reshape(1, -1)
     padded = np.pad(tokens, ((0, 0), (0, data.draw(st.integers(0, 3)))))
-    found = shown.features(torch.from_numpy(padded), torch.tensor([len(prefix)]), torch.zeros(1, dtype=torch.int64))
+    found = runner.features(torch.from_numpy(padded), torch.tensor([len(prefix)]), torch.zeros(1, dtype=torch.int64))
     assert found.shape == (1, 2, FEATURES)
     assert found[0].tolist() == expected_features(prefix, befores, targets)
     assert found.max() < VALUES
@@ -191,21 +192,23 @@ def test_open_blocks(program: Program, data: st.DataObject) -> None:
 
 @pytest.mark.parametrize("packed", [EVERYTHING, CHOICES], ids=["all tokens", "choices"])
 def test_along_a_program_is_prefix_by_prefix(packed: NDArray[np.bool_]) -> None:
-    """Programs of several lengths, shown some of the examples in any order; heads and conditions change nothing."""
+    """Programs of several lengths, on some of the examples in any order; heads and conditions change nothing."""
     rng = random.Random(1)
     several = [random_program(rng, depth=rng.randint(1, 3)) for _ in range(40)]
     examples = [pairs(rng, program, 3) for program in several]
     inputs, outputs = (np.stack([worlds_to_codes(pair[side]) for pair in examples]) for side in (0, 1))
-    shown = Shown(inputs, outputs)
+    runner = HostPrefixRunner(inputs, outputs)
     tokens, lengths = encode_programs(several), np.array([program.size for program in several])
     chosen = np.array([rng.sample(range(3), 2) for _ in several])
     layout = lay_out(tokens, lengths, packed)
     order = layout.order
     which = np.arange(0, 120, 3)[:, None] + chosen
-    found = shown.features_along(tokens[order], lengths[order], layout, which[order]).numpy()
+    found = runner.features_along(tokens[order], lengths[order], layout, which[order]).numpy()
     waited, dead, changed = 0, 0, 0
     for place, number in enumerate(order):
-        own = Shown(inputs[number : number + 1, chosen[number]], outputs[number : number + 1, chosen[number]])
+        own = HostPrefixRunner(
+            inputs[number : number + 1, chosen[number]], outputs[number : number + 1, chosen[number]]
+        )
         before = None
         for at in range(lengths[number]):
             prefix, length = torch.from_numpy(tokens[number : number + 1]), torch.tensor([at])
@@ -250,61 +253,61 @@ def test_the_kernel_of_gpus_finds_the_same(monkeypatch: pytest.MonkeyPatch) -> N
     """Thread by thread on the host; that it compiles and runs there is for the GPU's tests."""
     inputs, outputs = (grids.numpy() for grids in random_grids(20, 4, 3))
     tokens, lengths, tasks = any_prefixes(21, 4, 60)
-    shown, grammar = Shown(inputs, outputs), compile_grammar(KAREL)
+    runner, grammar = HostPrefixRunner(inputs, outputs), compile_grammar(KAREL)
     befores, targets = inputs.reshape(-1, 324), outputs.reshape(-1, 324)
     heroes = (befores >= 16).argmax(1).astype(np.int16)
     which, rows = tasks[:, None] * 3 + np.array([2, 0, 1]), np.arange(60)[::-1].copy()
     found = np.full((60 * 3, FEATURES), 99, np.uint8)
     for index in (*range(60 * 3), 60 * 3, 191):  # some threads of the last block have nothing to do
-        monkeypatch.setattr(execution_gpu_kernel, "cuda", FakeCuda(index))
-        execution_gpu_kernel.features_of_prefixes.py_func(
+        monkeypatch.setattr(prefix_runner_cuda, "cuda", FakeCuda(index))
+        prefix_runner_cuda.features_of_prefixes.py_func(
             tokens, rows, lengths, which, befores, heroes, targets, grammar.tables.transition, grammar.symbols,
             grammar.start, found,
         )  # fmt: skip
     for number, row in enumerate(rows):
         prefix, length = torch.from_numpy(tokens[row : row + 1]), torch.from_numpy(lengths[number : number + 1])
-        expected = shown.features(prefix, length, torch.tensor([tasks[number]]))[0, [2, 0, 1]]
+        expected = runner.features(prefix, length, torch.tensor([tasks[number]]))[0, [2, 0, 1]]
         assert np.array_equal(found[3 * number : 3 * number + 3], expected), number
 
 
 def test_what_is_no_world_is_refused() -> None:
     inputs, outputs = (grids.numpy() for grids in random_grids(22, 4, 3))
     inputs[2, 1] &= 15  # without its hero
-    shown, tokens = Shown(inputs, outputs), torch.zeros(1, 0, dtype=torch.uint8)
+    runner, tokens = HostPrefixRunner(inputs, outputs), torch.zeros(1, 0, dtype=torch.uint8)
     zero = torch.zeros(1, dtype=torch.int64)
     with pytest.raises(WorldError, match=r"inputs\[2, 1\] is not a world"):
-        shown.features(tokens, zero, zero)
+        runner.features(tokens, zero, zero)
     programs = np.full((1, 1), ID["DEF"], np.uint8)
     one = np.ones(1, np.int64)
     with pytest.raises(WorldError, match=r"inputs\[2, 1\] is not a world"):
-        shown.features_along(programs, one, lay_out(programs, one), np.array([[6, 7]]))
-    some = shown.select(torch.tensor([3, 0]))  # the others can be run on
+        runner.features_along(programs, one, lay_out(programs, one), np.array([[6, 7]]))
+    some = runner.select(torch.tensor([3, 0]))  # the others can be run on
     assert some.features(tokens, zero, zero).shape == (1, 3, FEATURES)
 
 
 def test_what_is_too_long_for_a_gpu_is_refused() -> None:
-    shown = execution_gpu.ShownOnGPU(*random_grids(23, 1, 1))
-    tokens = torch.zeros(1, execution_gpu.LONGEST + 1, dtype=torch.uint8)
+    runner = prefix_runner_cuda.CudaPrefixRunner(*random_grids(23, 1, 1))
+    tokens = torch.zeros(1, prefix_runner_cuda.LONGEST + 1, dtype=torch.uint8)
     zero = torch.zeros(1, dtype=torch.int64)
     with pytest.raises(KarelsynthError, match="more than 80 tokens cannot be run on a GPU: give the model"):
-        shown.features(tokens, zero, zero)
+        runner.features(tokens, zero, zero)
 
 
 @pytest.mark.parametrize(
     ("finds", "reason"),
     [
-        (SimpleNamespace(is_available=lambda: False, cuda_error=lambda: "no\n  driver\n"), "It says: no driver"),
-        (SimpleNamespace(is_available=lambda: False, cuda_error=lambda: None), "It says: it lacks a part of CUDA"),
-        (SimpleNamespace(), "It says: AttributeError: "),
+        (SimpleNamespace(is_available=lambda: False, cuda_error=lambda: "no\n  driver\n"), "Numba says: no driver"),
+        (SimpleNamespace(is_available=lambda: False, cuda_error=lambda: None), "Numba says: it lacks a part of CUDA"),
+        (SimpleNamespace(), "Numba says: AttributeError: "),
     ],
 )
 def test_why_a_gpu_is_not_used_is_said_once(
     finds: Any, reason: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(execution_gpu_kernel, "cuda", finds)
-    monkeypatch.setattr(execution_gpu, "_available", cache(execution_gpu._available.__wrapped__))
+    monkeypatch.setattr(prefix_runner_cuda, "cuda", finds)
+    monkeypatch.setattr(runners, "probe_cuda", cache(runners.probe_cuda.__wrapped__))
     with caplog.at_level(logging.WARNING), ThreadPoolExecutor(4) as pool:
-        assert not any(pool.map(lambda _: execution_gpu.available(), range(8)))
+        assert not any(pool.map(lambda _: runners.cuda_available(), range(8)))
     (message,) = caplog.messages
     assert reason in message
     assert "\n" not in message
@@ -314,10 +317,10 @@ def test_why_a_gpu_is_not_used_is_said_once(
 @pytest.mark.parametrize("choices", [False, True])
 def test_a_gpu_finds_the_same(choices: bool) -> None:
     """Prefixes one by one, along programs, in the batches that are trained on, and in beams."""
-    assert execution_gpu.available(), "Numba cannot use this GPU: is numba-cuda installed?"
+    assert runners.cuda_available(), "Numba cannot use this GPU: is numba-cuda installed?"
     inputs, outputs = random_grids(20, 40, 5)
-    host, device = show(inputs, outputs), show(inputs.cuda(), outputs.cuda())
-    assert isinstance(device, execution_gpu.ShownOnGPU)
+    host, device = prefix_runner(inputs, outputs), prefix_runner(inputs.cuda(), outputs.cuda())
+    assert isinstance(device, prefix_runner_cuda.CudaPrefixRunner)
     tokens, _, tasks = any_prefixes(21, 40, 3000)
     for length in range(0, tokens.shape[1] + 1, 3):
         given = (torch.from_numpy(tokens), torch.full((len(tokens),), length), torch.from_numpy(tasks))
