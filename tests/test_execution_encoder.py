@@ -119,7 +119,7 @@ def test_bfloat16_is_near_and_every_parameter_gets_a_gradient(settings: dict[str
     [
         {"syntax": "none", "max_length": 12, **MIXING},
         {"syntax": "handwritten", "max_length": 12},
-        {"syntax": "handwritten", "max_length": 24, "choices": True, **MIXING},
+        {"syntax": "handwritten", "max_length": 24, "skip_forced_tokens": True, **MIXING},
     ],
 )
 @pytest.mark.parametrize("threads", [1, 2])
@@ -149,10 +149,10 @@ def worlds_of(encoded: Encoded, task: int) -> tuple[Tensor, Tensor]:
     return inputs[task : task + 1], outputs[task : task + 1]
 
 
-@pytest.mark.parametrize("choices", [False, True])
-def test_pruning_goes_with_it(choices: bool) -> None:
+@pytest.mark.parametrize("skip_forced_tokens", [False, True])
+def test_pruning_goes_with_it(skip_forced_tokens: bool) -> None:
     """With a beam that holds everything, pruned search ranks what fits, by the same log-probabilities."""
-    model = execution_model(syntax="handwritten", max_length=7, choices=choices)
+    model = execution_model(syntax="handwritten", max_length=7, skip_forced_tokens=skip_forced_tokens)
     tasks = generate(3, 0, 200)
     tasks = tasks[tasks.lengths <= 7][:4]
     assert len(tasks) == 4
@@ -197,7 +197,7 @@ def test_the_heros_frame_forgets_place_and_heading_only(before: World, after: Wo
 # Training
 
 
-@pytest.mark.parametrize("settings", [{}, {"syntax": "handwritten", "choices": True}])
+@pytest.mark.parametrize("settings", [{}, {"syntax": "handwritten", "skip_forced_tokens": True}])
 def test_batches_show_the_given_examples(settings: dict[str, Any]) -> None:
     model = execution_model(max_length=72, **settings)
     feed = Feed(Stream(4), model, batch_size=6, seed=1, pack=True)

@@ -17,7 +17,7 @@ import torch
 from karelsynth.karel.syntax import SyntaxMachine
 from karelsynth.karel.tokens import VOCABULARY_SIZE
 from karelsynth.model import cell_gpu, recurrent, syntax_gpu
-from karelsynth.model.forest import _Recurrence, _recurrence, pack_forest
+from karelsynth.model.prefix_trie import _Recurrence, _recurrence, pack_trie
 from karelsynth.search import beam, beam_search
 from karelsynth.search.beam import CHECK_EVERY
 from tests.models import execution_model, random_grids, random_programs, tiny_model
@@ -31,18 +31,18 @@ if not torch.cuda.is_available():
 
 
 def test_the_way_back() -> None:
-    """Outputs and gradients of a layer over a forest, against PyTorch's own way back."""
+    """Outputs and gradients of a layer over a trie, against PyTorch's own way back."""
     tokens, lengths = random_programs(7, 30, 40)
-    forest = pack_forest(tokens, lengths, np.arange(30) % 4)
+    trie = pack_trie(tokens, lengths, np.arange(30) % 4)
     torch.manual_seed(0)
-    size, examples, nodes = 10, 3, sum(forest.sizes)
+    size, examples, nodes = 10, 3, sum(trie.sizes)
     shapes = ((nodes, examples, 4 * size), (size, 4 * size), (size,), (size,))
     given: Any = [torch.randn(shape, requires_grad=True) for shape in shapes]
     weights = torch.randn(nodes, examples, size)
     by_hand: Any = _Recurrence.apply
     plain: Any = _recurrence
     results = []
-    for hidden in (plain(*given, forest), by_hand(*given, forest)):
+    for hidden in (plain(*given, trie), by_hand(*given, trie)):
         results.append([hidden, *torch.autograd.grad((hidden * weights).sum(), given, retain_graph=True)])
     torch.testing.assert_close(results[0], results[1], rtol=1e-4, atol=1e-4)
     with pytest.raises(RuntimeError, match="once"):
@@ -80,8 +80,8 @@ def test_a_search(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def for_all_places(search: Any, *given: Any) -> Any:
         return run(replace(search, dense=True, every=CHECK_EVERY), *given)
 
-    run = beam._Search.run
-    monkeypatch.setattr(beam._Search, "run", for_all_places)
+    run = beam.BeamSearch.run
+    monkeypatch.setattr(beam.BeamSearch, "run", for_all_places)
     monkeypatch.setattr(recurrent, "_compiled_cells", by_kernel)
     found = beam_search(model, encoded, beam=3, dtype=torch.float32, max_length=40, threads=1)
     torch.testing.assert_close(found.logprobs, plain.logprobs, rtol=1e-3, atol=1e-3)

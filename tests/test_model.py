@@ -147,12 +147,12 @@ def test_the_docs_have_the_shapes_of_the_papers_network() -> None:
 def test_packing_lists_every_token_once_by_step() -> None:
     tokens, lengths = random_programs(2, 9, 40)
     packed = pack_programs(tokens, lengths)
-    choices = pack_programs(tokens, lengths, choices=True)
+    unforced = pack_programs(tokens, lengths, skip_forced_tokens=True)
     for number, (row, length) in enumerate(zip(tokens, lengths, strict=True)):
         short = [int(token) for token in row[:length] if TOKENS[token] not in KAREL.forced_tokens()]
-        rows = choices.programs == number
-        assert choices.targets[rows].tolist() == short
-        assert choices.inputs[rows].tolist() == [START, *short[:-1]]
+        rows = unforced.programs == number
+        assert unforced.targets[rows].tolist() == short
+        assert unforced.inputs[rows].tolist() == [START, *short[:-1]]
     assert packed.step_sizes.sum() == lengths.sum() == len(packed.targets)
     assert packed.step_sizes.tolist() == [(lengths > step).sum() for step in range(lengths.max())]
     for number, (row, length) in enumerate(zip(tokens, lengths, strict=True)):
@@ -356,12 +356,17 @@ def test_settings_of_other_kinds_can_be_added() -> None:
             MoreSettings(dropout=value)  # type: ignore[arg-type]
 
 
+def test_settings_of_older_files_are_read() -> None:
+    older = {"choices": True, "code_stride": 1, "syntax": "handwritten"}
+    assert ModelSettings.from_dict(older) == ModelSettings(syntax="handwritten", skip_forced_tokens=True)
+
+
 def test_settings_are_checked() -> None:
     for wrong in ({"channels": 0}, {"layers": True}, {"max_length": 4}, {"syntax": "both"}):
         with pytest.raises(KarelsynthError, match=next(iter(wrong))):
             ModelSettings.from_dict(wrong)
-    with pytest.raises(KarelsynthError, match="`choices` needs the handwritten syntax"):
-        ModelSettings.from_dict({"choices": True, "syntax": "learned"})
+    with pytest.raises(KarelsynthError, match="`skip_forced_tokens` needs the handwritten syntax"):
+        ModelSettings.from_dict({"skip_forced_tokens": True, "syntax": "learned"})
     assert ModelSettings.from_dict({"code_stride": 1}) == ModelSettings()  # of older files: it made no difference
     with pytest.raises(KarelsynthError, match="there is no model setting `code_stride`"):
         ModelSettings.from_dict({"code_stride": 2})

@@ -27,7 +27,7 @@ from karelsynth.karel.tokens import ID, TOKENS
 from karelsynth.karel.world import HEADINGS, STEP, World
 from karelsynth.model import prefix_runner as runners
 from karelsynth.model import prefix_runner_cuda
-from karelsynth.model.packing_kernel import CHOICES, EVERYTHING, lay_out
+from karelsynth.model.packing_kernel import ALL_TOKENS, UNFORCED, lay_out
 from karelsynth.model.prefix_features_kernel import CHANGING, FEATURES, VALUES, open_blocks
 from karelsynth.model.prefix_runner import HostPrefixRunner, prefix_runner
 from karelsynth.search import beam_search
@@ -190,7 +190,7 @@ def test_open_blocks(program: Program, data: st.DataObject) -> None:
     assert open_blocks(tokens, np.empty(len(tokens) + 1, np.uint8)) == len(plain_open_blocks(prefix))
 
 
-@pytest.mark.parametrize("packed", [EVERYTHING, CHOICES], ids=["all tokens", "choices"])
+@pytest.mark.parametrize("packed", [ALL_TOKENS, UNFORCED], ids=["all tokens", "skip_forced_tokens"])
 def test_along_a_program_is_prefix_by_prefix(packed: NDArray[np.bool_]) -> None:
     """Programs of several lengths, on some of the examples in any order; heads and conditions change nothing."""
     rng = random.Random(1)
@@ -314,8 +314,8 @@ def test_why_a_gpu_is_not_used_is_said_once(
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("choices", [False, True])
-def test_a_gpu_finds_the_same(choices: bool) -> None:
+@pytest.mark.parametrize("skip_forced_tokens", [False, True])
+def test_a_gpu_finds_the_same(skip_forced_tokens: bool) -> None:
     """Prefixes one by one, along programs, in the batches that are trained on, and in beams."""
     assert runners.cuda_available(), "Numba cannot use this GPU: is numba-cuda installed?"
     inputs, outputs = random_grids(20, 40, 5)
@@ -325,8 +325,8 @@ def test_a_gpu_finds_the_same(choices: bool) -> None:
     for length in range(0, tokens.shape[1] + 1, 3):
         given = (torch.from_numpy(tokens), torch.full((len(tokens),), length), torch.from_numpy(tasks))
         assert torch.equal(device.features(*(part.cuda() for part in given)).cpu(), host.features(*given)), length
-    model = execution_model(syntax="handwritten", max_length=72, choices=choices)
-    on_gpu = execution_model(syntax="handwritten", max_length=72, choices=choices).cuda()
+    model = execution_model(syntax="handwritten", max_length=72, skip_forced_tokens=skip_forced_tokens)
+    on_gpu = execution_model(syntax="handwritten", max_length=72, skip_forced_tokens=skip_forced_tokens).cuda()
     batches, others = (
         list(Feed(Stream(4), one, batch_size=64, seed=1, pack=True).batches(0, 32)) for one in (model, on_gpu)
     )

@@ -189,11 +189,11 @@ def test_of_prefixes_alike_the_shorter_one_stays() -> None:
     assert runs.judge(few, none).alive.tolist() == [True, False]
 
 
-@pytest.mark.parametrize(("seed", "choices"), [(0, False), (1, False), (2, False), (3, True)])
-def test_a_pruned_search_finds_an_answer_where_an_exhaustive_one_does(seed: int, choices: bool) -> None:
+@pytest.mark.parametrize(("seed", "skip_forced_tokens"), [(0, False), (1, False), (2, False), (3, True)])
+def test_a_pruned_search_finds_an_answer_where_an_exhaustive_one_does(seed: int, skip_forced_tokens: bool) -> None:
     """All programs of at most 9 tokens: 3,905 of actions alone, and loops of one action."""
     rng = random.Random(seed)
-    model = tiny_model(seed, syntax="handwritten", max_length=9, choices=choices).eval()
+    model = tiny_model(seed, syntax="handwritten", max_length=9, skip_forced_tokens=skip_forced_tokens).eval()
     inputs: list[NDArray[np.uint8]] = []
     outputs: list[NDArray[np.uint8]] = []
     while len(inputs) < 12:

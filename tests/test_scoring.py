@@ -17,7 +17,7 @@ from karelsynth.search.scoring import score_programs
 from tests.models import random_grids, random_programs, tiny_model
 from tests.test_syntax import narrowed
 
-WAYS: list[dict[str, Any]] = [{}, {"syntax": "handwritten"}, {"syntax": "handwritten", "choices": True}]
+WAYS: list[dict[str, Any]] = [{}, {"syntax": "handwritten"}, {"syntax": "handwritten", "skip_forced_tokens": True}]
 """No syntax of its own, one, and one that writes forced tokens."""
 
 KINDS: list[dict[str, Any]] = [
@@ -38,7 +38,7 @@ KINDS: list[dict[str, Any]] = [
         "mixing": True,
         "syntax": "handwritten",
         "max_length": 60,
-        "choices": True,
+        "skip_forced_tokens": True,
     },
 ]
 

@@ -25,12 +25,12 @@ from karelsynth.karel.tokens import END, ID, PAD, TOKENS, VOCABULARY_SIZE
 from karelsynth.karel.world import World
 from karelsynth.model import Encoded, Synthesizer
 from karelsynth.model.decoder import decode_step, start_state
-from karelsynth.model.forest import Forest
+from karelsynth.model.prefix_trie import PrefixTrie
 from karelsynth.model.settings import SYNTAX_MODES
 from karelsynth.model.step_threads import shared_steps, single_threaded
 from karelsynth.model.syntax import handwritten_syntax
 from karelsynth.search import Candidates, beam_search, check, rescore, sample_rollouts, with_reference
-from karelsynth.search.beam import _Search
+from karelsynth.search.beam import BeamSearch
 from tests.models import random_grids, random_programs, tiny_model
 from tests.strategies import random_program, random_world
 from tests.test_syntax import expansions, narrowed
@@ -51,7 +51,7 @@ def listing(candidates: Candidates, task: int) -> list[tuple[tuple[int, ...], fl
     return listed
 
 
-@pytest.mark.parametrize("settings", [{}, {"syntax": "learned"}, {"syntax": "handwritten", "choices": True}])
+@pytest.mark.parametrize("settings", [{}, {"syntax": "learned"}, {"syntax": "handwritten", "skip_forced_tokens": True}])
 def test_a_wide_beam_finds_what_brute_force_finds(settings: dict[str, Any]) -> None:
     """Score every program of a small language; a beam that is wide enough gives the same list in the same order."""
     length = 13
@@ -89,7 +89,11 @@ def plain_beam_search(
 
     def settled(prefix: tuple[int, ...]) -> tuple[int, ...]:
         """With all that must follow, if a step is a choice."""
-        while model.settings.choices and machine and (token := int(machine.forced_token(machine.read(prefix)))) >= 0:
+        while (
+            model.settings.skip_forced_tokens
+            and machine
+            and (token := int(machine.forced_token(machine.read(prefix)))) >= 0
+        ):
             prefix = (*prefix, token)
         return prefix
 
@@ -118,16 +122,16 @@ def plain_beam_search(
 
 @pytest.mark.parametrize("dense", [False, True])
 @pytest.mark.parametrize(
-    ("syntax", "limit", "choices"),
+    ("syntax", "limit", "skip_forced_tokens"),
     [("none", 6, False), ("learned", 6, False), ("handwritten", 16, False), ("handwritten", 20, True)],
 )
 def test_equals_a_plain_beam_search(
-    syntax: str, limit: int, choices: bool, dense: bool, monkeypatch: pytest.MonkeyPatch
+    syntax: str, limit: int, skip_forced_tokens: bool, dense: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """`dense` is how it runs on a GPU: all places at every step, and a look at what is done every few steps."""
     if dense:
-        monkeypatch.setattr("karelsynth.search.beam._Search", as_on_a_gpu)
-    model = tiny_model(seed=3, syntax=syntax, max_length=limit, choices=choices)
+        monkeypatch.setattr("karelsynth.search.beam.BeamSearch", as_on_a_gpu)
+    model = tiny_model(seed=3, syntax=syntax, max_length=limit, skip_forced_tokens=skip_forced_tokens)
     with torch.no_grad():
         # A sharper model: some tasks are done long before others.
         model.decoder.output.weight.mul_(2)
@@ -142,15 +146,15 @@ def test_equals_a_plain_beam_search(
                 assert dict(found) == pytest.approx(dict(expected), abs=1e-4)
 
 
-def as_on_a_gpu(*arguments: object, **settings: object) -> _Search:
-    return _Search(*arguments, **{**settings, "every": 4, "dense": True})  # type: ignore[arg-type]
+def as_on_a_gpu(*arguments: object, **settings: object) -> BeamSearch:
+    return BeamSearch(*arguments, **{**settings, "every": 4, "dense": True})  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("choices", [False, True])
+@pytest.mark.parametrize("skip_forced_tokens", [False, True])
 @pytest.mark.parametrize("threads", [1, 2])
-def test_every_program_was_open_before_it_ended(threads: int, choices: bool) -> None:
+def test_every_program_was_open_before_it_ended(threads: int, skip_forced_tokens: bool) -> None:
     """`left_open` tells of each task's own hypotheses, also where threads share the tasks out."""
-    model = tiny_model(syntax="handwritten", max_length=12, choices=choices)
+    model = tiny_model(syntax="handwritten", max_length=12, skip_forced_tokens=skip_forced_tokens)
     encoded = model.encode(*random_grids(5, 9, 2)).detach()
     told: dict[int, set[bytes]] = {}
 
@@ -210,9 +214,11 @@ def test_autocast_around_a_search_changes_nothing(syntax: str) -> None:
         assert torch.equal(one.logprobs, other.logprobs)
 
 
-@pytest.mark.parametrize("choices", [False, True])
-def test_rollouts_come_as_often_as_they_are_likely(choices: bool) -> None:
-    model = tiny_model(syntax="handwritten", max_length=6, choices=choices)  # a language of 30 programs
+@pytest.mark.parametrize("skip_forced_tokens", [False, True])
+def test_rollouts_come_as_often_as_they_are_likely(skip_forced_tokens: bool) -> None:
+    model = tiny_model(
+        syntax="handwritten", max_length=6, skip_forced_tokens=skip_forced_tokens
+    )  # a language of 30 programs
     encoded = model.encode(*random_grids(7, 2, 2)).detach()
     number = 10_000
     rollouts = sample_rollouts(model, encoded, rollouts=number, dtype=FULL, generator=torch.Generator().manual_seed(0))
@@ -322,13 +328,13 @@ def test_scoring_in_parts_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> No
         torch.from_numpy(tokens).view(3, 4, -1), torch.from_numpy(lengths).view(3, 4), torch.zeros(3, 4)
     )
     sizes: list[int] = []
-    score = model.forest_logprobs
+    score = model.trie_logprobs
 
-    def noted(encoded: Encoded, forest: Forest) -> torch.Tensor:
-        sizes.append(len(forest.next_tokens))
-        return score(encoded, forest)
+    def noted(encoded: Encoded, trie: PrefixTrie) -> torch.Tensor:
+        sizes.append(len(trie.next_tokens))
+        return score(encoded, trie)
 
-    monkeypatch.setattr(model, "forest_logprobs", noted)
+    monkeypatch.setattr(model, "trie_logprobs", noted)
     total_size, gradients = int(lengths.sum()), []
     for at_once, passes in ((10**6, 1), (60, 2), (1, 2)):  # one pass, or once more in the backward pass
         sizes.clear()

@@ -394,7 +394,7 @@ def test_compiled_writing_is_the_machine_s(limit: int, scaffolding: bool) -> Non
             while scaffolding and machine.forced_token(machine.read(texts[row])) != NONE:
                 texts[row].append(int(machine.forced_token(machine.read(texts[row]))))
         given = (torch.from_numpy(chosen), torch.from_numpy(going))
-        new, longer = syntax._write_on_device(*by_tensors, *given, scaffolding=scaffolding)
+        new, longer = syntax.write_by_tensors(*by_tensors, *given, forced_tokens=scaffolding)
         by_tensors = (new, by_tensors[1], longer)
         append_tokens(machine, states, tokens, lengths, chosen, going, append_forced=scaffolding)
         for text, own, length, state in zip(texts, tokens, lengths, states, strict=True):

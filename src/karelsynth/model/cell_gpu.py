@@ -28,8 +28,8 @@ def available() -> bool:
             zero, out = torch.zeros(1, dtype=torch.int64, device="cuda"), torch.empty(1, 1, 1, device="cuda")
             cells(one, zero, one, None, None, None, one[:, :, :1].contiguous(), zero, out, torch.empty_like(out))
             steps = SequenceCells(one, None, None, torch.ones_like(out), torch.empty_like(out), torch.empty_like(out))
-            steps.there(0, 1, None)
-            steps.back(torch.ones_like(out), None, torch.empty_like(out), 0, 1, None)
+            steps.forward(0, 1, None)
+            steps.backward(torch.ones_like(out), None, torch.empty_like(out), 0, 1, None)
             return True
         except Exception as error:  # whatever a half-installed compiler comes up with
             reason = f"{type(error).__name__}: {error}"
@@ -98,7 +98,7 @@ def children_sums(
         )
 
 
-def cells_back(
+def cells_backward(
     grad_h: Tensor,
     more: tuple[Tensor, Tensor] | None,
     acts: Tensor,
@@ -122,7 +122,7 @@ def cells_back(
     more_grad_h, grad_c = more or (grad_h, grad_h)
     _check(grad_h, more_grad_h, grad_c, acts, c, c_before, parents, grad_before)
     with on_device_of(c):
-        kernel.cells_back[(nodes * examples,)](
+        kernel.cells_backward[(nodes * examples,)](
             grad_h, more_grad_h, grad_c, acts, c, c_before, parents, grad_before, examples,
             SIZE=size, WITH_MORE=more is not None, **_shape(size),
         )  # fmt: skip
@@ -158,27 +158,27 @@ class SequenceCells:
         from karelsynth.model import cell_gpu_kernel as kernel
 
         _check(gates, of_programs, of_tokens, start, c, h)
-        self._there, self._back = kernel.sequence_cells, kernel.sequence_cells_back
+        self._forward, self._backward = kernel.sequence_cells, kernel.sequence_cells_backward
         self._given = gates, of_programs, of_tokens
         self._start, self._c, self._h, self._examples = start, c, h, h.shape[1]
         self._shape = {"SIZE": h.shape[2], **_shape(h.shape[2])}
         self._parts = {"WITH_PROGRAMS": of_programs is not None, "WITH_TOKENS": of_tokens is not None}
 
-    def there(self, first: int, rows: int, earlier: int | None) -> None:
+    def forward(self, first: int, rows: int, earlier: int | None) -> None:
         """See `sequences.Cells`."""
         before = self._start if earlier is None else self._c
-        self._there[(rows,)](
+        self._forward[(rows,)](
             *self._given, before, self._c, self._h, first, earlier or 0, self._examples, **self._parts, **self._shape
         )
 
-    def back(
+    def backward(
         self, grad_h: Tensor, more: Tensor | None, grad_c: Tensor, first: int, rows: int, earlier: int | None
     ) -> None:
         """See `sequences.Cells`."""
         before = self._start if earlier is None else self._c
-        going, second = (0, grad_h) if more is None else (len(more), more)
-        self._back[(rows,)](
-            grad_h, second, self._given[0], self._c, before, grad_c, first, earlier or 0, first + rows, going,
+        count, second = (0, grad_h) if more is None else (len(more), more)
+        self._backward[(rows,)](
+            grad_h, second, self._given[0], self._c, before, grad_c, first, earlier or 0, first + rows, count,
             **self._shape,
         )  # fmt: skip
 

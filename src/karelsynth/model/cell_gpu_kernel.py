@@ -21,40 +21,40 @@ def _tanh(x):
 
 @triton.jit
 def _gates_at(base, row, at, inside, SIZE: tl.constexpr):
-    """Four float32 vectors: enter, forget, leave, fresh."""
+    """Four float32 vectors: i, f, o, g."""
     start = base + row * 4 * SIZE + at
-    enter = tl.load(start, inside, 0.0).to(tl.float32)
-    forget = tl.load(start + SIZE, inside, 0.0).to(tl.float32)
-    leave = tl.load(start + 2 * SIZE, inside, 0.0).to(tl.float32)
-    fresh = tl.load(start + 3 * SIZE, inside, 0.0).to(tl.float32)
-    return enter, forget, leave, fresh
+    i = tl.load(start, inside, 0.0).to(tl.float32)
+    f = tl.load(start + SIZE, inside, 0.0).to(tl.float32)
+    o = tl.load(start + 2 * SIZE, inside, 0.0).to(tl.float32)
+    g = tl.load(start + 3 * SIZE, inside, 0.0).to(tl.float32)
+    return i, f, o, g
 
 
 @triton.jit
-def _put_gates(base, row, at, inside, enter, forget, leave, fresh, SIZE: tl.constexpr):
+def _put_gates(base, row, at, inside, i, f, o, g, SIZE: tl.constexpr):
     start = base + row * 4 * SIZE + at
-    tl.store(start, enter, inside)
-    tl.store(start + SIZE, forget, inside)
-    tl.store(start + 2 * SIZE, leave, inside)
-    tl.store(start + 3 * SIZE, fresh, inside)
+    tl.store(start, i, inside)
+    tl.store(start + SIZE, f, inside)
+    tl.store(start + 2 * SIZE, o, inside)
+    tl.store(start + 3 * SIZE, g, inside)
 
 
 @triton.jit
-def _cell(enter, forget, leave, fresh, before):
+def _cell(i, f, o, g, before):
     """Gates after sigmoid and tanh, c and h, from gates and c before."""
-    enter, forget, leave, fresh = tl.sigmoid(enter), tl.sigmoid(forget), tl.sigmoid(leave), _tanh(fresh)
-    after = forget * before + enter * fresh
-    return enter, forget, leave, fresh, after, leave * _tanh(after)
+    i, f, o, g = tl.sigmoid(i), tl.sigmoid(f), tl.sigmoid(o), _tanh(g)
+    after = f * before + i * g
+    return i, f, o, g, after, o * _tanh(after)
 
 
 @triton.jit
-def _cell_back(of_h, of_c, enter, forget, leave, fresh, after, before):
+def _cell_backward(of_h, of_c, i, f, o, g, after, before):
     """From the gradients of h and c those of the four gates and of c before."""
-    bent = _tanh(after)
-    of_c += of_h * leave * (1 - bent * bent)
-    of_enter, of_forget = of_c * fresh * enter * (1 - enter), of_c * before * forget * (1 - forget)
-    of_leave, of_fresh = of_h * bent * leave * (1 - leave), of_c * enter * (1 - fresh * fresh)
-    return of_enter, of_forget, of_leave, of_fresh, of_c * forget
+    tanh_c = _tanh(after)
+    of_c += of_h * o * (1 - tanh_c * tanh_c)
+    grad_i, grad_f = of_c * g * i * (1 - i), of_c * before * f * (1 - f)
+    grad_o, grad_g = of_h * tanh_c * o * (1 - o), of_c * i * (1 - g * g)
+    return grad_i, grad_f, grad_o, grad_g, of_c * f
 
 
 @triton.jit
@@ -73,25 +73,25 @@ def cells(
     at = tl.arange(0, BLOCK)
     inside = at < SIZE
     state = tl.load(states + node).to(tl.int64) * examples + example
-    enter, forget, leave, fresh = _gates_at(of_states, state, at, inside, SIZE)
+    i, f, o, g = _gates_at(of_states, state, at, inside, SIZE)
     place = row
     if not OWN_INPUTS:
         place = tl.load(inputs + node).to(tl.int64) * examples + example
-    enter1, forget1, leave1, fresh1 = _gates_at(of_inputs, place, at, inside, SIZE)
-    enter, forget, leave, fresh = enter + enter1, forget + forget1, leave + leave1, fresh + fresh1
+    i1, f1, o1, g1 = _gates_at(of_inputs, place, at, inside, SIZE)
+    i, f, o, g = i + i1, f + f1, o + o1, g + g1
     if WITH_TOKENS:
         token = row * 0
         if not ONE_TOKEN:
             token = tl.load(tokens + node).to(tl.int64)
-        enter2, forget2, leave2, fresh2 = _gates_at(of_tokens, token, at, inside, SIZE)
-        enter, forget, leave, fresh = enter + enter2, forget + forget2, leave + leave2, fresh + fresh2
+        i2, f2, o2, g2 = _gates_at(of_tokens, token, at, inside, SIZE)
+        i, f, o, g = i + i2, f + f2, o + o2, g + g2
     parent = tl.load(parents + node).to(tl.int64) * examples + example
     before = tl.load(c + parent * SIZE + at, inside, 0.0).to(tl.float32)
-    enter, forget, leave, fresh, after, h = _cell(enter, forget, leave, fresh, before)
+    i, f, o, g, after, h = _cell(i, f, o, g, before)
     tl.store(new_c + row * SIZE + at, after, inside)
     tl.store(new_h + row * SIZE + at, h, inside)
     if KEEP:
-        _put_gates(acts, row, at, inside, enter, forget, leave, fresh, SIZE)
+        _put_gates(acts, row, at, inside, i, f, o, g, SIZE)
 
 
 @triton.jit
@@ -101,22 +101,22 @@ def children_sums(grad_gates, grad_c, first, last, sum_gates, sum_c, examples, S
     node, example = row // examples, row % examples
     at = tl.arange(0, BLOCK)
     inside = at < SIZE
-    enter, forget = tl.zeros([BLOCK], tl.float32), tl.zeros([BLOCK], tl.float32)
-    leave, fresh = tl.zeros([BLOCK], tl.float32), tl.zeros([BLOCK], tl.float32)
+    i, f = tl.zeros([BLOCK], tl.float32), tl.zeros([BLOCK], tl.float32)
+    o, g = tl.zeros([BLOCK], tl.float32), tl.zeros([BLOCK], tl.float32)
     of_c = tl.zeros([BLOCK], tl.float32)
     child, end = tl.load(first + node).to(tl.int64), tl.load(last + node).to(tl.int64)
     while child < end:
         place = child * examples + example
-        enter1, forget1, leave1, fresh1 = _gates_at(grad_gates, place, at, inside, SIZE)
-        enter, forget, leave, fresh = enter + enter1, forget + forget1, leave + leave1, fresh + fresh1
+        i1, f1, o1, g1 = _gates_at(grad_gates, place, at, inside, SIZE)
+        i, f, o, g = i + i1, f + f1, o + o1, g + g1
         of_c += tl.load(grad_c + place * SIZE + at, inside, 0.0).to(tl.float32)
         child += 1
-    _put_gates(sum_gates, row, at, inside, enter, forget, leave, fresh, SIZE)
+    _put_gates(sum_gates, row, at, inside, i, f, o, g, SIZE)
     tl.store(sum_c + row * SIZE + at, of_c, inside)
 
 
 @triton.jit
-def cells_back(
+def cells_backward(
     grad_h, more_grad_h, grad_c, acts, c, c_before, parents, grad_before, examples,
     SIZE: tl.constexpr, BLOCK: tl.constexpr, WITH_MORE: tl.constexpr,
 ):  # fmt: skip
@@ -134,13 +134,13 @@ def cells_back(
     if WITH_MORE:
         of_h += tl.load(more_grad_h + place, inside, 0.0).to(tl.float32)
         of_c += tl.load(grad_c + place, inside, 0.0).to(tl.float32)
-    enter, forget, leave, fresh = _gates_at(acts, row, at, inside, SIZE)
+    i, f, o, g = _gates_at(acts, row, at, inside, SIZE)
     after = tl.load(c + place, inside, 0.0).to(tl.float32)
     parent = tl.load(parents + node).to(tl.int64) * examples + example
     before = tl.load(c_before + parent * SIZE + at, inside, 0.0).to(tl.float32)
-    enter, forget, leave, fresh, of_before = _cell_back(of_h, of_c, enter, forget, leave, fresh, after, before)
+    i, f, o, g, of_before = _cell_backward(of_h, of_c, i, f, o, g, after, before)
     tl.store(grad_before + place, of_before, inside)
-    _put_gates(acts, row, at, inside, enter, forget, leave, fresh, SIZE)
+    _put_gates(acts, row, at, inside, i, f, o, g, SIZE)
 
 
 @triton.jit(do_not_specialize=["start", "earlier"])
@@ -156,22 +156,22 @@ def sequence_cells(
     place = start + row
     at = tl.arange(0, BLOCK)
     inside = at < SIZE
-    enter, forget, leave, fresh = _gates_at(gates, place, at, inside, SIZE)
+    i, f, o, g = _gates_at(gates, place, at, inside, SIZE)
     if WITH_PROGRAMS:
-        enter1, forget1, leave1, fresh1 = _gates_at(of_programs, row, at, inside, SIZE)
-        enter, forget, leave, fresh = enter + enter1, forget + forget1, leave + leave1, fresh + fresh1
+        i1, f1, o1, g1 = _gates_at(of_programs, row, at, inside, SIZE)
+        i, f, o, g = i + i1, f + f1, o + o1, g + g1
     if WITH_TOKENS:
-        enter2, forget2, leave2, fresh2 = _gates_at(of_tokens, place // examples, at, inside, SIZE)
-        enter, forget, leave, fresh = enter + enter2, forget + forget2, leave + leave2, fresh + fresh2
+        i2, f2, o2, g2 = _gates_at(of_tokens, place // examples, at, inside, SIZE)
+        i, f, o, g = i + i2, f + f2, o + o2, g + g2
     before = tl.load(c_before + (earlier + row) * SIZE + at, inside, 0.0)
-    enter, forget, leave, fresh, after, new = _cell(enter, forget, leave, fresh, before)
+    i, f, o, g, after, new = _cell(i, f, o, g, before)
     tl.store(c + place * SIZE + at, after, inside)
     tl.store(h + place * SIZE + at, new, inside)
-    _put_gates(gates, place, at, inside, enter, forget, leave, fresh, SIZE)
+    _put_gates(gates, place, at, inside, i, f, o, g, SIZE)
 
 
 @triton.jit(do_not_specialize=["start", "earlier", "later", "more"])
-def sequence_cells_back(
+def sequence_cells_backward(
     grad_h, more_grad_h, gates, c, c_before, grad_before, start, earlier, later, more,
     SIZE: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
@@ -187,12 +187,12 @@ def sequence_cells_back(
     of_h = tl.load(grad_h + place * SIZE + at, inside, 0.0).to(tl.float32)
     of_h += tl.load(more_grad_h + row * SIZE + at, goes_on, 0.0).to(tl.float32)
     of_c = tl.load(grad_before + (later + row) * SIZE + at, goes_on, 0.0)
-    enter, forget, leave, fresh = _gates_at(gates, place, at, inside, SIZE)
+    i, f, o, g = _gates_at(gates, place, at, inside, SIZE)
     after = tl.load(c + place * SIZE + at, inside, 0.0)
     before = tl.load(c_before + (earlier + row) * SIZE + at, inside, 0.0)
-    enter, forget, leave, fresh, of_before = _cell_back(of_h, of_c, enter, forget, leave, fresh, after, before)
+    i, f, o, g, of_before = _cell_backward(of_h, of_c, i, f, o, g, after, before)
     tl.store(grad_before + place * SIZE + at, of_before, inside)
-    _put_gates(gates, place, at, inside, enter, forget, leave, fresh, SIZE)
+    _put_gates(gates, place, at, inside, i, f, o, g, SIZE)
 
 
 @triton.jit
@@ -201,13 +201,13 @@ def step_sums(values, steps, sizes, sums, examples, SIZE: tl.constexpr, BLOCK: t
     row = tl.program_id(0).to(tl.int64)
     at = tl.arange(0, BLOCK)
     inside = at < SIZE
-    enter, forget = tl.zeros([BLOCK], tl.float32), tl.zeros([BLOCK], tl.float32)
-    leave, fresh = tl.zeros([BLOCK], tl.float32), tl.zeros([BLOCK], tl.float32)
+    i, f = tl.zeros([BLOCK], tl.float32), tl.zeros([BLOCK], tl.float32)
+    o, g = tl.zeros([BLOCK], tl.float32), tl.zeros([BLOCK], tl.float32)
     last = tl.load(steps + row // examples).to(tl.int64)
     step, place = last * 0, row
     while step < last:
-        enter1, forget1, leave1, fresh1 = _gates_at(values, place, at, inside, SIZE)
-        enter, forget, leave, fresh = enter + enter1, forget + forget1, leave + leave1, fresh + fresh1
+        i1, f1, o1, g1 = _gates_at(values, place, at, inside, SIZE)
+        i, f, o, g = i + i1, f + f1, o + o1, g + g1
         place += tl.load(sizes + step).to(tl.int64) * examples
         step += 1
-    _put_gates(sums, row, at, inside, enter, forget, leave, fresh, SIZE)
+    _put_gates(sums, row, at, inside, i, f, o, g, SIZE)

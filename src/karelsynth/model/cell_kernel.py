@@ -100,7 +100,7 @@ def cells(
     new_h: NDArray[Any],
     new_c: NDArray[Any],
 ) -> None:  # pragma: no cover - compiled
-    """One layer's cells for N hypotheses with K examples; gates in the order enter, forget, leave, fresh.
+    """One layer's cells for N hypotheses with K examples; gates in the order i, f, o, g.
 
     The gates are the sum of three shares, each taken from the row that a hypothesis is told.
 
@@ -114,8 +114,8 @@ def cells(
     examples, size = new_h.shape[1:]
     one = np.float32(1)
     gates = np.empty(4 * size, np.float32)
-    enter, forget = gates[:size], gates[size : 2 * size]
-    leave, fresh = gates[2 * size : 3 * size], gates[3 * size :]
+    i, f = gates[:size], gates[size : 2 * size]
+    o, g = gates[2 * size : 3 * size], gates[3 * size :]
     for row in range(new_h.shape[0]):
         of_token = of_tokens[tokens[row]]
         for example in range(examples):
@@ -124,16 +124,16 @@ def cells(
                 gates[at] = _widen(of_state[at]) + _widen(of_input[at]) + _widen(of_token[at])
             # With a = e^−x, the sigmoid is 1 / (1 + a). With a = e^−2x, tanh is (1 − a) / (1 + a).
             _exponentials(gates[: 3 * size], np.float32(-1))
-            _exponentials(fresh, np.float32(-2))
+            _exponentials(g, np.float32(-2))
             for at in range(size):
-                fresh[at] = np.divide(one - fresh[at], (one + fresh[at]) * (one + enter[at]))
+                g[at] = np.divide(one - g[at], (one + g[at]) * (one + i[at]))
             before = c[parents[row], example]
             for at in range(size):
-                fresh[at] += np.divide(_widen(before[at]), one + forget[at])
+                g[at] += np.divide(_widen(before[at]), one + f[at])
             after, hidden = new_c[row, example], new_h[row, example]
             for at in range(size):
-                after[at] = _narrow(fresh[at], after[at])
-            _exponentials(fresh, np.float32(-2))
+                after[at] = _narrow(g[at], after[at])
+            _exponentials(g, np.float32(-2))
             for at in range(size):
-                value = np.divide(one - fresh[at], (one + fresh[at]) * (one + leave[at]))
+                value = np.divide(one - g[at], (one + g[at]) * (one + o[at]))
                 hidden[at] = _narrow(value, hidden[at])

@@ -16,11 +16,11 @@ from karelsynth.model.recurrent import (
     MixingLSTM,
     PrefixLSTM,
     StepWeights,
+    cast,
     initial_state,
     lstm_step,
     lstm_step_compiled,
     pooled,
-    taken,
 )
 from karelsynth.model.step_threads import single_threaded, threads_of_steps
 
@@ -45,7 +45,7 @@ class Output(NamedTuple):
     def of(module: nn.Module, dtype: torch.dtype) -> Output:
         """Those of a linear layer or of several, in some precision."""
         linear = [part for part in module.modules() if isinstance(part, nn.Linear)]
-        return Output(tuple((taken(one.weight, dtype).t().contiguous(), taken(one.bias, dtype)) for one in linear))
+        return Output(tuple((cast(one.weight, dtype).t().contiguous(), cast(one.bias, dtype)) for one in linear))
 
     def scores(self, hidden: Tensor) -> Tensor:
         """float32 [rows, 52] of [rows, hidden_size]."""

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from karelsynth.model.prefix_features_kernel import FEATURES, VALUES, group_states
-from karelsynth.model.recurrent import taken
+from karelsynth.model.recurrent import cast
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,13 +35,13 @@ class ExecutionEncoder(nn.Module):
     def step_weights(self, gates: Tensor, dtype: torch.dtype) -> StepExecution:
         """The weights for single decoding steps; `gates` [execution_size, 4 · hidden_size] are the LSTM's rows."""
         on_cpu = gates.device.type == "cpu"
-        table = taken(self.first.weight, torch.float32 if on_cpu else dtype).t().contiguous()
+        table = cast(self.first.weight, torch.float32 if on_cpu else dtype).t().contiguous()
         return StepExecution(
             self.values,
             table,
-            taken(self.first.bias, table.dtype),
-            taken(self.second.weight, dtype).t().contiguous(),
-            taken(self.second.bias, dtype),
+            cast(self.first.bias, table.dtype),
+            cast(self.second.weight, dtype).t().contiguous(),
+            cast(self.second.bias, dtype),
             gates,
         )
 

@@ -5,10 +5,10 @@ PyTorch's packed sequences):
 
     step 0: tokens of all N programs; step 1: of all that have a second token; …
 
-so that P = the sum of their lengths. For models with `choices` all of this is about those tokens that are a choice, as
-if programs had no others. With K examples a program's K rows lie side by side, and a packed array
-[P · K, …] is a view [P, K, …]: pooling over examples needs no index. All of this is planned on the host, which
-goes from step to step and would have to wait if it asked the GPU for their sizes.
+P is the sum of their lengths. For models with `skip_forced_tokens`, forced tokens are left out as if programs had none.
+With K examples a program's K rows are adjacent. A packed array [P · K, …] is then a view [P, K, …], and pooling over
+examples needs no index. The layout is computed on the host, so that the loop over steps knows their sizes without
+synchronising with the GPU.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from torch import Tensor
 from karelsynth.errors import KarelsynthError
 from karelsynth.karel.syntax_kernel import masks_along
 from karelsynth.karel.tokens import token_bytes, token_name
-from karelsynth.model.packing_kernel import CHOICES, EVERYTHING, Layout, lay_out
-from karelsynth.model.transfer import moved
+from karelsynth.model.packing_kernel import ALL_TOKENS, UNFORCED, Layout, lay_out
+from karelsynth.model.transfer import to_device
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -66,7 +66,7 @@ def pack_programs(
     runner: PrefixRunner | None = None,
     which: NDArray[np.integer] | None = None,
     threads: int | None = None,
-    choices: bool = False,
+    skip_forced_tokens: bool = False,
 ) -> PackedPrograms:
     """Pack programs [N, L] of 1 … L tokens [N].
 
@@ -76,12 +76,12 @@ def pack_programs(
         runner: runs the programs on their examples, for models with `execution`.
         which: [N, K], the examples that each program runs on, as indices into all of them.
         threads: how many threads run them; by default one for each core.
-        choices: leave out scaffolding.
+        skip_forced_tokens: leave out forced tokens.
     """
     if not len(tokens) or lengths.min() < 1 or lengths.max() > tokens.shape[1]:
         raise ValueError(f"there must be at least one program, and each must have 1 to {tokens.shape[1]} tokens")
     ids, long = token_bytes(tokens), lengths.astype(np.int64)
-    layout = lay_out(ids, long, CHOICES if choices else EVERYTHING)
+    layout = lay_out(ids, long, UNFORCED if skip_forced_tokens else ALL_TOKENS)
     if not layout.columns.size:
         raise ValueError("all tokens of these programs are forced: there is nothing to score")
     ordered, sizes = ids[layout.order], long[layout.order]
@@ -90,16 +90,16 @@ def pack_programs(
     if runner is not None and which is not None:
         features = runner.features_along(ordered, sizes, layout, which[layout.order], threads)
         if features.device.type != torch.device(device).type:
-            features = moved(features.numpy(), device)
+            features = to_device(features.numpy(), device)
 
-    numbers = moved(layout.columns[:3], device).long()
+    numbers = to_device(layout.columns[:3], device).long()
     return PackedPrograms(
         len(tokens),
         numbers[0],
         numbers[1],
         numbers[2],
         torch.from_numpy(layout.step_sizes),
-        None if masks is None else moved(masks, device),
+        None if masks is None else to_device(masks, device),
         features,
     )
 

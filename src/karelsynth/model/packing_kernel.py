@@ -12,19 +12,19 @@ from karelsynth.karel.compiled import compiled, read_only
 from karelsynth.karel.grammar import KAREL
 from karelsynth.karel.tokens import ID, START
 
-EVERYTHING: Final = np.ones(256, np.bool_)
-CHOICES: Final = ~np.isin(np.arange(256), [ID[token] for token in KAREL.forced_tokens()])
+ALL_TOKENS: Final = np.ones(256, np.bool_)
+UNFORCED: Final = ~np.isin(np.arange(256), [ID[token] for token in KAREL.forced_tokens()])
 """bool [256]: which tokens are packed, all of them or only those that are a choice."""
 
 
 def packed_places(
-    tokens: NDArray[np.uint8], lengths: NDArray[np.integer], *, choices: bool
+    tokens: NDArray[np.uint8], lengths: NDArray[np.integer], *, skip_forced_tokens: bool
 ) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
     """Which tokens of programs [N, L] are packed, [N, L], and their places, of each program from the left, [N, L].
 
     Places beyond a program's number of packed tokens mean nothing.
     """
-    packed = (CHOICES if choices else EVERYTHING)[tokens] & (np.arange(tokens.shape[1]) < lengths[:, None])
+    packed = (UNFORCED if skip_forced_tokens else ALL_TOKENS)[tokens] & (np.arange(tokens.shape[1]) < lengths[:, None])
     return packed, np.argsort(~packed, axis=1, kind="stable")
 
 
@@ -82,7 +82,7 @@ def _lay_out(
                 step += 1
 
 
-def lay_out(tokens: NDArray[np.uint8], lengths: NDArray[np.int64], packed: NDArray[np.bool_] = EVERYTHING) -> Layout:
+def lay_out(tokens: NDArray[np.uint8], lengths: NDArray[np.int64], packed: NDArray[np.bool_] = ALL_TOKENS) -> Layout:
     """Lay out the tokens of programs [N, L] of so many tokens [N] that are `packed` [256], by token."""
     tokens, counts = np.ascontiguousarray(tokens), np.empty(len(tokens), np.int64)
     _count(tokens, lengths, packed, counts)

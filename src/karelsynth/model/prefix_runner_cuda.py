@@ -23,7 +23,7 @@ from karelsynth.karel.grammar import KAREL
 from karelsynth.karel.machine_kernel import CELLS
 from karelsynth.karel.syntax_compiler import compile_grammar
 from karelsynth.model.prefix_features_kernel import FEATURES, run_and_describe, scratch_sizes
-from karelsynth.model.transfer import moved
+from karelsynth.model.transfer import to_device
 
 if not hasattr(np, "row_stack"):  # NumPy 2.5 has dropped it, and numba-cuda 0.30 looks for it when it first compiles
     np.row_stack = np.vstack
@@ -86,9 +86,9 @@ class CudaPrefixRunner:
     ) -> Tensor:
         """See `PrefixRunner.features_along`."""
         device = self.inputs.device
-        rows, places = moved(layout.columns[3:], device).long()
-        chosen = moved(which.astype(np.int64, copy=False), device).index_select(0, rows)
-        prefixes = moved(tokens[:, : int(lengths.max()) - 1], device)  # no prefix has the last token
+        rows, places = to_device(layout.columns[3:], device).long()
+        chosen = to_device(which.astype(np.int64, copy=False), device).index_select(0, rows)
+        prefixes = to_device(tokens[:, : int(lengths.max()) - 1], device)  # no prefix has the last token
         return self._run(prefixes, rows, places, chosen)
 
     def _run(self, tokens: Tensor, rows: Tensor, lengths: Tensor, which: Tensor) -> Tensor:

@@ -1,6 +1,6 @@
 """The LSTM over a program's tokens: its weights, and steps by them.
 
-Whoever runs it (steps here, whole programs in `sequences`, those that begin alike in `forest`) reads its weights from
+Whoever runs it (steps here, whole programs in `sequences`, those that begin alike in `trie`) reads its weights from
 `StepWeights`: a token's share of the first layer's gates is looked up in a table, since there are only 52 tokens, and
 the share of what is constant over time is computed once by `StepWeights.constant`. What remains for each step are the
 products with the states, and they should be nearly all that takes time. `lstm_step` does one step for hypotheses whose
@@ -28,7 +28,7 @@ LSTMState = tuple[Tensor, ...]
 class LayerWeights(NamedTuple):
     """One layer's gates = h · states + (h of the layer below) · below + (its maximum) · mixed + bias.
 
-    Their order is enter, forget, leave, fresh: in usual terms the input, forget and output gates and the candidate.
+    The gates lie in the order i, f, o, g: input, forget and output gate, and the candidate.
     """
 
     states: Tensor | EightBits
@@ -109,7 +109,7 @@ class MixingLSTM(nn.Module):
 
 
 class _Gates(NamedTuple):
-    """A layer's weights in float32, with the three sigmoids' gates side by side: enter, forget, leave, fresh."""
+    """A layer's weights in float32, with the three sigmoids' gates side by side: i, f, o, g."""
 
     inputs: Tensor
     """[4 · hidden_size, inputs]."""
@@ -119,7 +119,7 @@ class _Gates(NamedTuple):
     """[4 · hidden_size]."""
 
 
-def taken(parameter: Tensor, dtype: torch.dtype) -> Tensor:
+def cast(parameter: Tensor, dtype: torch.dtype) -> Tensor:
     """A parameter in some precision; apart from it where gradients are off."""
     return (parameter if torch.is_grad_enabled() else parameter.detach()).to(dtype)
 
@@ -127,8 +127,8 @@ def taken(parameter: Tensor, dtype: torch.dtype) -> Tensor:
 def _gates(lstm: nn.LSTM, layer: int) -> _Gates:
     def ordered(name: str) -> Tensor:
         weight: Tensor = getattr(lstm, f"{name}_l{layer}")
-        enter, forget, fresh, leave = taken(weight, torch.float32).chunk(4)  # PyTorch's order
-        return torch.cat([enter, forget, leave, fresh])
+        i, f, g, o = cast(weight, torch.float32).chunk(4)  # PyTorch's order
+        return torch.cat([i, f, o, g])
 
     return _Gates(ordered("weight_ih"), ordered("weight_hh"), ordered("bias_ih") + ordered("bias_hh"))
 
@@ -144,9 +144,9 @@ def _step_weights(
         matrices = (layer.states, *layer.inputs.tensor_split([size], dim=1))
         states, below, of_mixed = (part.t().to(dtype).contiguous() for part in matrices)
         layers.append(LayerWeights(states, below, layer.bias.to(dtype), of_mixed if len(of_mixed) else None))
-    h, c = taken(initial, dtype)
+    h, c = cast(initial, dtype)
     return StepWeights(
-        token_gates=(taken(embedding, torch.float32) @ of_tokens.t() + gates[0].bias).to(dtype),
+        token_gates=(cast(embedding, torch.float32) @ of_tokens.t() + gates[0].bias).to(dtype),
         constant_matrix=of_constant.t().to(dtype).contiguous(),
         changing_matrix=of_changing.t().to(dtype).contiguous(),
         layers=tuple(layers),
@@ -212,10 +212,10 @@ def _cell(gates: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
     Working in place matters on a CPU, where fresh memory is slow.
     """
     size = c.shape[-1]
-    enter, forget, leave = gates[..., : 3 * size].sigmoid_().chunk(3, dim=-1)
-    fresh = gates[..., 3 * size :].tanh_()
-    c = c.mul_(forget).addcmul_(enter, fresh)
-    return torch.tanh(c).mul_(leave), c
+    i, f, o = gates[..., : 3 * size].sigmoid_().chunk(3, dim=-1)
+    g = gates[..., 3 * size :].tanh_()
+    c = c.mul_(f).addcmul_(i, g)
+    return torch.tanh(c).mul_(o), c
 
 
 def lstm_step_compiled(

@@ -26,7 +26,7 @@ from karelsynth.karel.tokens import VOCABULARY_SIZE
 from karelsynth.model import cell_gpu
 from karelsynth.model.execution_encoder import one_hot
 from karelsynth.model.recurrent import pooled, product
-from karelsynth.model.transfer import moved
+from karelsynth.model.transfer import to_device
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -177,18 +177,18 @@ class Sequences(torch.autograd.Function):
                     torch.mm(states, matrix, out=part)
                 else:
                     part.addmm_(states, matrix)
-                cells.there(first, count, earlier)
+                cells.forward(first, count, earlier)
                 first, earlier = first + count, first
         ctx.save_for_backward(hidden, cell, gates, matrix, h, c)
-        ctx.rows, ctx.step_sizes, ctx.gone = rows, step_sizes, False
+        ctx.rows, ctx.step_sizes, ctx.used = rows, step_sizes, False
         return hidden
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        if ctx.gone:
+        if ctx.used:
             raise RuntimeError("backward() can run only once: it overwrites the tensors saved for it")
-        ctx.gone = True
+        ctx.used = True
         hidden, cell, gates, matrix, h, c = ctx.saved_tensors
         rows, size = ctx.rows, len(h)
         of_hidden, of_cells, turned = grads[0].contiguous(), torch.empty_like(cell), matrix.t()
@@ -198,7 +198,7 @@ class Sequences(torch.autograd.Function):
         with cell_gpu.on_device_of(matrix):
             for step in reversed(range(len(rows))):
                 first -= rows[step]
-                cells.back(of_hidden, more, of_cells, first, rows[step], first - rows[step - 1] if step else None)
+                cells.backward(of_hidden, more, of_cells, first, rows[step], first - rows[step - 1] if step else None)
                 if step:
                     more = parts[step] @ turned
         of_start = parts[0].sum(0, dtype=torch.float32)
@@ -232,7 +232,7 @@ def _first(c: Tensor, rows: int) -> Tensor:
 def step_sums(values: Tensor, step_sizes: Tensor) -> Tensor:
     """The sums over each program's tokens of values [P, K, 4 · H], [N, K, 4 · H], programs as in the first step."""
     if _by_kernels(values.device):
-        sizes = moved(step_sizes.numpy(), values.device)
+        sizes = to_device(step_sizes.numpy(), values.device)
         first = int(step_sizes[0])
         steps = (sizes > torch.arange(first, device=values.device)[:, None]).sum(1)
         sums = values.new_empty(first, *values.shape[1:])
@@ -273,7 +273,7 @@ class Cells:
         self._of_programs = None if of_programs is None else of_programs.flatten(0, 1)
         self._of_tokens, self._start, self._examples = of_tokens, start, h.shape[1]
 
-    def there(self, first: int, rows: int, earlier: int | None) -> None:
+    def forward(self, first: int, rows: int, earlier: int | None) -> None:
         """A step of so many rows from `first` on, which go on from as many from `earlier` on; None at the beginning.
 
         Gates after sigmoid and tanh take the place of `gates`.
@@ -285,23 +285,23 @@ class Cells:
         if self._of_tokens is not None:
             own = self._of_tokens[first // self._examples : (first + rows) // self._examples]
             whole += own[:, None].expand(-1, self._examples, -1).flatten(0, 1)
-        enter, forget, leave = whole[:, : 3 * size].sigmoid_().chunk(3, dim=1)
-        fresh = whole[:, 3 * size :].tanh_()
-        torch.addcmul(enter * fresh, forget, self._before(rows, earlier), out=c)
-        self._h[first : first + rows] = leave * c.tanh()
+        i, f, o = whole[:, : 3 * size].sigmoid_().chunk(3, dim=1)
+        g = whole[:, 3 * size :].tanh_()
+        torch.addcmul(i * g, f, self._before(rows, earlier), out=c)
+        self._h[first : first + rows] = o * c.tanh()
         gates.copy_(whole)
 
-    def back(
+    def backward(
         self, grad_h: Tensor, more: Tensor | None, grad_c: Tensor, first: int, rows: int, earlier: int | None
     ) -> None:
-        """From the gradient of h to those of the gates, which take the place of what `there` left in them.
+        """From the gradient of h to those of the gates, which take the place of what `forward` left in them.
 
         Args:
             grad_h: [P, K, H].
             more: [rows of the next step, H], what these add to it; None at the end.
             grad_c: float32 [P, K, H]: of each row the gradient of c before it. Those of later steps are there, and
                 this step's are filled in.
-            first, rows, earlier: as `there` had them.
+            first, rows, earlier: as `forward` had them.
         """
         gates, grad_c = self._gates[first : first + rows], grad_c.flatten(0, 1)
         of_h = grad_h.flatten(0, 1)[first : first + rows].to(torch.float32, copy=True)
@@ -309,16 +309,16 @@ class Cells:
         if more is not None:
             of_h[: len(more)] += more
             of_c[: len(more)] = grad_c[first + rows : first + rows + len(more)]
-        enter, forget, leave, fresh = gates.float().chunk(4, dim=1)
-        bent = self._c[first : first + rows].tanh()
-        of_c += of_h * leave * (1 - bent * bent)
+        i, f, o, g = gates.float().chunk(4, dim=1)
+        tanh_c = self._c[first : first + rows].tanh()
+        of_c += of_h * o * (1 - tanh_c * tanh_c)
         parts = [
-            of_c * fresh * enter * (1 - enter),
-            of_c * self._before(rows, earlier) * forget * (1 - forget),
-            of_h * bent * leave * (1 - leave),
-            of_c * enter * (1 - fresh * fresh),
+            of_c * g * i * (1 - i),
+            of_c * self._before(rows, earlier) * f * (1 - f),
+            of_h * tanh_c * o * (1 - o),
+            of_c * i * (1 - g * g),
         ]
-        grad_c[first : first + rows] = of_c * forget
+        grad_c[first : first + rows] = of_c * f
         gates.copy_(torch.cat(parts, dim=1))
 
     def _before(self, rows: int, earlier: int | None) -> Tensor:

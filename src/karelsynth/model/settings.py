@@ -25,12 +25,15 @@ _ALIGNED: Final = 8
 
 
 _RETIRED: Final = {"code_stride": 1}
-"""Removed settings, at the value that had no effect: files that have it can still be loaded."""
+"""Removed settings with the value that had no effect. Files that hold this value still load."""
+_RENAMED: Final = {"choices": "skip_forced_tokens"}
+"""Old names of settings. Files that hold them still load."""
 
 
-def without_retired(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings by name without removed ones, unless they had an effect."""
-    return {name: value for name, value in values.items() if name not in _RETIRED or value != _RETIRED[name]}
+def current_settings(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings of an older file under their current names, without removed ones that had no effect."""
+    kept = {name: value for name, value in values.items() if name not in _RETIRED or value != _RETIRED[name]}
+    return {_RENAMED.get(name, name): value for name, value in kept.items()}
 
 
 def _wrong(name: str, kind: type, value: Any) -> str | None:
@@ -59,9 +62,9 @@ class ModelSettings:
 
     syntax: str = "none"
     """`none`; `handwritten`: tokens that no valid program can go on with get −∞; `learned`: a syntax LSTM."""
-    choices: bool = False
-    """Whether the decoder reads and writes only tokens that are a choice. What must follow them, such as `c(`, two
-    fifths of all tokens, is left to the handwritten syntax, which the model must have."""
+    skip_forced_tokens: bool = False
+    """Whether the decoder skips tokens that the grammar forces, such as `c(` after WHILE: two fifths of all tokens. The
+    handwritten syntax, which the model must have, inserts them."""
     channels: int = 32
     """Planes made of each grid before the two are joined."""
     blocks: int = 2
@@ -97,9 +100,9 @@ class ModelSettings:
     def __post_init__(self) -> None:
         if self.syntax not in SYNTAX_MODES:
             raise KarelsynthError(f"model setting `syntax` is {listed(SYNTAX_MODES)}, not {self.syntax!r}")
-        if self.choices and self.syntax != "handwritten":
+        if self.skip_forced_tokens and self.syntax != "handwritten":
             raise KarelsynthError(
-                "model setting `choices` needs the handwritten syntax: `syntax` must be `handwritten`, "
+                "model setting `skip_forced_tokens` needs the handwritten syntax: `syntax` must be `handwritten`, "
                 f"not {self.syntax!r}"
             )
         if type(self.patch) is int and self.patch > 0 and SIDE % self.patch:
@@ -111,7 +114,7 @@ class ModelSettings:
     @staticmethod
     def from_dict(values: dict[str, Any]) -> ModelSettings:
         """Settings by name; raises KarelsynthError for a name that is none, with the nearest one that is."""
-        values, known = without_retired(values), [field.name for field in fields(ModelSettings)]
+        values, known = current_settings(values), [field.name for field in fields(ModelSettings)]
         for name in values:
             if name not in known:
                 close = nearest(name, known)

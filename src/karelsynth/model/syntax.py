@@ -1,7 +1,7 @@
-"""What a synthesizer knows of the syntax, beside nothing: rules that are written down, or an LSTM that learns them.
+"""The two syntax models of a synthesizer: handwritten rules, or an LSTM that learns the syntax.
 
-Either is added to the decoder's scores before the softmax: −∞ for tokens that the rules refuse, or −exp(score) by
-the syntax LSTM, which sees the tokens before and no examples.
+Both change the decoder's logits before the softmax. The handwritten rules set the logits of inadmissible tokens to −∞.
+The syntax LSTM subtracts exp(score); it sees the prefix and no examples.
 """
 
 from __future__ import annotations
@@ -56,56 +56,79 @@ class HandwrittenSyntax(NamedTuple):
         after: Tensor = self.machine.advance(states, tokens, self.tables)
         return after
 
-    def follows(self, states: Tensor) -> Tensor:
-        """The token [...] that must come next where that is scaffolding and no choice, or else −1."""
+    def forced_token(self, states: Tensor) -> Tensor:
+        """The token [...] that the grammar forces at each state, or −1 if there is a choice."""
         token: Tensor = self.machine.forced_token(states, self.tables)
         return token
 
     def write(
-        self, states: Tensor, tokens: Tensor, lengths: Tensor, chosen: Tensor, going: Tensor, *, scaffolding: bool
+        self,
+        states: Tensor,
+        tokens: Tensor,
+        lengths: Tensor,
+        chosen: Tensor,
+        active: Tensor,
+        *,
+        forced_tokens: bool,
     ) -> tuple[Tensor, Tensor]:
-        """Write a token int64 [N] to each prefix uint8 [N, L], so long [N], that is `going` [N], and what must follow.
+        """Append a token to each active prefix, and then the tokens that it forces.
 
-        `tokens` is overwritten; `chosen` is −1 where only that is wanted, and `scaffolding` says whether it is. Returns
-        the new states [N, width] and lengths. Elsewhere than on a CPU it waits for the device if scaffolding is wanted.
+        On a device other than the CPU, writing forced tokens synchronises with the device.
+
+        Args:
+            states: int64 [N, width].
+            tokens: uint8 [N, L], the prefixes; updated in place.
+            lengths: int64 [N].
+            chosen: int64 [N], the token to append; −1 to append forced tokens only.
+            active: bool [N].
+            forced_tokens: whether to append forced tokens.
+
+        Returns the new states [N, width] and lengths [N].
         """
         if states.is_cpu:
             if not tokens.is_contiguous():
                 raise ValueError("tokens are written in place: they must be contiguous")
             states, lengths = (part.clone(memory_format=torch.contiguous_format) for part in (states, lengths))
-            arrays = (part.contiguous().numpy() for part in (states, tokens, lengths, chosen, going))
-            append_tokens(self.machine, *arrays, append_forced=scaffolding)
+            arrays = (part.contiguous().numpy() for part in (states, tokens, lengths, chosen, active))
+            append_tokens(self.machine, *arrays, append_forced=forced_tokens)
             return states, lengths
-        return self._write_on_device(states, tokens, lengths, chosen, going, scaffolding=scaffolding)
+        return self.write_by_tensors(states, tokens, lengths, chosen, active, forced_tokens=forced_tokens)
 
-    def _write_on_device(
-        self, states: Tensor, tokens: Tensor, lengths: Tensor, chosen: Tensor, going: Tensor, *, scaffolding: bool
+    def write_by_tensors(
+        self,
+        states: Tensor,
+        tokens: Tensor,
+        lengths: Tensor,
+        chosen: Tensor,
+        active: Tensor,
+        *,
+        forced_tokens: bool,
     ) -> tuple[Tensor, Tensor]:
-        """`write` by operations on tensors; on a CPU it is the same, and slower."""
-        if scaffolding:
-            chosen = torch.where(chosen >= 0, chosen, self.follows(states))
+        """`write` as tensor operations, for every device; on a CPU it is slower than the compiled loop."""
+        if forced_tokens:
+            chosen = torch.where(chosen >= 0, chosen, self.forced_token(states))
         while True:
-            writing = going & (chosen >= 0) & (lengths < tokens.shape[1])
-            if scaffolding and not bool(writing.any()):
+            writing = active & (chosen >= 0) & (lengths < tokens.shape[1])
+            if forced_tokens and not bool(writing.any()):
                 return states, lengths
             put_tokens(tokens, lengths, chosen, writing)
             states = torch.where(writing[:, None], self.advance(states, chosen.clamp(min=0)), states)
             lengths = lengths + writing
-            if not scaffolding:
+            if not forced_tokens:
                 return states, lengths
-            chosen = self.follows(states)
+            chosen = self.forced_token(states)
 
-    def settled(self, states: Tensor) -> Tensor:
-        """The states after all scaffolding that must come next: there is a choice now. Waits for the device."""
+    def after_forced_tokens(self, states: Tensor) -> Tensor:
+        """The states [..., width] after all tokens that the grammar forces next. Synchronises with the device."""
         while True:
-            token = self.follows(states)
+            token = self.forced_token(states)
             if not bool((token >= 0).any()):
                 return states
             states = torch.where(token[..., None] >= 0, self.advance(states, token.clamp(min=0)), states)
 
 
 def put_tokens(tokens: Tensor, places: Tensor, chosen: Tensor, writing: Tensor | None = None) -> None:
-    """Write tokens int64 [N] to the places int64 [N] of uint8 [N, L], if there is room, where `writing` [N] says so."""
+    """Write tokens int64 [N] at `places` int64 [N] of uint8 [N, L], where `writing` bool [N] is set and they fit."""
     room = places < tokens.shape[1] if writing is None else writing & (places < tokens.shape[1])
     at = places.clamp(max=tokens.shape[1] - 1)[:, None]
     tokens.scatter_(1, at, torch.where(room[:, None], chosen[:, None].to(torch.uint8), tokens.gather(1, at)))

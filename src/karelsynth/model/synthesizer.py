@@ -26,10 +26,10 @@ from karelsynth.model.decoder import Decoder, Output, StepModel, StepTasks
 from karelsynth.model.devices import usable_device
 from karelsynth.model.encoder import GridEncoder
 from karelsynth.model.execution_encoder import ExecutionEncoder
-from karelsynth.model.forest import Forest, decode_forest, pack_forest
 from karelsynth.model.packing import PackedPrograms, pack_programs
 from karelsynth.model.precision import autocast_dtype, floating_dtype
 from karelsynth.model.prefix_runner import PrefixRunner, prefix_runner
+from karelsynth.model.prefix_trie import PrefixTrie, decode_trie, pack_trie
 from karelsynth.model.sequences import Parts, decode_packed, syntax_penalties
 from karelsynth.model.storage import load_model, save_model
 from karelsynth.model.syntax import LearnedSyntax
@@ -114,8 +114,10 @@ class Synthesizer(nn.Module):
                 f"max_length is {max_length}, but the syntax machine was made for {machine.max_length} tokens: "
                 "make it for as many, or leave max_length out"
             )
-        if self.settings.choices and not machine.grammar.forced_tokens() <= KAREL.forced_tokens():
-            raise ValueError(f"{machine.grammar.name} forces tokens that a model with `choices` leaves to the network")
+        if self.settings.skip_forced_tokens and not machine.grammar.forced_tokens() <= KAREL.forced_tokens():
+            raise ValueError(
+                f"{machine.grammar.name} forces tokens that a model with `skip_forced_tokens` leaves to the network"
+            )
         return machine
 
     @property
@@ -162,7 +164,7 @@ class Synthesizer(nn.Module):
             which = which if tasks is None else which[tasks]
         return pack_programs(
             tokens, lengths, machine=self.machine_for(machine), device=self.device, runner=runner, which=which,
-            choices=self.settings.choices,
+            skip_forced_tokens=self.settings.skip_forced_tokens,
         )  # fmt: skip
 
     def forward(
@@ -198,7 +200,7 @@ class Synthesizer(nn.Module):
         """log p(program | examples), float32 [N]."""
         return packed.sum_by_program(self.score(encoded, packed, tasks).logprobs(packed.targets))
 
-    def pack_forest(
+    def pack_trie(
         self,
         tokens: NDArray[np.uint8],
         lengths: NDArray[np.integer],
@@ -206,21 +208,21 @@ class Synthesizer(nn.Module):
         *,
         encoded: Encoded,
         machine: SyntaxMachine | None = None,
-    ) -> Forest:
-        """Pack programs [N, L] for encoded tasks [N], many for each, for `forest_logprobs`; `machine` as in `pack`."""
-        return pack_forest(
+    ) -> PrefixTrie:
+        """Pack programs [N, L] for encoded tasks [N], many for each, for `trie_logprobs`; `machine` as in `pack`."""
+        return pack_trie(
             tokens, lengths, tasks, machine=self.machine_for(machine), device=self.device,
-            runner=encoded.prefix_runner(), choices=self.settings.choices,
+            runner=encoded.prefix_runner(), skip_forced_tokens=self.settings.skip_forced_tokens,
         )  # fmt: skip
 
-    def forest_logprobs(self, encoded: Encoded, forest: Forest) -> Tensor:
+    def trie_logprobs(self, encoded: Encoded, trie: PrefixTrie) -> Tensor:
         """log p(program | examples), float32 [N]: the same as `program_logprobs`, faster where programs begin alike."""
-        if self.execution is not None and forest.features is None:
+        if self.execution is not None and trie.features is None:
             raise ValueError("a model with `execution` needs programs that were packed with their examples")
         with self._precision() as dtype:
             weights = self._step_model(dtype)
             tasks = StepTasks(weights.decoder.constant(encoded.codes), encoded.present)
-            return forest.program_logprobs(decode_forest(weights, tasks, forest))
+            return trie.program_logprobs(decode_trie(weights, tasks, trie))
 
     def syntax_penalties(self, packed: PackedPrograms) -> Tensor | None:
         """exp(score) by the learned syntax, float32 [P, 52]; None without it."""

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-def moved(array: NDArray[Any], device: torch.device | str) -> Tensor:
+def to_device(array: NDArray[Any], device: torch.device | str) -> Tensor:
     """An array as a tensor on a device, without waiting for what the device is doing."""
     tensor = torch.from_numpy(np.ascontiguousarray(array))
     if torch.device(device).type == "cuda":

@@ -1,24 +1,22 @@
 """Beam search over a batch of tasks, all on the device.
 
-Each task has S open hypotheses. At every step each of them is followed by every token; those that end in `m)` compete
-for the S places of the task's pool of finished programs, and the S likeliest others are the next open ones. So a
-finished program leaves the beam and frees its place. There is no length normalisation: a hypothesis' score is its
-log-probability, which only falls as it grows. Hence an open one that is no better than the S-th best finished one can
-never lead to a result and is dropped, and a task is done when it has no open hypothesis left. What is unfinished at
-`max_length` is dropped.
+Each task has S open hypotheses. A step extends each of them by every token. Those that end in `m)` compete for the S
+places of the task's pool of finished programs; the S likeliest others are the next open ones. So a finished program
+leaves the beam and frees its place. There is no length normalisation: a hypothesis' score is its log-probability, which
+only falls as it grows. Hence an open hypothesis that is no better than the S-th best finished program can be dropped,
+and a task is done when it has no open hypothesis left. What is unfinished at `max_length` is dropped.
 
-A step is one token, or for models with `choices` one choice: the scaffolding that must follow it is written at once.
-Hypotheses then differ in length but have made equally many choices, which makes them easier to compare than equally
-many tokens would.
+A step is one token. For models with `skip_forced_tokens` it is one token that is a choice, followed by all tokens that
+it forces. Hypotheses then differ in length but have made equally many choices, which makes them easier to compare.
 
-Hypotheses are rows of fixed-shape arrays; nothing loops over tasks or hypotheses. Few things are decided on the host:
-every few steps, tasks that are done leave the batch; with `choices`, whether there is more scaffolding to write; and on
-a CPU, where asking costs nothing, the network is run for open hypotheses only (most places are empty at first, when a
-valid program has few ways to begin, and at the end).
+Hypotheses are rows of fixed-shape arrays; nothing loops over tasks or hypotheses. The host decides few things. Every
+few steps, tasks that are done leave the batch. With `skip_forced_tokens`, the host checks whether more of them follow.
+On a CPU, where synchronising costs nothing, the network runs for open hypotheses only: most places are empty in the
+first steps, when a valid program has few prefixes, and in the last ones.
 
-With `Pruning`, twice as many continuations as there are places are run on the examples, those that cannot be part of an
-answer are dropped, and the likeliest of the rest get the places. Finished programs are then ranked by how many examples
-they are right on, and by likelihood only among equals.
+With `Pruning`, twice as many continuations as there are places are run on the examples. Those that cannot be part of a
+correct program are dropped, and the likeliest of the rest get the places. Finished programs are then ranked by the
+number of examples they are correct on, and by likelihood among equals.
 """
 
 from __future__ import annotations
@@ -123,13 +121,13 @@ def beam_search(
     with torch.autocast(device.type, enabled=False):  # the precision is chosen here
         weights = weights or model.step_model(dtype or decoding_dtype(device))
         syntax = handwritten_syntax(machine, device) if machine else None
-        search = _Search(
+        search = BeamSearch(
             weights,
             syntax,
             beam,
             every=1 if on_cpu else CHECK_EVERY,
             dense=not on_cpu,
-            choices=model.settings.choices,
+            skip_forced_tokens=model.settings.skip_forced_tokens,
             runner=encoded.prefix_runner(),
             pruning=pruning,
             slack=slack,
@@ -146,8 +144,8 @@ def beam_search(
 
 
 @dataclass(frozen=True)
-class _Search:
-    """What stays the same during a search."""
+class BeamSearch:
+    """The constants of a search, and its steps."""
 
     weights: StepModel
     syntax: HandwrittenSyntax | None
@@ -156,8 +154,8 @@ class _Search:
     """Steps between two looks at which tasks are done."""
     dense: bool
     """Run the network for empty places too, rather than wait to hear which they are."""
-    choices: bool
-    """Steps are choices; scaffolding is written without asking the network."""
+    skip_forced_tokens: bool
+    """Forced tokens are written without running the network."""
     runner: PrefixRunner | None
     """Runs hypotheses on the examples, for models that see the states these lead to."""
     pruning: Pruning | None
@@ -179,11 +177,11 @@ class _Search:
             if self.left_open is not None:
                 self.left_open(beams.number, beams.tokens, beams.scores)
             if ((at + 1) % self.every == 0 or at < _NARROW_STEPS) and at + 1 < limit:
-                going, width = beams.going()
-                if len(going) < len(beams.number):
+                active, width = beams.active()
+                if len(active) < len(beams.number):
                     beams.record(found)
-                beams.keep(going, width)
-                if not len(going):
+                beams.keep(active, width)
+                if not len(active):
                     break
         beams.record(found)
         return found
@@ -210,7 +208,7 @@ class _Search:
             right=None if self.pruning is None else torch.zeros_like(number)[:, None],
             pool_right=None if self.pruning is None else torch.zeros_like(scores, dtype=torch.int64),
         )
-        if self.choices:
+        if self.skip_forced_tokens:
             self._write(beams, torch.full_like(beams.last, NONE))
         return beams
 
@@ -234,21 +232,21 @@ class _Search:
         beams.last = token
 
     def _write(self, beams: Beams, token: Tensor) -> None:
-        """Add a token int64 [B, S] to every hypothesis, and if steps are choices, what must follow it."""
+        """Append a token int64 [B, S] to every hypothesis, and with `skip_forced_tokens` the tokens that it forces."""
         tokens, lengths, chosen = beams.tokens.flatten(0, 1), beams.lengths.flatten(), token.flatten()
         if self.syntax is None or beams.syntax is None:
             put_tokens(tokens, lengths, chosen)
             lengths = lengths + 1
         else:
-            going = (beams.scores > -torch.inf).flatten()
+            active = (beams.scores > -torch.inf).flatten()
             states, lengths = self.syntax.write(
-                beams.syntax.flatten(0, 1), tokens, lengths, chosen, going, scaffolding=self.choices
+                beams.syntax.flatten(0, 1), tokens, lengths, chosen, active, forced_tokens=self.skip_forced_tokens
             )
             beams.syntax = states.view_as(beams.syntax)
         beams.lengths = lengths.view_as(beams.lengths)
 
     def _floor(self, beams: Beams) -> Tensor:
-        """What a hypothesis must be above to go on, [B, 1]: it will never come back above it.
+        """The score that a hypothesis must exceed to stay open, [B, 1]: scores only fall.
 
         Without pruning that is the S-th best finished program; with it, the S-th best that is right on all examples,
         or the best of those and some slack.
@@ -311,14 +309,14 @@ class _Search:
         return totals.view(count, width, VOCABULARY_SIZE), new_rows.view(count, width)
 
 
-def _run_on_threads(search: _Search, tasks: StepTasks, limit: int, threads: int) -> Candidates:
+def _run_on_threads(search: BeamSearch, tasks: StepTasks, limit: int, threads: int) -> Candidates:
     """Every thread searches for tasks of its own, and never waits for another."""
 
     def run(some: Tensor) -> Candidates:
         pruning = None if search.pruning is None else search.pruning.select(some.numpy())
         runner = None if search.runner is None else search.runner.select(some)
-        told = search.left_open
-        left_open = None if told is None else lambda number, *hypotheses: told(some[number], *hypotheses)
+        observer = search.left_open
+        left_open = None if observer is None else lambda number, *hypotheses: observer(some[number], *hypotheses)
         own = replace(search, pruning=pruning, runner=runner, left_open=left_open)
         return own.run(tasks.select(some), limit)
 

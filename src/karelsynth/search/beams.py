@@ -40,7 +40,7 @@ class Beams:
     row: Tensor
     """int64 [B, S]: the row of `state` that each open hypothesis goes on from."""
     last: Tensor
-    """int64 [B, S]: the token to go on from, the last choice for models with `choices`."""
+    """int64 [B, S]: the token to go on from, the last choice for models with `skip_forced_tokens`."""
     pool_scores: Tensor
     """float32 [B, S]: of finished programs, best first; −∞ where there is none."""
     pool_tokens: Tensor
@@ -52,21 +52,21 @@ class Beams:
     pool_right: Tensor | None
     """int64 [B, S], with pruning: how many examples finished programs are right on."""
 
-    def going(self) -> tuple[Tensor, int]:
+    def active(self) -> tuple[Tensor, int]:
         """Which tasks have open hypotheses, int64 [B'], and the most that one has. Waits for the device."""
         number = (self.scores > -torch.inf).sum(1)
         return number.nonzero()[:, 0], int(number.max())
 
-    def keep(self, going: Tensor, width: int) -> None:
+    def keep(self, active: Tensor, width: int) -> None:
         """Go on with some of the tasks, and the first `width` places: open hypotheses are sorted, best first."""
-        if len(going) < len(self.number):
+        if len(active) < len(self.number):
             own = ("number", "scores", "tokens", "lengths", "row", "last", "pool_scores", "pool_tokens", "pool_lengths")
             for name in own:
-                setattr(self, name, getattr(self, name).index_select(0, going))
-            self.tasks = self.tasks.select(going)
+                setattr(self, name, getattr(self, name).index_select(0, active))
+            self.tasks = self.tasks.select(active)
             for name in ("syntax", "right", "pool_right"):
                 if getattr(self, name) is not None:
-                    setattr(self, name, getattr(self, name).index_select(0, going))
+                    setattr(self, name, getattr(self, name).index_select(0, active))
         for name in ("scores", "tokens", "lengths", "row", "last"):
             setattr(self, name, getattr(self, name)[:, :width])
         self.syntax = None if self.syntax is None else self.syntax[:, :width]

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from karelsynth.model.transfer import moved
+from karelsynth.model.transfer import to_device
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -37,7 +37,7 @@ def rescore(
 ) -> Tensor:
     """log p(candidate | examples), float32 [B, S], differentiable; −∞ in empty slots and where it is not wanted.
 
-    The tasks are encoded once, whatever S is, and what a task's candidates begin with is run once (`model.forest`).
+    A task's candidates share the computation of common prefixes (`model.prefix_trie`).
     Give the candidates on the host (`Candidates.cpu`) if they have been copied already; they are needed there.
 
     Args:
@@ -61,10 +61,10 @@ def rescore(
     values = []
     for part in parts:
         programs = tokens[part], lengths.ravel()[part], part // slots
-        forest = model.pack_forest(*programs, encoded=encoded, machine=machine)
+        trie = model.pack_trie(*programs, encoded=encoded, machine=machine)
         if len(parts) == 1 or not torch.is_grad_enabled():
-            values.append(model.forest_logprobs(encoded, forest))
+            values.append(model.trie_logprobs(encoded, trie))
         else:
-            score = model.forest_logprobs
-            values.append(checkpoint(score, encoded, forest, use_reentrant=False, preserve_rng_state=False))
-    return scores.index_copy(0, moved(filled, encoded.codes.device), torch.cat(values)).view(count, slots)
+            score = model.trie_logprobs
+            values.append(checkpoint(score, encoded, trie, use_reentrant=False, preserve_rng_state=False))
+    return scores.index_copy(0, to_device(filled, encoded.codes.device), torch.cat(values)).view(count, slots)

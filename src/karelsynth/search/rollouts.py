@@ -37,14 +37,14 @@ def sample_rollouts(
     `rescore` gives those with. They are drawn in a floating precision, not in eight bits, to be near what is trained.
     `machine`, its `max_length` included, as in `beam_search`.
     """
-    device, choices = encoded.codes.device, model.settings.choices
+    device, skip_forced_tokens = encoded.codes.device, model.settings.skip_forced_tokens
     machine = model.machine_for(machine)
     syntax = handwritten_syntax(machine, device) if machine else None
     limit = machine.max_length if machine else model.settings.max_length
     with torch.autocast(device.type, enabled=False):  # the precision is chosen here
         weights = model.step_model(dtype or floating_dtype(device))
         tasks = model.step_tasks(weights, encoded)
-        return _draw(weights, tasks, encoded.prefix_runner(), syntax, rollouts, limit, choices, generator)
+        return _draw(weights, tasks, encoded.prefix_runner(), syntax, rollouts, limit, skip_forced_tokens, generator)
 
 
 def _draw(
@@ -54,7 +54,7 @@ def _draw(
     syntax: HandwrittenSyntax | None,
     rollouts: int,
     limit: int,
-    choices: bool,
+    skip_forced_tokens: bool,
     generator: torch.Generator | None,
 ) -> Candidates:
     count, device = len(tasks.gates), tasks.gates.device
@@ -63,12 +63,12 @@ def _draw(
     tokens = torch.zeros(len(task), limit, dtype=torch.uint8, device=device)
     lengths = torch.zeros(len(task), dtype=torch.int64, device=device)
     logprobs = torch.zeros(len(task), device=device)
-    last, going = torch.full_like(task, START), torch.ones_like(task, dtype=torch.bool)
+    last, active = torch.full_like(task, START), torch.ones_like(task, dtype=torch.bool)
     state, parents = start_state(weights, tasks), task
 
-    if choices and syntax is not None and syntax_states is not None:
+    if skip_forced_tokens and syntax is not None and syntax_states is not None:
         syntax_states, lengths = syntax.write(
-            syntax_states, tokens, lengths, torch.full_like(task, NONE), going, scaffolding=True
+            syntax_states, tokens, lengths, torch.full_like(task, NONE), active, forced_tokens=True
         )
     for at in range(limit):
         features = None if runner is None else runner.features(tokens, lengths, task)
@@ -76,17 +76,19 @@ def _draw(
         parents = torch.arange(len(task), device=device)
         if syntax is not None and syntax_states is not None:
             # A program that has ended admits nothing more. What is drawn after it is not used, but must be drawable.
-            logits = logits.masked_fill(~syntax.mask(syntax_states) & going[:, None], -torch.inf)
+            logits = logits.masked_fill(~syntax.mask(syntax_states) & active[:, None], -torch.inf)
         distribution = logits.log_softmax(1)
         last = torch.multinomial(distribution.exp(), 1, generator=generator)[:, 0]
-        logprobs += distribution.gather(1, last[:, None])[:, 0].masked_fill(~going, 0)
+        logprobs += distribution.gather(1, last[:, None])[:, 0].masked_fill(~active, 0)
         if syntax is None or syntax_states is None:
-            put_tokens(tokens, lengths, last, going)
-            lengths += going
+            put_tokens(tokens, lengths, last, active)
+            lengths += active
         else:
-            syntax_states, lengths = syntax.write(syntax_states, tokens, lengths, last, going, scaffolding=choices)
-        going = going & (last != END)
-        if (at + 1) % CHECK_EVERY == 0 and not going.any():  # waits for the device
+            syntax_states, lengths = syntax.write(
+                syntax_states, tokens, lengths, last, active, forced_tokens=skip_forced_tokens
+            )
+        active = active & (last != END)
+        if (at + 1) % CHECK_EVERY == 0 and not active.any():  # waits for the device
             break
     return Candidates(
         tokens.view(count, rollouts, limit), lengths.view(count, rollouts), logprobs.view(count, rollouts)

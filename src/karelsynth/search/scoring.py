@@ -53,7 +53,7 @@ def score_programs(
     totals = np.zeros(len(tokens), np.float32)
     place = np.array(tasks, np.int64)
     """[N]: where a program's beginning stands among the distinct ones."""
-    packed, ahead = packed_places(tokens, lengths, choices=model.settings.choices)
+    packed, ahead = packed_places(tokens, lengths, skip_forced_tokens=model.settings.skip_forced_tokens)
     counts = packed.sum(1)
     with torch.autocast(device.type, enabled=False), shared_steps(threads if device.type == "cpu" else 1):
         weights, runner = weights or model.step_model(dtype or decoding_dtype(device)), encoded.prefix_runner()
@@ -77,7 +77,9 @@ def score_programs(
             if syntax is not None and syntax_state is not None:
                 syntax_state = syntax_state.index_select(0, parents)
                 syntax_state = syntax.advance(syntax_state, chosen) if number else syntax_state
-                syntax_state = syntax.settled(syntax_state) if model.settings.choices else syntax_state
+                syntax_state = (
+                    syntax.after_forced_tokens(syntax_state) if model.settings.skip_forced_tokens else syntax_state
+                )
                 admitted = syntax.mask(syntax_state)
                 admitted |= ~admitted.any(1, keepdim=True)  # after a refused token: the score is −∞, and is to stay so
                 logits = logits.masked_fill(~admitted, -torch.inf)

@@ -20,7 +20,7 @@ from karelsynth.karel.threads import core_count
 from karelsynth.model.packing import PackedPrograms, pack_programs
 from karelsynth.model.prefix_runner import prefix_runner
 from karelsynth.model.synthesizer import Synthesizer
-from karelsynth.model.transfer import moved
+from karelsynth.model.transfer import to_device
 from karelsynth.tasks.batch import TaskBatch
 from karelsynth.tasks.generator import generate
 from karelsynth.tasks.kernel_layout import LONGEST
@@ -176,7 +176,11 @@ class Feed:
             )
         self._source, self._batch_size, self._seed = source, batch_size, seed
         self._device, self._machine, self._pack = model.device, model.machine, pack
-        self._execution, self._choices, self._fewer = model.settings.execution, model.settings.choices, fewer
+        self._execution, self._skip_forced_tokens, self._fewer = (
+            model.settings.execution,
+            model.settings.skip_forced_tokens,
+            fewer,
+        )
         self._part = batch_size // ranks
         self._offset = rank * self._part
 
@@ -206,9 +210,9 @@ class Feed:
         if self._fewer:
             chance, number = rng.random((2, self._batch_size))[:, mine]
             shown = np.where(chance < self._fewer, 1 + np.floor(number * (examples - 2)), examples - 1)
-            present = moved(np.arange(examples - 1) < shown[:, None], self._device)
+            present = to_device(np.arange(examples - 1) < shown[:, None], self._device)
         given = np.arange(0, self._part * examples, examples)[:, None] + order[:, :-1]
-        worlds = [moved(part, self._device) for part in (tasks.inputs, tasks.outputs)]
+        worlds = [to_device(part, self._device) for part in (tasks.inputs, tasks.outputs)]
         packed = None
         if self._pack:
             packed = pack_programs(
@@ -219,10 +223,10 @@ class Feed:
                 runner=prefix_runner(*worlds) if self._execution else None,
                 which=given,
                 threads=1,
-                choices=self._choices,
+                skip_forced_tokens=self._skip_forced_tokens,
             )
         # Which examples are given is picked on the device: there it costs nothing, here it would hold up all threads.
-        picked = moved(given.ravel(), self._device)
+        picked = to_device(given.ravel(), self._device)
         inputs, outputs = (
             part.flatten(0, 1).index_select(0, picked).view(self._part, examples - 1, *part.shape[2:])
             for part in worlds

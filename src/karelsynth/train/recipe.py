@@ -21,7 +21,7 @@ from typing import Any, Final, Literal, TypeVar
 
 from karelsynth.errors import KarelsynthError, listed, nearest
 from karelsynth.files import read_text
-from karelsynth.model.settings import ModelSettings, without_retired
+from karelsynth.model.settings import ModelSettings, current_settings
 
 T = TypeVar("T")
 _HIGHEST_RATE: Final = 1e30
@@ -152,7 +152,7 @@ def load_recipe(path: str | Path, changes: Sequence[str] = ()) -> Recipe:
 def recipe_from(table: Mapping[str, Any]) -> Recipe:
     """A recipe from nested tables, as `to_json` gives them."""
     model = table.get("model")
-    return _build(Recipe, {**table, "model": without_retired(model)} if isinstance(model, Mapping) else table, "")
+    return _build(Recipe, {**table, "model": current_settings(model)} if isinstance(model, Mapping) else table, "")
 
 
 def _check(recipe: Recipe) -> Recipe:

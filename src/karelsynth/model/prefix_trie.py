@@ -1,18 +1,18 @@
-"""The distinct prefixes of many programs for each task, and the network run once for each of them, with gradient.
+"""The prefix tries of many programs for each task, and the decoder evaluated once at every node, with gradient.
 
-Candidates for a task share prefixes, and what the network says after a prefix depends on nothing else. So the prefixes
-of a task's programs are the nodes of a tree (a trie), whose root is the empty one, and those of a batch a forest:
+Candidates for a task share prefixes, and the network's output after a prefix depends on nothing else. So the distinct
+prefixes of a task's programs are the nodes of a trie, whose root is the empty prefix. A batch has one root per task:
 
-    forest = pack_forest(tokens, lengths, tasks, device=device)     # programs [N, L], and the task of each
-    logits = decode_forest(weights, step_tasks, forest)             # [P, 52], for each of the P beginnings
-    forest.program_logprobs(logits)                                 # [N]; all of it: `Synthesizer.forest_logprobs`
+    trie = pack_trie(tokens, lengths, tasks, device=device)     # programs [N, L], and the task of each
+    logits = decode_trie(weights, step_tasks, trie)             # [P, 52], for each of the P nodes
+    trie.program_logprobs(logits)                               # [N]; all of it: `Synthesizer.trie_logprobs`
 
-For models with `choices` the beginnings are those of the tokens that are a choice. Nodes lie by depth, and at one
-depth by task and then by tokens: a node's children lie side by side. `decode_forest` computes what `decode_step` does
-step by step and `Synthesizer.score` for whole programs. Products with what is known beforehand are done for all nodes
-at once; those with states go from depth to depth. On a GPU the backward pass is written by hand (`_Recurrence`), with
-the kernels of `cell_gpu`: a parent first adds up its children's gradients, so that the backward pass needs as few
-products as the forward pass, and nothing in it depends on the order of additions.
+For models with `skip_forced_tokens` prefixes have no forced tokens. Nodes are sorted by depth, then by task, then by
+tokens: a node's children are adjacent. `decode_trie` computes what `decode_step` computes step by step and
+`Synthesizer.score` for whole programs. Products with known inputs are done for all nodes at once; products with states
+go from depth to depth. On a GPU the backward pass is written by hand (`_Recurrence`), with the kernels of `cell_gpu`: a
+parent first adds up its children's gradients. So the backward pass needs as few products as the forward pass, and its
+sums have a fixed order.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from torch.nn import functional
 from karelsynth.karel.syntax_kernel import masks_along
 from karelsynth.karel.tokens import VOCABULARY_SIZE, token_bytes
 from karelsynth.model import cell_gpu
-from karelsynth.model.forest_kernel import lay_out
 from karelsynth.model.packing import no_program
 from karelsynth.model.packing_kernel import packed_places
+from karelsynth.model.prefix_trie_kernel import lay_out
 from karelsynth.model.recurrent import pooled
 from karelsynth.model.sequences import Gates, run_layers
 from karelsynth.model.syntax import handwritten_syntax
-from karelsynth.model.transfer import moved
+from karelsynth.model.transfer import to_device
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Forest:
+class PrefixTrie:
     """P distinct prefixes of N programs; see the module's docstring."""
 
     count: int
@@ -67,7 +67,7 @@ class Forest:
     admitted: Tensor | None
     """bool [P, 52]: tokens that the handwritten syntax admits there; None without it."""
     features: Tensor | None
-    """uint8 [P, K, 114]: where the beginnings have led the examples; None for models without `execution`."""
+    """uint8 [P, K, 114]: the execution features of the prefixes; None for models without `execution`."""
     next_tokens: Tensor
     """int64: of every packed token of every program, 52 times the number of the node before it, plus the token."""
     programs: Tensor
@@ -81,7 +81,7 @@ class Forest:
         return chosen.new_zeros(self.count).index_add(0, self.programs, chosen)
 
 
-def pack_forest(
+def pack_trie(
     tokens: NDArray[np.uint8],
     lengths: NDArray[np.integer],
     tasks: NDArray[np.integer],
@@ -89,51 +89,51 @@ def pack_forest(
     machine: SyntaxMachine | None = None,
     device: torch.device | str = "cpu",
     runner: PrefixRunner | None = None,
-    choices: bool = False,
-) -> Forest:
-    """Find the distinct beginnings of programs [N, L] of 1 … L tokens [N] for tasks [N].
+    skip_forced_tokens: bool = False,
+) -> PrefixTrie:
+    """Build the prefix tries of programs [N, L] of 1 … L tokens [N] for tasks [N].
 
     Args:
         machine: a syntax; the tokens that it admits are found too. KarelsynthError if it does not admit a program.
         device: where to.
         runner: runs prefixes on the examples of all tasks, for models with `execution`.
-        choices: leave out scaffolding.
+        skip_forced_tokens: leave out forced tokens.
     """
     if not len(tokens) or lengths.min() < 1 or lengths.max() > tokens.shape[1]:
         raise ValueError(f"there must be at least one program, and each must have 1 to {tokens.shape[1]} tokens")
     order = _sorted(tokens, lengths, tasks)
     tokens = token_bytes(tokens[order])
     long, owners = lengths[order].astype(np.int64), tasks[order].astype(np.int64)
-    packed, ahead = packed_places(tokens, long, choices=choices)
+    packed, ahead = packed_places(tokens, long, skip_forced_tokens=skip_forced_tokens)
     counts = packed.sum(1)
     if not counts.any():
         raise ValueError("all tokens of these programs are forced: there is nothing to score")
-    if choices and machine is not None:  # which is not checked with the choices below
+    if skip_forced_tokens and machine is not None:  # the masks below do not cover forced tokens
         _, wrong = masks_along(machine, tokens, long, np.full(tokens.shape, -1))
         if wrong is not None:
             raise no_program(tokens[wrong[0], : long[wrong[0]]], wrong[1], machine)
     nodes = lay_out(np.take_along_axis(tokens, ahead[:, : counts.max()], 1), counts, owners)
     of_nodes = [nodes.tokens, nodes.parents, nodes.first, nodes.last, owners[nodes.rows].astype(np.int32)]
-    last, parents, first, end, task = moved(np.stack(of_nodes), device).long()
-    of_tokens = moved(np.stack([nodes.before, tokens[packed], np.repeat(order, counts)]).astype(np.int32), device)
+    last, parents, first, end, task = to_device(np.stack(of_nodes), device).long()
+    of_tokens = to_device(np.stack([nodes.before, tokens[packed], np.repeat(order, counts)]).astype(np.int32), device)
     before, chosen, programs = of_tokens.long()
     sizes = tuple(nodes.sizes.tolist())
     features = None
     if runner is not None:
         depths = np.repeat(np.arange(len(sizes)), nodes.sizes)
         places = ahead[nodes.rows, depths]
-        prefixes = moved(tokens[nodes.rows][:, : places.max()], device)
-        features = runner.features(prefixes, moved(places, device), task)
+        prefixes = to_device(tokens[nodes.rows][:, : places.max()], device)
+        features = runner.features(prefixes, to_device(places, device), task)
     next_tokens = before * VOCABULARY_SIZE + chosen
     admitted = None
     if machine is not None:
-        admitted = _admitted(machine, sizes, parents, last, choices=choices)
+        admitted = _admitted(machine, sizes, parents, last, skip_forced_tokens=skip_forced_tokens)
         refused = (~admitted.flatten().index_select(0, next_tokens)).nonzero()[:, 0].cpu().numpy()
         if len(refused):
             number = int(np.searchsorted(np.cumsum(counts), refused[0], side="right"))
             at = int(ahead[number, refused[0] - counts[:number].sum()])
             raise no_program(tokens[number, : long[number]], at, machine)
-    return Forest(
+    return PrefixTrie(
         len(tokens),
         sizes,
         parents,
@@ -156,21 +156,21 @@ def _sorted(tokens: NDArray[np.uint8], lengths: NDArray[np.integer], tasks: NDAr
 
 
 def _admitted(
-    machine: SyntaxMachine, sizes: tuple[int, ...], parents: Tensor, tokens: Tensor, *, choices: bool
+    machine: SyntaxMachine, sizes: tuple[int, ...], parents: Tensor, tokens: Tensor, *, skip_forced_tokens: bool
 ) -> Tensor:
     """bool [P, 52]: what the machine admits at each node."""
     syntax = handwritten_syntax(machine, parents.device)
     states = syntax.initial(sizes[0])
-    states = syntax.settled(states) if choices else states
+    states = syntax.after_forced_tokens(states) if skip_forced_tokens else states
     masks = [syntax.mask(states)]
     for own, last in list(zip(*(torch.split(part, list(sizes)) for part in (parents, tokens)), strict=True))[1:]:
         states = syntax.advance(states.index_select(0, own), last)
-        states = syntax.settled(states) if choices else states
+        states = syntax.after_forced_tokens(states) if skip_forced_tokens else states
         masks.append(syntax.mask(states))
     return torch.cat(masks)
 
 
-def decode_forest(model: StepModel, tasks: StepTasks, forest: Forest) -> Tensor:
+def decode_trie(model: StepModel, tasks: StepTasks, trie: PrefixTrie) -> Tensor:
     """Scores of the next tokens at every node, float32 [P, 52], without handwritten syntax; differentiable.
 
     Args:
@@ -178,14 +178,14 @@ def decode_forest(model: StepModel, tasks: StepTasks, forest: Forest) -> Tensor:
     """
     # Products with one-hot rows, for their gradients are products too, while those of look-ups are slow.
     count, dtype = len(tasks.gates), tasks.gates.dtype
-    of_tasks = (forest.tasks[:, None] == torch.arange(count, device=forest.tasks.device)).to(dtype)
-    of_tokens = functional.one_hot(forest.tokens, VOCABULARY_SIZE).to(dtype)
+    of_tasks = (trie.tasks[:, None] == torch.arange(count, device=trie.tasks.device)).to(dtype)
+    of_tokens = functional.one_hot(trie.tokens, VOCABULARY_SIZE).to(dtype)
     gates = (of_tasks @ tasks.gates.flatten(1)).view(-1, *tasks.gates.shape[1:])
     gates = gates + (of_tokens @ model.decoder.token_gates)[:, None]
-    if model.execution is not None and forest.features is not None:
-        gates = model.execution.added_to(gates, forest.features)
-    present = None if tasks.present is None else tasks.present.index_select(0, forest.tasks)
-    run = partial(_run, forest)
+    if model.execution is not None and trie.features is not None:
+        gates = model.execution.added_to(gates, trie.features)
+    present = None if tasks.present is None else tasks.present.index_select(0, trie.tasks)
+    run = partial(_run, trie)
     scores = model.output.scores(pooled(run_layers(model.decoder, Gates(gates), run, present), present))
     if model.syntax is not None and model.syntax_output is not None:
         gates = (of_tokens @ model.syntax.token_gates)[:, None]
@@ -194,18 +194,18 @@ def decode_forest(model: StepModel, tasks: StepTasks, forest: Forest) -> Tensor:
     return scores
 
 
-def _run(forest: Forest, gates: Gates, matrix: Tensor, h: Tensor, c: Tensor) -> Tensor:
+def _run(trie: PrefixTrie, gates: Gates, matrix: Tensor, h: Tensor, c: Tensor) -> Tensor:
     """One layer's outputs: see `run_layers`."""
     whole = gates.own
     assert whole is not None
     if gates.of_tokens is not None:
         whole = whole + gates.of_tokens[:, None]
     recurrence: Any = _Recurrence.apply if whole.is_cuda and cell_gpu.available() else _recurrence
-    hidden: Tensor = recurrence(whole, matrix, h, c, forest)
+    hidden: Tensor = recurrence(whole, matrix, h, c, trie)
     return hidden
 
 
-def _recurrence(gates: Tensor, matrix: Tensor, h: Tensor, c: Tensor, forest: Forest) -> Tensor:
+def _recurrence(gates: Tensor, matrix: Tensor, h: Tensor, c: Tensor, trie: PrefixTrie) -> Tensor:
     """One layer's outputs [P, K, H] from all of its gates [P, K, 4 · H] but what the states add.
 
     Args:
@@ -216,11 +216,11 @@ def _recurrence(gates: Tensor, matrix: Tensor, h: Tensor, c: Tensor, forest: For
     above: Tensor = h.expand(1, examples, size)
     cell: Tensor = c.expand(1, examples, size).float()
     outputs = []
-    for own, parents in _by_depth(forest, gates, forest.parents):
+    for own, parents in _by_depth(trie, gates, trie.parents):
         whole = (own + (above @ matrix).index_select(0, parents)).float()
-        enter, forget, leave = whole[..., : 3 * size].sigmoid().chunk(3, dim=-1)
-        cell = forget * cell.index_select(0, parents) + enter * whole[..., 3 * size :].tanh()
-        above = (leave * cell.tanh()).to(gates.dtype)
+        i, f, o = whole[..., : 3 * size].sigmoid().chunk(3, dim=-1)
+        cell = f * cell.index_select(0, parents) + i * whole[..., 3 * size :].tanh()
+        above = (o * cell.tanh()).to(gates.dtype)
         outputs.append(above)
     return torch.cat(outputs)
 
@@ -229,7 +229,7 @@ class _Recurrence(torch.autograd.Function):
     """`_recurrence` on a GPU."""
 
     @staticmethod
-    def forward(ctx: Any, gates: Tensor, matrix: Tensor, h: Tensor, c: Tensor, forest: Forest) -> Tensor:
+    def forward(ctx: Any, gates: Tensor, matrix: Tensor, h: Tensor, c: Tensor, trie: PrefixTrie) -> Tensor:
         gates, matrix = gates.contiguous(), matrix.contiguous()
         count, examples, size = *gates.shape[:2], len(h)
         hidden = gates.new_empty(count, examples, size)
@@ -237,29 +237,29 @@ class _Recurrence(torch.autograd.Function):
         acts = torch.empty_like(gates)
         above: Tensor = h.expand(1, examples, size)
         before: Tensor = c.float().expand(1, examples, size).contiguous()
-        for own, parents, new_h, new_c, kept in _by_depth(forest, gates, forest.parents, hidden, cell, acts):
+        for own, parents, new_h, new_c, kept in _by_depth(trie, gates, trie.parents, hidden, cell, acts):
             of_states = above.reshape(-1, size) @ matrix
             cell_gpu.cells(of_states, parents, own, None, None, None, before, parents, new_h, new_c, kept)
             above, before = new_h, new_c
         ctx.save_for_backward(hidden, cell, acts, matrix, h, c)
-        ctx.forest, ctx.gone = forest, False
+        ctx.trie, ctx.used = trie, False
         return hidden
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor, None]:
-        if ctx.gone:
+        if ctx.used:
             raise RuntimeError("backward() can run only once: it overwrites the tensors saved for it")
-        ctx.gone = True
+        ctx.used = True
         hidden, cell, acts, matrix, h, c = ctx.saved_tensors
-        forest: Forest = ctx.forest
+        trie: PrefixTrie = ctx.trie
         examples, size = hidden.shape[1:]
         grad = grads[0].contiguous()
         sums = torch.empty_like(acts)  # of the children's gradients
         grad_before = torch.empty_like(cell)
         of_cells = torch.empty_like(cell)
         levels = list(
-            _by_depth(forest, grad, acts, cell, grad_before, sums, of_cells, forest.parents, forest.first, forest.last)
+            _by_depth(trie, grad, acts, cell, grad_before, sums, of_cells, trie.parents, trie.first, trie.last)
         )
         start = c.float().expand(1, examples, size).contiguous()
         for depth in reversed(range(len(levels))):
@@ -272,9 +272,9 @@ class _Recurrence(torch.autograd.Function):
             else:
                 own_sums.zero_()
             c_before = levels[depth - 1][2] if depth else start
-            cell_gpu.cells_back(of_h, more, kept, own_c, c_before, parents, own_before)
-        # What the roots send back to the state before the first token, which all of them share.
-        roots = forest.sizes[0]
+            cell_gpu.cells_backward(of_h, more, kept, own_c, c_before, parents, own_before)
+        # The gradient of the initial state, which all roots share.
+        roots = trie.sizes[0]
         of_start = acts[:roots].float().sum((0, 1))
         grad_matrix = hidden.view(-1, size).t() @ sums.view(-1, 4 * size)
         grad_matrix = grad_matrix + torch.outer(h.float(), of_start).to(grad_matrix.dtype)
@@ -282,6 +282,6 @@ class _Recurrence(torch.autograd.Function):
         return acts, grad_matrix, grad_h, grad_before[:roots].sum((0, 1)).to(c.dtype), None
 
 
-def _by_depth(forest: Forest, *tensors: Tensor) -> Any:
+def _by_depth(trie: PrefixTrie, *tensors: Tensor) -> Any:
     """Tensors [P, …] in their parts at each depth, side by side."""
-    return zip(*(torch.split(tensor, list(forest.sizes)) for tensor in tensors), strict=True)
+    return zip(*(torch.split(tensor, list(trie.sizes)) for tensor in tensors), strict=True)

@@ -1,4 +1,4 @@
-"""The layout of programs' distinct beginnings, compiled."""
+"""The layout of prefix tries, compiled."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from karelsynth.karel.tokens import START
 
 
 class Nodes(NamedTuple):
-    """P distinct beginnings, by depth; see `forest`."""
+    """P distinct prefixes by depth: the nodes of `prefix_trie.PrefixTrie`."""
 
     sizes: NDArray[np.int64]
     """[T]."""
     tokens: NDArray[np.int32]
     """[P]: the last, `<s>` at depth 0."""
     rows: NDArray[np.int32]
-    """[P]: a program that begins so."""
+    """[P]: a program with this prefix."""
     parents: NDArray[np.int32]
     """[P]."""
     first: NDArray[np.int32]
@@ -47,7 +47,7 @@ def _shared(
     shared: NDArray[np.int64],
     sizes: NDArray[np.int64],
 ) -> None:  # pragma: no cover - compiled
-    """How many of a program's beginnings are those of the program before it, [N], and the number of others, [T]."""
+    """Fill the number of prefixes that each program shares with the last one, [N], and of nodes by depth, [T]."""
     for row in range(tokens.shape[0]):
         same = 0
         if row and tasks[row] == tasks[row - 1]:
@@ -81,7 +81,7 @@ def _lay_out(
     depths = offsets.shape[0]
     used = np.zeros(depths, np.int64)
     current = np.zeros(depths, np.int64)
-    """The nodes, numbered at their depth, on the way to the program at hand."""
+    """The nodes on the path of the current program, numbered within their depth."""
     total = 0
     for row in range(tokens.shape[0]):
         for depth in range(shared[row], lengths[row]):
@@ -103,7 +103,7 @@ def _lay_out(
 
 
 def lay_out(tokens: NDArray[np.uint8], lengths: NDArray[np.int64], tasks: NDArray[np.int64]) -> Nodes:
-    """The distinct beginnings of programs [N, L] of 1 … L tokens [N] for tasks [N], sorted by task and by tokens."""
+    """The distinct prefixes of programs [N, L] of 1 … L tokens [N] for tasks [N], sorted by task and by tokens."""
     shared, sizes = np.empty(len(tokens), np.int64), np.zeros(int(lengths.max(initial=0)), np.int64)
     _shared(tokens, lengths, tasks, shared, sizes)
     out = np.zeros((5, int(sizes.sum())), np.int32)

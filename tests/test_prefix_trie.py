@@ -17,8 +17,8 @@ from karelsynth.karel.syntax import SyntaxMachine
 from karelsynth.karel.tokens import END, ID, START, VOCABULARY_SIZE
 from karelsynth.model import Synthesizer, cell_gpu, pack_programs
 from karelsynth.model.decoder import decode_step, start_state
-from karelsynth.model.forest import _Recurrence, _recurrence, pack_forest
-from karelsynth.model.packing_kernel import CHOICES
+from karelsynth.model.packing_kernel import UNFORCED
+from karelsynth.model.prefix_trie import _Recurrence, _recurrence, pack_trie
 from tests.models import random_grids, random_programs, tiny_model
 
 TASKS, EXAMPLES = 3, 4
@@ -29,7 +29,7 @@ MODELS: dict[str, dict[str, Any]] = {
     "handwritten": {"syntax": "handwritten"},
     "mixing": {"syntax": "none", "mixing": True, "head_size": 5},
     "execution": {"syntax": "handwritten", "execution": True, "execution_size": 9, "mixing": True},
-    "choices": {"syntax": "handwritten", "execution": True, "execution_size": 9, "choices": True},
+    "skip_forced_tokens": {"syntax": "handwritten", "execution": True, "execution_size": 9, "skip_forced_tokens": True},
 }
 
 
@@ -47,12 +47,12 @@ def programs_alike(seed: int, count: int) -> tuple[NDArray[np.uint8], NDArray[np
 
 @settings(max_examples=60, deadline=None)
 @given(st.integers(0, 10**6), st.integers(1, 30), st.booleans())
-def test_nodes_are_the_distinct_beginnings(seed: int, count: int, choices: bool) -> None:
+def test_nodes_are_the_distinct_beginnings(seed: int, count: int, skip_forced_tokens: bool) -> None:
     tokens, lengths, tasks = programs_alike(seed, count)
     tokens[np.arange(tokens.shape[1]) >= lengths[:, None]] = seed % 50  # what comes after the end does not matter
-    forest = pack_forest(tokens, lengths, tasks, choices=choices)
-    if choices:
-        short = [row[:length][CHOICES[row[:length]]] for row, length in zip(tokens, lengths, strict=True)]
+    trie = pack_trie(tokens, lengths, tasks, skip_forced_tokens=skip_forced_tokens)
+    if skip_forced_tokens:
+        short = [row[:length][UNFORCED[row[:length]]] for row, length in zip(tokens, lengths, strict=True)]
         lengths = np.array([len(row) for row in short])
         tokens = np.stack([np.resize(row, lengths.max()) for row in short])
     beginnings = {
@@ -60,26 +60,26 @@ def test_nodes_are_the_distinct_beginnings(seed: int, count: int, choices: bool)
         for row, length, task in zip(tokens, lengths, tasks, strict=True)
         for at in range(length)
     }
-    assert sum(forest.sizes) == len(forest.tokens) == len(beginnings)
+    assert sum(trie.sizes) == len(trie.tokens) == len(beginnings)
     # Every node's way from its root, by its parents; and the children that it is said to have.
     ways: list[tuple[int, ...]] = []
     offset = 0
-    for depth, size in enumerate(forest.sizes):
-        above = ways[-forest.sizes[depth - 1] :] if depth else []
+    for depth, size in enumerate(trie.sizes):
+        above = ways[-trie.sizes[depth - 1] :] if depth else []
         for node in range(offset, offset + size):
-            last, parent = int(forest.tokens[node]), int(forest.parents[node])
-            ways.append((*above[parent], last) if depth else (int(forest.tasks[node]),))
-            assert last == START if depth == 0 else ways[-1][0] == int(forest.tasks[node])
+            last, parent = int(trie.tokens[node]), int(trie.parents[node])
+            ways.append((*above[parent], last) if depth else (int(trie.tasks[node]),))
+            assert last == START if depth == 0 else ways[-1][0] == int(trie.tasks[node])
             children = [
                 child
-                for child in range(forest.sizes[depth + 1] if depth + 1 < len(forest.sizes) else 0)
-                if forest.parents[offset + size + child] == node - offset
+                for child in range(trie.sizes[depth + 1] if depth + 1 < len(trie.sizes) else 0)
+                if trie.parents[offset + size + child] == node - offset
             ]
-            assert children == list(range(int(forest.first[node]), int(forest.last[node])))
+            assert children == list(range(int(trie.first[node]), int(trie.last[node])))
         offset += size
     assert set(ways) == beginnings
     for number, (row, length, task) in enumerate(zip(tokens, lengths, tasks, strict=True)):
-        own = forest.next_tokens[forest.programs == number].tolist()
+        own = trie.next_tokens[trie.programs == number].tolist()
         assert [(ways[choice // VOCABULARY_SIZE], choice % VOCABULARY_SIZE) for choice in own] == [
             ((int(task), *row[:at].tolist()), row[at]) for at in range(length)
         ]
@@ -89,18 +89,18 @@ def test_scaffolding_is_checked_too() -> None:
     words = "DEF run m( WHILE frontIsClear w( move w) m)".split()
     tokens, lengths = np.array([[ID[word] for word in words]], np.uint8), np.array([len(words)])
     with pytest.raises(KarelsynthError, match=r"is not a program .*: token 5 is not allowed"):
-        pack_forest(tokens, lengths, np.zeros(1, np.int64), machine=SyntaxMachine(max_length=40), choices=True)
-    for pack in (pack_programs, partial(pack_forest, tasks=np.zeros(1, np.int64))):
+        pack_trie(tokens, lengths, np.zeros(1, np.int64), machine=SyntaxMachine(max_length=40), skip_forced_tokens=True)
+    for pack in (pack_programs, partial(pack_trie, tasks=np.zeros(1, np.int64))):
         with pytest.raises(ValueError, match="all tokens of these programs are forced"):
-            pack(tokens[:, :3], np.array([3]), choices=True)
+            pack(tokens[:, :3], np.array([3]), skip_forced_tokens=True)
 
 
 def test_programs_have_tokens() -> None:
     tokens, lengths, tasks = programs_alike(1, 4)
     with pytest.raises(ValueError, match="1 to"):
-        pack_forest(tokens, lengths * 0, tasks)
+        pack_trie(tokens, lengths * 0, tasks)
     with pytest.raises(ValueError, match="at least"):
-        pack_forest(tokens[:0], lengths[:0], tasks[:0])
+        pack_trie(tokens[:0], lengths[:0], tasks[:0])
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -114,11 +114,11 @@ def test_the_forest_is_teacher_forcing(name: str, some_missing: bool) -> None:
         present = torch.tensor([[True, False, True, True], [True] * 4, [False, True, False, False]])
     tokens, lengths, tasks = programs_alike(7, 25)
     results = []
-    for way in ("sequences", "forest"):
+    for way in ("sequences", "trie"):
         encoded = model.encode(inputs, outputs, present)
-        if way == "forest":
-            forest = model.pack_forest(tokens, lengths, tasks, encoded=encoded)
-            logprobs = model.forest_logprobs(encoded, forest)
+        if way == "trie":
+            trie = model.pack_trie(tokens, lengths, tasks, encoded=encoded)
+            logprobs = model.trie_logprobs(encoded, trie)
         else:
             packed = model.pack(tokens, lengths, encoded=encoded, tasks=tasks)
             logprobs = model.program_logprobs(encoded, packed, torch.from_numpy(tasks))
@@ -142,7 +142,7 @@ def test_it_is_near_in_bfloat16() -> None:
     for enabled in (False, True):
         with torch.autocast("cpu", torch.bfloat16, enabled=enabled):
             encoded = model.encode(*random_grids(5, TASKS, EXAMPLES))
-            logprobs = model.forest_logprobs(encoded, model.pack_forest(tokens, lengths, tasks, encoded=encoded))
+            logprobs = model.trie_logprobs(encoded, model.pack_trie(tokens, lengths, tasks, encoded=encoded))
         gradients = torch.autograd.grad(logprobs.sum(), list(model.parameters()), allow_unused=True)
         results.append((logprobs.detach(), [one.flatten() for one in gradients if one is not None]))
     (full, of_full), (fast, of_fast) = results
@@ -155,9 +155,9 @@ def test_a_model_with_execution_wants_the_examples() -> None:
     model = model_of("execution")
     encoded = model.encode(*random_grids(5, TASKS, EXAMPLES))._replace(worlds=None)
     tokens, lengths, tasks = programs_alike(7, 5)
-    forest = model.pack_forest(tokens, lengths, tasks, encoded=encoded)
+    trie = model.pack_trie(tokens, lengths, tasks, encoded=encoded)
     with pytest.raises(ValueError, match="packed with their examples"):
-        model.forest_logprobs(encoded, forest)
+        model.trie_logprobs(encoded, trie)
 
 
 def test_a_machine_besides_the_models_own() -> None:
@@ -165,15 +165,14 @@ def test_a_machine_besides_the_models_own() -> None:
     encoded = model.encode(*random_grids(5, TASKS, EXAMPLES))
     tokens, lengths, tasks = programs_alike(9, 10)
     free, held = (
-        model.forest_logprobs(encoded, pack_forest(tokens, lengths, tasks, machine=held_to))
-        for held_to in (None, machine)
+        model.trie_logprobs(encoded, pack_trie(tokens, lengths, tasks, machine=held_to)) for held_to in (None, machine)
     )
     assert (held > free).all()  # what it refuses gets no probability
     tokens[3, 2] = END
     with pytest.raises(
         KarelsynthError, match=r"`DEF run m\).* is not a program of at most 40 tokens: token 3 is not allowed"
     ):
-        pack_forest(tokens, lengths, tasks, machine=machine)
+        pack_trie(tokens, lengths, tasks, machine=machine)
 
 
 # On a GPU
@@ -185,9 +184,9 @@ def test_the_way_back_on_a_gpu_is_the_plain_one(size: int) -> None:
     """Outputs and gradients of a layer, against PyTorch's own way back; bfloat16 is near."""
     assert cell_gpu.available(), "PyTorch for GPUs brings Triton: is it installed?"
     tokens, lengths, tasks = programs_alike(7, 60)
-    forest = pack_forest(tokens, lengths, tasks, device="cuda")
+    trie = pack_trie(tokens, lengths, tasks, device="cuda")
     torch.manual_seed(0)
-    shapes = ((sum(forest.sizes), EXAMPLES, 4 * size), (size, 4 * size), (size,), (size,))
+    shapes = ((sum(trie.sizes), EXAMPLES, 4 * size), (size, 4 * size), (size,), (size,))
     scales = (1.0, size**-0.5, 1.0, 1.0)
     numbers = [(torch.randn(shape) * scale).cuda() for shape, scale in zip(shapes, scales, strict=True)]
     weights = torch.randn(shapes[0][0], EXAMPLES, size).cuda()
@@ -195,7 +194,7 @@ def test_the_way_back_on_a_gpu_is_the_plain_one(size: int) -> None:
     ways: list[Any] = [_recurrence, _Recurrence.apply, _Recurrence.apply]
     for way, dtype in zip(ways, (torch.float32, torch.float32, FAST), strict=True):
         given = [number.to(dtype).requires_grad_() for number in numbers]
-        hidden = way(*given, forest)
+        hidden = way(*given, trie)
         results.append([hidden, *torch.autograd.grad((hidden.float() * weights).sum(), given)])
     for exact, full, fast in zip(*results, strict=True):
         scale = exact.abs().max().item()
@@ -233,7 +232,7 @@ def test_the_step_on_a_gpu_is_the_hosts(name: str, dtype: torch.dtype, near: flo
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("way", ["forest", "sequences"])
+@pytest.mark.parametrize("way", ["trie", "sequences"])
 @pytest.mark.parametrize("name", MODELS)
 def test_programs_on_a_gpu_are_the_hosts(name: str, way: str) -> None:
     tokens, lengths, tasks = programs_alike(7, 25)
@@ -242,9 +241,9 @@ def test_programs_on_a_gpu_are_the_hosts(name: str, way: str) -> None:
     for device in ("cpu", "cuda"):
         model = model_of(name).to(device)
         encoded = model.encode(inputs.to(device), outputs.to(device))
-        if way == "forest":
-            forest = model.pack_forest(tokens, lengths, tasks, encoded=encoded)
-            logprobs = model.forest_logprobs(encoded, forest)
+        if way == "trie":
+            trie = model.pack_trie(tokens, lengths, tasks, encoded=encoded)
+            logprobs = model.trie_logprobs(encoded, trie)
         else:
             packed = model.pack(tokens, lengths, encoded=encoded, tasks=tasks)
             logprobs = model.program_logprobs(encoded, packed, torch.from_numpy(tasks).to(device))
