@@ -52,7 +52,7 @@ def assert_honest(solution: Solution, task: Task) -> None:
     assert bool(solution) == solution.solved
     if solution.solved:
         assert all(answer.solves for answer in solution.answers)
-        chances = [answer.chance for answer in solution.answers if answer.chance is not None]
+        chances = [answer.probability for answer in solution.answers if answer.probability is not None]
         if not chances:
             preferences = [answer.logprob - PER_TOKEN * answer.program.size for answer in solution.answers]
             assert preferences == sorted(preferences, reverse=True)
@@ -116,8 +116,8 @@ def test_the_favourite_is_overruled_only_by_what_is_clearly_better(
     search = posed_search(len(chances))
     answers = search.answers
     prefer(search, deadline=math.inf, stop=lambda: False)
-    assert [answers.index(replace(answer, chance=None)) for answer in search.answers] == order
-    assert [answer.chance for answer in search.answers] == [chances[row] for row in order]
+    assert [answers.index(replace(answer, probability=None)) for answer in search.answers] == order
+    assert [answer.probability for answer in search.answers] == [chances[row] for row in order]
 
 
 @pytest.mark.parametrize(
@@ -139,7 +139,8 @@ def test_chains_go_on_until_the_favourite_is_sure(
     search = posed_search(len(chances))
     prefer(search, deadline=math.inf, stop=lambda: len(walked) >= 2 * stop_after)
     assert walked == 2 * rounds * [STEPS]
-    assert [answer.chance for answer in search.answers] == (sorted(chances, reverse=True) if rounds else [None, None])
+    expected = sorted(chances, reverse=True) if rounds else [None, None]
+    assert [answer.probability for answer in search.answers] == expected
     assert not rounds or looked[-1] == 2 * rounds, "what was walked last is looked at"
 
 

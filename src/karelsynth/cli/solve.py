@@ -282,11 +282,12 @@ def _show(task: Task, solution: Solution, dialect: Dialect, others: int, budget:
         more = f"; {fitting} programs that fit were found" if fitting > 1 else ""
         said = f"right on every example, found in {solution.seconds:.2f} s{more}"
         out.print(said, style="green", soft_wrap=True)
-        chance = solution.answers[0].chance
-        if chance is not None:
-            out.print(f"chance of being right on a further example: {_percent(chance)}", style="dim", soft_wrap=True)
+        probability = solution.answers[0].probability
+        if probability is not None:
+            said = f"probability of being correct on a further example: {_percent(probability)}"
+            out.print(said, style="dim", soft_wrap=True)
     for number, answer in enumerate(solution.answers[1 : others + 1], 2):
-        likely = "" if answer.chance is None else f", chance {_percent(answer.chance)}"
+        likely = "" if answer.probability is None else f", probability {_percent(answer.probability)}"
         out.print(f"\nnumber {number}: {answer.program.size} tokens, log-likelihood {answer.logprob:.1f}{likely}")
         _print_program(answer.program, dialect)
     if solution.ambiguity is not None:
@@ -296,9 +297,9 @@ def _show(task: Task, solution: Solution, dialect: Dialect, others: int, budget:
         out.print(few, style="dim", soft_wrap=True)
 
 
-def _percent(chance: float) -> str:
-    """Estimated chances are never certain."""
-    percent = round(100 * chance)
+def _percent(probability: float) -> str:
+    """An estimated probability in words: never 0 % or 100 %."""
+    percent = round(100 * probability)
     return "below 1 %" if percent < 1 else "over 99 %" if percent > 99 else f"about {percent} %"
 
 

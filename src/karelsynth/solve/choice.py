@@ -78,4 +78,4 @@ def prefer(search: Search, *, deadline: float, stop: Callable[[], bool], threads
         order = np.argsort(-chances, kind="stable")
         if chances[order[0]] - chances[0] <= CLEARLY:
             order = np.concatenate([[0], order[order != 0]])
-        search.answers = [replace(search.answers[row], chance=float(chances[row])) for row in order]
+        search.answers = [replace(search.answers[row], probability=float(chances[row])) for row in order]

@@ -25,9 +25,14 @@ class Answer:
     """For each example, whether the program turns its input into its output."""
     logprob: float
     """log p(program | examples) by the model, among programs of the length that the search allowed."""
-    chance: float | None = None
-    """Of being right on a further example, if the examples were drawn as the generator draws them; None if it would
-    never draw such examples, or if there was no time to find out. See `karelsynth.solve.choice`."""
+    probability: float | None = None
+    """The probability of being correct on a further example, under the generator's distribution of tasks. None if the
+    generator cannot produce such examples, or if the budget left no time for an estimate. See `solve.choice`."""
+
+    @property
+    def chance(self) -> float | None:
+        """Deprecated: use `probability`; removed in 0.2."""
+        return self.probability
 
     @property
     def solves(self) -> bool:
@@ -40,7 +45,7 @@ class Answer:
             "programs": {dialect: self.program.to(dialect) for dialect in DIALECTS},
             "right": list(self.right),
             "logprob": self.logprob,
-            "chance": self.chance,
+            "probability": self.probability,
         }
 
 

@@ -165,9 +165,9 @@ class AnswerTold(Told):
     programs: Programs
     right: list[bool] = Field(description="For each example, whether the program turns its input into its output.")
     logprob: float = Field(description="The model's log p(program | examples).")
-    chance: float | None = Field(
-        description="Of being right on a further example, if the examples were like the generator's; null if they are "
-        "none of its kind, or if there was no time to find out."
+    probability: float | None = Field(
+        description="The probability of being correct on a further example, under the generator's distribution of "
+        "tasks; null if the generator cannot produce such examples, or if the budget left no time for an estimate."
     )
 
 
