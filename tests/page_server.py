@@ -20,9 +20,9 @@ from karelsynth.karel.world import World
 from karelsynth.solve.solution import Ambiguity, Answer, Outcome, Progress, Solution
 from karelsynth.tasks.task import Task
 from karelsynth.web.app import create_app
-from karelsynth.web.queue import Solving
-from karelsynth.web.random_world import random_world
+from karelsynth.web.queue import TaskSolver
 from karelsynth.web.server import address_of, listen
+from karelsynth.web.toolkit import random_world
 
 _ROUND: Final = 0.05
 """Seconds between two reports of progress."""
@@ -88,7 +88,7 @@ def _ambiguity(answers: tuple[Answer, ...], task: Task) -> Ambiguity | None:
 
 
 @contextmanager
-def served(solver: Solving) -> Iterator[str]:
+def served(solver: TaskSolver) -> Iterator[str]:
     """The service in a thread of this process; gives the page's address."""
     listener = listen("127.0.0.1", 0)
     app = create_app(solver)

@@ -29,7 +29,7 @@ from karelsynth.tasks.generator import generate
 from karelsynth.tasks.msr_tasks import write_tasks
 from karelsynth.tasks.task import Example, Task
 from karelsynth.tasks.task_files import render_task, task_from_json
-from karelsynth.web.messages import SolutionTold
+from karelsynth.web.messages import SolutionResponse
 from tests.fake_solver import FakeSolver
 from tests.posed import MOVED, PATIENT, ROW, by, impossible
 
@@ -384,7 +384,7 @@ def test_json_is_what_the_service_answers_with(tmp_path: Path) -> None:
     report = json.loads(out)
     assert report.pop("name") == task.name
     assert report.pop("number") == 1
-    assert SolutionTold.model_validate(report, strict=True).model_dump(mode="json") == report
+    assert SolutionResponse.model_validate(report, strict=True).model_dump(mode="json") == report
     assert [Program.parse(answer["programs"]["paper"]) for answer in report["answers"]] == [
         Program.parse(STEP),
         Program.parse(WALK),

@@ -17,9 +17,8 @@ from hypothesis import strategies as st
 from karelsynth import Program, World
 from karelsynth.karel.dialects import DIALECTS
 from karelsynth.tasks.task import Example, Task
-from karelsynth.web.app import Settings, create_app
-from karelsynth.web.guard import LARGEST_BODY
-from karelsynth.web.random_world import random_world
+from karelsynth.web.app import LARGEST_BODY, ServiceSettings, create_app
+from karelsynth.web.toolkit import random_world
 from tests.fake_solver import FakeSolver
 from tests.web_client import AFTER, ANOTHER, BEFORE, BODY, EXAMPLE, PATIENCE, client_of, refusal
 
@@ -377,7 +376,7 @@ def test_foreign_names_are_refused(client: TestClient, host: str) -> None:
 
 
 def test_a_public_server_has_any_name() -> None:
-    with client_of(create_app(FakeSolver(), Settings(hosts=None))) as client:
+    with client_of(create_app(FakeSolver(), ServiceSettings(hosts=None))) as client:
         assert client.get("/api/health", headers={"Host": "karel.example"}).status_code == 200
 
 
@@ -408,7 +407,7 @@ def description() -> Any:
     drawings = st.sampled_from([EXAMPLE["input"], EXAMPLE["output"]])
     schemathesis.openapi.format("karel-world", drawings | text)
     schemathesis.openapi.format("karel-program", st.sampled_from([*STEPPED.values()]) | text)
-    return schemathesis.openapi.from_asgi("/openapi.json", create_app(FakeSolver(), Settings(hosts=None)))
+    return schemathesis.openapi.from_asgi("/openapi.json", create_app(FakeSolver(), ServiceSettings(hosts=None)))
 
 
 def test_everything_is_described(description: Any) -> None:

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 from fastapi import FastAPI
 
-from karelsynth.web.app import Settings, create_app
-from karelsynth.web.queue import Closed, Event, Failure, QueueFull, SolveQueue, Waiting
+from karelsynth.web.app import ServiceSettings, create_app
+from karelsynth.web.queue import QueueFull, QueuePosition, SearchEvent, SearchFailure, ServerStopping, SolveQueue
 from tests.fake_solver import FakeSolver
 from tests.web_client import BODY, PATIENCE, TASK, client_of, refusal
 
@@ -31,56 +31,59 @@ def queue_of(solver: FakeSolver, workers: int = 1, length: int = 2) -> Iterator[
 
 def test_the_line_is_bounded_and_moves_up() -> None:
     solver = FakeSolver(seconds=60)
-    told: dict[int, list[Event]] = {number: [] for number in range(3)}
+    told: dict[int, list[SearchEvent]] = {number: [] for number in range(3)}
     with queue_of(solver) as queue:
-        tickets = [queue.enter(TASK, 1.0, told[0].append)]
+        tickets = [queue.submit(TASK, 1.0, told[0].append)]
         assert solver.started.acquire(timeout=PATIENCE)
-        tickets += [queue.enter(TASK, 1.0, told[number].append) for number in (1, 2)]
+        tickets += [queue.submit(TASK, 1.0, told[number].append) for number in (1, 2)]
         assert (queue.solving, queue.waiting) == (1, 2)
         with pytest.raises(QueueFull, match="try again in 2 seconds") as caught:
-            queue.enter(TASK, 1.0, print)
+            queue.submit(TASK, 1.0, print)
         assert caught.value.retry_after == 2  # two wait, one second each until measured
-        assert (told[1], told[2]) == ([Waiting(1)], [Waiting(2)])
+        assert (told[1], told[2]) == ([QueuePosition(1)], [QueuePosition(2)])
 
-        queue.leave(tickets[1])  # out of the middle of the line
-        assert told[2] == [Waiting(2), Waiting(1)]
-        queue.leave(tickets[0])  # out of a search
+        queue.cancel(tickets[1])  # out of the middle of the line
+        assert told[2] == [QueuePosition(2), QueuePosition(1)]
+        queue.cancel(tickets[0])  # out of a search
         assert solver.stopped.acquire(timeout=PATIENCE)
         assert solver.started.acquire(timeout=PATIENCE)
-        assert told[2][:3] == [Waiting(2), Waiting(1), Waiting(0)]
+        assert told[2][:3] == [QueuePosition(2), QueuePosition(1), QueuePosition(0)]
         assert (queue.solving, queue.waiting) == (1, 0)
-        queue.leave(tickets[0])  # twice is fine
+        queue.cancel(tickets[0])  # twice is fine
 
 
 def test_closing_stops_searches_and_sends_everybody_away() -> None:
     solver = FakeSolver(seconds=60)
-    told: list[Event] = []
+    told: list[SearchEvent] = []
     with queue_of(solver) as queue:
         for _ in range(2):
-            queue.enter(TASK, 1.0, lambda event: told.append(event) if isinstance(event, Failure) else None)
+            queue.submit(TASK, 1.0, lambda event: told.append(event) if isinstance(event, SearchFailure) else None)
         assert solver.started.acquire(timeout=PATIENCE)
         queue.close()
-        assert [type(event.error) for event in told if isinstance(event, Failure)] == [Closed, Closed]
-        with pytest.raises(Closed):
-            queue.enter(TASK, 1.0, print)
+        assert [type(event.error) for event in told if isinstance(event, SearchFailure)] == [
+            ServerStopping,
+            ServerStopping,
+        ]
+        with pytest.raises(ServerStopping):
+            queue.submit(TASK, 1.0, print)
 
 
 def test_waiting_time_follows_what_was_measured() -> None:
     finished = threading.Semaphore(0)
     with queue_of(FakeSolver(seconds=0.0), length=1000) as queue:
-        before = queue._usual
+        before = queue.mean_seconds
         for _ in range(60):
-            queue.enter(TASK, 1.0, lambda event: None if isinstance(event, Waiting) else finished.release())
+            queue.submit(TASK, 1.0, lambda event: None if isinstance(event, QueuePosition) else finished.release())
         for _ in range(60):
             assert finished.acquire(timeout=PATIENCE)
-        assert queue._usual < 0.1 * before
+        assert queue.mean_seconds < 0.1 * before
 
 
 def test_a_full_line_is_an_honest_503() -> None:
     solver = FakeSolver(seconds=60)
-    app = create_app(solver, Settings(workers=1, queue=0))
+    app = create_app(solver, ServiceSettings(workers=1, queue=0))
     with client_of(app) as client:
-        app.state.queue.enter(TASK, 1.0, lambda event: None)
+        app.state.queue.submit(TASK, 1.0, lambda event: None)
         for path in ("/api/solve", "/api/solve/stream"):
             response = client.post(path, json=BODY)
             assert "try again" in refusal(response, 503)["message"]
@@ -117,7 +120,7 @@ async def ask_and_leave(app: FastAPI, path: str, begun: threading.Semaphore) -> 
 @pytest.mark.parametrize("path", ["/api/solve", "/api/solve/stream"])
 def test_a_client_that_leaves_stops_its_search(path: str) -> None:
     solver = FakeSolver(seconds=60)
-    app = create_app(solver, Settings(workers=1))
+    app = create_app(solver, ServiceSettings(workers=1))
     with client_of(app):
         asyncio.run(asyncio.wait_for(ask_and_leave(app, path, solver.started), PATIENCE))
         assert solver.stopped.acquire(timeout=PATIENCE)
@@ -126,16 +129,16 @@ def test_a_client_that_leaves_stops_its_search(path: str) -> None:
 @pytest.mark.parametrize("path", ["/api/solve", "/api/solve/stream"])
 def test_a_client_that_leaves_the_line_frees_its_place(path: str) -> None:
     solver = FakeSolver(seconds=60)
-    app = create_app(solver, Settings(workers=1, queue=1))
+    app = create_app(solver, ServiceSettings(workers=1, queue=1))
     with client_of(app):
-        app.state.queue.enter(TASK, 1.0, lambda event: None)
+        app.state.queue.submit(TASK, 1.0, lambda event: None)
         asyncio.run(asyncio.wait_for(ask_and_leave(app, path, solver.started), PATIENCE))
         assert (app.state.queue.solving, app.state.queue.waiting) == (1, 0)
 
 
 def test_many_clients_at_once_get_answers_or_503() -> None:
     rng = random.Random(0)
-    with client_of(create_app(FakeSolver(seconds=0.02), Settings(workers=2, queue=4))) as client:
+    with client_of(create_app(FakeSolver(seconds=0.02), ServiceSettings(workers=2, queue=4))) as client:
         statuses: list[int] = []
 
         def ask() -> None:

@@ -14,7 +14,7 @@ import pytest
 
 from karelsynth.solve.solution import Progress, Solution
 from karelsynth.web.app import create_app
-from karelsynth.web.queue import Event, Failure, NoSuchSearch, SolveQueue, Waiting
+from karelsynth.web.queue import QueuePosition, SearchEvent, SearchFailure, SolveQueue, UnknownSearch
 from tests.fake_solver import FakeSolver
 from tests.page_server import served
 from tests.web_client import BODY, EXAMPLE, PATIENCE, TASK, client_of, refusal
@@ -166,27 +166,27 @@ def test_a_search_that_ends_by_itself_is_not_marked() -> None:
 def test_the_queue_keeps_no_ids() -> None:
     """Whatever becomes of searches, none stays; and how long one took that was cut short says nothing of others."""
     solver = FakeSolver(seconds=60)
-    told: list[Event] = []
+    told: list[SearchEvent] = []
     queue = SolveQueue(solver, workers=1, length=2)
     try:
-        before = queue._usual
-        searching = queue.enter(TASK, 1.0, told.append)
+        before = queue.mean_seconds
+        searching = queue.submit(TASK, 1.0, told.append)
         assert solver.started.acquire(timeout=PATIENCE)
-        waiting, left = (queue.enter(TASK, 1.0, told.append) for _ in range(2))
-        queue.leave(left)
+        waiting, left = (queue.submit(TASK, 1.0, told.append) for _ in range(2))
+        queue.cancel(left)
         for ticket in (waiting, searching):
             queue.stop(ticket.id)
         for ticket in (left, waiting, searching):
-            with pytest.raises(NoSuchSearch):
+            with pytest.raises(UnknownSearch):
                 queue.stop(ticket.id)
         until = time.monotonic() + PATIENCE
         while queue.solving:
             assert time.monotonic() < until
             time.sleep(0.01)
         assert queue.waiting == 0
-        assert queue._usual == before
+        assert queue.mean_seconds == before
     finally:
         queue.close()
-    ends = [event for event in told if not isinstance(event, Waiting | Progress)]
-    assert not any(isinstance(event, Failure) for event in ends)
+    ends = [event for event in told if not isinstance(event, QueuePosition | Progress)]
+    assert not any(isinstance(event, SearchFailure) for event in ends)
     assert [event.answers != () for event in ends if isinstance(event, Solution)] == [False, True]

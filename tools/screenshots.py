@@ -22,7 +22,7 @@ from playwright.sync_api import Browser, Page, sync_playwright  # noqa: E402
 from tests.page_server import PoolSolver, served  # noqa: E402
 
 from karelsynth.errors import KarelsynthError  # noqa: E402
-from karelsynth.web.queue import Solving  # noqa: E402
+from karelsynth.web.queue import TaskSolver  # noqa: E402
 
 TASK = "climb-the-stairs"
 LAPTOP = {"viewport": {"width": 1440, "height": 1024}}
@@ -54,7 +54,7 @@ def main() -> None:
         browser.close()
 
 
-def best_solver() -> Solving:
+def best_solver() -> TaskSolver:
     try:
         from karelsynth.solve.solver import Solver
 

@@ -42,10 +42,10 @@ def serve(
     with listen(host, port) as listener:  # first: to load a model only to learn that the port is taken is no fun
         from karelsynth.model.pretrained import SHIPPED
         from karelsynth.solve.solver import Solver
-        from karelsynth.web.app import LOOPBACK, Settings, create_app
+        from karelsynth.web.app import LOOPBACK, ServiceSettings, create_app
 
         at_once = workers or max(1, core_count() // _CORES)
-        settings = Settings(
+        settings = ServiceSettings(
             workers=at_once,
             queue=queue,
             hosts=LOOPBACK | {host.lower(), listener.getsockname()[0]} if is_loopback(listener) else None,

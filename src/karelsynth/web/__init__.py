@@ -1,1 +1,1 @@
-"""The playground's HTTP service: FastAPI around a solver, a bounded queue before it, and the page's files."""
+"""The playground: an HTTP service around a solver, with a bounded queue, and the page's files."""

@@ -1,7 +1,8 @@
-"""The application: routes, the line before the solver, the page's files, and the guard around it all."""
+"""The application: the API's routes, the page's files, and the middleware around both."""
 
 from __future__ import annotations
 
+import logging
 import mimetypes
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -11,35 +12,53 @@ from typing import Final
 
 from fastapi import FastAPI, Request, Response
 from fastapi.staticfiles import StaticFiles
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from karelsynth._version import __version__
-from karelsynth.web import problems, solving, toolkit
-from karelsynth.web.guard import Guard
-from karelsynth.web.queue import SolveQueue, Solving
+from karelsynth.karel.world import quoted
+from karelsynth.web import solving, toolkit
+from karelsynth.web.errors import add_error_handlers, error_response
+from karelsynth.web.queue import SolveQueue, TaskSolver
+
+log = logging.getLogger("karelsynth.web")
 
 LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
+LARGEST_BODY: Final = 256 * 1024
+"""Bytes that a request's body may have."""
 _STATIC: Final = Path(__file__).parent / "static"
 _TYPES: Final = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml", ".html": "text/html"}
-_ABOUT: Final = "Programs from examples, for Karel the robot. Worlds are text drawings, programs texts in any dialect."
+_DESCRIPTION: Final = (
+    "Program synthesis for Karel the robot. Worlds are text drawings, programs are texts in any dialect."
+)
+_SECURITY_HEADERS: Final = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
+    "font-src 'self'; connect-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'none'; "
+    "frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
 
 
 @dataclass(frozen=True)
-class Settings:
-    """How the service is run."""
+class ServiceSettings:
+    """Settings of the service."""
 
     workers: int = 1
-    """Searches at once."""
+    """Number of searches that run at the same time."""
     queue: int = 32
-    """How many requests may wait for one; more are refused."""
+    """Number of requests that may wait; further ones get status 503."""
     hosts: frozenset[str] | None = LOOPBACK
-    """The names that requests may use for the server; None allows all."""
+    """Host names that requests may use; None allows all."""
     model: str = "shipped"
-    """What to call the model."""
+    """The model's name, as `/api/version` reports it."""
 
 
-def create_app(solver: Solving, settings: Settings | None = None) -> FastAPI:
-    """The service around a solver. While it is up, `app.state.queue` is the line before the solver."""
-    settings = settings or Settings()
+def create_app(solver: TaskSolver, settings: ServiceSettings | None = None) -> FastAPI:
+    """The service for a solver. `app.state.queue` is the queue in front of the solver while the service runs."""
+    settings = settings or ServiceSettings()
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -50,24 +69,24 @@ def create_app(solver: Solving, settings: Settings | None = None) -> FastAPI:
     app = FastAPI(
         title="karelsynth",
         version=__version__,
-        description=_ABOUT,
-        docs_url=None,  # these pages would load their scripts from elsewhere
+        description=_DESCRIPTION,
+        docs_url=None,  # FastAPI's pages load scripts from other sites
         redoc_url=None,
         redirect_slashes=False,
         lifespan=lifespan,
     )
     app.state.settings = settings
-    problems.register(app)
+    add_error_handlers(app)
     app.include_router(solving.router)
     app.include_router(toolkit.router)
     _serve_files(app)
-    app.add_middleware(Guard, hosts=settings.hosts)
+    app.add_middleware(GuardMiddleware, hosts=settings.hosts)
     return app
 
 
 def _serve_files(app: FastAPI) -> None:
-    """The page at `/` and its files below `/static`, each with an ETag."""
-    for suffix, kind in _TYPES.items():  # some systems' own tables are wrong, and browsers are told not to guess
+    """Serve the page at `/` and its files below `/static`, each with an ETag."""
+    for suffix, kind in _TYPES.items():  # some systems' tables are wrong, and `nosniff` forbids browsers to guess
         mimetypes.add_type(kind, suffix)
     static = StaticFiles(directory=_STATIC, check_dir=False)
 
@@ -77,3 +96,92 @@ def _serve_files(app: FastAPI) -> None:
         return await static.get_response("index.html", request.scope)
 
     app.mount("/static", static)
+
+
+class GuardMiddleware:
+    """Checks every request before it is parsed, and adds headers to every response.
+
+    - The Host header must be one of `hosts` (None allows all). A page of another site could otherwise let its own
+      name resolve to 127.0.0.1 and use the service through the visitor's browser (DNS rebinding).
+    - A body may have up to `LARGEST_BODY` bytes.
+    - Every response gets security headers, error responses too.
+    - An unexpected error is logged; the client gets status 500 without details.
+    """
+
+    def __init__(self, app: ASGIApp, hosts: frozenset[str] | None) -> None:
+        self.app, self.hosts = app, hosts
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        started = False
+
+        async def send_with_headers(message: Message) -> None:
+            nonlocal started
+            if message["type"] == "http.response.start":
+                started = True
+                headers = MutableHeaders(scope=message)
+                headers.update(_SECURITY_HEADERS)
+                # Browsers revalidate files each time; an unchanged file costs a 304 response.
+                headers["Cache-Control"] = "no-store" if scope["path"].startswith("/api/") else "no-cache"
+            await send(message)
+
+        try:
+            await self._handle(scope, receive, send_with_headers)
+        except Exception:
+            log.exception("while answering %s %s", scope["method"], scope["path"])
+            if started:  # the status has been sent; the server closes the connection
+                raise
+            response = error_response(500, "internal error: your request is not to blame; see the server's log")
+            await response(scope, receive, send_with_headers)
+
+    async def _handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        headers = Headers(scope=scope)
+        host = headers.get("host", "")
+        if self.hosts is not None and _host_name(host) not in self.hosts:
+            message = f"this server is not called {quoted(host)}: use the address that it printed when it started"
+            await error_response(400, message)(scope, receive, send)
+            return
+        body = await _read_body(headers, receive)
+        if body is None:
+            message = f"the body is too large: at most {LARGEST_BODY // 1024} KiB are allowed"
+            await error_response(413, message)(scope, receive, send)
+            return
+        await self.app(scope, _replay(body, receive), send)
+
+
+def _host_name(host: str) -> str:
+    """The name in a Host header, without the port; an IPv6 address without its brackets."""
+    if host.startswith("["):
+        return host[1:].partition("]")[0].lower()
+    return host.partition(":")[0].lower()
+
+
+async def _read_body(headers: Headers, receive: Receive) -> bytes | None:
+    """The body, or None if it is too large. A body whose declared length is too large is not read."""
+    declared = headers.get("content-length", "")
+    if declared.isdecimal() and int(declared[:20]) > LARGEST_BODY:
+        return None
+    body = bytearray()
+    while True:
+        message = await receive()
+        body += message.get("body", b"")
+        if len(body) > LARGEST_BODY:
+            return None
+        if not message.get("more_body", False):  # also after a disconnect
+            return bytes(body)
+
+
+def _replay(body: bytes, receive: Receive) -> Receive:
+    """A `receive` that returns the body first, then the server's further messages."""
+    replayed = False
+
+    async def receive_replayed() -> Message:
+        nonlocal replayed
+        if replayed:
+            return await receive()
+        replayed = True
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return receive_replayed

@@ -1,13 +1,12 @@
-"""What goes over the wire, as pydantic models: the OpenAPI description is made from them.
+"""Requests and responses of the API as Pydantic models, from which FastAPI makes the OpenAPI description.
 
-Worlds are text drawings, programs are texts in any dialect. A solution has the form that `Solution.to_json` gives it on
-the command line too; the models here check and describe it. What a request may hold is checked here as far as its
-shape goes; that a drawing is a world and a text a program is for their own readers to say.
+Worlds are text drawings, programs are texts in any dialect. The models check types and sizes; the parsers of worlds and
+programs check the texts. Solutions have the JSON form of `Solution.to_json`, which the command line prints too.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -45,28 +44,29 @@ ProgramText = Annotated[
     ),
 ]
 Side = Annotated[int, Field(ge=SMALLEST_SIDE, le=LARGEST_SIDE)]
-Name = Annotated[str, Field(max_length=200)]
-About = Annotated[str, Field(max_length=4_000)]
-DialectName = Literal["paper", "stanford", "tokens"]
+Seed = Annotated[int, Field(ge=0, le=2**53 - 1, description="The same seed gives the same world.")]
 
 
-class Asked(BaseModel):
-    """A request: nothing but what is declared, of exactly the declared types."""
+class RequestModel(BaseModel):
+    """A request. Unknown fields and values of other types are errors."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
 
-class Told(BaseModel):
-    """A part of an answer: all that is declared and nothing else, so that no field is lost silently."""
+class ResponseModel(BaseModel):
+    """A response or a part of one. Unknown fields are errors, so that none is dropped by mistake."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-# Problems
+# Errors
 
 
-class Problem(Told):
-    """What is wrong, in one message for people, and where."""
+class ProblemDetails(ResponseModel):
+    """What is wrong, in one message for people, and where.
+
+    It has the role of RFC 9457's problem details, with fields of its own.
+    """
 
     message: str
     where: str | None = Field(default=None, description="The part of the request, such as `example 2, output`.")
@@ -74,17 +74,17 @@ class Problem(Told):
     column: int | None = None
 
 
-class ProblemBody(Told):
+class ErrorBody(ResponseModel):
     """The body of every error response."""
 
-    error: Problem
+    error: ProblemDetails
 
 
-# Examples and tasks
+# Tasks
 
 
-class ExampleMessage(Asked):
-    """A world before the program has run, and after."""
+class ExampleMessage(RequestModel):
+    """The world before the program runs, and after."""
 
     input: Drawing
     output: Annotated[Drawing, Field(examples=[_AFTER])]
@@ -93,65 +93,63 @@ class ExampleMessage(Asked):
 Examples = Annotated[list[ExampleMessage], Field(min_length=1, max_length=MOST_EXAMPLES)]
 
 
-class TaskMessage(Asked):
-    """A task with its name."""
+class TaskRequest(RequestModel):
+    """A task with its name and description."""
 
-    name: Name = ""
-    about: About = ""
+    name: Annotated[str, Field(max_length=200)] = ""
+    about: Annotated[str, Field(max_length=4_000)] = ""
     examples: Examples
 
 
-class TaskTold(Told):
-    """A task that was read."""
+class TaskResponse(ResponseModel):
+    """A task with its name and description."""
 
     name: str
     about: str
     examples: list[ExampleMessage]
 
     @classmethod
-    def of(cls, task: Task) -> TaskTold:
-        return cls(name=task.name, about=task.about, examples=_examples(task))
+    def of(cls, task: Task, **fields: str) -> Self:
+        """The task in this form; `fields` are those of a subclass."""
+        pairs = [ExampleMessage(input=pair.input.to_text(), output=pair.output.to_text()) for pair in task.examples]
+        return cls(name=task.name, about=task.about, examples=pairs, **fields)
 
 
-class GalleryTaskTold(TaskTold):
-    """A task of the gallery; `slug` is its name in addresses."""
+class GalleryTaskResponse(TaskResponse):
+    """A task of the gallery; `slug` is its name in URLs."""
 
     slug: str
 
 
-class TaskText(Asked):
+class TaskTextRequest(RequestModel):
     """The text of a task file."""
 
     text: Annotated[str, Field(max_length=LONGEST_TASK)]
 
 
-class TaskFile(Told):
+class TaskTextResponse(ResponseModel):
     """The text of a task file."""
 
     text: str
 
 
-def _examples(task: Task) -> list[ExampleMessage]:
-    return [ExampleMessage(input=pair.input.to_text(), output=pair.output.to_text()) for pair in task.examples]
-
-
 # Solving
 
 
-class SolveRequest(Asked):
+class SolveRequest(RequestModel):
     """Examples of what the program should do."""
 
     examples: Examples
     budget: Annotated[float, Field(ge=0.1, le=10, description="Seconds that the search may take.")] = 1.0
 
 
-class StopRequest(Asked):
-    """Which search to end."""
+class StopRequest(RequestModel):
+    """The search to stop."""
 
-    id: Annotated[str, Field(max_length=100, description="As the stream's first event tells it.")]
+    id: Annotated[str, Field(max_length=100, description="The id from the stream's first event.")]
 
 
-class Programs(Told):
+class ProgramTexts(ResponseModel):
     """One program in every dialect."""
 
     paper: str
@@ -159,10 +157,10 @@ class Programs(Told):
     tokens: str
 
 
-class AnswerTold(Told):
-    """A program that was found, and how it did when it was run."""
+class AnswerResponse(ResponseModel):
+    """A program that was found, and on which examples it is right."""
 
-    programs: Programs
+    programs: ProgramTexts
     right: list[bool] = Field(description="For each example, whether the program turns its input into its output.")
     logprob: float = Field(description="The model's log p(program | examples).")
     probability: float | None = Field(
@@ -171,8 +169,8 @@ class AnswerTold(Told):
     )
 
 
-class OutcomeTold(Told):
-    """What some of the answers do on the world that tells them apart."""
+class OutcomeResponse(ResponseModel):
+    """The outcome of one group of answers on the ambiguity's world."""
 
     answers: list[int] = Field(description="Indices into the solution's answers, from 0.")
     status: str
@@ -180,168 +178,182 @@ class OutcomeTold(Told):
     world: str
 
 
-class AmbiguityTold(Told):
-    """The answers agree on the examples and differ here."""
+class AmbiguityResponse(ResponseModel):
+    """A world on which answers that agree on all examples have different outcomes."""
 
     world: str
-    outcomes: list[OutcomeTold]
+    outcomes: list[OutcomeResponse]
 
 
-class SolutionTold(Told):
-    """The answer to a task: every consistent program that was found, or the best partial one."""
+class SolutionResponse(ResponseModel):
+    """A task's solution: all consistent programs that were found, or the best partial one."""
 
     solved: bool = Field(description="Whether the first answer is right on every example, checked by running it.")
-    answers: list[AnswerTold]
-    ambiguity: AmbiguityTold | None
+    answers: list[AnswerResponse]
+    ambiguity: AmbiguityResponse | None
     seconds: float
     beam: int = Field(description="The widest beam that was searched.")
     checked: int = Field(description="Complete programs that were run on the examples.")
-    stopped: bool = Field(description="Whether the search was told to end before its time.")
+    stopped: bool = Field(description="Whether the search was stopped before it had used its budget.")
 
     @classmethod
-    def of(cls, found: Solution) -> SolutionTold:
-        return cls.model_validate(found.to_json())
+    def of(cls, solution: Solution) -> Self:
+        return cls.model_validate(solution.to_json())
 
 
-class ProgressTold(Told):
-    """How far a search is."""
+class AcceptedEvent(ResponseModel):
+    """The stream's first event: the id with which the search can be stopped."""
+
+    id: str
+
+
+class QueuedEvent(ResponseModel):
+    """The position in the queue: 1 is the next; 0 is a search that runs."""
+
+    position: int
+
+
+class ProgressEvent(ResponseModel):
+    """The state of a running search."""
 
     seconds: float
     budget: float
     beam: int
     checked: int
-    best: AnswerTold | None
+    best: AnswerResponse | None
 
     @classmethod
-    def of(cls, progress: Progress) -> ProgressTold:
+    def of(cls, progress: Progress) -> Self:
         return cls.model_validate(progress.to_json())
 
 
 # Programs and worlds
 
 
-class ProgramOnWorld(Asked):
-    """A program and the world it is for."""
+class RunRequest(RequestModel):
+    """A program, and the world to run it on."""
 
     program: ProgramText
     world: Drawing
 
 
-class StanfordRequest(ProgramOnWorld):
-    """And what the files will be called."""
+class StanfordRequest(RunRequest):
+    """A program, a world, and the name of the files."""
 
     name: str = Field("karel_task", pattern=r"^[\w-]{1,200}$", description="Without `.py` and `.w`.")
 
 
-class Step(Told):
-    """Something that took a tick: an action, a test of a condition, a round of a repeat."""
+class RunStep(ResponseModel):
+    """One tick of a run: an action, a test of a condition, or a round of a repeat."""
 
     line: int = Field(description="The statement's line in the text that was sent, from 1; `column` and `width` too.")
     column: int
     width: int
     token: str = Field(description="The statement's token, such as `move` or `WHILE`.")
-    hero: tuple[int, int, str] = Field(description="Row, column and heading afterwards; row 0 is the bottom row.")
+    hero: tuple[int, int, str] = Field(
+        description="Karel's row, column and heading after the step; row 0 is the bottom row."
+    )
     markers: tuple[int, int, int] | None = Field(description="Row, column and new count of the cell that changed.")
 
 
-class Ran(Told):
-    """What happened when a program was run."""
+class RunResponse(ResponseModel):
+    """The outcome of a run, with all its steps."""
 
     status: str
     explanation: str
     world: str = Field(description="The world at the end, or just before the crash.")
     line: int | None = Field(description="The line of the statement that crashed or ran out of ticks.")
     column: int | None
-    steps: list[Step]
+    steps: list[RunStep]
 
 
-class ProgramMessage(Asked):
+class CheckRequest(RequestModel):
     """The text of a program, possibly unfinished."""
 
     program: Annotated[str, Field(max_length=LONGEST_PROGRAM, examples=[_PROGRAM])]
 
 
-class SyntaxProblem(Told):
-    """The first mistake of a program."""
+class SyntaxProblem(ResponseModel):
+    """The first syntax error of a program."""
 
     message: str
     line: int
     column: int
     width: int
-    suggestion: str | None = Field(description="What was probably meant.")
+    suggestion: str | None = Field(description="A known word similar to the unknown one.")
 
 
-class Checked(Told):
-    """Whether a program can be read."""
+class CheckResponse(ResponseModel):
+    """Whether a program's syntax is right."""
 
     ok: bool
-    dialect: str | None = Field(description="The dialect that it seems to be in; null for an empty text.")
+    dialect: str | None = Field(description="The dialect that was detected; null for an empty text.")
     problem: SyntaxProblem | None
 
 
-class ConvertRequest(Asked):
-    """A program and the dialect that is wanted."""
+class ConvertRequest(RequestModel):
+    """A program, and the dialect to write it in."""
 
     program: ProgramText
-    to: DialectName
+    to: Literal["paper", "stanford", "tokens"]
 
 
-class ProgramTold(Told):
+class ProgramResponse(ResponseModel):
     """A program's text."""
 
     program: str
 
 
-class StanfordFiles(Told):
-    """The two files that Stanford Karel needs."""
+class StanfordFiles(ResponseModel):
+    """The contents of the two files that Stanford Karel needs."""
 
     py: str
     w: str
 
 
-class RandomWorldRequest(Asked):
-    """The size of a world that is wanted."""
+class RandomWorldRequest(RequestModel):
+    """The size of a random world."""
 
     rows: Side = 8
     cols: Side = 8
-    seed: Annotated[int, Field(ge=0, le=2**53 - 1, description="The same seed gives the same world.")] | None = None
+    seed: Seed | None = None
 
 
-class WorldTold(Told):
+class WorldResponse(ResponseModel):
     """A world."""
 
     world: str
 
 
-# The service itself
+# The service
 
 
-class Health(Told):
-    """Whether the service is there, and how busy."""
+class HealthResponse(ResponseModel):
+    """The service's state: how many searches run, and how many requests wait."""
 
     status: Literal["ok"] = "ok"
     solving: int
     waiting: int
 
 
-class Version(Told):
-    """What is running."""
+class VersionResponse(ResponseModel):
+    """The package's version and the model's name."""
 
     version: str
     model: str
 
 
-FAILURES: Final[dict[int | str, dict[str, Any]]] = {
-    413: {"model": ProblemBody, "description": "The body is too large."},
-    415: {"model": ProblemBody, "description": "The body is not declared as JSON."},
-    422: {"model": ProblemBody, "description": "Something in the body is wrong."},
+BODY_ERRORS: Final[dict[int | str, dict[str, Any]]] = {
+    413: {"model": ErrorBody, "description": "The body is too large."},
+    415: {"model": ErrorBody, "description": "The body is not declared as JSON."},
+    422: {"model": ErrorBody, "description": "Something in the body is wrong."},
 }
-"""What every operation with a body may answer besides its success."""
-BUSY: Final[dict[int | str, dict[str, Any]]] = {
+"""Error responses of every operation that takes a body, for the OpenAPI description."""
+BUSY_ERRORS: Final[dict[int | str, dict[str, Any]]] = {
     503: {
-        "model": ProblemBody,
+        "model": ErrorBody,
         "description": "All workers are busy and the queue is full, or the server is stopping.",
         "headers": {"Retry-After": {"description": "Seconds to wait.", "schema": {"type": "integer"}}},
     }
 }
-"""What solving may answer besides."""
+"""Further error responses of the operations that solve."""

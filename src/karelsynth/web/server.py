@@ -1,4 +1,4 @@
-"""Running the service: one process, one port, a clean end."""
+"""Running the service: addresses, signals, shutdown."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from fastapi import FastAPI
 from karelsynth.errors import KarelsynthError
 
 _GRACE: Final = 3
-"""Seconds that requests may take to end once the server has been told to."""
+"""Seconds that running requests have to end after a signal."""
 
 
 class AddressError(KarelsynthError):
-    """An address that cannot be listened at."""
+    """An address that cannot be listened on."""
 
 
 def is_loopback(listener: socket.socket) -> bool:
-    """Whether only this machine can reach it: by the address that the host's name stood for, whatever the name."""
+    """Whether only this machine can reach the socket. The address decides, not the host's name."""
     return _address(listener.getsockname()[0]).is_loopback
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A socket that listens at an address; port 0 is any that is free. Raises AddressError."""
+    """A listening socket; port 0 means any free port. Raises AddressError."""
     try:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         return socket.create_server(address[:2], family=family, backlog=512)
@@ -45,7 +45,9 @@ def _reason(host: str, port: int, error: Exception) -> str:
         return f"there is no host {host}: use an address of this machine, such as 127.0.0.1"
     match getattr(error, "errno", None):
         case errno.EADDRINUSE:
-            return f"port {port} is in use: stop what uses it, or choose another with --port (0 for any that is free)"
+            return (
+                f"port {port} is in use: stop the program that uses it, or choose another with --port (0: any free one)"
+            )
         case errno.EACCES:
             return f"port {port} needs administrator rights: choose one above 1023 with --port"
         case errno.EADDRNOTAVAIL:
@@ -55,7 +57,7 @@ def _reason(host: str, port: int, error: Exception) -> str:
 
 
 def address_of(listener: socket.socket) -> str:
-    """What to type into a browser on this machine."""
+    """The URL for a browser on this machine."""
     host, port = listener.getsockname()[:2]
     if _address(host).is_unspecified:
         host = "::1" if ":" in host else "127.0.0.1"
@@ -63,7 +65,7 @@ def address_of(listener: socket.socket) -> str:
 
 
 def network_address_of(listener: socket.socket) -> str | None:
-    """What to type into a browser on another machine; None if none can reach it, or this one is in no network."""
+    """The URL for a browser on another machine; None if no other machine can reach the socket."""
     host, port = listener.getsockname()[:2]
     if _address(host).is_unspecified:
         host = _outward(listener.family)
@@ -73,18 +75,18 @@ def network_address_of(listener: socket.socket) -> str | None:
 
 
 def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
-    """Of what a socket says; an IPv4 address may be told as one of IPv6."""
+    """A socket's address; an IPv4 address that is mapped to IPv6 becomes IPv4."""
     address = ipaddress.ip_address(host)
     return getattr(address, "ipv4_mapped", None) or address
 
 
 def _outward(family: socket.AddressFamily) -> str | None:
-    """The address that this machine would speak to others from. To connect a datagram socket sends nothing."""
-    elsewhere = "2001:db8::1" if family == socket.AF_INET6 else "192.0.2.1"  # kept for documentation: nobody's
+    """This machine's own address for outgoing connections. Connecting a datagram socket sends nothing."""
+    elsewhere = "2001:db8::1" if family == socket.AF_INET6 else "192.0.2.1"  # reserved for documentation
     try:
-        with socket.socket(family, socket.SOCK_DGRAM) as asking:
-            asking.connect((elsewhere, 9))
-            return str(asking.getsockname()[0])
+        with socket.socket(family, socket.SOCK_DGRAM) as probe:
+            probe.connect((elsewhere, 9))
+            return str(probe.getsockname()[0])
     except OSError:
         return None
 
@@ -94,7 +96,7 @@ def _url(host: str, port: int) -> str:
 
 
 def serve(app: FastAPI, listener: socket.socket, on_ready: Callable[[], None]) -> None:
-    """Serve until Ctrl-C (raises KeyboardInterrupt in the end) or a SIGTERM (exits with status 0)."""
+    """Serve until Ctrl-C (then raises KeyboardInterrupt) or SIGTERM (then exits with status 0)."""
     logging.getLogger("karelsynth.web").addHandler(logging.StreamHandler())
     config = uvicorn.Config(
         app,
@@ -104,7 +106,9 @@ def serve(app: FastAPI, listener: socket.socket, on_ready: Callable[[], None]) -
         timeout_graceful_shutdown=_GRACE,
         ws="none",
     )
-    previous = signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # uvicorn repeats the signal when all is closed
+    previous = signal.signal(
+        signal.SIGTERM, lambda *_: sys.exit(0)
+    )  # uvicorn raises the signal again after its shutdown
     try:
         _Server(config, on_ready).run(sockets=[listener])
     finally:
@@ -112,7 +116,7 @@ def serve(app: FastAPI, listener: socket.socket, on_ready: Callable[[], None]) -
 
 
 class _Server(uvicorn.Server):
-    """Says when it is ready, and stops the searches when it is told to end instead of waiting for them."""
+    """Calls `on_ready` once it accepts requests, and stops all searches on a signal."""
 
     def __init__(self, config: uvicorn.Config, on_ready: Callable[[], None]) -> None:
         super().__init__(config)
@@ -124,9 +128,9 @@ class _Server(uvicorn.Server):
             self._on_ready()
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        if self.should_exit:  # pressed twice: it is ending, and takes seconds at most
+        if self.should_exit:  # a second signal changes nothing: the shutdown takes seconds at most
             return
         super().handle_exit(sig, frame)
         queue = getattr(self.config.app.state, "queue", None)  # type: ignore[union-attr]
-        if queue is not None:  # the signal may come before there is one
+        if queue is not None:  # the signal may come before the application has started
             asyncio.get_running_loop().call_soon_threadsafe(queue.close, 0.0)

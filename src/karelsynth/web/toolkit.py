@@ -1,71 +1,109 @@
-"""Everything but solving: running, checking and converting programs, random worlds, tasks, and the service's state.
+"""Routes for everything but solving: programs, worlds, task files, the gallery, and the service's state.
 
-These are plain functions, so each runs in a thread of its own and a long text delays nobody else's search.
+The route functions are synchronous, so FastAPI runs them in threads and a long text does not delay other requests.
 """
 
 from __future__ import annotations
 
+import random
+from typing import Final
+
 from fastapi import APIRouter, Request
 
 from karelsynth._version import __version__
-from karelsynth.errors import ProgramSyntaxError, WorldError
-from karelsynth.karel.dialects import recognise
+from karelsynth.errors import ProgramSyntaxError, TaskFileError, WorldError
+from karelsynth.karel.dialects import parse_with_spans, recognise
 from karelsynth.karel.dialects.stanford import render as render_stanford
-from karelsynth.karel.program import Program
-from karelsynth.karel.world import World
+from karelsynth.karel.interpreter import Tick
+from karelsynth.karel.interpreter import run as run_program
+from karelsynth.karel.program import Action, Program
+from karelsynth.karel.world import HEADINGS, Cell, Hero, World
 from karelsynth.tasks.gallery import gallery
+from karelsynth.tasks.task import Example, Task
 from karelsynth.tasks.task_files import parse_task, render_task
+from karelsynth.web.errors import RequestError
 from karelsynth.web.messages import (
-    FAILURES,
-    Checked,
+    BODY_ERRORS,
+    CheckRequest,
+    CheckResponse,
     ConvertRequest,
-    GalleryTaskTold,
-    Health,
-    ProgramMessage,
-    ProgramOnWorld,
-    ProgramTold,
-    Ran,
+    ExampleMessage,
+    GalleryTaskResponse,
+    HealthResponse,
+    ProgramResponse,
     RandomWorldRequest,
+    RunRequest,
+    RunResponse,
+    RunStep,
     StanfordFiles,
     StanfordRequest,
     SyntaxProblem,
-    TaskFile,
-    TaskMessage,
-    TaskText,
-    TaskTold,
-    Version,
-    WorldTold,
+    TaskRequest,
+    TaskResponse,
+    TaskTextRequest,
+    TaskTextResponse,
+    VersionResponse,
+    WorldResponse,
 )
-from karelsynth.web.problems import Misplaced
-from karelsynth.web.random_world import random_world
-from karelsynth.web.solving import read_examples
-from karelsynth.web.steps import run_in_steps
 
 router = APIRouter()
+_WALLS: Final = (0.0, 0.05, 0.1, 0.2)
+_MARKERS: Final = (0.0, 0.1, 0.2, 0.4)
+"""Probabilities that a cell of a random world has a wall, or markers. One of each is drawn for every world."""
+_COUNTS: Final = (1, 1, 1, 1, 2, 2, 3, 4, 5, 9)
+"""Numbers of markers on a cell of a random world, equally likely."""
 
 
 @router.get("/api/health")
-def health(request: Request) -> Health:
-    """Whether the service is there, and how busy it is."""
+def health(request: Request) -> HealthResponse:
+    """Report that the service runs, and how busy it is."""
     queue = request.app.state.queue
-    return Health(solving=queue.solving, waiting=queue.waiting)
+    return HealthResponse(solving=queue.solving, waiting=queue.waiting)
 
 
 @router.get("/api/version")
-def version(request: Request) -> Version:
-    """What is running."""
-    return Version(version=__version__, model=request.app.state.settings.model)
+def version(request: Request) -> VersionResponse:
+    """Report the package's version and the model's name."""
+    return VersionResponse(version=__version__, model=request.app.state.settings.model)
 
 
-@router.post("/api/run", responses=FAILURES)
-def run(body: ProgramOnWorld) -> Ran:
+@router.post("/api/run", responses=BODY_ERRORS)
+def run(body: RunRequest) -> RunResponse:
     """Run a program on a world, step by step."""
-    return run_in_steps(body.program, _world(body.world))
+    world = read_world(body.world, "world")
+    program, spans = parse_with_spans(body.program)
+    steps: list[RunStep] = []
+
+    def observe(tick: Tick) -> None:
+        row, col, heading = tick.world.hero
+        count = tick.world.markers.get((row, col), 0)
+        span = spans[tick.where]
+        steps.append(
+            RunStep(
+                line=span.line,
+                column=span.column,
+                width=span.width,
+                token=program.tokens[tick.where],
+                hero=(row, col, heading),
+                markers=(row, col, count) if tick.action in (Action.PICK_MARKER, Action.PUT_MARKER) else None,
+            )
+        )
+
+    outcome = run_program(program, world, observe=observe)
+    end = None if outcome.where is None else spans[outcome.where]
+    return RunResponse(
+        status=outcome.status.name.lower(),
+        explanation=outcome.explain(),
+        world=outcome.world.to_text(),
+        line=end and end.line,
+        column=end and end.column,
+        steps=steps,
+    )
 
 
-@router.post("/api/check", responses=FAILURES)
-def check(body: ProgramMessage) -> Checked:
-    """Check a program's syntax; what is wrong with it is part of the answer, not an error."""
+@router.post("/api/check", responses=BODY_ERRORS)
+def check(body: CheckRequest) -> CheckResponse:
+    """Check a program's syntax. A syntax error is part of the response; the status is 200."""
     dialect = recognise(body.program) if body.program.strip() else None
     try:
         Program.parse(body.program)
@@ -77,49 +115,84 @@ def check(body: ProgramMessage) -> Checked:
             width=error.width,
             suggestion=error.suggestion,
         )
-        return Checked(ok=False, dialect=dialect, problem=problem)
-    return Checked(ok=True, dialect=dialect, problem=None)
+        return CheckResponse(ok=False, dialect=dialect, problem=problem)
+    return CheckResponse(ok=True, dialect=dialect, problem=None)
 
 
-@router.post("/api/convert", responses=FAILURES)
-def convert(body: ConvertRequest) -> ProgramTold:
+@router.post("/api/convert", responses=BODY_ERRORS)
+def convert(body: ConvertRequest) -> ProgramResponse:
     """Write a program in another dialect."""
-    return ProgramTold(program=Program.parse(body.program).to(body.to))
+    return ProgramResponse(program=Program.parse(body.program).to(body.to))
 
 
-@router.post("/api/stanford", responses=FAILURES)
+@router.post("/api/stanford", responses=BODY_ERRORS)
 def stanford(body: StanfordRequest) -> StanfordFiles:
-    """The pair of files with which the classroom's package runs the same program in the same world."""
+    """Write a program and a world as the two files that Stanford Karel needs."""
     program = Program.parse(body.program)
-    return StanfordFiles(py=render_stanford(program, f"{body.name}.w"), w=_world(body.world).to_stanford())
+    world = read_world(body.world, "world")
+    return StanfordFiles(py=render_stanford(program, f"{body.name}.w"), w=world.to_stanford())
 
 
-@router.post("/api/random-world", responses=FAILURES)
-def a_random_world(body: RandomWorldRequest) -> WorldTold:
-    """A random world."""
-    return WorldTold(world=random_world(body.rows, body.cols, body.seed).to_text())
+@router.post("/api/random-world", responses=BODY_ERRORS)
+def make_random_world(body: RandomWorldRequest) -> WorldResponse:
+    """Make a random world."""
+    return WorldResponse(world=random_world(body.rows, body.cols, body.seed).to_text())
 
 
 @router.get("/api/gallery")
-def show_gallery() -> list[GalleryTaskTold]:
-    """Tasks to try."""
-    return [GalleryTaskTold(slug=entry.slug, **dict(TaskTold.of(entry.task))) for entry in gallery()]
+def list_gallery() -> list[GalleryTaskResponse]:
+    """List the tasks of the gallery."""
+    return [GalleryTaskResponse.of(entry.task, slug=entry.slug) for entry in gallery()]
 
 
-@router.post("/api/task/parse", responses=FAILURES)
-def read_task(body: TaskText) -> TaskTold:
+@router.post("/api/task/parse", responses=BODY_ERRORS)
+def read_task(body: TaskTextRequest) -> TaskResponse:
     """Read the text of a task file."""
-    return TaskTold.of(parse_task(body.text))
+    return TaskResponse.of(parse_task(body.text))
 
 
-@router.post("/api/task/render", responses=FAILURES)
-def write_task(body: TaskMessage) -> TaskFile:
+@router.post("/api/task/render", responses=BODY_ERRORS)
+def write_task(body: TaskRequest) -> TaskTextResponse:
     """Write the text of a task file."""
-    return TaskFile(text=render_task(read_examples(body.examples, body.name, body.about)))
+    return TaskTextResponse(text=render_task(read_examples(body.examples, body.name, body.about)))
 
 
-def _world(drawing: str) -> World:
+def read_world(drawing: str, where: str) -> World:
+    """The world of a drawing. Raises RequestError, which names `where`."""
     try:
         return World.parse(drawing)
     except WorldError as error:
-        raise Misplaced("world", error) from None
+        raise RequestError(where, error) from None
+
+
+def read_examples(examples: list[ExampleMessage], name: str = "", about: str = "") -> Task:
+    """The task of these drawings. Raises RequestError, which names the example and the world."""
+    pairs = []
+    for number, drawings in enumerate(examples, 1):
+        where = f"example {number}"
+        pair = Example(read_world(drawings.input, f"{where}, input"), read_world(drawings.output, f"{where}, output"))
+        try:
+            Task((pair,))
+        except TaskFileError as error:  # its message calls every example the first
+            raise RequestError(where, TaskFileError(str(error).removeprefix("example 1: "))) from None
+        pairs.append(pair)
+    return Task(tuple(pairs), name, about)
+
+
+def random_world(rows: int, cols: int, seed: int | None = None) -> World:
+    """A random world of that size; the same seed gives the same world.
+
+    The tasks' generator draws a world for a given program. Here is no program: walls and markers are independent.
+    """
+    rng = random.Random(seed)
+    cells = [(row, col) for row in range(rows) for col in range(cols)]
+    (row, col), heading = rng.choice(cells), rng.choice(HEADINGS)
+    wall_probability, marker_probability = rng.choice(_WALLS), rng.choice(_MARKERS)
+    walls: set[Cell] = set()
+    markers: dict[Cell, int] = {}
+    for cell in cells:
+        if cell != (row, col) and rng.random() < wall_probability:
+            walls.add(cell)
+        elif rng.random() < marker_probability:
+            markers[cell] = rng.choice(_COUNTS)
+    return World(rows, cols, Hero(row, col, heading), frozenset(walls), markers)

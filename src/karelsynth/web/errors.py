@@ -1,4 +1,4 @@
-"""All error responses, in the one form that the API promises."""
+"""Error responses: every error has the same JSON body, `{"error": {message, where, line, column}}`."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from starlette.exceptions import HTTPException
 
 from karelsynth.errors import KarelsynthError, ProgramSyntaxError
 from karelsynth.karel.world import quoted
-from karelsynth.web.messages import Problem, ProblemBody
-from karelsynth.web.queue import Closed, NoSuchSearch, QueueFull
+from karelsynth.web.messages import ErrorBody, ProblemDetails
+from karelsynth.web.queue import QueueFull, ServerStopping, UnknownSearch
 
-_KINDS: Final = {
+_TYPE_NAMES: Final = {
     "string_type": "a string",
     "string_unicode": "a string",
     "float_type": "a number",
@@ -27,49 +27,52 @@ _KINDS: Final = {
     "model_attributes_type": "an object",
     "dict_type": "an object",
 }
+"""Pydantic's error types for values of the wrong type, with the type that was expected."""
 
 
-class Misplaced(KarelsynthError):
-    """An error with the part of the request that it is about."""
+class RequestError(KarelsynthError):
+    """An error in one part of a request; `where` names the part."""
 
     def __init__(self, where: str, error: KarelsynthError) -> None:
         self.where, self.error = where, error
         super().__init__(str(error))
 
 
-def answer(status: int, problem: Problem, headers: Mapping[str, str] | None = None) -> JSONResponse:
-    """The response that tells a problem."""
-    return JSONResponse(ProblemBody(error=problem).model_dump(), status, headers)
+def error_response(
+    status: int, message: str, *, headers: Mapping[str, str] | None = None, **place: Any
+) -> JSONResponse:
+    """An error response. `place` holds `where`, `line` and `column`, as far as they are known."""
+    body = ErrorBody(error=ProblemDetails(message=message, **place))
+    return JSONResponse(body.model_dump(), status, headers)
 
 
-def register(app: FastAPI) -> None:
-    """See to it that errors of these kinds, raised anywhere in a request, are answered in the promised form."""
-    app.add_exception_handler(KarelsynthError, _on_own_error)
-    app.add_exception_handler(RequestValidationError, _on_invalid)
-    app.add_exception_handler(HTTPException, _on_http)
+def add_error_handlers(app: FastAPI) -> None:
+    """Answer errors that are raised while a request is handled."""
+    app.add_exception_handler(KarelsynthError, _on_karelsynth_error)
+    app.add_exception_handler(RequestValidationError, _on_invalid_request)
+    app.add_exception_handler(HTTPException, _on_http_error)
 
 
-async def _on_own_error(request: Request, error: Exception) -> JSONResponse:
-    if isinstance(error, QueueFull):
-        return answer(503, Problem(message=str(error)), {"Retry-After": str(error.retry_after)})
-    if isinstance(error, Closed):
-        return answer(503, Problem(message=str(error)), {"Retry-After": "10"})
-    if isinstance(error, NoSuchSearch):
-        return answer(404, Problem(message=str(error), where="id"))
-    return answer(422, problem_of(error))
+async def _on_karelsynth_error(request: Request, error: Exception) -> JSONResponse:
+    where = None
+    if isinstance(error, RequestError):
+        where, error = error.where, error.error
+    match error:
+        case QueueFull():
+            return error_response(503, str(error), headers={"Retry-After": str(error.retry_after)})
+        case ServerStopping():
+            return error_response(503, str(error), headers={"Retry-After": "10"})
+        case UnknownSearch():
+            return error_response(404, str(error), where="id")
+        case ProgramSyntaxError():
+            hint = f". Did you mean `{error.suggestion}`?" if error.suggestion else ""
+            where = where or "program"
+            return error_response(422, error.reason + hint, where=where, line=error.line, column=error.column)
+        case _:
+            return error_response(422, str(error), where=where)
 
 
-def problem_of(error: Exception, where: str | None = None) -> Problem:
-    """The problem that an error of ours tells."""
-    if isinstance(error, Misplaced):
-        return problem_of(error.error, error.where)
-    if isinstance(error, ProgramSyntaxError):
-        hint = f". Did you mean `{error.suggestion}`?" if error.suggestion else ""
-        return Problem(message=error.reason + hint, where=where or "program", line=error.line, column=error.column)
-    return Problem(message=str(error), where=where)
-
-
-async def _on_http(request: Request, error: Exception) -> JSONResponse:
+async def _on_http_error(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, HTTPException)
     match error.status_code:
         case 404:
@@ -77,34 +80,31 @@ async def _on_http(request: Request, error: Exception) -> JSONResponse:
         case 405:
             allowed = (error.headers or {}).get("Allow", "another method")
             message = f"{request.method} is not allowed here: use {allowed}"
-        case 400:  # FastAPI's answer to a body that cannot even be decoded
-            return answer(422, Problem(message="the body is not JSON in UTF-8", where="body"))
+        case 400:  # FastAPI's status for a body that is not valid UTF-8
+            return error_response(422, "the body is not JSON in UTF-8", where="body")
         case _:
             message = HTTPStatus(error.status_code).phrase.lower()
-    return answer(error.status_code, Problem(message=message), error.headers)
+    return error_response(error.status_code, message, headers=error.headers)
 
 
-async def _on_invalid(request: Request, error: Exception) -> JSONResponse:
+async def _on_invalid_request(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, RequestValidationError)
-    # FastAPI reads no JSON that is not declared as such. What a form on a foreign page can send never is.
+    # FastAPI parses a body only if it is declared as JSON. A form on another site's page cannot declare that.
     if not _is_json(request.headers.get("content-type", "")):
         message = "the body must be JSON: send it with the header `Content-Type: application/json`"
-        return answer(415, Problem(message=message))
+        return error_response(415, message)
     first = error.errors()[0]
     if first["type"] == "json_invalid":
-        return answer(422, _bad_json(str(error.body), first))
+        before = str(error.body)[: first["loc"][1]]
+        line, column = before.count("\n") + 1, len(before) - before.rfind("\n")
+        reason = str(first["ctx"]["error"]).lower()
+        return error_response(422, f"the body is not valid JSON: {reason}", where="body", line=line, column=column)
     path = [part for part in first["loc"] if part != "body"]
-    return answer(422, Problem(message=_in_words(first, path), where=_place(path)))
+    return error_response(422, _validation_message(first, path), where=_place(path))
 
 
-def _bad_json(text: str, error: Mapping[str, Any]) -> Problem:
-    before = text[: error["loc"][1]]
-    line, column = before.count("\n") + 1, len(before) - before.rfind("\n")
-    reason = str(error["ctx"]["error"]).lower()
-    return Problem(message=f"the body is not valid JSON: {reason}", where="body", line=line, column=column)
-
-
-def _in_words(error: Mapping[str, Any], path: Sequence[str | int]) -> str:
+def _validation_message(error: Mapping[str, Any], path: Sequence[str | int]) -> str:
+    """One of Pydantic's errors as a sentence; `path` leads to the value in the body."""
     name = quoted(str(path[-1])) if path and isinstance(path[-1], str) else "this" if path else "the body"
     limits: Mapping[str, Any] = error.get("ctx", {})
     match error["type"]:
@@ -124,8 +124,8 @@ def _in_words(error: Mapping[str, Any], path: Sequence[str | int]) -> str:
             return f"{name} is too large: it must be at most {limits['le']:g}"
         case "literal_error":
             return f"{name} must be {limits['expected']}"
-        case kind if kind in _KINDS:
-            return f"{name} must be {_KINDS[kind]}"
+        case kind if kind in _TYPE_NAMES:
+            return f"{name} must be {_TYPE_NAMES[kind]}"
         case _:
             return f"{name}: {error['msg']}"
 
