@@ -46,7 +46,7 @@ def _reason(host: str, port: int, error: Exception) -> str:
     match getattr(error, "errno", None):
         case errno.EADDRINUSE:
             return (
-                f"port {port} is in use: stop the program that uses it, or choose another with --port (0: any free one)"
+                f"port {port} is in use: stop the program that uses it, or choose another with --port (0: any)"
             )
         case errno.EACCES:
             return f"port {port} needs administrator rights: choose one above 1023 with --port"
