@@ -45,9 +45,7 @@ def _reason(host: str, port: int, error: Exception) -> str:
         return f"there is no host {host}: use an address of this machine, such as 127.0.0.1"
     match getattr(error, "errno", None):
         case errno.EADDRINUSE:
-            return (
-                f"port {port} is in use: stop the program that uses it, or choose another with --port (0: any)"
-            )
+            return f"port {port} is in use: stop the program that uses it, or choose another with --port (0: any)"
         case errno.EACCES:
             return f"port {port} needs administrator rights: choose one above 1023 with --port"
         case errno.EADDRNOTAVAIL:
