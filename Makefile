@@ -6,18 +6,22 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 CHROMIUM := $(VENV)/.chromium
 
-.PHONY: demo test check setup clean
+.PHONY: demo test check docs setup clean
 
 demo: $(READY)
 	$(BIN)/python examples/demo.py
 
-test: $(READY) $(CHROMIUM) check
+test: $(READY) $(CHROMIUM) check docs
 	$(BIN)/python -m pytest -n auto --dist worksteal
 
 check: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+# The site, in build/site. A warning is an error.
+docs: $(READY)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 
 setup: $(READY)
 
@@ -27,7 +31,7 @@ setup: $(READY)
 $(READY): pyproject.toml Makefile
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet "torch==2.13.0"
-	$(BIN)/python -m pip install --quiet --editable ".[dev]"
+	$(BIN)/python -m pip install --quiet --editable ".[dev,docs]"
 	touch $(READY)
 
 # The page's tests drive a real browser, the system's own.

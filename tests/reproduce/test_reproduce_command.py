@@ -46,13 +46,16 @@ def test_the_command_measures_and_shows_a_table(
     assert told["recipe"]["data"]["validation"] == str(others)
     again = call("objectives", "--only", "small_rl_beam", "--seeds", "5", "--minutes", "0", *where)
     assert "all 1 were measured before; give another folder with --results" in " ".join(again.output.split())
-    with pytest.raises(KarelsynthError, match=r"--render must run in the repository's root \(no README\.md here"):
+    with pytest.raises(
+        KarelsynthError, match=r"--render must run in the repository's root \(there is no docs/results\.md"
+    ):
         call("--render", "--results", "mine")
     assert not (tmp_path / "docs").exists()
-    (tmp_path / "README.md").write_text(f"{page.BEGIN}\n{page.END}\n")
+    (tmp_path / page.PAGE).parent.mkdir()
+    (tmp_path / page.PAGE).write_text("old")
     rendered = call("--render", "--results", "mine")
     assert "docs/results.md" in rendered.output
-    assert "RL_beam" in (tmp_path / "README.md").read_text()
+    assert "RL_beam" in (tmp_path / page.PAGE).read_text()
 
 
 def test_the_command_fails_where_a_row_diverged_but_not_where_time_was_up(

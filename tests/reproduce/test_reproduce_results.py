@@ -283,15 +283,8 @@ def test_all_that_is_stale_is_marked(measured: Places) -> None:
 
 
 def test_pages_and_pictures_are_rendered_from_results_alone(measured: Places, tmp_path: Path) -> None:
-    readme = tmp_path / "README.md"
-    readme.write_text(f"# Above\n{page.BEGIN}\nold\n{page.END}\nbelow\n")
     written = page.render(measured.results, page.load_recipes(measured.recipes), tmp_path)
-    assert sorted(path.name for path in written) == [
-        "README.md", "aliasing.svg", "masks.svg", "masks_test.svg", "results.md",
-    ]  # fmt: skip
-    assert readme.read_text().startswith(f"# Above\n{page.BEGIN}\n\n| top 1, % |")
-    assert readme.read_text().endswith(f"{page.END}\nbelow\n")
-    assert "old" not in readme.read_text()
+    assert sorted(path.name for path in written) == ["aliasing.svg", "masks.svg", "masks_test.svg", "results.md"]
     text = (tmp_path / page.PAGE).read_text()
     assert "both are right" in text
     assert "masks_test.svg" in text
@@ -301,7 +294,7 @@ def test_pages_and_pictures_are_rendered_from_results_alone(measured: Places, tm
 
 
 def test_rendering_without_results_says_not_yet(tmp_path: Path) -> None:
-    files = page.rendered(tmp_path / "none", page.load_recipes(ROOT / "recipes"), tmp_path)
+    files = page.rendered(tmp_path / "none", page.load_recipes(ROOT / "recipes"))
     assert set(files) == {page.PAGE, "docs/pictures/aliasing.svg"}
     assert files[page.PAGE].count(tables.NOT_YET) == 4 * 5 + 3 * 5 + 3 * 4 + 2 * 4 + 2 * 4 + 1 + 4 * 4 + 1 + len(CLAIMS)
     assert "Nothing is measured yet" in files[page.PAGE]
@@ -310,5 +303,5 @@ def test_rendering_without_results_says_not_yet(tmp_path: Path) -> None:
 def test_the_pages_of_the_repository_agree_with_its_results() -> None:
     """If this fails: `karelsynth reproduce --render`."""
     recipes = page.load_recipes(ROOT / "recipes")
-    for name, text in page.rendered(ROOT / "results" / "reproduce", recipes, ROOT).items():
+    for name, text in page.rendered(ROOT / "results" / "reproduce", recipes).items():
         assert (ROOT / name).read_text(encoding="utf-8") == text, name

@@ -49,9 +49,7 @@ def reproduce(
     at_once: Annotated[
         int, typer.Option(min=1, max=64, help="How many rows to train at a time, each in its own process.")
     ] = 1,
-    render: Annotated[
-        bool, typer.Option("--render", help="Write docs/results.md, its pictures and the README's table.")
-    ] = False,
+    render: Annotated[bool, typer.Option("--render", help="Write docs/results.md and its pictures.")] = False,
     runs: Annotated[Path, typer.Option(metavar="DIR", help="Where models are trained.")] = Path("runs/reproduce"),
     results: Annotated[Path, typer.Option(metavar="DIR", help="Where results are.")] = _RESULTS,
     recipes: Annotated[Path, typer.Option(metavar="DIR", help="Where the rows' recipes are.")] = Path("recipes"),
@@ -87,15 +85,13 @@ def reproduce(
         raise KarelsynthError(
             f"{_RESULTS} is for our own tasks: with --data, --train or --val, give another folder with --results"
         )
-    from karelsynth.reproduce.page import README, has_place, load_recipes, table_text
+    from karelsynth.reproduce.page import PAGE, load_recipes, table_text
     from karelsynth.reproduce.page import render as write_pages
     from karelsynth.reproduce.results import read_results
 
     root = Path()
-    if render and not has_place(root):
-        raise KarelsynthError(
-            f"{root.resolve()}: --render must run in the repository's root (no {README} here has a place for the table)"
-        )
+    if render and not (root / PAGE).is_file():
+        raise KarelsynthError(f"{root.resolve()}: --render must run in the repository's root (there is no {PAGE} here)")
     wrong = False
     if table is not None:
         from karelsynth.reproduce.running import Places

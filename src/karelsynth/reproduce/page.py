@@ -1,4 +1,4 @@
-"""docs/results.md, the README's table and the pictures, all made of results and recipes; no figure is typed.
+"""docs/results.md and its pictures, all made of results and recipes; no figure is typed.
 
     render(results, load_recipes(folder), root)        # what `karelsynth reproduce --render` does
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from karelsynth.files import read_text, write_atomically
+from karelsynth.files import write_atomically
 from karelsynth.karel.draw.svg import scene_svg
 from karelsynth.reproduce import tables
 from karelsynth.reproduce.aliasing import PROGRAM_A, PROGRAM_B, both_right
@@ -21,10 +21,6 @@ from karelsynth.reproduce.results import Recipes, Result, Results, read_results,
 from karelsynth.reproduce.rows import ROWS, TABLES
 
 PAGE: Final = "docs/results.md"
-README: Final = "README.md"
-BEGIN: Final = "<!-- results: rendered by `karelsynth reproduce --render` -->"
-END: Final = "<!-- end of results -->"
-"""The README's table stands between these two lines."""
 _ALL: Final = "all"
 _TEMPLATE: Final = Path(__file__).parent / "results_page.md"
 _MASKS: Final = "docs/pictures/masks.svg"
@@ -37,16 +33,10 @@ def load_recipes(folder: Path, train_data: Path | None = None, val_data: Path | 
     return {name: row_recipe(folder, name, train_data, val_data) for name in ROWS}
 
 
-def has_place(root: Path) -> bool:
-    """Whether a folder is the repository's: its README has a place for the table."""
-    readme = root / README
-    return readme.is_file() and BEGIN in (text := read_text(readme)) and END in text
-
-
 def render(results: Path, recipes: Recipes, root: Path) -> list[Path]:
-    """Write all files below a folder; returns which. A README without the two lines is left alone."""
+    """Write all files below a folder; returns which."""
     written = []
-    for name, text in rendered(results, recipes, root).items():
+    for name, text in rendered(results, recipes).items():
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(path, text.encode())
@@ -54,15 +44,10 @@ def render(results: Path, recipes: Recipes, root: Path) -> list[Path]:
     return written
 
 
-def rendered(results: Path, recipes: Recipes, root: Path) -> dict[str, str]:
-    """The text of every file, by its name below the root."""
+def rendered(results: Path, recipes: Recipes) -> dict[str, str]:
+    """The text of every file, by its name below the repository's root."""
     found = read_results(results)
-    files = {PAGE: page(found, recipes), _ALIASING: scene_svg(aliasing_scene()), **_mask_pictures(found)}
-    if has_place(root):
-        before, _, rest = read_text(root / README).partition(BEGIN)
-        _, _, after = rest.partition(END)
-        files[README] = f"{before}{BEGIN}\n\n{tables.objectives(found, recipes)}\n\n{END}{after}"
-    return files
+    return {PAGE: page(found, recipes), _ALIASING: scene_svg(aliasing_scene()), **_mask_pictures(found)}
 
 
 def table_text(name: str, results: Results, recipes: Recipes) -> str:

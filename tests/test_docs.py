@@ -1,0 +1,131 @@
+"""The documentation holds: links lead somewhere, and files, commands and options that it names exist.
+
+`make docs` builds the site from the same pages, strictly.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer.main
+
+from karelsynth.cli import app
+
+ROOT = Path(__file__).parent.parent
+OUTSIDE = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "results/README.md", "src/karelsynth/pretrained/README.md")
+PAGES = sorted([*(ROOT / name for name in OUTSIDE), *(ROOT / "docs").glob("*.md")])
+SOURCE = ROOT / "src" / "karelsynth"
+FENCE = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+pages = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+
+
+def text_of(page: Path) -> str:
+    return page.read_text(encoding="utf-8")
+
+
+def prose(page: Path) -> str:
+    """A page without its blocks of code."""
+    return FENCE.sub("", text_of(page))
+
+
+def code(page: Path) -> Iterator[str]:
+    """Everything in backticks: words of the prose, line breaks taken out, and lines of console blocks."""
+    yield from (" ".join(found.split()) for found in re.findall(r"`([^`]+)`", prose(page)))
+    for language, block in FENCE.findall(text_of(page)):
+        if language == "console":
+            lines = block.replace("\\\n", " ").splitlines()
+            yield from (line.removeprefix("$ ") for line in lines if line.startswith("$ "))
+
+
+def anchors(page: Path) -> set[str]:
+    titles = re.findall(r"^#+ (.+)$", prose(page), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+@pages
+def test_links_resolve(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)\s]+)\)", prose(page)):
+        if target.startswith(("http:", "https:")):
+            continue
+        name, _, anchor = target.partition("#")
+        linked = (page.parent / name).resolve() if name else page
+        assert linked.is_file(), f"{target}: no such file"
+        if anchor:
+            assert anchor in anchors(linked), f"{target}: no such heading"
+
+
+PATH = re.compile(r"(?<![\w./<$-])((?:[\w.-]+/)+[\w.-]*|[\w-]+\.(?:py|toml|md|yml|js|css))(?![\w/<*])")
+TOP = ("src", "docs", "tests", "tools", "benchmarks", "recipes", "results", "examples")
+PACKAGES = tuple(path.name for path in SOURCE.iterdir() if path.is_dir() and not path.name.startswith("_"))
+
+
+def paths(words: str) -> Iterator[str]:
+    """Paths of the repository or of the package that a piece of code names."""
+    for found in PATH.findall(words):
+        first = found.split("/")[0]
+        placeholder = re.search(r"(?<![A-Za-z])[A-Z]{3,}(?!\w*\.md)", found)  # such as ROW
+        if (first in TOP or first in PACKAGES or "/" not in found) and not placeholder:
+            yield found.rstrip(".")
+
+
+@pages
+def test_files_exist(page: Path) -> None:
+    for words in code(page):
+        for name in paths(words):
+            homes = (ROOT, SOURCE, SOURCE / "karel", page.parent, SOURCE / "web" / "static")
+            assert any((home / name).exists() for home in homes), f"{name}: no such file (in `{words}`)"
+
+
+COMMANDS: dict[str, Any] = dict(typer.main.get_command(app).commands)  # type: ignore[attr-defined]
+
+
+def options(command: str) -> set[str]:
+    return {name for each in COMMANDS[command].params for name in (*each.opts, *each.secondary_opts)} | {"--help"}
+
+
+@pages
+def test_commands_and_options_exist(page: Path) -> None:
+    for words in code(page):
+        for line in re.split(r"\s*[|;&]\s+|\s+#\s", words):
+            used = re.sub(r"^(\.venv/bin/|torchrun \S+ -m )", "", line)
+            if not re.match(r"karelsynth [a-z]", used):
+                continue
+            command, *arguments = shlex.split(used)[1:]
+            assert command in COMMANDS, f"`{used}`: no such command"
+            for argument in arguments:
+                if argument.startswith("-") and argument != "-":
+                    name = argument.split("=")[0].rstrip("],.…")
+                    assert name in options(command), f"`{used}`: no option {name}"
+
+
+@pages
+def test_scripts_and_their_options_exist(page: Path) -> None:
+    for words in code(page):
+        if found := re.search(r"python ((?:benchmarks|tools|examples)/\w+\.py)(.*)", words):
+            script = ROOT / found[1]
+            assert script.is_file(), words
+            for name in re.findall(r"(?<![\w-])--[a-z-]+", found[2].split("#")[0]):
+                assert f'"{name}"' in text_of(script), f"`{words}`: no option {name}"
+
+
+@pages
+def test_python_compiles(page: Path) -> None:
+    for language, block in FENCE.findall(text_of(page)):
+        if language == "python":
+            compile(block, str(page), "exec")
+
+
+def test_the_readme_is_short_and_its_python_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    text = text_of(ROOT / "README.md")
+    assert len(text.splitlines()) <= 150
+    names: dict[str, Any] = {}
+    for language, block in FENCE.findall(text):
+        if language == "python":
+            exec(compile(block, "README.md", "exec"), names)
+    assert "finished after" in capsys.readouterr().out
+    assert names["solution"].solved
