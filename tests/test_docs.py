@@ -34,7 +34,12 @@ def prose(page: Path) -> str:
 
 
 def code(page: Path) -> Iterator[str]:
-    """Everything in backticks: words of the prose, line breaks taken out, and lines of console blocks."""
+    """Everything in backticks: words of the prose, line breaks taken out, and lines of console blocks.
+
+    Nothing of the log, which names files and options of its time.
+    """
+    if page.name == "log.md":
+        return
     yield from (" ".join(found.split()) for found in re.findall(r"`([^`]+)`", prose(page)))
     for language, block in FENCE.findall(text_of(page)):
         if language == "console":
