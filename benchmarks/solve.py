@@ -25,7 +25,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from karelsynth.evaluate import interval, origin
+from karelsynth.evaluate import environment, interval
 from karelsynth.files import write_atomically
 from karelsynth.karel.draw.scene import THEMES, Circle, Line, Scene, Shape, ShapeGroup, Text
 from karelsynth.karel.draw.svg import scene_svg
@@ -188,10 +188,10 @@ def main() -> None:
     if arguments.json:
         seconds = {"budget": arguments.budget, "median": median, "p95": p95, "longest": longest}
         told = {"tasks": len(tasks), "data": arguments.data, "seconds": seconds, "rows": rows}
-        report = {**told, **origin(solver.model.device)}
+        report = {**told, **environment(solver.model.device)}
         write_atomically(arguments.json, json.dumps(report, indent=1).encode())
     if arguments.plot:
-        write_atomically(arguments.plot, scene_svg(plot(rows, origin(solver.model.device)["device"])).encode())
+        write_atomically(arguments.plot, scene_svg(plot(rows, environment(solver.model.device)["device"])).encode())
 
 
 if __name__ == "__main__":

@@ -26,8 +26,8 @@ from karelsynth.karel.threads import core_count
 from karelsynth.model.settings import ModelSettings
 from karelsynth.model.synthesizer import Synthesizer
 from karelsynth.tasks.generator import generate
-from karelsynth.train.batches import Batch, Feed, Source, Stream
-from karelsynth.train.distributed import Group
+from karelsynth.train.batches import BatchLoader, TaskSource, TaskStream, TrainingBatch
+from karelsynth.train.distributed import ProcessGroup
 from karelsynth.train.recipe import Recipe, load_recipe
 from karelsynth.train.steps import Loss
 
@@ -43,7 +43,7 @@ def main() -> None:
     parser.add_argument("--peak", type=float, help="the machine's matrix rate in TFLOP/s")
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
-    group = Group.join()
+    group = ProcessGroup.join()
     recipe = load_recipe(arguments.recipe)
     if arguments.batch:
         recipe = replace(recipe, run=replace(recipe.run, batch_size=arguments.batch))
@@ -54,11 +54,11 @@ def main() -> None:
     model = Synthesizer(recipe.model).to(group.device)
     if "network" in wanted:
         rows["network alone"] = training_rate(
-            recipe, model, group, Stream(1, recipe.data.simplify), arguments.seconds, same_batch=True
+            recipe, model, group, TaskStream(1, recipe.data.simplify), arguments.seconds, same_batch=True
         )
     if "mle" in wanted:
         rows["MLE, end to end"] = training_rate(
-            recipe, model, group, Stream(1, recipe.data.simplify), arguments.seconds
+            recipe, model, group, TaskStream(1, recipe.data.simplify), arguments.seconds
         )
     if "rl" in wanted and arguments.model:
         trained = Synthesizer.from_pretrained(arguments.model, group.device)
@@ -68,7 +68,9 @@ def main() -> None:
             run=replace(recipe.run, batch_size=arguments.rl_batch),
             optimizer=replace(recipe.optimizer, learning_rate=1e-6),
         )
-        rows["RL_beam, beam 64"] = training_rate(rl, trained, group, Stream(1, recipe.data.simplify), arguments.seconds)
+        rows["RL_beam, beam 64"] = training_rate(
+            rl, trained, group, TaskStream(1, recipe.data.simplify), arguments.seconds
+        )
     beyond = recipe.model.execution or recipe.model.mixing or recipe.model.head_size or recipe.model.patch > 1
     flops = None if beyond else 3 * forward_flops(recipe.model)
     name = torch.cuda.get_device_name() if group.device.type == "cuda" else "CPU"
@@ -95,11 +97,17 @@ def generator_rate(seconds: float) -> float:
 
 
 def training_rate(
-    recipe: Recipe, model: Synthesizer, group: Group, source: Source, seconds: float, *, same_batch: bool = False
+    recipe: Recipe,
+    model: Synthesizer,
+    group: ProcessGroup,
+    source: TaskSource,
+    seconds: float,
+    *,
+    same_batch: bool = False,
 ) -> float:
     """Tasks per second of whole training steps, after a warm-up."""
-    feed = Feed(source, model, batch_size=recipe.run.batch_size, seed=0, pack=recipe.objective.name == "mle")
-    batches: Iterator[Batch] = feed.batches(0, 10**9)
+    loader = BatchLoader(source, model, batch_size=recipe.run.batch_size, seed=0, pack=recipe.objective.name == "mle")
+    batches: Iterator[TrainingBatch] = loader.batches(0, 10**9)
     if same_batch:
         few = list(itertools.islice(batches, 4))
         batches = itertools.cycle(few)

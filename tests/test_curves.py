@@ -22,9 +22,9 @@ from karelsynth.curves import (
     REFERENCE,
     Curves,
     CurvesError,
+    CurveSettings,
     Key,
     Point,
-    Settings,
     Share,
     check_settings,
     keys,
@@ -62,7 +62,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def invented(solve: float | None = 1.0, only: tuple[str, ...] = ()) -> Curves:
     """Curves that nobody measured, with a different share everywhere."""
-    settings = Settings("0123456789abcdef", 500, 64, solve, "2 cores")
+    settings = CurveSettings("0123456789abcdef", 500, 64, solve, "2 cores")
     points: dict[Key, Point] = {}
     for number, key in enumerate(keys(only)):
         points[key] = Point(
@@ -100,7 +100,7 @@ def test_points() -> None:
 @pytest.mark.parametrize("key", [REFERENCE, ("examples", "2"), ("size", "3"), ("length", "66-72")])
 def test_the_figures_are_the_evaluators(solver: Solver, key: Key) -> None:
     seen: list[int] = []
-    point = measure(solver, key, Settings.of(solver, tasks=9, beam=8, solve=None), progress=seen.append)
+    point = measure(solver, key, CurveSettings.of(solver, tasks=9, beam=8, solve=None), progress=seen.append)
     tasks = named_tasks("test", 9) if key[0] == "examples" else shifted_tasks(*key, 9)
     report = evaluate(solver.model, tasks, beam=8, given=int(key[1]) if key[0] == "examples" else 5).to_json()
     assert sum(seen) == 9
@@ -134,7 +134,7 @@ def test_an_answer_is_right_only_if_it_is_on_all_six() -> None:
     own = [Answer(Program.from_tokens(row.tolist()), (True,) * 5, 0.0) for row in tasks.tokens]
     oracle = Oracle([own[0], own[1], own[0], None])
     seen: list[int] = []
-    point = measure(oracle, ("size", "5"), Settings.of(oracle, tasks=4, beam=2, solve=0.5), progress=seen.append)
+    point = measure(oracle, ("size", "5"), CurveSettings.of(oracle, tasks=4, beam=2, solve=0.5), progress=seen.append)
     assert oracle.asked == [5] * 4
     assert sum(seen) == 8
     assert point.shares["solved"] == Share.of(3, 4)
@@ -143,21 +143,21 @@ def test_an_answer_is_right_only_if_it_is_on_all_six() -> None:
 
 def test_solve_sees_the_given_examples_only() -> None:
     oracle = Oracle([None, None])
-    measure(oracle, ("examples", "2"), Settings.of(oracle, tasks=2, beam=2, solve=0.5))
+    measure(oracle, ("examples", "2"), CurveSettings.of(oracle, tasks=2, beam=2, solve=0.5))
     assert oracle.asked == [2, 2]
 
 
 def test_solving_for_real(solver: Solver) -> None:
-    point = measure(solver, ("controls", "0"), Settings.of(solver, tasks=4, beam=2, solve=0.2))
+    point = measure(solver, ("controls", "0"), CurveSettings.of(solver, tasks=4, beam=2, solve=0.2))
     assert set(point.shares) == set(MEASURES)
     assert point.shares["solved_generalization"].percent <= point.shares["solved"].percent
 
 
 def test_settings_name_the_model(solver: Solver) -> None:
-    settings = Settings.of(solver, tasks=1, beam=1, solve=None)
-    assert settings == Settings.of(Solver(tiny_model(syntax="handwritten")), tasks=1, beam=1, solve=None)
+    settings = CurveSettings.of(solver, tasks=1, beam=1, solve=None)
+    assert settings == CurveSettings.of(Solver(tiny_model(syntax="handwritten")), tasks=1, beam=1, solve=None)
     for other in (tiny_model(seed=1, syntax="handwritten"), tiny_model(syntax="none")):
-        assert settings.model != Settings.of(Solver(other), tasks=1, beam=1, solve=None).model
+        assert settings.model != CurveSettings.of(Solver(other), tasks=1, beam=1, solve=None).model
 
 
 def test_reading_gives_what_was_written(tmp_path: Path) -> None:
@@ -197,11 +197,11 @@ def test_other_settings_are_told() -> None:
 
 
 def test_points_on_tasks_that_are_no_longer_made_are_missing(solver: Solver) -> None:
-    settings = Settings.of(solver, tasks=2, beam=1, solve=None)
+    settings = CurveSettings.of(solver, tasks=2, beam=1, solve=None)
     point = measure(solver, ("size", "3"), settings)
-    curves = Curves(settings, {}, {}).having(("size", "3"), point)
+    curves = Curves(settings, {}, {}).with_point(("size", "3"), point)
     assert curves.missing(keys(["size"])) == [key for key in keys(["size"]) if key != ("size", "3")]
-    stale = curves.having(("size", "3"), replace(point, data="other"))
+    stale = curves.with_point(("size", "3"), replace(point, data="other"))
     assert ("size", "3") in stale.missing(keys(["size"]))
 
 
@@ -231,7 +231,7 @@ def test_every_point_is_kept_as_soon_as_it_is_there(
 ) -> None:
     file = tmp_path / "curves.json"
 
-    def stopped(solver: Solver, key: Key, settings: Settings, **more: Any) -> Point:
+    def stopped(solver: Solver, key: Key, settings: CurveSettings, **more: Any) -> Point:
         if key == ("size", "5"):
             raise KeyboardInterrupt
         return measure(solver, key, settings, **more)
@@ -252,7 +252,7 @@ def test_two_who_measure_into_one_file_lose_nothing(
     file = tmp_path / "curves.json"
     others: list[str] = []
 
-    def joined(solver: Solver, key: Key, settings: Settings, **more: Any) -> Point:
+    def joined(solver: Solver, key: Key, settings: CurveSettings, **more: Any) -> Point:
         if key == ("size", "5") and not others:
             others.append("examples")
             assert call(folder, *SMALL, "--only", "examples", "--json", file).exit_code == 0
@@ -271,7 +271,7 @@ def test_points_that_are_saved_at_the_same_time_are_all_kept(tmp_path: Path) -> 
     whole = invented()
     empty = replace(whole, points={})
     savers = [
-        threading.Thread(target=save_curves, args=(tmp_path / "curves.json", empty.having(key, point), key))
+        threading.Thread(target=save_curves, args=(tmp_path / "curves.json", empty.with_point(key, point), key))
         for key, point in whole.points.items()
     ]
     for saver in savers:
@@ -286,7 +286,7 @@ def test_what_others_have_measured_anew_stays(tmp_path: Path) -> None:
     path, (old, mine) = tmp_path / "curves.json", keys()[:2]
     whole = invented()
     newer = replace(whole.points[old], commit="def")
-    write(path, whole.having(old, newer).having(mine, newer))
+    write(path, whole.with_point(old, newer).with_point(mine, newer))
     kept = save_curves(path, whole, mine)
     assert (kept.points[old], kept.points[mine]) == (newer, whole.points[mine])
     assert read_curves(path) == kept

@@ -26,7 +26,7 @@ from karelsynth.model.prefix_features_kernel import FEATURES, VALUES
 from karelsynth.search import beam_search, check, rescore, sample_rollouts
 from karelsynth.search.pruning import Pruning
 from karelsynth.tasks.generator import generate
-from karelsynth.train.batches import Feed, Stream
+from karelsynth.train.batches import BatchLoader, TaskStream
 from karelsynth.train.loop import train
 from karelsynth.train.recipe import load_recipe, recipe_from
 from tests.models import execution_model, random_grids, random_programs
@@ -200,8 +200,8 @@ def test_the_heros_frame_forgets_place_and_heading_only(before: World, after: Wo
 @pytest.mark.parametrize("settings", [{}, {"syntax": "handwritten", "skip_forced_tokens": True}])
 def test_batches_show_the_given_examples(settings: dict[str, Any]) -> None:
     model = execution_model(max_length=72, **settings)
-    feed = Feed(Stream(4), model, batch_size=6, seed=1, pack=True)
-    (batch,) = feed.batches(0, 1)
+    loader = BatchLoader(TaskStream(4), model, batch_size=6, seed=1, pack=True)
+    (batch,) = loader.batches(0, 1)
     expected = model.pack(batch.tasks.tokens, batch.tasks.lengths, encoded=model.encode(batch.inputs, batch.outputs))
     assert batch.packed is not None
     assert batch.packed.features is not None
@@ -223,7 +223,7 @@ def test_it_trains_with_every_objective(objective: str, tmp_path: Path) -> None:
         }
     )
     losses: list[float] = []
-    final = train(recipe, tmp_path, observe=lambda progress: losses.append(progress.metrics["loss"]))
+    final = train(recipe, tmp_path, on_progress=lambda progress: losses.append(progress.metrics["loss"]))
     if objective == "mle":
         assert losses[-1] < 0.7 * losses[0]
     model = Synthesizer.from_pretrained(final)

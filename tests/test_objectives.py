@@ -5,8 +5,8 @@ from __future__ import annotations
 import itertools
 import math
 import random
-import typing
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,9 +23,9 @@ from karelsynth.karel.program import Action, Program
 from karelsynth.karel.tokens import PAD, VOCABULARY_SIZE
 from karelsynth.model import Synthesizer
 from karelsynth.objectives import (
-    BY_REWARD,
     REWARDS,
-    ByReward,
+    RL_OBJECTIVES,
+    RLObjective,
     consistency,
     generalization,
     generalization_and_speed,
@@ -38,23 +38,24 @@ from karelsynth.objectives import (
 from karelsynth.objectives.rl_beam import renormalised
 from karelsynth.objectives.rl_beam_div import best_of_bag, best_of_bag_boolean
 from karelsynth.search import Candidates, Outcomes, beam_search, check, rescore, sample_rollouts, with_reference
-from karelsynth.train.recipe import ObjectiveRecipe
+from karelsynth.train.recipe import ObjectiveRecipe, load_recipe
 from tests.models import tiny_model
 from tests.strategies import random_world
 
+RECIPES = Path(__file__).parent.parent / "recipes"
 DOUBLE = torch.float64
 CASES: dict[str, tuple[str, dict[str, Any]]] = {
-    **{name: (name, {}) for name in BY_REWARD},
+    **{name: (name, {}) for name in RL_OBJECTIVES},
     "rl with baseline": ("rl", {"baseline": True}),
     "div_opt": ("rl_beam_div", {}),
 }
-"""Every objective that learns by reward, and settings other than a recipe's defaults."""
+"""Every RL objective, and settings other than a recipe's defaults."""
 
 
-def case(named: str) -> tuple[ByReward, dict[str, Any]]:
+def case(named: str) -> tuple[RLObjective, dict[str, Any]]:
     """An objective and the settings that its loss takes."""
     name, changed = CASES[named]
-    known = BY_REWARD[name]
+    known = RL_OBJECTIVES[name]
     return known, {setting: getattr(ObjectiveRecipe(), setting) for setting in known.settings} | changed
 
 
@@ -67,7 +68,7 @@ def random_logprobs(seed: int, *shape: int) -> Tensor:
 
 
 def by_listing_all_bags(q: list[float], rewards: list[float], bag: int) -> float:
-    """eq:rl-div-gen as it stands: a sum over all S^C bags."""
+    """Equation 10 as it stands: a sum over all S^C bags."""
     return sum(
         max(rewards[member] for member in members) * math.prod(q[member] for member in members)
         for members in itertools.product(range(len(q)), repeat=bag)
@@ -97,7 +98,7 @@ def test_a_bag_of_one_is_rl_beam() -> None:
 
 
 def test_all_programs_in_the_beam_give_the_expected_reward() -> None:
-    """If the beam holds every program, renormalising changes nothing and eq:RL comes back."""
+    """If the beam holds every program, renormalising changes nothing and equation 7 comes back."""
     logprobs = random_logprobs(1, 3, 5).log_softmax(1)
     rewards = torch.rand(3, 5, dtype=DOUBLE)
     assert rl_beam(logprobs, rewards)[0].item() == pytest.approx(-(logprobs.exp() * rewards).sum(1).mean().item())
@@ -347,21 +348,23 @@ def test_candidates_that_are_not_scored_have_no_gradient(objective: str) -> None
     logprobs = torch.from_numpy(values).requires_grad_()
     loss, _ = known.loss(logprobs, torch.from_numpy(rewards), **settings)
     (gradient,) = torch.autograd.grad(loss, logprobs)
-    telling = known.learns_from(rewards, filled, settings)
+    telling = known.needs_gradient(rewards, filled, settings)
     assert 0 < telling.sum() < filled.sum()
     assert gradient.numpy()[~telling] == pytest.approx(0, abs=1e-12)
     assert (np.abs(gradient.numpy()[telling]) > 1e-9).mean() > 0.7
 
 
 def test_recipes_know_every_objective_and_reward() -> None:
-    hints = typing.get_type_hints(ObjectiveRecipe)
-    assert set(typing.get_args(hints["name"])) == {"mle", *BY_REWARD}
-    assert set(typing.get_args(hints["reward"])) == set(REWARDS)
+    assert ObjectiveRecipe().name == "mle"
+    for name in RL_OBJECTIVES:
+        assert load_recipe(RECIPES / "rl.toml", [f"objective.name={name}"]).objective.name == name
+    for reward in REWARDS:
+        assert load_recipe(RECIPES / "rl.toml", [f"objective.reward={reward}"]).objective.reward == reward
 
 
 def test_an_objective_may_learn_from_candidates_that_earn_nothing() -> None:
     """As one with a constant baseline does: it must not be taken for one that they do not matter to."""
-    known = ByReward(lambda logprobs, rewards: (-((rewards - 0.5) * logprobs).mean(), {}), "rollouts")
+    known = RLObjective(lambda logprobs, rewards: (-((rewards - 0.5) * logprobs).mean(), {}), "rollouts")
     rewards, filled = np.zeros((2, 3)), np.ones((2, 3), bool)
-    assert known.learns_from(rewards, filled, {}).all()
-    assert not replace(known, learns="earning").learns_from(rewards, filled, {}).any()
+    assert known.needs_gradient(rewards, filled, {}).all()
+    assert not replace(known, gradients="nonzero").needs_gradient(rewards, filled, {}).any()

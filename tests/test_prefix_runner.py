@@ -31,7 +31,7 @@ from karelsynth.model.packing_kernel import ALL_TOKENS, UNFORCED, lay_out
 from karelsynth.model.prefix_features_kernel import CHANGING, FEATURES, VALUES, open_blocks
 from karelsynth.model.prefix_runner import HostPrefixRunner, prefix_runner
 from karelsynth.search import beam_search
-from karelsynth.train.batches import Feed, Stream
+from karelsynth.train.batches import BatchLoader, TaskStream
 from tests.models import execution_model, random_grids, random_programs
 from tests.strategies import programs, random_program, random_world
 from tests.test_prefixes import OPENERS
@@ -328,7 +328,8 @@ def test_a_gpu_finds_the_same(skip_forced_tokens: bool) -> None:
     model = execution_model(syntax="handwritten", max_length=72, skip_forced_tokens=skip_forced_tokens)
     on_gpu = execution_model(syntax="handwritten", max_length=72, skip_forced_tokens=skip_forced_tokens).cuda()
     batches, others = (
-        list(Feed(Stream(4), one, batch_size=64, seed=1, pack=True).batches(0, 32)) for one in (model, on_gpu)
+        list(BatchLoader(TaskStream(4), one, batch_size=64, seed=1, pack=True).batches(0, 32))
+        for one in (model, on_gpu)
     )
     for batch, other in zip(batches, others, strict=True):  # several threads make them at the same time
         assert batch.packed is not None

@@ -41,6 +41,13 @@ def test_the_large_network_is_as_large_as_the_one_that_learns_the_syntax() -> No
         assert load_recipe(RECIPES / f"{one}.toml").model.large() == load_recipe(RECIPES / f"{other}.toml").model
 
 
+def test_a_saved_recipe_with_a_former_key_is_understood() -> None:
+    recipe = load_recipe(RECIPES / "execution_stream.toml")
+    saved = recipe.to_json()
+    saved["data"]["fewer"] = saved["data"].pop("drop_examples")
+    assert recipe_from(saved) == recipe
+
+
 def test_changes_on_the_command_line() -> None:
     recipe = load_recipe(
         RECIPES / "mle.toml", ["run.steps=7_000", "model.syntax=learned", "data.tasks=none", "optimizer.clip=2"]
@@ -68,7 +75,14 @@ def test_changes_on_the_command_line() -> None:
         ("[model]\nhidden_size = 100_000_000_000", "`hidden_size` is at most 2,147,483,647, not 100,000,000,000"),
         ("[run]\nsteps = 0", "`run.steps` must be above 0 and finite, not 0"),
         ("[data]\nvalidation = 5", "`data.validation` is a string, not 5"),
-        ("[data]\nfewer = 1.5", "`data.fewer` is a share from 0 to 1, not 1.5"),
+        ("[data]\ndrop_examples = 1.5", "`data.drop_examples` must be from 0 to 1, not 1.5"),
+        ("[data]\nfewer = 0.1", "`data.fewer` is now called `data.drop_examples`"),
+        ("data = 3", "[data] is a section, not 3"),
+        ("plugins = 'mine'", '`plugins` is a list of strings, not "mine"'),
+        ("plugins = ['no_such_module']", "`plugins`: cannot import `no_such_module` (ModuleNotFoundError"),
+        ("[objective]\nreward = 'speed'", "not `speed`; `plugins` can add others"),
+        ("[objective.options]\ntemperature = 2", "`objective.options`: `mle` has no option `temperature`; it has none"),
+        ("[objective]\noptions = 2", "[objective.options] is a section, not 2"),
         ("[run]\ncompile = 'yes'", '`run.compile` is true or false, not "yes"'),
         ("[objective]\nname = 'rl_baem'", "not `rl_baem`; did you mean `rl_beam`?"),
         ("[model]\nsyntax = 'hand'", "model setting `syntax`"),
@@ -77,22 +91,25 @@ def test_changes_on_the_command_line() -> None:
         ("[optimizer]\nwarmup = 5000", "`optimizer.warmup` (5000) must be less than `run.steps`"),
         ("[optimizer]\nwarmup = -1", "`optimizer.warmup` must be 0 or above and finite, not -1"),
         ("[optimizer]\nweight_decay = -1", "`optimizer.weight_decay` must be 0 or above and finite, not -1.0"),
-        ("[optimizer]\nfinal = -0.1", "`optimizer.final` is a share from 0 to 1, not -0.1"),
+        ("[optimizer]\nfinal = -0.1", "`optimizer.final` must be from 0 to 1, not -0.1"),
         ("[optimizer]\nbeta1 = 2", "`optimizer.beta1` must be from 0 to below 1, not 2.0"),
         ("[optimizer]\nbeta2 = nan", "`optimizer.beta2` must be from 0 to below 1, not nan"),
         ("[optimizer]\nmomentum = 1", "`optimizer.momentum` must be from 0 to below 1, not 1.0"),
         ("[optimizer]\nmuon_scale = 0", "`optimizer.muon_scale` must be above 0 and finite, not 0.0"),
         (
             "[optimizer]\nmuon_scale = 2",
-            "`optimizer.muon_scale` is Muon's: set `optimizer.name` to `muon`, or leave it",
+            "`optimizer.muon_scale` is only for Muon: set `optimizer.name` to `muon`, or remove",
         ),
-        ("[optimizer]\nmomentum = 0.9", "`optimizer.momentum` is Muon's: set `optimizer.name` to `muon`"),
+        ("[optimizer]\nmomentum = 0.9", "`optimizer.momentum` is only for Muon: set `optimizer.name` to `muon`"),
         ("[optimizer]\nname = 'moun'", "`optimizer.name` is `adam` or `muon`, not `moun`; did you mean `muon`?"),
         ("[objective]\nsyntax_weight = -1", "`objective.syntax_weight` must be 0 or above and finite, not -1.0"),
         ("[run]\nseed = -1", "`run.seed` is a whole number from 0 to 2⁶³ − 1, not -1"),
         ("[data]\nseed = -1", "`data.seed` is a whole number from 0 to 2⁶³ − 1, not -1"),
         ("[objective]\nname = 'rl'\nbaseline = true\nrollouts = 1", "`objective.rollouts` must be 2 or more"),
-        ("[run]\nvalidate_start = true", "`run.validate_start` is about the model of `start_from`: name one, or leave"),
+        (
+            "[run]\nvalidate_start = true",
+            "`run.validate_start` validates the model of `start_from`: name one, or remove",
+        ),
         ("[run\n", "line 1"),
     ],
 )

@@ -21,15 +21,15 @@ from safetensors.torch import load_file
 from karelsynth.errors import KarelsynthError
 from karelsynth.model.settings import ModelSettings
 from karelsynth.model.synthesizer import Synthesizer
-from karelsynth.objectives import BY_REWARD
+from karelsynth.objectives import RL_OBJECTIVES
 from karelsynth.search import beam_search
 from karelsynth.tasks.generator import generate
 from karelsynth.tasks.simplify import simplify
 from karelsynth.train import loop, steps
-from karelsynth.train.batches import Batch, Feed, Repeated, Stream, check_lengths, open_source
+from karelsynth.train.batches import BatchLoader, ShuffledTasks, TaskStream, TrainingBatch, check_lengths, open_source
 from karelsynth.train.checkpoint import CheckpointError
-from karelsynth.train.distributed import Group, backend
-from karelsynth.train.loop import Diverged, Progress, train
+from karelsynth.train.distributed import ProcessGroup, backend
+from karelsynth.train.loop import Diverged, TrainingProgress, train
 from karelsynth.train.metrics import METRICS
 from karelsynth.train.recipe import DataRecipe, Recipe, RecipeError, recipe_from
 from karelsynth.train.steps import Loss
@@ -94,7 +94,7 @@ def test_programs_that_decoding_could_never_write_are_told_before_the_first_step
 
 def test_a_finite_set_is_gone_through_in_a_new_order_each_time() -> None:
     tasks = generate(1, 0, 50)
-    source = Repeated(tasks, seed=3)
+    source = ShuffledTasks(tasks, seed=3)
     numbers = {row.tobytes(): number for number, row in enumerate(tasks.inputs.reshape(50, -1))}
 
     def order(start: int, count: int) -> list[int]:
@@ -109,13 +109,13 @@ def test_a_finite_set_is_gone_through_in_a_new_order_each_time() -> None:
 def test_batches_depend_on_the_step_alone_and_parts_make_up_the_whole() -> None:
     model = Synthesizer(ModelSettings(**TINY))  # type: ignore[arg-type]
 
-    def feed(rank: int = 0, ranks: int = 1) -> Feed:
-        return Feed(Stream(9), model, batch_size=8, seed=1, pack=False, rank=rank, ranks=ranks)
+    def loader(rank: int = 0, ranks: int = 1) -> BatchLoader:
+        return BatchLoader(TaskStream(9), model, batch_size=8, seed=1, pack=False, rank=rank, ranks=ranks)
 
-    whole = list(feed().batches(0, 4))
-    late = next(iter(feed().batches(2, 4)))
+    whole = list(loader().batches(0, 4))
+    late = next(iter(loader().batches(2, 4)))
     assert torch.equal(whole[2].inputs, late.inputs)
-    halves = [list(feed(rank, 2).batches(0, 4)) for rank in range(2)]
+    halves = [list(loader(rank, 2).batches(0, 4)) for rank in range(2)]
     for step in range(4):
         assert torch.equal(whole[step].outputs, torch.cat([half[step].outputs for half in halves]))
     # Any example may be the held-out one.
@@ -127,14 +127,20 @@ def test_batches_depend_on_the_step_alone_and_parts_make_up_the_whole() -> None:
         assert np.array_equal(outputs[row], plain.outputs[row, order])
     assert torch.equal(whole[0].inputs, torch.from_numpy(inputs[:, :-1]))
     with pytest.raises(RecipeError, match="must be a multiple"):
-        Feed(Stream(9), model, batch_size=9, seed=1, pack=False, ranks=2)
+        BatchLoader(TaskStream(9), model, batch_size=9, seed=1, pack=False, ranks=2)
 
 
 def test_a_share_of_the_tasks_is_shown_with_fewer_examples() -> None:
     model = Synthesizer(ModelSettings(**TINY))  # type: ignore[arg-type]
 
-    def batch(fewer: float) -> Batch:
-        return next(iter(Feed(Stream(9), model, batch_size=400, seed=1, pack=False, fewer=fewer).batches(0, 1)))
+    def batch(drop_examples: float) -> TrainingBatch:
+        return next(
+            iter(
+                BatchLoader(
+                    TaskStream(9), model, batch_size=400, seed=1, pack=False, drop_examples=drop_examples
+                ).batches(0, 1)
+            )
+        )
 
     some, plain = batch(0.3), batch(0.0)
     assert plain.present is None
@@ -220,12 +226,12 @@ def test_ctrl_c_saves_the_step_that_it_came_in(tmp_path: Path) -> None:
     recipe = tiny(steps=12, checkpoint_every=100, log_every=1, validate_every=100)
     before = signal.getsignal(signal.SIGINT)
 
-    def press(progress: Progress) -> None:
+    def press(progress: TrainingProgress) -> None:
         if progress.step == 5:
             signal.raise_signal(signal.SIGINT)
 
     with pytest.raises(KeyboardInterrupt):
-        train(recipe, tmp_path / "stopped", device=torch.device("cpu"), observe=press)
+        train(recipe, tmp_path / "stopped", device=torch.device("cpu"), on_progress=press)
     assert signal.getsignal(signal.SIGINT) is before
     (saved,) = (tmp_path / "stopped").glob("checkpoint-*")
     assert int(saved.name.split("-")[1]) in (5, 6)  # after that step or the next one: not the hundredth
@@ -239,12 +245,12 @@ def test_ctrl_c_in_the_last_step_is_heard(tmp_path: Path) -> None:
     """Whoever pressed it does not want what comes after this run; what it has come to is there all the same."""
     recipe = tiny(steps=2, checkpoint_every=2, log_every=1, validate_every=2)
 
-    def press(progress: Progress) -> None:
+    def press(progress: TrainingProgress) -> None:
         if progress.step == 2:
             signal.raise_signal(signal.SIGINT)
 
     with pytest.raises(KeyboardInterrupt):
-        train(recipe, tmp_path, device=torch.device("cpu"), observe=press)
+        train(recipe, tmp_path, device=torch.device("cpu"), on_progress=press)
     assert (tmp_path / "final").is_dir()
 
 
@@ -252,7 +258,7 @@ def test_a_ctrl_c_that_is_ignored_stays_ignored(tmp_path: Path) -> None:
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         recipe = tiny(steps=2, log_every=1, validate_every=2)
-        train(recipe, tmp_path, device=torch.device("cpu"), observe=lambda _: signal.raise_signal(signal.SIGINT))
+        train(recipe, tmp_path, device=torch.device("cpu"), on_progress=lambda _: signal.raise_signal(signal.SIGINT))
         assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
     finally:
         signal.signal(signal.SIGINT, before)
@@ -362,31 +368,35 @@ def test_scoring_what_has_no_gradient_changes_nothing(name: str, monkeypatch: py
     """Losses and gradients of a step, with rewards by chance: some tasks have none, and some only rewards."""
     model = tiny_model(syntax="handwritten", max_length=72)
     recipe = replace(tiny(name.split()[0]).objective, baseline="baseline" in name)
-    (batch,) = Feed(Stream(4), model, batch_size=12, seed=1, pack=False).batches(0, 1)
+    (batch,) = BatchLoader(TaskStream(4), model, batch_size=12, seed=1, pack=False).batches(0, 1)
     chances = np.array([0, 0.5, 1, 0.5] * 3)[:, None]
     drawn = np.random.default_rng(2).random((12, 10)) < chances
     monkeypatch.setattr(steps, "REWARDS", {recipe.reward: lambda outcomes: drawn[:, : outcomes.syntax.shape[1]].copy()})
-    told = []
-    for learns in (BY_REWARD[recipe.name].learns, "all"):
-        known = replace(BY_REWARD[recipe.name], learns=learns)
-        monkeypatch.setattr(steps, "BY_REWARD", {recipe.name: known})
-        loss, metrics = Loss(model, recipe, Group(0, 1, torch.device("cpu")))(batch, torch.Generator().manual_seed(3))
+    seen = []
+    for needed in (RL_OBJECTIVES[recipe.name].gradients, "all"):
+        known = replace(RL_OBJECTIVES[recipe.name], gradients=needed)
+        monkeypatch.setattr(steps, "RL_OBJECTIVES", {recipe.name: known})
+        loss, metrics = Loss(model, recipe, ProcessGroup(0, 1, torch.device("cpu")))(
+            batch, torch.Generator().manual_seed(3)
+        )
         gradients = torch.autograd.grad(loss, list(model.parameters()), allow_unused=True)
-        told.append((loss.detach(), metrics["reward"], [one for one in gradients if one is not None]))
-    assert any(one.abs().max() > 1e-4 for one in told[0][2])
-    torch.testing.assert_close(told[0], told[1], rtol=1e-3, atol=1e-4)
+        seen.append((loss.detach(), metrics["reward"], [one for one in gradients if one is not None]))
+    assert any(one.abs().max() > 1e-4 for one in seen[0][2])
+    torch.testing.assert_close(seen[0], seen[1], rtol=1e-3, atol=1e-4)
 
 
 @pytest.mark.parametrize("name", ["mle", "rl_beam"])
 def test_examples_that_are_not_shown_do_not_matter(name: str) -> None:
-    """Of `data.fewer`: whatever is in them, a step's loss is the same."""
+    """Of `data.drop_examples`: whatever is in them, a step's loss is the same."""
     model, recipe = tiny_model(syntax="handwritten", max_length=72), replace(tiny(name).objective, reward="consistency")
-    (batch,) = Feed(Stream(4), model, batch_size=12, seed=1, pack=name == "mle", fewer=1.0).batches(0, 1)
+    (batch,) = BatchLoader(TaskStream(4), model, batch_size=12, seed=1, pack=name == "mle", drop_examples=1.0).batches(
+        0, 1
+    )
     assert batch.present is not None
     hidden = ~batch.present[:, :, None, None]
     others = {part: torch.where(hidden, getattr(batch, part).roll(1, 0), getattr(batch, part)) for part in GRIDS}
     assert any(not torch.equal(grids, getattr(batch, part)) for part, grids in others.items())
-    loss_of = Loss(model, recipe, Group(0, 1, torch.device("cpu")))
+    loss_of = Loss(model, recipe, ProcessGroup(0, 1, torch.device("cpu")))
     changed = replace(batch, inputs=others["inputs"], outputs=others["outputs"])
     told = [
         float(loss_of(one, torch.Generator())[0].detach()) for one in (batch, changed, replace(batch, present=None))
@@ -399,7 +409,9 @@ def test_a_run_shows_fewer_examples_if_its_recipe_says_so(tmp_path: Path) -> Non
     recipe = tiny(steps=2)
     for share in (0.0, 1.0):
         train(
-            replace(recipe, data=replace(recipe.data, fewer=share)), tmp_path / str(share), device=torch.device("cpu")
+            replace(recipe, data=replace(recipe.data, drop_examples=share)),
+            tmp_path / str(share),
+            device=torch.device("cpu"),
         )
     one, other = (weights(tmp_path / name) for name in ("0.0", "1.0"))
     assert any(not torch.equal(one[key], other[key]) for key in one)
@@ -408,9 +420,9 @@ def test_a_run_shows_fewer_examples_if_its_recipe_says_so(tmp_path: Path) -> Non
 @pytest.mark.parametrize("wanted", [True, False])
 def test_the_reference_joins_the_beam_if_it_is_wanted(wanted: bool) -> None:
     model = tiny_model(syntax="handwritten", max_length=72)  # which hits on nothing by itself
-    (batch,) = Feed(Stream(4), model, batch_size=12, seed=1, pack=False).batches(0, 1)
+    (batch,) = BatchLoader(TaskStream(4), model, batch_size=12, seed=1, pack=False).batches(0, 1)
     recipe = replace(tiny("rl_beam").objective, add_reference=wanted)
-    _, metrics = Loss(model, recipe, Group(0, 1, torch.device("cpu")))(batch, torch.Generator())
+    _, metrics = Loss(model, recipe, ProcessGroup(0, 1, torch.device("cpu")))(batch, torch.Generator())
     assert float(metrics["best_reward"]) == (1.0 if wanted else 0.0)
 
 
@@ -421,10 +433,10 @@ def test_processes_without_a_gpu_of_their_own_do_not_ask_nccl() -> None:
 
 
 def test_the_loss_falls_and_samples_are_shown(tmp_path: Path) -> None:
-    seen: list[Progress] = []
+    seen: list[TrainingProgress] = []
     recipe = tiny("mle", "none", steps=80, log_every=20, validate_every=80, checkpoint_every=80)
     recipe = replace(recipe, optimizer=replace(recipe.optimizer, learning_rate=1e-2))
-    train(recipe, tmp_path, device=torch.device("cpu"), observe=seen.append)
+    train(recipe, tmp_path, device=torch.device("cpu"), on_progress=seen.append)
     assert [progress.step for progress in seen] == [20, 40, 60, 80]
     assert seen[-1].metrics["loss"] < 0.8 * seen[0].metrics["loss"]
     entries = [json.loads(line) for line in (tmp_path / METRICS).read_text().splitlines()]

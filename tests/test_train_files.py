@@ -65,7 +65,7 @@ def test_a_folder_is_held_for_the_whole_run(tmp_path: Path) -> None:
         train(tiny(), tmp_path, device=CPU)
 
     with pytest.raises(FileError, match="another process is writing there"):
-        train(tiny(), tmp_path, device=CPU, observe=intrude)
+        train(tiny(), tmp_path, device=CPU, on_progress=intrude)
 
 
 def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path) -> None:
@@ -85,7 +85,7 @@ def test_an_observer_whose_reader_is_gone_is_not_taken_for_the_disk(tmp_path: Pa
         raise BrokenPipeError
 
     with pytest.raises(BrokenPipeError):
-        train(tiny(), tmp_path, device=CPU, observe=gone)
+        train(tiny(), tmp_path, device=CPU, on_progress=gone)
 
 
 # Full disks and kills

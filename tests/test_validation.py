@@ -25,7 +25,7 @@ from karelsynth.train.checkpoint import CheckpointError
 from karelsynth.train.loop import train
 from karelsynth.train.metrics import METRICS
 from karelsynth.train.recipe import Recipe, RecipeError
-from karelsynth.train.validation import Found, Validator, validation_tasks
+from karelsynth.train.validation import Validation, Validator, validation_tasks
 from tests.test_train import assert_same, tiny, weights
 
 CPU = torch.device("cpu")
@@ -193,7 +193,7 @@ def falling(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every validation finds less than the one before it."""
     left = iter(range(100, 0, -1))
     names = ("generalization", "exact", "consistent", "syntax")
-    monkeypatch.setattr(Validator, "score", lambda *_: Found(dict.fromkeys(names, float(next(left))), ""))
+    monkeypatch.setattr(Validator, "score", lambda *_: Validation(dict.fromkeys(names, float(next(left))), ""))
 
 
 @pytest.mark.parametrize("wanted", [True, False])
@@ -218,7 +218,7 @@ def test_a_run_killed_before_its_first_checkpoint_has_one_entry_of_its_start(tmp
         raise SystemExit
 
     with pytest.raises(SystemExit):
-        train(recipe, tmp_path / "run", device=CPU, observe=kill)
+        train(recipe, tmp_path / "run", device=CPU, on_progress=kill)
     assert validated(tmp_path / "run") == [0]
     train(recipe, tmp_path / "run", device=CPU)
     assert validated(tmp_path / "run") == [0, 2]

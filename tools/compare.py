@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 
-from karelsynth.evaluate import evaluate, origin
+from karelsynth.evaluate import environment, evaluate
 from karelsynth.files import read_text, write_atomically
 from karelsynth.model import Synthesizer
 from karelsynth.tasks.sets import named_tasks
@@ -88,7 +88,7 @@ def measure(name: str, changes: list[str], arguments: argparse.Namespace) -> dic
         "tasks_per_second": logged(folder / "run", "tasks_per_second")[-1],
         "loss": sum(last) / len(last),
         "report": report,
-        "provenance": origin(model.device),
+        "provenance": environment(model.device),
     }
 
 

@@ -13,8 +13,8 @@ import torch
 from torch.profiler import ProfilerActivity, profile
 
 from karelsynth.model.synthesizer import Synthesizer
-from karelsynth.train.batches import Feed, Stream
-from karelsynth.train.distributed import Group
+from karelsynth.train.batches import BatchLoader, TaskStream
+from karelsynth.train.distributed import ProcessGroup
 from karelsynth.train.recipe import load_recipe
 from karelsynth.train.steps import Loss
 
@@ -28,12 +28,12 @@ def main() -> None:
     recipe = load_recipe(arguments.recipe)
     if arguments.batch:
         recipe = replace(recipe, run=replace(recipe.run, batch_size=arguments.batch))
-    group = Group.join()
+    group = ProcessGroup.join()
     model = Synthesizer(recipe.model).to(group.device)
     if recipe.run.compile:
         model.compile_parts()
-    feed = Feed(
-        Stream(1, recipe.data.simplify),
+    loader = BatchLoader(
+        TaskStream(1, recipe.data.simplify),
         model,
         batch_size=recipe.run.batch_size,
         seed=0,
@@ -42,7 +42,7 @@ def main() -> None:
     loss_of = Loss(model, recipe.objective, group)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=group.device.type == "cuda")
     generator = torch.Generator(group.device)
-    batches = list(itertools.islice(feed.batches(0, 12), 12))
+    batches = list(itertools.islice(loader.batches(0, 12), 12))
 
     def step(number: int) -> None:
         with group.precision(recipe.run.precision):

@@ -1,8 +1,8 @@
 """How a synthesizer does on data unlike its training data: curves, not averages.
 
-    curves = Curves(Settings.of(solver, tasks=500, beam=64, solve=1.0), origin(device), {})
+    curves = Curves(CurveSettings.of(solver, tasks=500, beam=64, solve=1.0), environment(device), {})
     for key in curves.missing(keys()):
-        curves = curves.having(key, measure(solver, key, curves.settings))
+        curves = curves.with_point(key, measure(solver, key, curves.settings))
 
 The points are fewer examples of `test`'s tasks, and tasks whose worlds or programs are shifted (see `tasks.shifted`).
 At each, *top 1* is the likeliest program as it is, *filtered top 1* the likeliest that is right on the given examples,
@@ -23,7 +23,7 @@ from typing import Any, Final
 import numpy as np
 
 from karelsynth.errors import KarelsynthError, listed, nearest
-from karelsynth.evaluate import evaluate, interval, origin, percent
+from karelsynth.evaluate import environment, evaluate, interval, percent
 from karelsynth.files import atomic_writer, exists, read_text
 from karelsynth.karel.formats.codes import world_from_codes
 from karelsynth.karel.machine import encode_programs, run_batch
@@ -57,7 +57,7 @@ class CurvesError(KarelsynthError, ValueError):
 
 
 @dataclass(frozen=True)
-class Settings:
+class CurveSettings:
     """What decides the figures, besides the tasks: points with other settings do not belong in one document."""
 
     model: str
@@ -71,8 +71,8 @@ class Settings:
     """The machine: what fits into a second depends on it."""
 
     @staticmethod
-    def of(solver: Solver, *, tasks: int, beam: int, solve: float | None) -> Settings:
-        return Settings(_digest(solver.model), tasks, beam, solve, origin(solver.model.device)["device"])
+    def of(solver: Solver, *, tasks: int, beam: int, solve: float | None) -> CurveSettings:
+        return CurveSettings(_digest(solver.model), tasks, beam, solve, environment(solver.model.device)["device"])
 
     @property
     def measures(self) -> Mapping[str, str]:
@@ -108,11 +108,11 @@ class Point:
 class Curves:
     """All that is measured so far."""
 
-    settings: Settings
+    settings: CurveSettings
     provenance: Mapping[str, Any]
     points: Mapping[Key, Point]
 
-    def having(self, key: Key, point: Point) -> Curves:
+    def with_point(self, key: Key, point: Point) -> Curves:
         """These and one point more, in place of what was there."""
         return replace(self, points={**self.points, key: point})
 
@@ -145,23 +145,25 @@ def keys(only: Sequence[str] = ()) -> list[Key]:
     return list(dict.fromkeys([REFERENCE, *chosen]))
 
 
-def measure(solver: Solver, key: Key, settings: Settings, *, progress: Callable[[int], None] | None = None) -> Point:
+def measure(
+    solver: Solver, key: Key, settings: CurveSettings, *, progress: Callable[[int], None] | None = None
+) -> Point:
     """Measure a point with the solver's model.
 
     `progress` is called with how many more tasks are done: each of them once, and once more if `solve` is asked.
     """
     tell = progress or (lambda more: None)
     tasks, given = _tasks(key, settings.tasks), _given(key)
-    told = evaluate(solver.model, tasks, beam=settings.beam, given=given, progress=tell).to_json()
-    bounds = told["confidence_95"]
+    report = evaluate(solver.model, tasks, beam=settings.beam, given=given, progress=tell).to_json()
+    bounds = report["confidence_95"]
     shares = {
-        "generalization": Share(told["generalization"]["1"], tuple(bounds["generalization"]["1"])),
-        **{name: Share(told[name], tuple(bounds[name])) for name in ("filtered_generalization", "any_consistent")},
+        "generalization": Share(report["generalization"]["1"], tuple(bounds["generalization"]["1"])),
+        **{name: Share(report[name], tuple(bounds[name])) for name in ("filtered_generalization", "any_consistent")},
     }
     if settings.solve is not None:
         solved, right = _solved(solver, tasks, given, settings.solve, tell)
         shares |= {"solved": Share.of(solved, len(tasks)), "solved_generalization": Share.of(right, len(tasks))}
-    return Point(_tasks_digest(tasks), shares, told["provenance"]["commit"])
+    return Point(_tasks_digest(tasks), shares, report["provenance"]["commit"])
 
 
 def _solved(
@@ -214,15 +216,15 @@ def read_curves(path: str | Path) -> Curves | None:
     if not exists(path):
         return None
     try:
-        told = json.loads(read_text(path))
-        settings = Settings(**told["settings"])
+        report = json.loads(read_text(path))
+        settings = CurveSettings(**report["settings"])
         points = {
-            (family, name): _point(told["families"][family][name], settings)
+            (family, name): _point(report["families"][family][name], settings)
             for family, names in FAMILIES.items()
             for name in names
-            if name in told["families"].get(family, {})
+            if name in report["families"].get(family, {})
         }
-        return Curves(settings, dict(told["provenance"]), points)
+        return Curves(settings, dict(report["provenance"]), points)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise CurvesError(
             f"{path}: not what `karelsynth curves --json` writes ({type(error).__name__}: {error}); "
@@ -246,17 +248,17 @@ def save_curves(path: Path, curves: Curves, measured: Key | None = None) -> Curv
     return curves
 
 
-def _point(told: Any, settings: Settings) -> Point:
+def _point(report: Any, settings: CurveSettings) -> Point:
     shares = {}
     for name in settings.measures:
-        share, (low, high) = told["shares"][name]["percent"], told["shares"][name]["confidence_95"]
+        share, (low, high) = report["shares"][name]["percent"], report["shares"][name]["confidence_95"]
         if not 0 <= low <= share <= high <= 100:
             raise ValueError(f"{name} is no share with its interval: {share}, {low} to {high}")
         shares[name] = Share(float(share), (float(low), float(high)))
-    return Point(str(told["data"]), shares, told["commit"])
+    return Point(str(report["data"]), shares, report["commit"])
 
 
-def check_settings(path: str | Path, found: Settings, wanted: Settings) -> None:
+def check_settings(path: str | Path, found: CurveSettings, wanted: CurveSettings) -> None:
     """Raise CurvesError if the curves of a file were measured with other settings."""
     there, here = asdict(found), asdict(wanted)
     other = [f"{name} {there[name]}, not {here[name]}" for name in here if there[name] != here[name]]

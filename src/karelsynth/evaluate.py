@@ -140,7 +140,7 @@ def evaluate(
         "decoding": "execution-guided" if model.settings.execution else "unfiltered",
         "precision": str(decoding_dtype(model.device)).removeprefix("torch."),
     }
-    told = {**origin(model.device), **how, **(provenance or {})}
+    told = {**environment(model.device), **how, **(provenance or {})}
     return Report(judged, np.asarray(tasks.novel), beam, seconds, told, tasks.digest)
 
 
@@ -218,7 +218,7 @@ def interval(number: int, count: int, z: float = 1.96) -> list[float]:
     return [round(100 * max(0.0, middle - half), 2), round(100 * min(1.0, middle + half), 2)]
 
 
-def origin(device: torch.device) -> dict[str, Any]:
+def environment(device: torch.device) -> dict[str, Any]:
     """Versions, commit and machine."""
     name = (
         torch.cuda.get_device_name(device) if device.type == "cuda" else f"{core_count()} cores, {platform.machine()}"

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 
 from karelsynth.reproduce.rows import Job
-from karelsynth.reproduce.running import Places
+from karelsynth.reproduce.running import Paths
 
 
-def change(places: Places, job: Job, **changes: object) -> None:
+def change(places: Paths, job: Job, **changes: object) -> None:
     """Other settings for the recipe of one row."""
     path = places.recipes / f"{job.row.recipe}.toml"
     text = path.read_text()

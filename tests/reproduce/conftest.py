@@ -1,4 +1,4 @@
-"""Places to run the paper's rows in, and some rows that have been run."""
+"""Paths to run the paper's rows in, and some rows that have been run."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from karelsynth.reproduce.running import Places
+from karelsynth.reproduce.running import Paths
 from karelsynth.tasks.shards import write_set
 from tests.reproduce.small import jobs, runner, write_recipes
 
@@ -27,15 +27,15 @@ def others(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def places(tmp_path: Path, tasks: Path) -> Places:
-    return Places(write_recipes(tmp_path / "recipes"), tmp_path / "runs", tmp_path / "results", data=tasks)
+def places(tmp_path: Path, tasks: Path) -> Paths:
+    return Paths(write_recipes(tmp_path / "recipes"), tmp_path / "runs", tmp_path / "results", data=tasks)
 
 
 @pytest.fixture(scope="session")
-def measured(tmp_path_factory: pytest.TempPathFactory, tasks: Path) -> Places:
+def measured(tmp_path_factory: pytest.TempPathFactory, tasks: Path) -> Paths:
     """Some rows of every table, measured once; tests only read them."""
     folder = tmp_path_factory.mktemp("measured")
-    places = Places(write_recipes(folder / "recipes"), folder / "runs", folder / "results", folder / "kept", tasks)
+    places = Paths(write_recipes(folder / "recipes"), folder / "runs", folder / "results", folder / "kept", tasks)
     wanted = [*jobs("small_mle", seeds=(0, 1, 2)), *jobs("small_rl_beam"), *jobs("mle_learned", "rl_beam")]
     outcome = runner(places).run(wanted)
     assert outcome.done == tuple(wanted)

@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 
 from karelsynth.reproduce.rows import ROWS, Job
-from karelsynth.reproduce.running import Places, Runner
+from karelsynth.reproduce.running import Paths, Runner
 
 ROOT = Path(__file__).parents[2]
 TINY = """
@@ -63,7 +63,7 @@ def _objective(name: str) -> str:
     return str(told.get("objective", {}).get("name", "mle"))
 
 
-def runner(places: Places, said: list[str] | None = None) -> Runner:
+def runner(places: Paths, said: list[str] | None = None) -> Runner:
     return Runner(places, device=torch.device("cpu"), commit="abc", say=(said if said is not None else []).append)
 
 

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from karelsynth.cli import reproduce as command
 from karelsynth.errors import KarelsynthError
 from karelsynth.reproduce import page
-from karelsynth.reproduce.running import Places
+from karelsynth.reproduce.running import Paths
 from tests.reproduce.small import write_recipes
 
 app = typer.Typer()
@@ -28,7 +28,7 @@ def call(*arguments: object) -> Any:
 
 
 def test_the_command_measures_and_shows_a_table(
-    places: Places, others: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    places: Paths, others: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     where = ("--data", places.data, "--results", "mine", "--device", "cpu")
@@ -59,7 +59,7 @@ def test_the_command_measures_and_shows_a_table(
 
 
 def test_the_command_fails_where_a_row_diverged_but_not_where_time_was_up(
-    places: Places, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    places: Paths, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     write_recipes(places.recipes, learning_rate="1e30")

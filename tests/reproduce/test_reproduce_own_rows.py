@@ -10,15 +10,19 @@ from karelsynth.reproduce import claims as claims_module
 from karelsynth.reproduce import page, tables
 from karelsynth.reproduce.claims import CLAIMS, Claim, claims, spread_of
 from karelsynth.reproduce.results import Recipes, Results, read_results
-from karelsynth.reproduce.rows import OBJECTIVES, ROWS, TABLES, Row, jobs_of
-from karelsynth.reproduce.running import Places
+from karelsynth.reproduce.rows import OBJECTIVES, ROWS, TABLES, TableRow, jobs_of
+from karelsynth.reproduce.running import Paths
 from tests.reproduce.small import write_recipes
 
-_OWN = (Row("toy_mle", "toy MLE", "small"), Row("toy_rl", "toy RL", "small", "toy_mle"), Row("lone", "Lone", "full"))
+_OWN = (
+    TableRow("toy_mle", "toy MLE", "small"),
+    TableRow("toy_rl", "toy RL", "small", "toy_mle"),
+    TableRow("lone", "Lone", "full"),
+)
 
 
 @pytest.fixture
-def own(measured: Places, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Results, Recipes]:
+def own(measured: Paths, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Results, Recipes]:
     """Three rows without figures of the paper's, two of them in a table; two claims. What was measured, with theirs."""
     for row in _OWN:
         monkeypatch.setitem(ROWS, row.recipe, row)

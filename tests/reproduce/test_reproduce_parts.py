@@ -14,8 +14,8 @@ from karelsynth.karel.draw.scene import Text
 from karelsynth.karel.program import Program
 from karelsynth.karel.syntax import syntax_machine
 from karelsynth.karel.tokens import ID, TOKENS
-from karelsynth.reproduce.aliasing import ELSEWHERE, PROGRAM_A, PROGRAM_B, aliasing_examples, both_right, opinions
-from karelsynth.reproduce.intervals import of_share
+from karelsynth.reproduce.aliasing import ELSEWHERE, PROGRAM_A, PROGRAM_B, aliasing_examples, both_right, score_programs
+from karelsynth.reproduce.intervals import ratio_interval
 from karelsynth.reproduce.masks import MaskTable, masks_along, masks_over
 from karelsynth.reproduce.pictures import aliasing_scene, masks_scene
 from karelsynth.reproduce.validity import shares, without_syntax
@@ -71,7 +71,7 @@ def test_masks_over_programs_are_the_means_of_masks_along_them(monkeypatch: pyte
         "invalid_passed": ([each.passed.sum() for each in apart], [(1 - each.handwritten).sum() for each in apart]),
     }
     for name, (parts, wholes) in by_program.items():
-        found = of_share(np.array(parts), np.array(wholes))
+        found = ratio_interval(np.array(parts), np.array(wholes))
         assert told["confidence_95"][name] == pytest.approx([found.low, found.high], abs=1e-3)
     low, high = told["confidence_95"]["reference_refused"]
     assert 0 <= low < told["reference_refused"] < high <= 100
@@ -84,12 +84,12 @@ def test_the_interval_of_a_share_holds_what_other_programs_would_have_said() -> 
         sizes = rng.integers(4, 40, count).astype(np.float64)
         return sizes * rng.beta(2, 6, count), sizes  # a share of 25 %, alike within a program
 
-    truth = of_share(*programs(200_000)).middle
+    truth = ratio_interval(*programs(200_000)).middle
     assert truth == pytest.approx(25, abs=0.2)
-    held = [low <= truth <= high for _, low, high in (of_share(*programs(100)) for _ in range(1000))]
+    held = [low <= truth <= high for _, low, high in (ratio_interval(*programs(100)) for _ in range(1000))]
     assert 0.92 < np.mean(held) < 0.97
-    assert of_share(np.zeros(3), np.ones(3)) == (0, 0, 0)
-    assert of_share(np.ones(1), np.full(1, 4.0)) == (25, 0, 100)
+    assert ratio_interval(np.zeros(3), np.ones(3)) == (0, 0, 0)
+    assert ratio_interval(np.ones(1), np.full(1, 4.0)) == (25, 0, 100)
 
 
 def test_models_without_learned_syntax_have_no_masks() -> None:
@@ -136,7 +136,7 @@ def test_opinions_are_probabilities_and_places_in_the_beam(monkeypatch: pytest.M
     found = Candidates(torch.zeros(1, 3, 40, dtype=torch.uint8), lengths, torch.zeros(1, 3))
     found.tokens[0, 1, : PROGRAM_B.size] = torch.tensor(PROGRAM_B.token_ids)
     monkeypatch.setattr("karelsynth.search.beam_search", lambda *arguments, **options: found)
-    first, second = opinions(model, beam=3)
+    first, second = score_programs(model, beam=3)
     assert (first["rank"], second["rank"]) == (None, 2)
     given = aliasing_examples()[:5]
     inputs, outputs = (torch.from_numpy(np.stack([pair[side].to_codes() for pair in given]))[None] for side in (0, 1))

@@ -24,10 +24,10 @@ from karelsynth.reproduce import processes
 from karelsynth.reproduce.processes import LOG, Began, Child, Ended, Event, Message, Order
 from karelsynth.reproduce.results import read_results
 from karelsynth.reproduce.rows import Job
-from karelsynth.reproduce.running import Outcome, Places, Runner
+from karelsynth.reproduce.running import Paths, Runner, RunSummary
 from karelsynth.reproduce.side_by_side import _GRACE, SideBySide
 from karelsynth.train.checkpoint import load_newest
-from karelsynth.train.loop import Progress, train
+from karelsynth.train.loop import TrainingProgress, train
 from karelsynth.train.recipe import load_recipe
 from tests.reproduce.changing import change
 from tests.reproduce.small import jobs, write_recipes
@@ -40,8 +40,8 @@ MLE, RL_BEAM, LEARNED, HANDWRITTEN = jobs("small_mle", "small_rl_beam", "small_m
 class Sitting:
     """What three children have done; a fourth could not begin."""
 
-    places: Places
-    outcome: Outcome
+    places: Paths
+    outcome: RunSummary
     said: list[str]
     events: list[tuple[Job, Event]]
     start_was_there: bool
@@ -51,7 +51,7 @@ class Sitting:
 @pytest.fixture(scope="module")
 def sitting(tmp_path_factory: pytest.TempPathFactory, tasks: Path) -> Sitting:
     folder = tmp_path_factory.mktemp("sitting")
-    places = Places(write_recipes(folder / "recipes"), folder / "runs", folder / "results", folder / "kept", tasks)
+    places = Paths(write_recipes(folder / "recipes"), folder / "runs", folder / "results", folder / "kept", tasks)
     change(places, LEARNED, learning_rate=1e30)
     places.runs.mkdir()
     (places.runs / HANDWRITTEN.name).write_text("in the way")
@@ -59,21 +59,21 @@ def sitting(tmp_path_factory: pytest.TempPathFactory, tasks: Path) -> Sitting:
     events: list[tuple[Job, Event]] = []
     there: list[bool] = []
 
-    def observe(job: Job, event: Event) -> None:
+    def on_progress(job: Job, event: Event) -> None:
         events.append((job, event))
         if (job, event) == (RL_BEAM, Began()):
             there.append((folder / "kept" / MLE.name / "trained.json").is_file())
 
-    several = SideBySide(places, 2, device=CPU, commit="abc", say=said.append, observe=observe)
+    several = SideBySide(places, 2, device=CPU, commit="abc", say=said.append, on_progress=on_progress)
     outcome = several.run([MLE, RL_BEAM, LEARNED, HANDWRITTEN])
     return Sitting(places, outcome, said, events, there == [True])
 
 
-def test_rows_side_by_side_give_the_results_of_one_after_the_other(sitting: Sitting, measured: Places) -> None:
+def test_rows_side_by_side_give_the_results_of_one_after_the_other(sitting: Sitting, measured: Paths) -> None:
     ours, theirs = read_results(sitting.places.results), read_results(measured.results)
     assert set(ours) == {MLE, RL_BEAM}
     for job in ours:
-        one, two = dict(ours[job].told), dict(theirs[job].told)
+        one, two = dict(ours[job].record), dict(theirs[job].record)
         for told in (one, two):
             told["report"].pop("seconds_per_task")
             told["report"]["provenance"].pop("model")
@@ -87,13 +87,13 @@ def test_rows_side_by_side_give_the_results_of_one_after_the_other(sitting: Sitt
 
 def test_a_row_waits_for_the_one_it_starts_from(sitting: Sitting) -> None:
     assert sitting.start_was_there
-    assert [event.step for job, event in sitting.events if job == RL_BEAM and isinstance(event, Progress)] == [
+    assert [event.step for job, event in sitting.events if job == RL_BEAM and isinstance(event, TrainingProgress)] == [
         1, 2, 3, 4,
     ]  # fmt: skip
 
 
 def test_rows_that_go_wrong_are_named_and_do_not_stop_the_others(sitting: Sitting) -> None:
-    assert sitting.outcome == Outcome(done=(MLE, RL_BEAM), left=(), diverged=(LEARNED,), failed=(HANDWRITTEN,))
+    assert sitting.outcome == RunSummary(done=(MLE, RL_BEAM), left=(), diverged=(LEARNED,), failed=(HANDWRITTEN,))
     (diverged,) = (line for line in sitting.said if "diverged" in line)
     assert diverged.startswith(f"{LEARNED.name}: the loss is nan")
     (failed,) = (line for line in sitting.said if line.startswith(HANDWRITTEN.name))
@@ -103,10 +103,10 @@ def test_rows_that_go_wrong_are_named_and_do_not_stop_the_others(sitting: Sittin
 
 def test_what_is_measured_is_not_measured_again(sitting: Sitting) -> None:
     again = SideBySide(sitting.places, 2, device=CPU).run([MLE, RL_BEAM])
-    assert again == Outcome((), (), ())
+    assert again == RunSummary((), (), ())
 
 
-def test_a_child_that_is_killed_has_failed(places: Places) -> None:
+def test_a_child_that_is_killed_has_failed(places: Paths) -> None:
     heard: queue.SimpleQueue[Message] = queue.SimpleQueue()
     order = Order(MLE, True, time.monotonic() + 60, places, "cpu", 2, None)
     child = Child(order, cores=1, tell=heard.put)
@@ -128,7 +128,7 @@ def test_a_child_that_is_killed_has_failed(places: Places) -> None:
     ],
 )
 def test_a_child_that_talks_nonsense_is_ended_and_its_end_is_told(
-    program: str, how: str, why: str, places: Places, monkeypatch: pytest.MonkeyPatch
+    program: str, how: str, why: str, places: Paths, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begin = subprocess.Popen
 
@@ -162,7 +162,7 @@ def test_children_share_a_gpu_unless_told_how_to_take_its_memory(name: str, monk
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="finds the children in /proc")
 @pytest.mark.parametrize(("ending", "seeds"), [(signal.SIGINT, (0, 1)), (signal.SIGKILL, (0,))])
 def test_children_end_with_the_parent_and_can_go_on(
-    ending: signal.Signals, seeds: tuple[int, ...], places: Places, tmp_path: Path
+    ending: signal.Signals, seeds: tuple[int, ...], places: Paths, tmp_path: Path
 ) -> None:
     # It never logs: a child that tells nothing must learn by other means that nobody listens.
     change(places, MLE, steps=1_000_000, log_every=1_000_000)
@@ -200,15 +200,17 @@ def test_children_end_with_the_parent_and_can_go_on(
     assert saved is not None
     recipe = load_recipe(places.recipes / "small_mle.toml", ["run.seed=0"])
     observed: list[int] = []
-    train(recipe, folders[0], device=CPU, observe=lambda told: observed.append(told.step), stop_after=saved.step + 2)
+    train(
+        recipe, folders[0], device=CPU, on_progress=lambda told: observed.append(told.step), stop_after=saved.step + 2
+    )
     assert observed == [saved.step + 2]
 
 
-def test_a_run_ends_at_the_deadline_with_a_checkpoint(places: Places) -> None:
+def test_a_run_ends_at_the_deadline_with_a_checkpoint(places: Paths) -> None:
     """What a child does with the deadline that it is given."""
     change(places, MLE, steps=1_000_000)
     runner = Runner(places, device=CPU, at_once=2)
-    assert not runner.bring_about(MLE, time.monotonic() + 0.5, result=False)
+    assert not runner.train_and_measure(MLE, time.monotonic() + 0.5, result=False)
     assert load_newest(places.runs / MLE.name) is not None
     assert not list(places.results.glob("*"))
 

@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 from karelsynth.evaluate import as_bits, interval, percent
 from karelsynth.reproduce import page, tables
 from karelsynth.reproduce.claims import CLAIMS, ONE_SEED, UNEQUAL, claims, difference, spread_of
-from karelsynth.reproduce.intervals import Spread, of_mean, of_means, of_same_tasks
+from karelsynth.reproduce.intervals import PooledDeviation, mean_interval, paired_interval, welch_interval
 from karelsynth.reproduce.results import Result, ResultError, read_results
 from karelsynth.reproduce.rows import ROWS, Job
-from karelsynth.reproduce.running import Places
+from karelsynth.reproduce.running import Paths
 from tests.reproduce.small import ROOT, jobs
 
 # Results that are broken
@@ -56,14 +56,14 @@ from tests.reproduce.small import ROOT, jobs
         (lambda text: re.sub(r'"tasks": 8,', '"tasks": 1000000000000,', text), r'"solved\.1" is not 250000000000 '),
     ],
 )
-def test_a_broken_result_gets_one_clear_message(change: Any, message: str, measured: Places, tmp_path: Path) -> None:
+def test_a_broken_result_gets_one_clear_message(change: Any, message: str, measured: Paths, tmp_path: Path) -> None:
     text = (measured.results / "small_mle-seed0.json").read_text()
     (tmp_path / "small_mle-seed0.json").write_text(change(text))
     with pytest.raises(ResultError, match=message):
         read_results(tmp_path)
 
 
-def test_results_on_different_tasks_do_not_mix(measured: Places, tmp_path: Path) -> None:
+def test_results_on_different_tasks_do_not_mix(measured: Paths, tmp_path: Path) -> None:
     shutil.copytree(measured.results, tmp_path / "results")
     path = tmp_path / "results" / "small_mle-seed1.json"
     path.write_text(path.read_text().replace('"data": "eight"', '"data": "test.json"'))
@@ -74,7 +74,7 @@ def test_results_on_different_tasks_do_not_mix(measured: Places, tmp_path: Path)
 # Rendering
 
 
-def test_tables_show_what_was_measured_beside_the_paper(measured: Places) -> None:
+def test_tables_show_what_was_measured_beside_the_paper(measured: Paths) -> None:
     results, recipes = read_results(measured.results), page.load_recipes(measured.recipes)
     text = tables.objectives(results, recipes)
     lines = {line.split("**")[1]: [part.strip() for part in line.split("|")[2:-1]] for line in text.split("\n")[2:]}
@@ -115,7 +115,7 @@ def test_differences_between_rows() -> None:
     middle, low, high = difference([told(0, one, bits=True)], [told(0, other, bits=True)], 50)
     assert middle == pytest.approx(100 * (one.mean() - other.mean()), abs=0.011)
     assert 0 < low < middle < high
-    assert (low, high) == pytest.approx(of_same_tasks(one, other)[1:], abs=0.01)
+    assert (low, high) == pytest.approx(paired_interval(one, other)[1:], abs=0.01)
     _, wide, _ = difference([told(0, one, bits=True)], [told(0, other, bits=False)], 50)
     assert wide < 0 < low
     # Newcombe's own example: 56 of 70 and 48 of 80 give 0.0524 to 0.3339.
@@ -132,7 +132,7 @@ def test_differences_between_rows() -> None:
         return np.asarray(runs.mean(axis=0))
 
     def both(middle: float, over_seeds: float, one: NDArray[Any], other: NDArray[Any]) -> object:
-        found = of_same_tasks(one, other)
+        found = paired_interval(one, other)
         below, above = (np.hypot(over_seeds, end - found.middle) for end in (found.low, found.high))
         return pytest.approx((middle, middle - below, middle + above), abs=0.01)
 
@@ -145,7 +145,7 @@ def test_differences_between_rows() -> None:
     assert found == both(2, 2.776 * (2 / 3) ** 0.5, solved(0), solved(1))
     # One of the two has a single seed: the same seed of related rows, or else all seeds; others as far as is known.
     alone = slice(1, 2)
-    for spread, half in ((None, 0), (Spread(1.0, 4), 2.776)):
+    for spread, half in ((None, 0), (PooledDeviation(1.0, 4), 2.776)):
         found = difference(row("rl_beam", 0), row("mle", 1)[alone], 50, spread=spread)
         assert found == both(3, half * 2**0.5, solved(0, alone), solved(1, alone))
         found = difference(row("mle_learned", 0), row("mle", 1)[alone], 50, spread=spread)
@@ -156,27 +156,27 @@ def test_the_interval_over_the_same_tasks_does_not_vanish() -> None:
     """Where both rows solve the same tasks, or none; elsewhere it holds the truth at least as often as it says."""
     none, every = np.zeros(2500), np.ones(2500)
     for one in (none, every):
-        middle, low, high = of_same_tasks(one, one)
+        middle, low, high = paired_interval(one, one)
         assert middle == 0
         assert high == -low == pytest.approx(196 * 2**0.5 / 2502)
     share = 2500 / 2502  # one of the two tasks more is on either side
     lowest = 100 * share - 196 * ((1 - share**2) / 2502) ** 0.5
-    assert of_same_tasks(every, none) == pytest.approx((100, lowest, 100))
+    assert paired_interval(every, none) == pytest.approx((100, lowest, 100))
     # Of 2,500 tasks 100 are solved by one row only, and 50 by the other only: hardly wider than Wald's.
     numbers = np.arange(2500)
     first, second = numbers < 1100, (numbers >= 100) & (numbers < 1150)
     wald = 196 * np.std(first.astype(float) - second) / 50
-    assert of_same_tasks(first, second) == pytest.approx((2, 2 - wald, 2 + wald), abs=0.01)
+    assert paired_interval(first, second) == pytest.approx((2, 2 - wald, 2 + wald), abs=0.01)
     rng, held = np.random.default_rng(0), list[bool]()
     for _ in range(2000):  # how often of three seeds each solves a task, few of them ever
         hard = rng.random(100) < 0.9
         shares = (np.where(hard, 0, rng.binomial(3, chance, 100) / 3) for chance in (0.6, 0.4))
-        _, low, high = of_same_tasks(*shares)
+        _, low, high = paired_interval(*shares)
         held.append(low <= 2 <= high)
     assert 0.95 < np.mean(held) <= 1
 
 
-def test_other_seeds_are_judged_by_rows_that_know(measured: Places) -> None:
+def test_other_seeds_are_judged_by_rows_that_know(measured: Paths) -> None:
     """By rows that start from none, and by today's recipes; where there are none, the verdict says so."""
     results, recipes = read_results(measured.results), page.load_recipes(measured.recipes)
     one = results[Job(ROWS["small_mle"], 0)]
@@ -185,10 +185,10 @@ def test_other_seeds_are_judged_by_rows_that_know(measured: Places) -> None:
         report = {**one.report, "generalization": {**one.report["generalization"], "1": share}}
         start = None if job.row.start is None else recipes["mle"].to_json()
         bits = {"1": as_bits(np.arange(8) < 8 * share / 100)}
-        told = {**one.told, "report": report, "recipe": recipes[recipe].to_json(), "start": start, "solved": bits}
+        told = {**one.record, "report": report, "recipe": recipes[recipe].to_json(), "start": start, "solved": bits}
         return Result(job, told)
 
-    def spread(*jobs: tuple[str, int, float]) -> Spread | None:
+    def spread(*jobs: tuple[str, int, float]) -> PooledDeviation | None:
         rows = {Job(ROWS[name], seed): with_share(Job(ROWS[name], seed), share) for name, seed, share in jobs}
         return spread_of(rows, recipes, "full", 1, "generalization")
 
@@ -201,9 +201,9 @@ def test_other_seeds_are_judged_by_rows_that_know(measured: Places) -> None:
 
 
 def test_spread_is_pooled_over_rows() -> None:
-    pooled = Spread.pooled([[1.0, 3.0], [10.0, 11.0, 12.0], [7.0]])
+    pooled = PooledDeviation.pooled([[1.0, 3.0], [10.0, 11.0, 12.0], [7.0]])
     assert pooled == pytest.approx(((2 + 2) ** 0.5 / 3**0.5, 3))
-    assert Spread.pooled([[7.0], []]) is None
+    assert PooledDeviation.pooled([[7.0], []]) is None
 
 
 def test_intervals_over_seeds() -> None:
@@ -212,12 +212,12 @@ def test_intervals_over_seeds() -> None:
     freedom = int(sum(parts) ** 2 / (parts[0] ** 2 / 2 + parts[1] ** 2 / 4))
     assert freedom == 5
     half = 2.571 * sum(parts) ** 0.5
-    assert of_means(few, many) == pytest.approx((-2, -2 - half, -2 + half))
-    assert of_means([1.0, 1.0], [3.0, 3.0]) == (-2, -2, -2)
-    assert of_mean([1.0, 2.0, 3.0]) == pytest.approx((2, 2 - 4.303 / 3**0.5, 2 + 4.303 / 3**0.5))
+    assert welch_interval(few, many) == pytest.approx((-2, -2 - half, -2 + half))
+    assert welch_interval([1.0, 1.0], [3.0, 3.0]) == (-2, -2, -2)
+    assert mean_interval([1.0, 2.0, 3.0]) == pytest.approx((2, 2 - 4.303 / 3**0.5, 2 + 4.303 / 3**0.5))
 
 
-def test_every_claim_has_a_verdict(measured: Places) -> None:
+def test_every_claim_has_a_verdict(measured: Paths) -> None:
     results, recipes = read_results(measured.results), page.load_recipes(measured.recipes)
     text = claims(results, recipes)
     assert len(text.split("\n")) == 2 + len(CLAIMS)
@@ -229,7 +229,7 @@ def test_every_claim_has_a_verdict(measured: Places) -> None:
         assert claim.paper > 0  # they are claims of the paper's
 
 
-def test_what_is_shown_of_one_seed_names_it(measured: Places, tmp_path: Path) -> None:
+def test_what_is_shown_of_one_seed_names_it(measured: Paths, tmp_path: Path) -> None:
     for path in measured.results.iterdir():
         shutil.copy(path, tmp_path)
     for name in ("mle_learned", "rl_beam"):
@@ -244,12 +244,12 @@ def test_what_is_shown_of_one_seed_names_it(measured: Places, tmp_path: Path) ->
     assert "Of MLE_learned, seed 4:" in page.page(results, recipes)
 
 
-def test_validations_are_shown_and_the_chosen_one_is_in_bold(measured: Places) -> None:
+def test_validations_are_shown_and_the_chosen_one_is_in_bold(measured: Paths) -> None:
     results, recipes = read_results(measured.results), page.load_recipes(measured.recipes)
     job = Job(ROWS["rl_beam"], 0)
 
     def with_validations(*validations: tuple[int, float, float]) -> dict[Job, Result]:
-        told = results[job].told
+        told = results[job].record
         training = {**told["training"], "validations": [list(one) for one in validations]}
         return {**results, job: Result(job, {**told, "training": training})}
 
@@ -261,11 +261,11 @@ def test_validations_are_shown_and_the_chosen_one_is_in_bold(measured: Places) -
     assert tables.along_training({}, recipes) == "The table: not yet."
 
 
-def test_all_that_is_stale_is_marked(measured: Places) -> None:
+def test_all_that_is_stale_is_marked(measured: Paths) -> None:
     results, recipes = read_results(measured.results), page.load_recipes(measured.recipes)
     assert tables.STALE not in page.page(results, recipes)
     changed = {name: recipes[name] for name in ("mle", "mle_learned")}
-    changed = {name: replace(one, data=replace(one.data, fewer=0.5)) for name, one in changed.items()}
+    changed = {name: replace(one, data=replace(one.data, drop_examples=0.5)) for name, one in changed.items()}
     recipes = {**recipes, **changed}
     runs = tables.every_run(results, recipes)
     assert "| rl_beam-seed0† |" in runs  # for it started from `mle`
@@ -282,7 +282,7 @@ def test_all_that_is_stale_is_marked(measured: Places) -> None:
     assert all(line.endswith(f"| {UNEQUAL} |") for line in lines)
 
 
-def test_pages_and_pictures_are_rendered_from_results_alone(measured: Places, tmp_path: Path) -> None:
+def test_pages_and_pictures_are_rendered_from_results_alone(measured: Paths, tmp_path: Path) -> None:
     written = page.render(measured.results, page.load_recipes(measured.recipes), tmp_path)
     assert sorted(path.name for path in written) == ["aliasing.svg", "masks.svg", "masks_test.svg", "results.md"]
     text = (tmp_path / page.PAGE).read_text()

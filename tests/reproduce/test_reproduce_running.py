@@ -15,16 +15,16 @@ import torch
 from karelsynth.errors import KarelsynthError
 from karelsynth.model.synthesizer import Synthesizer
 from karelsynth.reproduce import page, tables
-from karelsynth.reproduce.results import ResultError, essence, read_results
+from karelsynth.reproduce.results import ResultError, defining_settings, read_results
 from karelsynth.reproduce.rows import ROWS, SEEDS, TABLES, jobs_of
-from karelsynth.reproduce.running import Outcome, Places, Runner
+from karelsynth.reproduce.running import Paths, Runner, RunSummary
 from karelsynth.reproduce.side_by_side import SideBySide
 from karelsynth.tasks.generator import generate
 from karelsynth.tasks.sets import NAMED_SETS, load_tasks
 from karelsynth.tasks.shards import write_set
 from karelsynth.train.loop import train
 from karelsynth.train.recipe import load_recipe
-from karelsynth.train.validation import Found, Validator
+from karelsynth.train.validation import Validation, Validator
 from tests.reproduce.changing import change
 from tests.reproduce.small import ROOT, jobs, runner, write_recipes
 
@@ -68,10 +68,10 @@ def test_tables_list_rows_in_an_order_that_can_be_done() -> None:
 # Running
 
 
-def test_results_say_where_they_come_from(measured: Places) -> None:
+def test_results_say_where_they_come_from(measured: Paths) -> None:
     results = read_results(measured.results)
     assert len(results) == 6
-    told = results[jobs("small_rl_beam")[0]].told
+    told = results[jobs("small_rl_beam")[0]].record
     assert told["report"]["tasks"] == 8
     assert told["report"]["provenance"]["commit"] == "abc"
     assert told["training"]["tasks"] == 16
@@ -84,22 +84,22 @@ def test_results_say_where_they_come_from(measured: Places) -> None:
     kept = [[entry["step"], entry["validation_generalization"], entry["validation_exact"]] for entry in said]
     assert told["training"]["validations"] == kept != []
     assert told["data"] == "eight"
-    seeds = [results[job].told["recipe"]["run"]["seed"] for job in jobs("small_mle", seeds=(0, 1, 2))]
+    seeds = [results[job].record["recipe"]["run"]["seed"] for job in jobs("small_mle", seeds=(0, 1, 2))]
     assert seeds == [0, 1, 2]
-    learned = results[jobs("mle_learned")[0]].told
+    learned = results[jobs("mle_learned")[0]].record
     assert set(learned["validity"]) == {"joint", "without"}
     assert learned["masks"]["tasks"]["positions"] == generate(3, 0, 8, reserved=True).lengths.sum()
     assert all(path.stat().st_size < 100_000 for path in measured.results.iterdir())
 
 
-def test_what_is_done_is_not_done_again(measured: Places) -> None:
+def test_what_is_done_is_not_done_again(measured: Paths) -> None:
     said: list[str] = []
     outcome = runner(measured, said).run(jobs("small_mle", "rl_beam"))
-    assert outcome == Outcome((), (), ())
+    assert outcome == RunSummary((), (), ())
     assert not said
 
 
-def test_a_run_stops_in_time_and_goes_on_to_the_same_result(places: Places, measured: Places, tmp_path: Path) -> None:
+def test_a_run_stops_in_time_and_goes_on_to_the_same_result(places: Paths, measured: Paths, tmp_path: Path) -> None:
     places = replace(places, keep=tmp_path / "kept")
     said: list[str] = []
     stopped = runner(places, said).run(jobs("small_mle"), minutes=0.99)  # no row is begun in the last minute
@@ -112,7 +112,7 @@ def test_a_run_stops_in_time_and_goes_on_to_the_same_result(places: Places, meas
     assert not final.exists()
     assert [path.name for path in folder.glob("checkpoint-*")] == ["checkpoint-00000001"]
     assert runner(places).run(jobs("small_mle")).done
-    ours, theirs = (read_results(where.results)[jobs("small_mle")[0]].told for where in (places, measured))
+    ours, theirs = (read_results(where.results)[jobs("small_mle")[0]].record for where in (places, measured))
     for told in (ours, theirs):
         told["report"].pop("seconds_per_task")
         told["report"]["provenance"].pop("model")
@@ -120,7 +120,7 @@ def test_a_run_stops_in_time_and_goes_on_to_the_same_result(places: Places, meas
     assert ours["aliasing"] == theirs["aliasing"]
 
 
-def test_rows_start_from_a_kept_model_where_the_run_is_gone(measured: Places, tmp_path: Path) -> None:
+def test_rows_start_from_a_kept_model_where_the_run_is_gone(measured: Paths, tmp_path: Path) -> None:
     assert measured.keep is not None
     assert sorted(path.name for path in measured.keep.iterdir()) == [
         "mle-seed0", "small_mle-seed0", "small_mle-seed1", "small_mle-seed2",
@@ -129,7 +129,7 @@ def test_rows_start_from_a_kept_model_where_the_run_is_gone(measured: Places, tm
     said: list[str] = []
     assert runner(elsewhere, said).run(jobs("rl_beam")).done
     assert not (tmp_path / "runs" / "mle-seed0").exists()
-    told = read_results(elsewhere.results)[jobs("rl_beam")[0]].told
+    told = read_results(elsewhere.results)[jobs("rl_beam")[0]].record
     assert told["recipe"]["start_from"] == str(measured.keep / "mle-seed0")
     assert [line.split(":")[0] for line in said] == ["rl_beam-seed0", "rl_beam-seed0"]  # training it, and its score
 
@@ -141,7 +141,7 @@ def test_rows_start_from_a_kept_model_where_the_run_is_gone(measured: Places, tm
     ("section", "key", "other"),
     [
         ("model", "execution", True),
-        ("data", "fewer", 0.5),
+        ("data", "drop_examples", 0.5),
         ("data", "validation", "mine"),
         ("objective", "baseline", True),
         ("run", "validate_start", True),
@@ -150,30 +150,30 @@ def test_rows_start_from_a_kept_model_where_the_run_is_gone(measured: Places, tm
 def test_a_setting_that_a_recipe_says_nothing_of_was_at_its_default(section: str, key: str, other: object) -> None:
     recipe = load_recipe(ROOT / "recipes" / "small_mle.toml").to_json()
     others = {name: value for name, value in recipe[section].items() if name != key}
-    assert essence({**recipe, section: others}, None) == essence(recipe, None)
-    assert essence({**recipe, section: {**others, key: other}}, None) != essence(recipe, None)
+    assert defining_settings({**recipe, section: others}, None) == defining_settings(recipe, None)
+    assert defining_settings({**recipe, section: {**others, key: other}}, None) != defining_settings(recipe, None)
 
 
 def test_of_a_run_only_seed_speed_and_logging_may_differ() -> None:
     recipe = load_recipe(ROOT / "recipes" / "small_mle.toml")
-    told = essence(recipe.to_json(), None)
+    told = defining_settings(recipe.to_json(), None)
     run = recipe.run
     others = replace(run, seed=run.seed + 1, compile=not run.compile, log_every=1, checkpoint_every=1)
-    assert essence(replace(recipe, name="x", about="y", start_from="z", run=others).to_json(), None) == told
+    assert defining_settings(replace(recipe, name="x", about="y", start_from="z", run=others).to_json(), None) == told
     for name in ("steps", "batch_size", "validate_every", "validation_tasks", "validation_beam"):
         changed = load_recipe(ROOT / "recipes" / "small_mle.toml", [f"run.{name}=777"])
-        assert essence(changed.to_json(), None) != told, name
+        assert defining_settings(changed.to_json(), None) != told, name
 
 
-def test_a_result_counts_no_longer_if_the_recipe_of_its_start_has_changed(measured: Places, tmp_path: Path) -> None:
+def test_a_result_counts_no_longer_if_the_recipe_of_its_start_has_changed(measured: Paths, tmp_path: Path) -> None:
     folder = tmp_path / "all"
     shutil.copytree(measured.recipes.parent, folder)
-    places = Places(folder / "recipes", folder / "runs", folder / "results", data=measured.data)
+    places = Paths(folder / "recipes", folder / "runs", folder / "results", data=measured.data)
     change(places, jobs("small_mle")[0], learning_rate=1e-3)
     results, recipes = read_results(places.results), page.load_recipes(places.recipes)
     (rl, other) = jobs("small_rl_beam", "rl_beam")
-    assert not results[rl].follows(recipes)
-    assert results[other].follows(recipes)
+    assert not results[rl].is_current(recipes)
+    assert results[other].is_current(recipes)
     said: list[str] = []
     of_another_start = (
         r"small_rl_beam-seed0: holds a model trained by another .* \(different: start_from\); move it away"
@@ -191,17 +191,17 @@ def test_a_result_counts_no_longer_if_the_recipe_of_its_start_has_changed(measur
         runner(places).run([rl])
     shutil.rmtree(places.runs / rl.name)
     assert runner(places).run([rl]).done
-    assert read_results(places.results)[rl].follows(recipes)
+    assert read_results(places.results)[rl].is_current(recipes)
 
 
-def test_a_result_of_a_version_with_other_settings_is_stale_not_broken(measured: Places, tmp_path: Path) -> None:
+def test_a_result_of_a_version_with_other_settings_is_stale_not_broken(measured: Paths, tmp_path: Path) -> None:
     path = tmp_path / "small_mle-seed0.json"
     path.write_text((measured.results / path.name).read_text().replace('"warmup"', '"warm_up"'))
     (result,) = read_results(tmp_path).values()
-    assert not result.follows(page.load_recipes(measured.recipes))
+    assert not result.is_current(page.load_recipes(measured.recipes))
 
 
-def test_a_changed_recipe_is_measured_anew_but_never_on_an_old_model(measured: Places, tmp_path: Path) -> None:
+def test_a_changed_recipe_is_measured_anew_but_never_on_an_old_model(measured: Paths, tmp_path: Path) -> None:
     changed = replace(measured, recipes=write_recipes(tmp_path / "recipes", learning_rate="1e-3"), keep=None)
     said: list[str] = []
     with pytest.raises(
@@ -214,7 +214,7 @@ def test_a_changed_recipe_is_measured_anew_but_never_on_an_old_model(measured: P
     assert tables.STALE not in tables.objectives(read_results(measured.results), page.load_recipes(measured.recipes))
 
 
-def test_a_row_that_diverges_does_not_stop_the_others(places: Places) -> None:
+def test_a_row_that_diverges_does_not_stop_the_others(places: Paths) -> None:
     change(places, jobs("small_mle")[0], learning_rate=1e30)
     said: list[str] = []
     outcome = runner(places, said).run(jobs("small_mle", "small_mle_learned"))
@@ -225,21 +225,21 @@ def test_a_row_that_diverges_does_not_stop_the_others(places: Places) -> None:
 
 
 @pytest.mark.parametrize("wanted", [True, False])
-def test_what_starts_from_a_diverged_row_is_not_tried(wanted: bool, places: Places) -> None:
+def test_what_starts_from_a_diverged_row_is_not_tried(wanted: bool, places: Paths) -> None:
     start, *rest = jobs("small_mle", "small_rl_beam", "small_rl_beam_div")
     change(places, start, learning_rate=1e30)
     said: list[str] = []
     outcome = runner(places, said).run([start, *rest] if wanted else rest)
-    assert outcome == Outcome((), (), ((start, *rest) if wanted else tuple(rest)))
+    assert outcome == RunSummary((), (), ((start, *rest) if wanted else tuple(rest)))
     assert said[0] == "small_mle-seed0: training"  # once
     assert said[1].startswith("small_mle-seed0: the loss is nan")
     assert said[2:] == [f"{job.name}: cannot begin without the model of small_mle-seed0" for job in rest]
 
 
-def test_a_row_that_finds_no_memory_does_not_stop_the_others(places: Places, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_row_that_finds_no_memory_does_not_stop_the_others(places: Paths, monkeypatch: pytest.MonkeyPatch) -> None:
     score = Validator.score
 
-    def full(self: Validator, model: Synthesizer) -> Found:
+    def full(self: Validator, model: Synthesizer) -> Validation:
         if model.syntax is None:
             raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 1 TiB")
         return score(self, model)
@@ -247,12 +247,12 @@ def test_a_row_that_finds_no_memory_does_not_stop_the_others(places: Places, mon
     monkeypatch.setattr(Validator, "score", full)
     start, other, rl = jobs("small_mle", "small_mle_learned", "small_rl_beam")
     said: list[str] = []
-    assert runner(places, said).run([start, other, rl]) == Outcome((other,), (), (), failed=(start, rl))
+    assert runner(places, said).run([start, other, rl]) == RunSummary((other,), (), (), failed=(start, rl))
     assert said[1] == "small_mle-seed0: there is not enough memory for it on cpu"
     assert said[-1] == "small_rl_beam-seed0: cannot begin without the model of small_mle-seed0"
 
 
-def test_models_and_results_on_other_training_tasks_are_other_ones(places: Places, tasks: Path, tmp_path: Path) -> None:
+def test_models_and_results_on_other_training_tasks_are_other_ones(places: Paths, tasks: Path, tmp_path: Path) -> None:
     assert runner(places).run(jobs("small_mle")).done
     write_recipes(places.recipes, tasks="8")
     on_file = replace(places, train_data=tasks, runs=tmp_path / "runs2")
@@ -260,14 +260,14 @@ def test_models_and_results_on_other_training_tasks_are_other_ones(places: Place
     assert runner(on_file, said).run(jobs("small_mle")).done
     assert said[0] == "small_mle-seed0: its recipe, or its starting model's, has changed since it was measured"
     told = read_results(places.results)[jobs("small_mle")[0]]
-    assert told.told["recipe"]["data"]["source"] == str(tasks.resolve())
-    assert told.follows(page.load_recipes(places.recipes, tasks))
-    assert not told.follows(page.load_recipes(places.recipes))
+    assert told.record["recipe"]["data"]["source"] == str(tasks.resolve())
+    assert told.is_current(page.load_recipes(places.recipes, tasks))
+    assert not told.is_current(page.load_recipes(places.recipes))
     with pytest.raises(KarelsynthError, match=r"runs2.small_mle-seed0: holds .* \(different: data\.source\)"):
         runner(replace(on_file, train_data=None)).run(jobs("small_mle"))
 
 
-def test_models_chosen_on_other_tasks_are_other_ones(places: Places, others: Path, tmp_path: Path) -> None:
+def test_models_chosen_on_other_tasks_are_other_ones(places: Paths, others: Path, tmp_path: Path) -> None:
     """Those that RL starts from, too."""
     assert runner(places).run(jobs("small_rl_beam")).done
     on_file = replace(places, val_data=others, runs=tmp_path / "runs2")
@@ -275,17 +275,17 @@ def test_models_chosen_on_other_tasks_are_other_ones(places: Places, others: Pat
     assert runner(on_file, said).run(jobs("small_rl_beam")).done
     assert said[0] == "small_rl_beam-seed0: its recipe, or its starting model's, has changed since it was measured"
     told = read_results(places.results)[jobs("small_rl_beam")[0]]
-    for recipe in (told.told["recipe"], told.told["start"]):
+    for recipe in (told.record["recipe"], told.record["start"]):
         assert recipe["data"]["validation"] == str(others.resolve())
         assert recipe["data"]["source"] == "stream"
-    assert told.follows(page.load_recipes(places.recipes, val_data=others))
-    assert not told.follows(page.load_recipes(places.recipes))
+    assert told.is_current(page.load_recipes(places.recipes, val_data=others))
+    assert not told.is_current(page.load_recipes(places.recipes))
     with pytest.raises(KarelsynthError, match=r"runs2.small_mle-seed0: holds .* \(different: data\.validation\)"):
         runner(replace(on_file, val_data=None)).run(jobs("small_mle"))
 
 
 def test_tasks_are_the_same_however_their_path_is_written(
-    places: Places, tasks: Path, monkeypatch: pytest.MonkeyPatch
+    places: Paths, tasks: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tasks.parent)
     ways = (tasks, Path("eight"), Path("../") / tasks.parent.name / "eight")
@@ -293,9 +293,9 @@ def test_tasks_are_the_same_however_their_path_is_written(
     assert [(recipe.data.source, recipe.data.validation) for recipe in recipes] == [(str(tasks.resolve()),) * 2]
 
 
-def test_the_device_is_the_one_that_trained(places: Places, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_device_is_the_one_that_trained(places: Paths, monkeypatch: pytest.MonkeyPatch) -> None:
     def on(machine: str) -> None:
-        monkeypatch.setattr("karelsynth.reproduce.running.origin", lambda device: {"device": machine})
+        monkeypatch.setattr("karelsynth.reproduce.running.environment", lambda device: {"device": machine})
 
     def trained_on() -> str:
         assert runner(places).run(jobs("small_mle")).done
@@ -340,31 +340,31 @@ def test_the_device_is_the_one_that_trained(places: Places, monkeypatch: pytest.
     ],
 )
 def test_altered_files_of_a_run_get_one_clear_message(
-    name: str, text: str, message: str, measured: Places, tmp_path: Path
+    name: str, text: str, message: str, measured: Paths, tmp_path: Path
 ) -> None:
     folder = tmp_path / "all"
     shutil.copytree(measured.recipes.parent, folder)
     (folder / name).write_text(text)
     keep = folder / "kept" if name.startswith("kept") else None
-    places = Places(folder / "recipes", folder / "runs", folder / "new", keep, measured.data)
+    places = Paths(folder / "recipes", folder / "runs", folder / "new", keep, measured.data)
     with pytest.raises(KarelsynthError, match=message):
         runner(places).run(jobs("mle"))
 
 
 def test_without_a_file_the_test_set_is_ours(tmp_path: Path) -> None:
-    places = Places(recipes=ROOT / "recipes", runs=tmp_path, results=tmp_path)
+    places = Paths(recipes=ROOT / "recipes", runs=tmp_path, results=tmp_path)
     tasks = Runner(places, device=torch.device("cpu"))._test_tasks()
     named = NAMED_SETS["test"]
     assert len(tasks) == named.count
     assert np.array_equal(tasks.tokens[:3], generate(named.seed, 0, 3, reserved=True).tokens)
 
 
-def test_results_on_other_test_tasks_are_not_taken_for_these(measured: Places) -> None:
+def test_results_on_other_test_tasks_are_not_taken_for_these(measured: Paths) -> None:
     with pytest.raises(KarelsynthError, match="has results on eight, not on our own test set; choose another folder"):
         runner(replace(measured, data=None)).run(jobs("mle"))
 
 
-def test_tasks_are_told_apart_even_if_their_files_share_a_name(places: Places, others: Path, tmp_path: Path) -> None:
+def test_tasks_are_told_apart_even_if_their_files_share_a_name(places: Paths, others: Path, tmp_path: Path) -> None:
     assert runner(places).run(jobs("small_mle")).done
     result = read_results(places.results)[jobs("small_mle")[0]]
     assert result.digest == load_tasks(places.data or others).digest
@@ -385,7 +385,7 @@ def test_tasks_are_told_apart_even_if_their_files_share_a_name(places: Places, o
     assert not runner(places).run(jobs("small_mle", "mle")).done
 
 
-def test_models_are_not_chosen_on_the_test_tasks(places: Places, tasks: Path, tmp_path: Path) -> None:
+def test_models_are_not_chosen_on_the_test_tasks(places: Paths, tasks: Path, tmp_path: Path) -> None:
     copied = tmp_path / "copied"
     shutil.copytree(tasks, copied)
     for val in (tasks, copied):
@@ -401,14 +401,14 @@ def test_models_are_not_chosen_on_the_test_tasks(places: Places, tasks: Path, tm
     assert not places.runs.exists()
 
 
-def test_test_tasks_that_are_not_there_are_noticed_before_training(places: Places, tmp_path: Path) -> None:
+def test_test_tasks_that_are_not_there_are_noticed_before_training(places: Paths, tmp_path: Path) -> None:
     lost = replace(places, data=tmp_path / "nothing", runs=tmp_path / "runs", results=tmp_path / "results")
     with pytest.raises(KarelsynthError, match="nothing: there is no such file"):
         runner(lost).run(jobs("mle"))
     assert not (tmp_path / "runs").exists()
 
 
-def test_validation_tasks_are_looked_at_before_training_but_only_for_it(places: Places, tmp_path: Path) -> None:
+def test_validation_tasks_are_looked_at_before_training_but_only_for_it(places: Paths, tmp_path: Path) -> None:
     few, later = tmp_path / "few", tmp_path / "later"
     write_set(few, seed=3, count=8, examples=5)
     for path, message in ((later, "later: there is no such file"), (few, "few: its tasks have 5 examples each")):
@@ -425,7 +425,7 @@ def test_validation_tasks_are_looked_at_before_training_but_only_for_it(places: 
     assert runner(replace(on_file, results=tmp_path / "again")).run(jobs("small_mle")).done
 
 
-def test_results_say_which_tasks_were_solved_and_written(measured: Places) -> None:
+def test_results_say_which_tasks_were_solved_and_written(measured: Paths) -> None:
     for result in read_results(measured.results).values():
         for measure in ("generalization", "exact"):
             for rank in (1, 5):

@@ -20,10 +20,10 @@ from karelsynth.reproduce import memory, side_by_side
 from karelsynth.reproduce.memory import check_memory, size_of
 from karelsynth.reproduce.processes import Ended, Message, Order, Said
 from karelsynth.reproduce.rows import Job
-from karelsynth.reproduce.running import Outcome, Places
+from karelsynth.reproduce.running import Paths, RunSummary
 from karelsynth.reproduce.side_by_side import SideBySide
 from karelsynth.tasks.generator import generate
-from karelsynth.train.loop import Progress
+from karelsynth.train.loop import TrainingProgress
 from tests.reproduce.changing import change
 from tests.reproduce.small import jobs
 
@@ -64,7 +64,7 @@ class Pretended:
             if order.places.keep is not None and order.job.start is None:
                 (order.places.keep / order.job.name).mkdir(parents=True)
                 (order.places.keep / order.job.name / "trained.json").write_text("{}")
-        tell(Progress(4, 4, 1.0, {"loss": 1.0}))
+        tell(TrainingProgress(4, 4, 1.0, {"loss": 1.0}))
         tell(ended)
 
     @property
@@ -103,7 +103,7 @@ def pretend(monkeypatch: pytest.MonkeyPatch) -> Pretend:
     return replaced
 
 
-def test_most_work_first_and_no_more_at_once_than_wanted(places: Places, pretend: Pretend) -> None:
+def test_most_work_first_and_no_more_at_once_than_wanted(places: Paths, pretend: Pretend) -> None:
     children = pretend()
     said: list[str] = []
     change(places, LEARNED, steps=9)
@@ -119,7 +119,7 @@ def test_most_work_first_and_no_more_at_once_than_wanted(places: Places, pretend
 
 @pytest.mark.parametrize("keeps", [False, True])
 def test_a_model_that_is_needed_but_whose_row_is_not_is_made_once_and_not_measured(
-    keeps: bool, places: Places, pretend: Pretend, tmp_path: Path
+    keeps: bool, places: Paths, pretend: Pretend, tmp_path: Path
 ) -> None:
     children = pretend()
     if keeps:  # trained, but not yet kept: two rows would do that at the same time
@@ -133,11 +133,11 @@ def test_a_model_that_is_needed_but_whose_row_is_not_is_made_once_and_not_measur
         (RL_BEAM, True),
         (RL_BEAM_DIV, True),
     ]
-    assert outcome == Outcome((RL_BEAM, RL_BEAM_DIV), (), ())
+    assert outcome == RunSummary((RL_BEAM, RL_BEAM_DIV), (), ())
 
 
 @pytest.mark.parametrize("how", ["diverged", "failed"])
-def test_without_a_start_a_row_goes_the_same_way(how: Any, places: Places, pretend: Pretend) -> None:
+def test_without_a_start_a_row_goes_the_same_way(how: Any, places: Paths, pretend: Pretend) -> None:
     children = pretend({MLE: Ended(how, "for a reason")})
     said: list[str] = []
     outcome = SideBySide(places, 1, device=CPU, say=said.append).run([MLE, RL_BEAM, LEARNED])
@@ -150,35 +150,35 @@ def test_without_a_start_a_row_goes_the_same_way(how: Any, places: Places, prete
     ]
 
 
-def test_time_is_up_for_all(places: Places, pretend: Pretend) -> None:
+def test_time_is_up_for_all(places: Paths, pretend: Pretend) -> None:
     children = pretend({MLE: Ended("left")})
-    assert SideBySide(places, 2, device=CPU).run([MLE, LEARNED], minutes=0) == Outcome((), (MLE, LEARNED), ())
+    assert SideBySide(places, 2, device=CPU).run([MLE, LEARNED], minutes=0) == RunSummary((), (MLE, LEARNED), ())
     assert not children.orders
     outcome = SideBySide(places, 1, device=CPU).run([MLE, RL_BEAM, LEARNED], minutes=5)
-    assert outcome == Outcome((LEARNED,), (MLE, RL_BEAM), ())
+    assert outcome == RunSummary((LEARNED,), (MLE, RL_BEAM), ())
     assert {order.deadline > time.monotonic() + 200 for order in children.orders} == {True}
 
 
-def test_a_kept_model_is_all_that_a_fresh_machine_needs(places: Places, pretend: Pretend, tmp_path: Path) -> None:
+def test_a_kept_model_is_all_that_a_fresh_machine_needs(places: Paths, pretend: Pretend, tmp_path: Path) -> None:
     places = replace(places, keep=tmp_path / "kept")
     (tmp_path / "kept" / MLE.name).mkdir(parents=True)
     (tmp_path / "kept" / MLE.name / "trained.json").write_text("{}")
     children = pretend()
     outcome = SideBySide(places, 2, device=CPU).run([RL_BEAM, RL_BEAM_DIV])
     assert children.names == [RL_BEAM.name, RL_BEAM_DIV.name]
-    assert outcome == Outcome((RL_BEAM, RL_BEAM_DIV), (), ())
+    assert outcome == RunSummary((RL_BEAM, RL_BEAM_DIV), (), ())
 
 
 # Memory
 
 
-def test_a_row_without_room_goes_on_later_with_fewer_beside_it(places: Places, pretend: Pretend) -> None:
+def test_a_row_without_room_goes_on_later_with_fewer_beside_it(places: Paths, pretend: Pretend) -> None:
     full = Ended("crowded", "there is not enough memory")
     children = pretend({MLE: [full, full, Ended("done")], LEARNED: [Ended("done")]})
     said: list[str] = []
     several = SideBySide(places, 3, device=CPU, say=said.append)
     outcome = several.run([MLE, RL_BEAM, LEARNED, HANDWRITTEN])
-    assert outcome == Outcome((MLE, RL_BEAM, LEARNED, HANDWRITTEN), (), ())
+    assert outcome == RunSummary((MLE, RL_BEAM, LEARNED, HANDWRITTEN), (), ())
     assert [order.at_once for order in children.orders if order.job == MLE] == [3, 2, 1]
     assert [order.at_once for order in children.orders if order.job == RL_BEAM] == [1]
     assert said[1:] == [
@@ -187,11 +187,11 @@ def test_a_row_without_room_goes_on_later_with_fewer_beside_it(places: Places, p
     ]
 
 
-def test_a_row_that_has_no_room_alone_has_failed(places: Places, pretend: Pretend) -> None:
+def test_a_row_that_has_no_room_alone_has_failed(places: Paths, pretend: Pretend) -> None:
     children = pretend({MLE: Ended("crowded", "there is not enough memory")})
     said: list[str] = []
     outcome = SideBySide(places, 3, device=CPU, say=said.append).run([MLE, LEARNED, RL_BEAM])
-    assert outcome == Outcome((LEARNED,), (), (), failed=(MLE, RL_BEAM))
+    assert outcome == RunSummary((LEARNED,), (), (), failed=(MLE, RL_BEAM))
     assert children.names.count(MLE.name) == 3
     assert said[-2:] == [
         f"{MLE.name}: there is not enough memory, though nothing ran beside it",
@@ -221,7 +221,7 @@ def test_what_it_looks_like_when_memory_runs_out(error: Exception, full: bool) -
 
 
 def test_sets_that_do_not_fit_are_refused_before_anything_begins(
-    places: Places, pretend: Pretend, monkeypatch: pytest.MonkeyPatch
+    places: Paths, pretend: Pretend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     children = pretend()
     set_size = 16 * size_of(generate(0, 0, 1))
@@ -258,12 +258,12 @@ app = typer.Typer()
 command.register(app)
 
 
-def call(places: Places, *arguments: object) -> Any:
+def call(places: Paths, *arguments: object) -> Any:
     where = ("--results", places.results, "--runs", places.runs, "--recipes", places.recipes, "--device", "cpu")
     return CliRunner().invoke(app, [str(argument) for argument in (*arguments, *where)])
 
 
-def test_the_command_tells_how_each_run_goes(places: Places, pretend: Pretend) -> None:
+def test_the_command_tells_how_each_run_goes(places: Paths, pretend: Pretend) -> None:
     children = pretend({LEARNED: Ended("failed", "for a reason"), HANDWRITTEN: Ended("diverged", "too fast")})
     only = [part for job in (MLE, LEARNED, HANDWRITTEN) for part in ("--only", job.row.recipe)]
     result = call(places, "syntax", *only, "--seeds", "0", "--at-once", 3)

@@ -56,7 +56,7 @@ def curves(
     """
     if plot is not None and plot.suffix.lower() != ".svg":
         raise KarelsynthError(f"cannot draw curves as {plot}: the name must end in `.svg`")
-    from karelsynth.curves import Curves, Settings, check_settings, keys, measure, read_curves
+    from karelsynth.curves import Curves, CurveSettings, check_settings, keys, measure, read_curves
     from karelsynth.curves_page import render as write_page
 
     if render:
@@ -70,7 +70,7 @@ def curves(
     with loading():
         where = chosen_device(device)
         solver = Solver.load(model, device=where)
-        settings = Settings.of(solver, tasks=tasks, beam=beam, solve=solve)
+        settings = CurveSettings.of(solver, tasks=tasks, beam=beam, solve=solve)
         if output is not None and found is not None:
             check_settings(output, found.settings, settings)
         if solve is not None:
@@ -83,7 +83,7 @@ def curves(
     try:
         with counter("measuring", unit="tasks", total=len(missing) * tasks * (1 if solve is None else 2)) as progress:
             for key in missing:
-                now = now.having(key, measure(solver, key, settings, progress=progress))
+                now = now.with_point(key, measure(solver, key, settings, progress=progress))
                 now = _save(now, output, plot, key)
                 error_console().print(_line(key, now), soft_wrap=True)
     except KeyboardInterrupt:
@@ -94,7 +94,7 @@ def curves(
 
 
 def _provenance(folder: str | None, model: Synthesizer, device: torch.device) -> dict[str, Any]:
-    from karelsynth.evaluate import origin
+    from karelsynth.evaluate import environment
     from karelsynth.model.pretrained import SHIPPED
     from karelsynth.model.storage import read_recipe
 
@@ -102,7 +102,7 @@ def _provenance(folder: str | None, model: Synthesizer, device: torch.device) ->
         "model": folder or SHIPPED,
         "recipe": read_recipe(folder or SHIPPED),
         "decoding": "execution-guided" if model.settings.execution else "unfiltered",
-        **origin(device),
+        **environment(device),
     }
 
 

@@ -13,7 +13,7 @@ from karelsynth.cli.show import OUT, chosen_device, console, error_console, writ
 from karelsynth.files import check_writable, exists, name_of
 
 if TYPE_CHECKING:
-    from karelsynth.train.loop import Progress
+    from karelsynth.train.loop import TrainingProgress
 
 
 def register(app: typer.Typer) -> None:
@@ -39,20 +39,20 @@ def train(
     with the same weights as an uninterrupted run (on a GPU, nearly the same). With several GPUs:
     torchrun --nproc-per-node=8 -m karelsynth train …
     """
-    from karelsynth.train.distributed import leads
+    from karelsynth.train.distributed import is_main_process
     from karelsynth.train.loop import train as follow
     from karelsynth.train.recipe import load_recipe
 
     chosen = load_recipe(recipe, changes or [])
     folder = out or Path("runs") / chosen.name
-    with _TrainingBar(chosen.run.steps, shown=leads()) as show:
+    with _TrainingBar(chosen.run.steps, shown=is_main_process()) as show:
         try:
-            final = follow(chosen, folder, device=chosen_device(device) if device else None, observe=show)
+            final = follow(chosen, folder, device=chosen_device(device) if device else None, on_progress=show)
         except KeyboardInterrupt:
             stopped = f"stopped; the same command resumes from the last checkpoint in {folder}"
             error_console().print(stopped, soft_wrap=True)
             raise typer.Exit(130) from None
-    if leads():
+    if is_main_process():
         best = folder / "best"
         console().print(f"the trained model is in {final}, the best on validation in {best}", soft_wrap=True)
 
@@ -81,7 +81,7 @@ class _TrainingBar:
     def __exit__(self, *error: object) -> None:
         self._bar.stop()
 
-    def __call__(self, progress: Progress) -> None:
+    def __call__(self, progress: TrainingProgress) -> None:
         told = progress.metrics
         reward = f", reward {told['reward']:.3f}" if "reward" in told else ""
         text = f"{progress.tasks_per_second:,.0f} tasks/s, loss {told['loss']:.4f}{reward}"

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from karelsynth.reproduce.processes import Event
-    from karelsynth.reproduce.running import Outcome, Places
-    from karelsynth.train.loop import Progress
+    from karelsynth.reproduce.running import Paths, RunSummary
+    from karelsynth.train.loop import TrainingProgress
 
 _TELL_EVERY = 20.0
 """Seconds between two lines about a run."""
@@ -94,10 +94,10 @@ def reproduce(
         raise KarelsynthError(f"{root.resolve()}: --render must run in the repository's root (there is no {PAGE} here)")
     wrong = False
     if table is not None:
-        from karelsynth.reproduce.running import Places
+        from karelsynth.reproduce.running import Paths
 
         jobs = jobs_of(table, only=only or (), seeds=None if seeds is None else _numbers(seeds))
-        places = Places(recipes, runs, results, keep, data, train, val)
+        places = Paths(recipes, runs, results, keep, data, train, val)
         try:
             outcome = _measure(places, jobs, at_once, minutes, commit, device)
         except KeyboardInterrupt:
@@ -115,20 +115,20 @@ def reproduce(
 
 
 def _measure(
-    places: Places, jobs: list[Job], at_once: int, minutes: float | None, commit: str | None, device: str | None
-) -> Outcome:
+    places: Paths, jobs: list[Job], at_once: int, minutes: float | None, commit: str | None, device: str | None
+) -> RunSummary:
     from karelsynth.reproduce.running import Runner
     from karelsynth.reproduce.side_by_side import SideBySide
 
     where = chosen_device(device)
     if at_once == 1:
-        return Runner(places, device=where, commit=commit, say=_say, observe=_Teller()).run(jobs, minutes=minutes)
+        return Runner(places, device=where, commit=commit, say=_say, on_progress=_Teller()).run(jobs, minutes=minutes)
     with _Board() as board:
-        several = SideBySide(places, at_once, device=where, commit=commit, say=_say, observe=board)
+        several = SideBySide(places, at_once, device=where, commit=commit, say=_say, on_progress=board)
         return several.run(jobs, minutes=minutes)
 
 
-def _summary(outcome: Outcome, jobs: int) -> str:
+def _summary(outcome: RunSummary, jobs: int) -> str:
     left, diverged, failed = (
         ", ".join(job.name for job in some) for some in (outcome.left, outcome.diverged, outcome.failed)
     )
@@ -163,7 +163,7 @@ class _Teller:
         """The latest."""
         return f"{self._name} {self._told}"
 
-    def __call__(self, progress: Progress) -> None:
+    def __call__(self, progress: TrainingProgress) -> None:
         told = progress.metrics
         reward = f", reward {told['reward']:.3f}" if "reward" in told else ""
         speed = f"{progress.tasks_per_second:,.0f} tasks/s"
@@ -173,7 +173,7 @@ class _Teller:
             self._next = time.monotonic() + _TELL_EVERY
             _say(self.line)
 
-    def _left(self, progress: Progress) -> str:
+    def _left(self, progress: TrainingProgress) -> str:
         """The time left by the pace so far, validations included; nothing as long as there is no pace."""
         now = time.monotonic()
         since, step = self._first

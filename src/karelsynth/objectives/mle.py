@@ -1,11 +1,11 @@
 """MLE: make the reference programs likely.
 
-    θ* = argmax Σ_i log p_θ(λ_i | {IO_i^k})                       (eq:mle-obj)
-    L_syntax = − Σ_i Σ_t g_φ(s_t^i | s_1^i … s_{t−1}^i)           (eq:stx_loss)
+    θ* = argmax Σ_i log p_θ(λ_i | {IO_i^k})                       (equation 6)
+    L_syntax = − Σ_i Σ_t g_φ(s_t^i | s_1^i … s_{t−1}^i)           (equation 14)
 
-With learned syntax, g_φ = −exp(score) is what the syntax LSTM adds to a token's score. The second loss, times β, keeps
-it from masking valid programs. The first is a mean over tokens, the second a sum, as in the authors' recipe: so β must
-shrink as batches grow, or the mask learns to let everything pass (docs/log.md).
+With learned syntax, the syntax LSTM adds g_φ = −exp(score) to a token's logit. The second loss, times β, keeps it from
+masking valid programs. The first loss is a mean over tokens and the second a sum, as in the authors' recipe. So β must
+shrink as batches grow; otherwise the mask learns to admit everything (docs/log.md).
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ def mle(
     """The loss of P reference tokens.
 
     Args:
-        logits: [P, 52], the final scores.
+        logits: [P, 52], the final logits.
         targets: int64 [P], the reference tokens.
-        penalties: [P, 52], exp(score) by the learned syntax, if there is one.
+        penalties: [P, 52], exp(score) of the learned syntax, if the model has one.
         syntax_weight: β.
     """
     loss = functional.cross_entropy(logits, targets)

@@ -1,9 +1,10 @@
 """RL: make programs with high reward likely, by sampling (REINFORCE).
 
     L_R(θ) ≈ Σ_i Σ_{r=1}^S 1/S R_i(λ_r),                λ_r ~ p_θ(· | {IO_i^k})
-    ∇L_R(θ) ≈ Σ_i Σ_{r=1}^S 1/S R_i(λ_r) ∇ log p_θ(λ_r | {IO_i^k})                  (eq:Rl-sample)
+    ∇L_R(θ) ≈ Σ_i Σ_{r=1}^S 1/S R_i(λ_r) ∇ log p_θ(λ_r | {IO_i^k})                  (equation 8)
 
-The loss returned has the second as its gradient, up to the sign; its value means nothing: look at `reward`.
+The gradient of the returned loss is the second expression, up to the sign. The loss's value has no meaning; read
+`reward` instead.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ def reinforce(logprobs: Tensor, rewards: Tensor, *, baseline: bool = False) -> t
     Args:
         logprobs: [B, S], log p(rollout), with gradient.
         rewards: [B, S].
-        baseline: subtract from each reward the mean of the task's other rollouts, which keeps the expected gradient
-            and makes it less noisy. The paper does not.
+        baseline: subtract from each reward the mean reward of the task's other rollouts. This reduces the variance of
+            the gradient and keeps its expectation. The paper has no baseline.
     """
     rewards = rewards.to(logprobs.dtype)
     advantages = rewards

@@ -1,4 +1,7 @@
-"""Rewards: what running candidates is worth. Each gives [B, S] for the outcomes of S candidates for B tasks."""
+"""Rewards of candidate programs. Each reward maps the outcomes of S candidates for B tasks to [B, S].
+
+register_reward("my_reward", my_reward)  # recipes name it: objective.reward = "my_reward"
+"""
 
 from __future__ import annotations
 
@@ -14,24 +17,32 @@ if TYPE_CHECKING:
 
 
 def generalization(outcomes: Outcomes) -> NDArray[np.bool_]:
-    """Right on all examples, given and held out: the paper's reward."""
+    """Whether a candidate is correct on all examples, given and held out: the paper's reward."""
     return outcomes.generalizes
 
 
 def consistency(outcomes: Outcomes) -> NDArray[np.bool_]:
-    """Right on the given examples."""
+    """Whether a candidate is correct on the given examples."""
     return outcomes.consistent
 
 
 def generalization_and_speed(outcomes: Outcomes) -> NDArray[np.float32]:
-    """`generalization`, plus one over the number of ticks for programs that do: the paper's RL_beam_div_opt.
+    """`generalization` plus one over the number of ticks: the reward of the paper's RL_beam_div_opt.
 
-    Ticks are the mean over all examples. Wrong programs get nothing for being quick.
+    Ticks are the mean over all examples. Incorrect programs get no reward for speed.
     """
     return np.where(outcomes.generalizes, 1 + 1 / np.maximum(outcomes.ticks, 1), 0).astype(np.float32)
 
 
-REWARDS: Final[dict[str, Callable[[Outcomes], NDArray[Any]]]] = {
+Reward = Callable[["Outcomes"], "NDArray[Any]"]
+REWARDS: Final[dict[str, Reward]] = {
     reward.__name__: reward for reward in (generalization, consistency, generalization_and_speed)
 }
-"""By name, for recipes."""
+"""By name."""
+
+
+def register_reward(name: str, reward: Reward) -> None:
+    """Make a reward available to recipes as `objective.reward = NAME`."""
+    if REWARDS.get(name, reward) != reward:
+        raise ValueError(f"there is already a reward called {name!r}; choose another name")
+    REWARDS[name] = reward

@@ -1,14 +1,15 @@
 """RL_beam_div: make it likely that the best of a bag of C programs has a high reward.
 
-    θ* = argmax Σ_i Σ_{λ_1 … λ_C ∈ BS(p_θ, S)^C} [max_j R_i(λ_j)] Π_r q_θ(λ_r | {IO_i^k})       (eq:rl-div-gen)
+    θ* = argmax Σ_i Σ_{λ_1 … λ_C ∈ BS(p_θ, S)^C} [max_j R_i(λ_j)] Π_r q_θ(λ_r | {IO_i^k})       (equation 10)
 
-q is that of RL_beam, and the C programs are drawn independently. With rewards 0 and 1 the bag fails only if all of it
-does:
+q is that of RL_beam. The C programs are drawn independently. With rewards 0 and 1 the bag has reward 0 only if every
+program in it has:
 
-    Σ_i 1 − (Σ_λ [R_i(λ) = 0] q_θ(λ))^C                                                  (eq:rl-div-zeroone)
+    Σ_i 1 − (Σ_λ [R_i(λ) = 0] q_θ(λ))^C                                                  (equation 11)
 
-In general, with rewards R_1 ≤ R_2 ≤ … and q_{≤j} the probability of the first j, the best of the bag is number j with
-probability q_{≤j}^C − q_{≤j−1}^C. Equal rewards need no care: their terms add up to the right one in any order.
+In general, sort the rewards, R_1 ≤ R_2 ≤ …, and let q_{≤j} be the probability of the first j. Then the best of the bag
+is number j with probability q_{≤j}^C − q_{≤j−1}^C. Ties need no special case: their terms
+have the same sum in any order.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ def rl_beam_div(logprobs: Tensor, rewards: Tensor, *, bag: int = BAG) -> tuple[T
 
     Args:
         logprobs: [B, S], log p(candidate), with gradient; −∞ in empty slots.
-        rewards: [B, S], bool for rewards of 0 and 1, or any numbers; whatever in empty slots.
+        rewards: [B, S], bool for rewards of 0 and 1, or any numbers; arbitrary in empty slots.
         bag: C.
     """
     some = (logprobs > -torch.inf).any(1)

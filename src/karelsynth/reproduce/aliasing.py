@@ -47,7 +47,7 @@ def both_right() -> bool:
     )
 
 
-def opinions(model: Synthesizer, *, beam: int) -> list[dict[str, Any]]:
+def score_programs(model: Synthesizer, *, beam: int) -> list[dict[str, Any]]:
     """What a model thinks of A and of B, given five of the examples.
 
     For each {"logprob", "rank"}: log p(program | examples), and its place among `beam` candidates, from 1, or None.

@@ -71,9 +71,9 @@ def _follow(order: Order, tell: Callable[[Message], None]) -> Ended:
             at_once=order.at_once,
             commit=order.commit,
             say=lambda line: tell(Said(line)),
-            observe=tell,
+            on_progress=tell,
         )
-        return Ended("done" if runner.bring_about(order.job, order.deadline, result=order.result) else "left")
+        return Ended("done" if runner.train_and_measure(order.job, order.deadline, result=order.result) else "left")
     except Diverged as error:
         return Ended("diverged", str(error))
     except NoRoom as error:

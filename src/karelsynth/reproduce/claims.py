@@ -15,9 +15,9 @@ from typing import Final, Literal
 
 import numpy as np
 
-from karelsynth.reproduce.intervals import Interval, Spread, of_mean, of_means, of_same_tasks
+from karelsynth.reproduce.intervals import Interval, PooledDeviation, mean_interval, paired_interval, welch_interval
 from karelsynth.reproduce.results import Recipes, Result, Results
-from karelsynth.reproduce.rows import ROWS, Row, SetName
+from karelsynth.reproduce.rows import ROWS, SetName, TableRow
 from karelsynth.reproduce.tables import NONE, NOT_YET, mark, markdown, seeds_of
 
 Measure = Literal["generalization", "exact"]
@@ -44,7 +44,7 @@ class Claim:
         better, worse = (self._figure(ROWS[name]) for name in (self.better, self.worse))
         return None if better is None or worse is None else better - worse
 
-    def _figure(self, row: Row) -> float | None:
+    def _figure(self, row: TableRow) -> float | None:
         return row.generalization.get(self.rank) if self.measure == "generalization" else row.exact
 
 
@@ -83,7 +83,7 @@ def difference(
     worse: list[Result],
     rank: int,
     measure: Measure = "generalization",
-    spread: Spread | None = None,
+    spread: PooledDeviation | None = None,
 ) -> Interval:
     """By how many points one row is better than the other, and a 95 % interval.
 
@@ -94,10 +94,10 @@ def difference(
         better, worse = ([result for result in row if result.job.seed in seeds] for row in (better, worse))
         shares, others = ([result.top(measure, rank) for result in row] for row in (better, worse))
         steps = [one - other for one, other in zip(shares, others, strict=True)]
-        over_seeds = of_mean(steps) if len(steps) > 1 else None
+        over_seeds = mean_interval(steps) if len(steps) > 1 else None
     else:
         shares, others = ([result.top(measure, rank) for result in row] for row in (better, worse))
-        over_seeds = of_means(shares, others) if min(len(shares), len(others)) > 1 else None
+        over_seeds = welch_interval(shares, others) if min(len(shares), len(others)) > 1 else None
     if over_seeds is None:
         half = 0.0 if spread is None else spread.half(len(shares), len(others))
         over_seeds = Interval.around(mean(shares) - mean(others), half)
@@ -114,7 +114,7 @@ def _over_tasks(better: list[Result], worse: list[Result], rank: int, measure: M
     kept = [[result.solved(rank, measure) for result in row] for row in (better, worse)]
     known = [[bits for bits in row if bits is not None] for row in kept]
     if list(map(len, known)) == list(map(len, kept)) and len({len(bits) for row in known for bits in row}) == 1:
-        return of_same_tasks(*(np.mean(row, axis=0) for row in known))
+        return paired_interval(*(np.mean(row, axis=0) for row in known))
     (value, low, high), (other, other_low, other_high) = (_share(row, rank, measure) for row in (better, worse))
     below, above = hypot(value - low, other_high - other), hypot(high - value, other - other_low)
     return Interval(value - other, value - other - below, value - other + above)
@@ -128,18 +128,20 @@ def _share(row: list[Result], rank: int, measure: Measure) -> Interval:
     )
 
 
-def spread_of(results: Results, recipes: Recipes, tasks: SetName, rank: int, measure: Measure) -> Spread | None:
+def spread_of(
+    results: Results, recipes: Recipes, tasks: SetName, rank: int, measure: Measure
+) -> PooledDeviation | None:
     """How much the rows of a set differ from seed to seed, all taken to be alike in that.
 
     Rows that start from others do not count: they repeat what those say. Nor does what is stale, nor a row of one's
     own: it must not change what becomes of the paper's claims.
     """
     rows = [row for row in ROWS.values() if row.tasks == tasks and row.start is None and row.in_paper]
-    fresh = [[result for result in seeds_of(results, row) if result.follows(recipes)] for row in rows]
-    return Spread.pooled([[result.top(measure, rank) for result in row] for row in fresh])
+    fresh = [[result for result in seeds_of(results, row) if result.is_current(recipes)] for row in rows]
+    return PooledDeviation.pooled([[result.top(measure, rank) for result in row] for row in fresh])
 
 
-def _related(row: Row, other: Row) -> bool:
+def _related(row: TableRow, other: TableRow) -> bool:
     """Whether a seed of one and the same seed of the other have a model in common."""
     return row.recipe == other.start or (row.start is not None and row.start in (other.recipe, other.start))
 

@@ -35,8 +35,8 @@ def read_history(folder: Path) -> History:
     if not path.is_file():
         return History()
     try:
-        told = json.loads(path.read_text(encoding="utf-8"))
-        machines, start, memory = told["machines"], told["start"], told["gpu_gib"]
+        record = json.loads(path.read_text(encoding="utf-8"))
+        machines, start, memory = record["machines"], record["start"], record["gpu_gib"]
         kinds = isinstance(machines, list), isinstance(start, dict | None), isinstance(memory, float | None)
         if all(kinds) and all(isinstance(name, str) for name in machines):
             return History(tuple(machines), start, memory)

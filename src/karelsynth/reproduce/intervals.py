@@ -30,12 +30,12 @@ class Interval(NamedTuple):
         return cls(middle, middle - half, middle + half)
 
 
-def of_mean(values: Sequence[float]) -> Interval:
+def mean_interval(values: Sequence[float]) -> Interval:
     """Student's interval of the mean of two or more values."""
     return Interval.around(mean(values), _quantile(len(values) - 1) * stdev(values) / sqrt(len(values)))
 
 
-def of_means(values: Sequence[float], others: Sequence[float]) -> Interval:
+def welch_interval(values: Sequence[float], others: Sequence[float]) -> Interval:
     """Welch's interval of the difference between the means of two samples that have nothing to do with each other."""
     parts = [variance(sample) / len(sample) for sample in (values, others)]
     middle, whole = mean(values) - mean(others), sum(parts)
@@ -45,14 +45,14 @@ def of_means(values: Sequence[float], others: Sequence[float]) -> Interval:
     return Interval.around(middle, _quantile(int(freedom)) * sqrt(whole))
 
 
-class Spread(NamedTuple):
+class PooledDeviation(NamedTuple):
     """How much the same row differs from seed to seed, and by how many degrees of freedom that is known."""
 
     deviation: float
     freedom: int
 
     @classmethod
-    def pooled(cls, samples: Iterable[Sequence[float]]) -> Spread | None:
+    def pooled(cls, samples: Iterable[Sequence[float]]) -> PooledDeviation | None:
         """Of samples that are taken to spread alike; None if none has two values."""
         known = [sample for sample in samples if len(sample) > 1]
         freedom = sum(len(sample) - 1 for sample in known)
@@ -65,7 +65,7 @@ class Spread(NamedTuple):
         return _quantile(self.freedom) * self.deviation * sqrt(sum(1 / count for count in counts))
 
 
-def of_same_tasks(solved: NDArray[np.float64 | np.bool_], others: NDArray[np.float64 | np.bool_]) -> Interval:
+def paired_interval(solved: NDArray[np.float64 | np.bool_], others: NDArray[np.float64 | np.bool_]) -> Interval:
     """The difference of two shares of the same tasks, in points, task by task: of each, how often it was solved.
 
     The interval is Bonett and Price's: Wald's as if there were two tasks more, of which each row alone solves one. So
@@ -77,7 +77,7 @@ def of_same_tasks(solved: NDArray[np.float64 | np.bool_], others: NDArray[np.flo
     return Interval(100 * float(differences.mean()), max(-100.0, middle - half), min(100.0, middle + half))
 
 
-def of_share(parts: NDArray[np.float64], wholes: NDArray[np.float64]) -> Interval:
+def ratio_interval(parts: NDArray[np.float64], wholes: NDArray[np.float64]) -> Interval:
     """What the parts of independent programs are of all their wholes, in percent.
 
     A program's positions are much alike, so that it is programs that count, not positions: one of them says nothing of

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from karelsynth.errors import KarelsynthError
 from karelsynth.karel.syntax import syntax_machine
 from karelsynth.karel.tokens import TOKENS, VOCABULARY_SIZE
-from karelsynth.reproduce.intervals import of_share
+from karelsynth.reproduce.intervals import ratio_interval
 
 if TYPE_CHECKING:
     from karelsynth.karel.program import Program
@@ -54,11 +54,11 @@ class MaskTable:
         return {"places": list(self.places), **rows}
 
     @staticmethod
-    def from_json(told: Mapping[str, Any]) -> MaskTable:
+    def from_json(record: Mapping[str, Any]) -> MaskTable:
         """What `to_json` gave, in 256 levels."""
         try:
-            places = tuple(map(str, told["places"]))
-            parts = [np.array([list(bytes.fromhex(row)) for row in told[name]]) / _LEVELS for name in _PARTS]
+            places = tuple(map(str, record["places"]))
+            parts = [np.array([list(bytes.fromhex(row)) for row in record[name]]) / _LEVELS for name in _PARTS]
         except (KeyError, TypeError, ValueError) as error:
             raise KarelsynthError(f"the masks cannot be read ({error}); measure them again") from None
         if any(part.shape != (len(places), VOCABULARY_SIZE) for part in parts):
@@ -99,9 +99,9 @@ def masks_over(model: Synthesizer, tokens: NDArray[np.uint8], lengths: NDArray[n
     of = {name: np.concatenate(found) for name, found in parts.items()}
     steps = lengths.astype(np.float64)
     figures = {
-        "valid_refused": of_share(of["refused"], of["valid"]),
-        "invalid_passed": of_share(of["passed"], steps * VOCABULARY_SIZE - of["valid"]),
-        "reference_refused": of_share(of["reference"], steps),
+        "valid_refused": ratio_interval(of["refused"], of["valid"]),
+        "invalid_passed": ratio_interval(of["passed"], steps * VOCABULARY_SIZE - of["valid"]),
+        "reference_refused": ratio_interval(of["reference"], steps),
     }
     return {
         "table": table.to_json(),

@@ -62,8 +62,8 @@ def table_text(name: str, results: Results, recipes: Recipes) -> str:
 
 def page(results: Results, recipes: Recipes) -> str:
     """docs/results.md."""
-    data = next((result.told["data"] for result in results.values()), None)
-    stale = any(not result.follows(recipes) for result in results.values())
+    data = next((result.record["data"] for result in results.values()), None)
+    stale = any(not result.is_current(recipes) for result in results.values())
     measured = f"Measured on {data}." if data else "Nothing is measured yet."
     measured += f" {tables.STALE}: by another recipe than today's." * stale
     right = "Both programs are run on all six examples whenever this page is rendered: both are right."
@@ -96,7 +96,7 @@ def _masks_text(results: Results, recipes: Recipes) -> str:
     found = _masks_result(results)
     if found is None:
         return f"The picture: {tables.NOT_YET}."
-    over = found.told["masks"]["tasks"]
+    over = found.record["masks"]["tasks"]
     refused, passed, reference = (
         f"{over[name]:.2f} % ({over['confidence_95'][name][0]:.2f} to {over['confidence_95'][name][1]:.2f})"
         for name in ("valid_refused", "invalid_passed", "reference_refused")
@@ -115,7 +115,7 @@ def _mask_pictures(results: Results) -> dict[str, str]:
     found = _masks_result(results)
     if found is None:
         return {}
-    masks = found.told["masks"]
+    masks = found.record["masks"]
     along, over = MaskTable.from_json(masks["program"]), MaskTable.from_json(masks["tasks"]["table"])
     return {
         _MASKS: scene_svg(masks_scene(along, "Handwritten and learned syntax along Program A")),

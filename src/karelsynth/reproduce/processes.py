@@ -20,8 +20,8 @@ from typing import IO, Final, Literal
 from karelsynth.files import cannot_write
 from karelsynth.karel.threads import THREADS
 from karelsynth.reproduce.rows import Job
-from karelsynth.reproduce.running import Places
-from karelsynth.train.loop import Progress
+from karelsynth.reproduce.running import Paths
+from karelsynth.train.loop import TrainingProgress
 
 LOG: Final = "stderr.log"
 """In a run's folder: what its process wrote to standard error the last time; of interest if it fails."""
@@ -44,7 +44,7 @@ class Order:
     """Whether to measure the model, too."""
     deadline: float
     """By `time.monotonic()`."""
-    places: Places
+    places: Paths
     device: str
     at_once: int
     commit: str | None
@@ -67,7 +67,7 @@ class Ended:
     """The one clear message, unless it is done or left."""
 
 
-Message = Said | Progress | Ended
+Message = Said | TrainingProgress | Ended
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class Began:
     """A run is about to get its process."""
 
 
-Event = Began | Progress | Ended
+Event = Began | TrainingProgress | Ended
 """What there is to see of a run."""
 
 

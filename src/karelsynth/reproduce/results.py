@@ -75,25 +75,25 @@ class Result:
     """The outcome of a job."""
 
     job: Job
-    told: Mapping[str, Any]
+    record: Mapping[str, Any]
     """The file; see the module's docstring."""
 
     @property
     def validations(self) -> list[list[float]]:
         """Of each, its step, generalization and exact match; none if they were not kept."""
-        kept: list[list[float]] = self.told["training"].get("validations", [])
+        kept: list[list[float]] = self.record["training"].get("validations", [])
         return kept
 
     @property
     def report(self) -> Mapping[str, Any]:
         """The evaluator's."""
-        report: Mapping[str, Any] = self.told["report"]
+        report: Mapping[str, Any] = self.record["report"]
         return report
 
     @property
     def digest(self) -> str | None:
         """Of the test tasks; None in older results, which go by the name alone."""
-        return self.told.get("digest")
+        return self.record.get("digest")
 
     def top(self, measure: str, rank: int = 1) -> float:
         """Percent of tasks."""
@@ -106,29 +106,31 @@ class Result:
 
     def solved(self, rank: int, measure: str = "generalization") -> NDArray[np.bool_] | None:
         """Which tasks count at a rank, [tasks]; None if that was not kept."""
-        bits = self.told.get(SOLVED[measure], {}).get(str(rank))
+        bits = self.record.get(SOLVED[measure], {}).get(str(rank))
         return None if bits is None else from_bits(bits, int(self.report["tasks"]))
 
-    def follows(self, recipes: Recipes) -> bool:
+    def is_current(self, recipes: Recipes) -> bool:
         """Whether the run did what its recipe says today, seed and logging aside; the one it started from, too."""
         row = self.job.row
-        was, start = (None, None) if row.start is None else (self.told["start"], recipes[row.start].to_json())
+        was, start = (None, None) if row.start is None else (self.record["start"], recipes[row.start].to_json())
         try:
-            return essence(self.told["recipe"], was) == essence(recipes[row.recipe].to_json(), start)
+            return defining_settings(self.record["recipe"], was) == defining_settings(
+                recipes[row.recipe].to_json(), start
+            )
         except RecipeError:  # of another version, which had settings that there are no longer
             return False
 
 
-def essence(recipe: Mapping[str, Any], start: Mapping[str, Any] | None) -> dict[str, Any]:
+def defining_settings(recipe: Mapping[str, Any], start: Mapping[str, Any] | None) -> dict[str, Any]:
     """What decides how good a model becomes: settings by their place, as `optimizer.warmup`, and the same of its start.
 
     A setting that a recipe says nothing of was at its default. Raises RecipeError for one that there is not.
     """
     whole = recipe_from({"name": "", **recipe}).to_json()
-    sections = {name: told for name, told in whole.items() if isinstance(told, dict)}
-    places = {f"{name}.{key}": value for name, told in sections.items() for key, value in told.items()}
+    sections = {name: record for name, record in whole.items() if isinstance(record, dict)}
+    places = {f"{name}.{key}": value for name, record in sections.items() for key, value in record.items()}
     found = {place: value for place, value in places.items() if place not in _MAY_DIFFER}
-    return {**found, "start_from": None if start is None else essence(start, None)}
+    return {**found, "start_from": None if start is None else defining_settings(start, None)}
 
 
 def row_recipe(
@@ -144,9 +146,9 @@ def row_recipe(
     return replace(loaded, data=replace(loaded.data, **others))
 
 
-def write_result(folder: Path, job: Job, told: Mapping[str, Any]) -> None:
+def write_result(folder: Path, job: Job, record: Mapping[str, Any]) -> None:
     """Write a job's file."""
-    text = json.dumps({"row": job.row.recipe, "seed": job.seed, **told}, indent=1, allow_nan=False)
+    text = json.dumps({"row": job.row.recipe, "seed": job.seed, **record}, indent=1, allow_nan=False)
     write_atomically(folder / f"{job.name}.json", f"{text}\n".encode())
 
 
@@ -156,12 +158,12 @@ def read_results(folder: Path) -> Results:
     for path in sorted(folder.glob("*.json")):
         result = _read(path)
         results[result.job] = result
-    names = {result.told["data"]: result for result in results.values()}
+    names = {result.record["data"]: result for result in results.values()}
     digests = {result.digest: result for result in results.values() if result.digest is not None}
     for kinds in (names, digests):
         if len(kinds) > 1:
             one, two, *_ = (
-                f"{result.job.name}.json on {result.told['data']}"
+                f"{result.job.name}.json on {result.record['data']}"
                 + f" with digest {result.digest}" * (kinds is digests)
                 for result in kinds.values()
             )
@@ -174,25 +176,25 @@ def read_results(folder: Path) -> Results:
 def read_json(path: Path, again: str) -> dict[str, Any]:
     """A file with a JSON object; raises ResultError, which says what to do `again`."""
     try:
-        told = json.loads(read_text(path))
+        record = json.loads(read_text(path))
     except (ValueError, RecursionError) as error:
         if isinstance(error, KarelsynthError):
             raise
         raise ResultError(f"{path}: not valid JSON ({error}); {again}") from None
-    if not isinstance(told, dict):
+    if not isinstance(record, dict):
         raise ResultError(f"{path}: not a JSON object; {again}")
-    return told
+    return record
 
 
-def check_recipe(told: Mapping[str, Any], path: Path, again: str) -> None:
+def check_recipe(record: Mapping[str, Any], path: Path, again: str) -> None:
     """Raise ResultError unless this is a recipe, as files hold it."""
-    _check(told, _RECIPE, path, again)
+    _check(record, _RECIPE, path, again)
 
 
-def check_trained(told: Mapping[str, Any], path: Path, again: str) -> None:
+def check_trained(record: Mapping[str, Any], path: Path, again: str) -> None:
     """Raise ResultError unless this says by which recipe a model was made, and what that took."""
-    _check(told, {**_inside("recipe", _RECIPE), **_inside("training", _TRAINING)}, path, again)
-    validations = told["training"].get("validations", [])
+    _check(record, {**_inside("recipe", _RECIPE), **_inside("training", _TRAINING)}, path, again)
+    validations = record["training"].get("validations", [])
     if not isinstance(validations, list) or not all(
         isinstance(one, list) and len(one) == 3 and all(_is("number", value) for value in one) for one in validations
     ):
@@ -203,10 +205,10 @@ def _inside(section: str, needed: Mapping[str, str]) -> dict[str, str]:
     return {f"{section}.{place}": kind for place, kind in needed.items()}
 
 
-def _check(told: Any, needed: Mapping[str, str], path: Path, again: str) -> None:
+def _check(record: Any, needed: Mapping[str, str], path: Path, again: str) -> None:
     """Raise ResultError unless a file has what is needed, each of its kind."""
     for place, kind in needed.items():
-        found, seen = told, []
+        found, seen = record, []
         for key in place.split("."):
             seen.append(key)
             if not isinstance(found, dict) or key not in found:
@@ -230,42 +232,42 @@ def _is(kind: str, value: Any) -> bool:
             return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _check_bits(told: Mapping[str, Any], key: str, path: Path) -> None:
-    _check(told, {"report.tasks": "number", **{f"{key}.{rank}": "text" for rank in PAIRED}}, path, _AGAIN)
-    tasks = told["report"]["tasks"]
+def _check_bits(record: Mapping[str, Any], key: str, path: Path) -> None:
+    _check(record, {"report.tasks": "number", **{f"{key}.{rank}": "text" for rank in PAIRED}}, path, _AGAIN)
+    tasks = record["report"]["tasks"]
     if type(tasks) is not int or tasks < 1:
         raise ResultError(f'{path}: "report.tasks" is no number of tasks; {_AGAIN}')
     size = 2 * -(-tasks // 8)
     for rank in PAIRED:
-        digits = told[key][str(rank)]
+        digits = record[key][str(rank)]
         if len(digits) != size or not re.fullmatch("[0-9a-f]*", digits):
             raise ResultError(f'{path}: "{key}.{rank}" is not {size} hexadecimal digits; {_AGAIN}')
 
 
 def _read(path: Path) -> Result:
-    told = read_json(path, _AGAIN)
-    row, seed = ROWS.get(str(told.get("row"))), told.get("seed")
-    if row is None or type(seed) is not int or not isinstance(told.get("data"), str):
+    record = read_json(path, _AGAIN)
+    row, seed = ROWS.get(str(record.get("row"))), record.get("seed")
+    if row is None or type(seed) is not int or not isinstance(record.get("data"), str):
         raise ResultError(f'{path}: not a result: its "row", "seed" or "data" is missing or unknown; {_AGAIN}')
     job = Job(row, seed)
     if path.stem != job.name:
         raise ResultError(f"{path}: holds the result of {job.name}; call it {job.name}.json, or remove it")
-    if "digest" in told:
-        _check(told, {"digest": "text"}, path, _AGAIN)
-    check_trained(told, path, _AGAIN)
+    if "digest" in record:
+        _check(record, {"digest": "text"}, path, _AGAIN)
+    check_trained(record, path, _AGAIN)
     if row.start is not None:
-        _check(told, _inside("start", _RECIPE), path, _AGAIN)
-    _check(told, _inside("report", _REPORT), path, _AGAIN)
+        _check(record, _inside("start", _RECIPE), path, _AGAIN)
+    _check(record, _inside("report", _REPORT), path, _AGAIN)
     for key in SOLVED.values():
-        if key in told:
-            _check_bits(told, key, path)
-    if told["report"]["novel"]["tasks"]:
-        _check(told, _inside("report.novel", _NOVEL), path, _AGAIN)
+        if key in record:
+            _check_bits(record, key, path)
+    if record["report"]["novel"]["tasks"]:
+        _check(record, _inside("report.novel", _NOVEL), path, _AGAIN)
     if row.draws_masks:
-        _check(told, {**_inside("validity", _VALIDITY), **_inside("masks", _MASKS)}, path, _AGAIN)
-    opinions = told.get("aliasing")
-    if not isinstance(opinions, list) or len(opinions) != 2:
+        _check(record, {**_inside("validity", _VALIDITY), **_inside("masks", _MASKS)}, path, _AGAIN)
+    score_programs = record.get("aliasing")
+    if not isinstance(score_programs, list) or len(score_programs) != 2:
         raise ResultError(f'{path}: has no "aliasing", a list of two; {_AGAIN}')
-    for opinion in opinions:
+    for opinion in score_programs:
         _check(opinion, {"logprob": "number", "rank": "number or null"}, path, _AGAIN)
-    return Result(job, told)
+    return Result(job, record)

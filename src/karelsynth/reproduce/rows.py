@@ -18,7 +18,7 @@ SEEDS: Final[dict[SetName, tuple[int, ...]]] = {"full": (0,), "small": (0, 1, 2)
 
 
 @dataclass(frozen=True)
-class Row:
+class TableRow:
     """A row of a table, for one of the two training sets."""
 
     recipe: str
@@ -41,34 +41,34 @@ class Row:
         return bool(self.generalization) or self.exact is not None
 
 
-def _full() -> tuple[Row, ...]:
+def _full() -> tuple[TableRow, ...]:
     return (
-        Row("mle", "MLE", "full", None, {1: 71.91, 5: 79.56, 50: 86.37}, 39.94),
-        Row("mle_learned", "MLE_learned", "full", None, {1: 69.37}, draws_masks=True),
-        Row("mle_handwritten", "MLE_handwritten", "full", None, {1: 72.07}),
-        Row("mle_large", "MLE_large", "full", None, {1: 73.67}),
-        Row("rl", "RL", "full", "mle", {1: 68.39}, 34.74),
-        Row("rl_beam", "RL_beam", "full", "mle", {1: 75.72, 5: 79.29, 50: 83.49}, 8.21),
-        Row("rl_beam_div", "RL_beam_div", "full", "mle", {1: 76.20, 5: 82.09, 50: 85.86}, 31.25),
-        Row("rl_beam_div_opt", "RL_beam_div_opt", "full", "mle", {1: 77.12, 5: 82.17, 50: 85.38}, 32.17),
+        TableRow("mle", "MLE", "full", None, {1: 71.91, 5: 79.56, 50: 86.37}, 39.94),
+        TableRow("mle_learned", "MLE_learned", "full", None, {1: 69.37}, draws_masks=True),
+        TableRow("mle_handwritten", "MLE_handwritten", "full", None, {1: 72.07}),
+        TableRow("mle_large", "MLE_large", "full", None, {1: 73.67}),
+        TableRow("rl", "RL", "full", "mle", {1: 68.39}, 34.74),
+        TableRow("rl_beam", "RL_beam", "full", "mle", {1: 75.72, 5: 79.29, 50: 83.49}, 8.21),
+        TableRow("rl_beam_div", "RL_beam_div", "full", "mle", {1: 76.20, 5: 82.09, 50: 85.86}, 31.25),
+        TableRow("rl_beam_div_opt", "RL_beam_div_opt", "full", "mle", {1: 77.12, 5: 82.17, 50: 85.38}, 32.17),
     )
 
 
-def _small() -> tuple[Row, ...]:
+def _small() -> tuple[TableRow, ...]:
     return (
-        Row("small_mle", "MLE", "small", None, {1: 12.58}, 8.93),
-        Row("small_mle_learned", "MLE_learned", "small", None, {1: 17.02}),
-        Row("small_mle_handwritten", "MLE_handwritten", "small", None, {1: 9.81}),
-        Row("small_mle_large", "MLE_large", "small", None, {1: 13.14}),
-        Row("small_rl", "RL", "small", "small_mle", {1: 0.0}, 0.0),
-        Row("small_rl_beam", "RL_beam", "small", "small_mle", {1: 25.28}, 17.63),
-        Row("small_rl_beam_div", "RL_beam_div", "small", "small_mle", {1: 23.72}, 16.31),
-        Row("small_rl_beam_div_opt", "RL_beam_div_opt", "small", "small_mle", {1: 24.24}, 16.63),
+        TableRow("small_mle", "MLE", "small", None, {1: 12.58}, 8.93),
+        TableRow("small_mle_learned", "MLE_learned", "small", None, {1: 17.02}),
+        TableRow("small_mle_handwritten", "MLE_handwritten", "small", None, {1: 9.81}),
+        TableRow("small_mle_large", "MLE_large", "small", None, {1: 13.14}),
+        TableRow("small_rl", "RL", "small", "small_mle", {1: 0.0}, 0.0),
+        TableRow("small_rl_beam", "RL_beam", "small", "small_mle", {1: 25.28}, 17.63),
+        TableRow("small_rl_beam_div", "RL_beam_div", "small", "small_mle", {1: 23.72}, 16.31),
+        TableRow("small_rl_beam_div_opt", "RL_beam_div_opt", "small", "small_mle", {1: 24.24}, 16.63),
     )
 
 
 # The small set first: it is quick. Then those that others start from before these.
-ROWS: Final[dict[str, Row]] = {row.recipe: row for row in (*_small(), *_full())}
+ROWS: Final[dict[str, TableRow]] = {row.recipe: row for row in (*_small(), *_full())}
 VALIDITY: Final = {1: (100.0, 0.0), 5: (100.0, 0.0), 50: (100.0, 0.0), 100: (99.79, 0.04)}
 """The paper's share of programs that parse among the likeliest, by rank: with the learned syntax and without it."""
 OBJECTIVES: Final = ("mle", "rl", "rl_beam", "rl_beam_div", "rl_beam_div_opt")
@@ -97,7 +97,7 @@ TABLES: Final[dict[str, tuple[str, ...]]] = {
 class Job:
     """A row and a seed: one model to train and to measure."""
 
-    row: Row
+    row: TableRow
     seed: int
 
     @property

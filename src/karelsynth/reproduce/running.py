@@ -18,10 +18,10 @@ from typing import Any, Final, Literal
 import torch
 
 from karelsynth.errors import KarelsynthError, out_of_memory
-from karelsynth.evaluate import evaluate, origin
+from karelsynth.evaluate import environment, evaluate
 from karelsynth.files import exists, locked_folder
 from karelsynth.model.synthesizer import Synthesizer
-from karelsynth.reproduce.aliasing import PROGRAM_A, opinions
+from karelsynth.reproduce.aliasing import PROGRAM_A, score_programs
 from karelsynth.reproduce.history import read_history, write_history
 from karelsynth.reproduce.masks import masks_along, masks_over
 from karelsynth.reproduce.memory import NoRoom
@@ -32,7 +32,7 @@ from karelsynth.reproduce.validity import validity
 from karelsynth.tasks.batch import TaskBatch
 from karelsynth.tasks.sets import NAMED_SETS, load_tasks, named_tasks
 from karelsynth.train.checkpoint import newest_name
-from karelsynth.train.loop import Diverged, Progress, train
+from karelsynth.train.loop import Diverged, TrainingProgress, train
 from karelsynth.train.recipe import Recipe
 from karelsynth.train.validation import validation_tasks
 
@@ -46,7 +46,7 @@ _How = Literal["done", "left", "diverged", "failed"]
 
 
 @dataclass(frozen=True)
-class Places:
+class Paths:
     """Where everything is."""
 
     recipes: Path
@@ -67,7 +67,7 @@ class Places:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class RunSummary:
     """What a call of `Runner.run` has come to."""
 
     done: tuple[Job, ...]
@@ -87,21 +87,21 @@ class Runner:
         device: where to train; by default a GPU if there is one.
         at_once: how many runs share the device, this one included; results say so, for it makes each of them slower.
         commit: of the source tree, where git cannot tell.
-        say: told what is going on, a line at a time.
-        observe: told how training goes, see `train`.
+        say: record what is going on, a line at a time.
+        on_progress: record how training goes, see `train`.
     """
 
     def __init__(
         self,
-        places: Places,
+        places: Paths,
         *,
         device: torch.device | None = None,
         at_once: int = 1,
         commit: str | None = None,
         say: Callable[[str], None] = lambda line: None,
-        observe: Callable[[Progress], None] | None = None,
+        on_progress: Callable[[TrainingProgress], None] | None = None,
     ) -> None:
-        self._places, self._commit, self._say, self._observe = places, commit, say, observe
+        self._places, self._commit, self._say, self._on_progress = places, commit, say, on_progress
         self._device = device or torch.device("cuda" if torch.cuda.is_available() else "cpu")
         self._at_once = at_once
         self._deadline = math.inf
@@ -111,14 +111,14 @@ class Runner:
                 f"{places.recipes}: there is no such folder; run this in the repository's root, or give --recipes DIR"
             )
 
-    def run(self, jobs: Sequence[Job], *, minutes: float | None = None) -> Outcome:
+    def run(self, jobs: Sequence[Job], *, minutes: float | None = None) -> RunSummary:
         """Measure the jobs that have no result yet; after so many minutes, save what is under way and stop."""
         deadline = deadline_after(minutes)
         ended: dict[Job, _How] = {}
         with locked_folder(self._places.results):
             missing = self.missing(jobs, read_results(self._places.results))
             for job in missing:
-                start = self.waits_for(job)
+                start = self.missing_start(job)
                 if start is not None and start not in ended:
                     ended[start] = self._attempt(start, deadline, result=start in missing)
                 if start is not None and ended[start] in ("diverged", "failed"):
@@ -130,18 +130,18 @@ class Runner:
         def those(how: str) -> tuple[Job, ...]:
             return tuple(job for job in missing if ended[job] == how)
 
-        return Outcome(those("done"), those("left"), those("diverged"), those("failed"))
+        return RunSummary(those("done"), those("left"), those("diverged"), those("failed"))
 
     def _attempt(self, job: Job, deadline: float, *, result: bool) -> _How:
         """The other rows can do without this one."""
         try:
-            done = may_begin(deadline) and self.bring_about(job, deadline, result=result)
+            done = may_begin(deadline) and self.train_and_measure(job, deadline, result=result)
         except (Diverged, NoRoom) as error:
             self._say(f"{job.name}: {error}")
             return "diverged" if isinstance(error, Diverged) else "failed"
         return "done" if done else "left"
 
-    def bring_about(self, job: Job, deadline: float, *, result: bool = True) -> bool:
+    def train_and_measure(self, job: Job, deadline: float, *, result: bool = True) -> bool:
         """Make a job's model and, if wanted, its result; False if `time.monotonic()` comes to the deadline before.
 
         The caller holds the folder of results. Raises NoRoom if memory runs out.
@@ -156,7 +156,7 @@ class Runner:
                 raise NoRoom(f"there is not enough memory for it on {self._device}") from error
             raise
 
-    def waits_for(self, job: Job) -> Job | None:
+    def missing_start(self, job: Job) -> Job | None:
         """The job whose model must be made (and kept, where models are kept) before this one can begin, if any."""
         start = job.start
         if start is None or is_finished(self._run_of(job)):
@@ -170,16 +170,16 @@ class Runner:
         chosen on cannot be used, or are the same: training takes long.
         """
         for result in results.values():
-            if result.told["data"] != self._data_name:
+            if result.record["data"] != self._data_name:
                 raise KarelsynthError(
-                    f"{self._places.results}: has results on {result.told['data']}, not on {self._data_name}; "
+                    f"{self._places.results}: has results on {result.record['data']}, not on {self._data_name}; "
                     "choose another folder with --results"
                 )
         found = []
         for job in jobs:
             if job not in results:
                 found.append(job)
-            elif not results[job].follows({each.row.recipe: self.recipe(each) for each in (job, job.start) if each}):
+            elif not results[job].is_current({each.row.recipe: self.recipe(each) for each in (job, job.start) if each}):
                 self._say(f"{job.name}: its recipe, or its starting model's, has changed since it was measured")
                 found.append(job)
         digests = {result.digest for result in results.values()} - {None}
@@ -196,9 +196,9 @@ class Runner:
 
         Where both are sets of ours, their names say that; what is trained can be measured without its validation tasks.
         """
-        every = {job for each in missing for job in (each, self.waits_for(each)) if job}
+        every = {job for each in missing for job in (each, self.missing_start(each)) if job}
         pairs = [(self.recipe(job), self._is_made(job)) for job in every]
-        recipes = {(told.data.validation, told.run.validation_tasks, made): told for told, made in pairs}
+        recipes = {(record.data.validation, record.run.validation_tasks, made): record for record, made in pairs}
         for (source, _, made), recipe in recipes.items():
             if made and source not in NAMED_SETS and not exists(source):
                 continue
@@ -247,23 +247,23 @@ class Runner:
         provenance = {"model": str(trained.model), **({"commit": self._commit} if self._commit else {})}
         found = evaluate(model, tasks, beam=BEAM, provenance=provenance)
         report = found.to_json()
-        told: dict[str, Any] = {
+        record: dict[str, Any] = {
             "data": self._data_name,
             "recipe": trained.recipe,
             "start": trained.start,
             "training": trained.training,
             "report": report,
             **found.by_task(),
-            "aliasing": opinions(model, beam=BEAM),
+            "aliasing": score_programs(model, beam=BEAM),
         }
         if model.syntax is not None:
-            told["validity"] = validity(model, tasks)
+            record["validity"] = validity(model, tasks)
         if model.syntax is not None and job.row.draws_masks:
-            told["masks"] = {
+            record["masks"] = {
                 "program": masks_along(model, PROGRAM_A).to_json(),
                 "tasks": masks_over(model, tasks.tokens, tasks.lengths),
             }
-        write_result(self._places.results, job, told)
+        write_result(self._places.results, job, record)
         self._say(
             f"{job.name}: top 1 generalizes {report['generalization']['1']:.2f} %, exact {report['exact']['1']:.2f} %"
             f" (trained {trained.training['seconds']:.0f} s, evaluated {time.perf_counter() - start:.0f} s)"
@@ -297,13 +297,13 @@ class Runner:
             return False
         self._say(f"{job.name}: training")
         shared = f" (up to {self._at_once} runs at once)" if self._at_once > 1 else ""
-        machines = dict.fromkeys([*history.machines, f"{origin(self._device)['device']}{shared}"])
+        machines = dict.fromkeys([*history.machines, f"{environment(self._device)['device']}{shared}"])
         history = replace(history, machines=tuple(machines))
         write_history(folder, history)
         if self._device.type == "cuda":
             torch.cuda.empty_cache()  # of the run before
             torch.cuda.reset_peak_memory_stats(self._device)
-        final = train(recipe, folder, device=self._device, observe=self._observe, deadline=self._deadline)
+        final = train(recipe, folder, device=self._device, on_progress=self._on_progress, deadline=self._deadline)
         if self._device.type == "cuda":
             memory = round(torch.cuda.max_memory_reserved(self._device) / 2**30, 1)
             write_history(folder, replace(history, gpu_gib=max(memory, history.gpu_gib or 0.0)))

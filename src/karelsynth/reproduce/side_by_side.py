@@ -21,14 +21,14 @@ import torch
 from karelsynth.errors import KarelsynthError
 from karelsynth.files import locked_folder
 from karelsynth.karel.threads import core_count
-from karelsynth.objectives import BY_REWARD
+from karelsynth.objectives import RL_OBJECTIVES
 from karelsynth.reproduce.memory import check_memory, free_memory, size_of
 from karelsynth.reproduce.processes import Began, Child, Ended, Event, Message, Order, Said
 from karelsynth.reproduce.results import read_results
 from karelsynth.reproduce.rows import Job
-from karelsynth.reproduce.running import Outcome, Places, Runner, deadline_after, may_begin, without
+from karelsynth.reproduce.running import Paths, Runner, RunSummary, deadline_after, may_begin, without
 from karelsynth.tasks.generator import generate
-from karelsynth.train.loop import Progress
+from karelsynth.train.loop import TrainingProgress
 from karelsynth.train.recipe import Recipe
 
 _GRACE: Final = 15.0
@@ -45,23 +45,23 @@ class SideBySide:
         device: where to train.
         commit: of the source tree, where git cannot tell.
         say: told what is going on, a line at a time.
-        observe: told how each run goes.
+        on_progress: told how each run goes.
     """
 
     def __init__(
         self,
-        places: Places,
+        places: Paths,
         at_once: int,
         *,
         device: torch.device,
         commit: str | None = None,
         say: Callable[[str], None] = lambda line: None,
-        observe: Callable[[Job, Event], None] = lambda job, event: None,
+        on_progress: Callable[[Job, Event], None] = lambda job, event: None,
     ) -> None:
         self._places, self._at_once, self._device, self._commit = places, at_once, str(device), commit
         self._room = at_once
         """How many there may be at a time by now: fewer, once memory has run out."""
-        self._say, self._observe = say, observe
+        self._say, self._on_progress = say, on_progress
         self._runner = Runner(places, device=device, say=say)  # trains nothing, but knows what is missing
         self._waiting: list[Job] = []
         self._running: dict[Job, Child] = {}
@@ -71,7 +71,7 @@ class SideBySide:
         self._heard: queue.SimpleQueue[tuple[Job, Message]] = queue.SimpleQueue()
         self._said: set[str] = set()
 
-    def run(self, jobs: Sequence[Job], *, minutes: float | None = None) -> Outcome:
+    def run(self, jobs: Sequence[Job], *, minutes: float | None = None) -> RunSummary:
         """Measure the jobs that have no result yet; after so many minutes, save what is under way and stop.
 
         A job that diverges or fails takes those that start from it with it, and no others.
@@ -95,11 +95,11 @@ class SideBySide:
         def those(how: str) -> tuple[Job, ...]:
             return tuple(job for job in missing if self._ended.get(job, Ended("left")).how == how)
 
-        return Outcome(those("done"), those("left"), those("diverged"), those("failed"))
+        return RunSummary(those("done"), those("left"), those("diverged"), those("failed"))
 
     def _in_order(self, missing: Sequence[Job]) -> list[Job]:
         """The jobs and those whose models they lack; first those on which most work depends."""
-        starts = [self._runner.waits_for(job) for job in missing]
+        starts = [self._runner.missing_start(job) for job in missing]
         every = dict.fromkeys([*missing, *(start for start in starts if start is not None)])
         work = {job: _work(self._runner.recipe(job)) for job in every}
         after = {job: max((work[other] for other in every if other.start == job), default=0) for job in every}
@@ -115,7 +115,7 @@ class SideBySide:
     def _begin(self, missing: Sequence[Job], deadline: float) -> None:
         """Begin what can begin, and give up what never will."""
         for job in list(self._waiting):
-            start = self._runner.waits_for(job)
+            start = self._runner.missing_start(job)
             lost = None if start is None else self._ended.get(start)
             if start is not None and lost is not None and lost.why:
                 self._waiting.remove(job)
@@ -125,7 +125,7 @@ class SideBySide:
                 self._among[job] = self._room
                 # A model that others start from is made in any case, but measured only where its row is wanted.
                 order = Order(job, job in missing, deadline, self._places, self._device, self._room, self._commit)
-                self._observe(job, Began())
+                self._on_progress(job, Began())
                 try:
                     cores = max(1, core_count() // self._room)
                     self._running[job] = Child(order, cores=cores, tell=partial(self._tell, job))
@@ -145,8 +145,8 @@ class SideBySide:
         match message:
             case Ended():
                 self._end(job, message)
-            case Progress():
-                self._observe(job, message)
+            case TrainingProgress():
+                self._on_progress(job, message)
             case Said(line) if line not in self._said:  # all children read the test tasks and find the same faults
                 self._said.add(line)
                 self._say(line)
@@ -157,12 +157,12 @@ class SideBySide:
             if self._among[job] > 1:
                 self._room = min(self._room, self._among[job] - 1)
                 self._waiting.insert(0, job)
-                self._observe(job, how)
+                self._on_progress(job, how)
                 self._say(f"{job.name}: {how.why}; it will be resumed later, with at most {self._room} at once")
                 return
             how = Ended("failed", f"{how.why}, though nothing ran beside it")
         self._ended[job] = how
-        self._observe(job, how)
+        self._on_progress(job, how)
         if how.why:
             self._say(f"{job.name}: {how.why}")
 
@@ -170,7 +170,7 @@ class SideBySide:
 def _work(recipe: Recipe) -> int:
     """About how long a run takes, in programs that the network is asked about."""
     objective = recipe.objective
-    known = BY_REWARD.get(objective.name)
+    known = RL_OBJECTIVES.get(objective.name)
     programs = 1 if known is None else objective.rollouts if known.candidates == "rollouts" else objective.beam
     return recipe.run.steps * recipe.run.batch_size * programs
 

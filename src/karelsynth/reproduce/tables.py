@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from karelsynth.reproduce.intervals import of_mean
+from karelsynth.reproduce.intervals import mean_interval
 from karelsynth.reproduce.results import Recipes, Result, Results
-from karelsynth.reproduce.rows import OBJECTIVES, RANKED, ROWS, SEEDS, SYNTAXES, VALIDITY, Row, SetName
+from karelsynth.reproduce.rows import OBJECTIVES, RANKED, ROWS, SEEDS, SYNTAXES, VALIDITY, SetName, TableRow
 
 NOT_YET: Final = "not yet"
 NONE: Final = "–"
@@ -27,13 +27,13 @@ def markdown(heading: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(row)} |" for row in (heading, rule, *rows))
 
 
-def cell(results: Results, recipes: Recipes, row: Row, measure: str, rank: int = 1) -> str:
+def cell(results: Results, recipes: Recipes, row: TableRow, measure: str, rank: int = 1) -> str:
     """What a row has come to."""
     found = seeds_of(results, row)
     return _cell(found, [(result.top(measure, rank), result.interval(measure, rank)) for result in found], row, recipes)
 
 
-def _cell(found: list[Result], shares: list[tuple[float, Sequence[float]]], row: Row, recipes: Recipes) -> str:
+def _cell(found: list[Result], shares: list[tuple[float, Sequence[float]]], row: TableRow, recipes: Recipes) -> str:
     """Of each seed's share and its interval over tasks."""
     if not found:
         return NOT_YET
@@ -41,25 +41,25 @@ def _cell(found: list[Result], shares: list[tuple[float, Sequence[float]]], row:
     if len(found) == 1:
         shown = _interval(*shares[0])
     else:
-        middle, low, high = of_mean([share for share, _ in shares])
+        middle, low, high = mean_interval([share for share, _ in shares])
         shown = f"{middle:.2f} [{max(low, 0):.2f}–{min(high, 100):.2f}]"
     wanted = len(SEEDS[row.tasks])
     return shown + stale + (f", {len(found)} of {wanted} seeds" if len(found) < wanted else "")
 
 
-def seeds_of(results: Results, row: Row) -> list[Result]:
+def seeds_of(results: Results, row: TableRow) -> list[Result]:
     """The results of a row, by seed."""
     return [results[job] for job in sorted(results, key=lambda job: job.seed) if job.row == row]
 
 
-def shown_of(results: Results, row: Row) -> Result | None:
+def shown_of(results: Results, row: TableRow) -> Result | None:
     """The result of a row where only one is shown: that of its first seed."""
     return next(iter(seeds_of(results, row)), None)
 
 
 def mark(result: Result, recipes: Recipes) -> str:
     """`†` if it is stale, else nothing."""
-    return "" if result.follows(recipes) else STALE
+    return "" if result.is_current(recipes) else STALE
 
 
 def objectives(results: Results, recipes: Recipes) -> str:
@@ -96,7 +96,7 @@ def plain(names: Sequence[str], results: Results, recipes: Recipes) -> str:
     return markdown(["top 1, %", "generalization", "paper", "exact", "paper"], lines)
 
 
-def _beside_paper(row: Row, measure: str, results: Results, recipes: Recipes, rank: int = 1) -> list[str]:
+def _beside_paper(row: TableRow, measure: str, results: Results, recipes: Recipes, rank: int = 1) -> list[str]:
     paper = row.generalization.get(rank) if measure == "generalization" else row.exact
     return [cell(results, recipes, row, measure, rank), _paper(paper)]
 
@@ -123,7 +123,7 @@ def validity(results: Results, recipes: Recipes) -> str:
     for rank, (joint, without) in VALIDITY.items():
         line = [f"among the top {rank}"]
         for way, paper in (("joint", joint), ("without", without)):
-            told = None if found is None else found.told["validity"][way][str(rank)]
+            told = None if found is None else found.record["validity"][way][str(rank)]
             shown = NOT_YET if told is None else _interval(told["share"], told["confidence_95"]) + stale
             line += [shown, _paper(paper)]
         lines.append(line)
@@ -138,7 +138,7 @@ def aliasing(results: Results, recipes: Recipes) -> str:
         label, told = f"**{row.label}**", [NOT_YET] * 4
         if found is not None:
             label += f" (seed {found.job.seed}){mark(found, recipes)}"
-            told = [text for opinion in found.told["aliasing"] for text in _opinion(opinion)]
+            told = [text for opinion in found.record["aliasing"] for text in _opinion(opinion)]
         lines.append([label, *told])
     return markdown(["model", "log p(A)", "rank of A", "log p(B)", "rank of B"], lines)
 
@@ -185,7 +185,7 @@ def every_run(results: Results, recipes: Recipes) -> str:
     lines = []
     for name in ROWS:
         for result in seeds_of(results, ROWS[name]):
-            report, training = result.report, result.told["training"]
+            report, training = result.report, result.record["training"]
             novel = report["novel"]
             lines.append(
                 [

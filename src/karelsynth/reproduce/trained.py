@@ -19,7 +19,7 @@ from karelsynth.files import write_atomically
 from karelsynth.model.storage import save_model
 from karelsynth.model.synthesizer import Synthesizer
 from karelsynth.reproduce.history import read_history
-from karelsynth.reproduce.results import check_recipe, check_trained, essence, read_json
+from karelsynth.reproduce.results import check_recipe, check_trained, defining_settings, read_json
 from karelsynth.train.loop import BEST, FINAL
 from karelsynth.train.metrics import METRICS
 from karelsynth.train.recipe import Recipe, RecipeError
@@ -70,18 +70,18 @@ def is_kept(folder: Path) -> bool:
 
 def from_kept(folder: Path, wanted: Recipe) -> Trained:
     """A model that is kept, which started from none."""
-    told = read_json(folder / _KEPT, _anew(folder))
-    check_trained(told, folder / _KEPT, _anew(folder))
-    check_same(told["recipe"], None, wanted, None, folder)
-    return Trained(folder, told["recipe"], None, told["training"])
+    record = read_json(folder / _KEPT, _anew(folder))
+    check_trained(record, folder / _KEPT, _anew(folder))
+    check_same(record["recipe"], None, wanted, None, folder)
+    return Trained(folder, record["recipe"], None, record["training"])
 
 
 def keep(trained: Trained, folder: Path) -> None:
     """Keep a model that started from none, in bfloat16 and in files of at most 15 MB."""
     model = Synthesizer.from_pretrained(trained.model)
     save_model(folder, model.settings, model.state_dict(), torch.bfloat16, part_bytes=_PART_BYTES)
-    told = {"recipe": trained.recipe, "training": trained.training}
-    write_atomically(folder / _KEPT, json.dumps(told, indent=1).encode())  # last: it says that the rest is there
+    record = {"recipe": trained.recipe, "training": trained.training}
+    write_atomically(folder / _KEPT, json.dumps(record, indent=1).encode())  # last: it says that the rest is there
 
 
 def check_same(
@@ -93,7 +93,7 @@ def check_same(
 ) -> None:
     """Raise KarelsynthError unless what a folder holds was made by the recipe, and from the start, that is wanted."""
     try:
-        old, new = essence(recipe, start), essence(wanted.to_json(), wanted_start)
+        old, new = defining_settings(recipe, start), defining_settings(wanted.to_json(), wanted_start)
         different = ", ".join(sorted(place for place in new if old[place] != new[place]))
     except RecipeError as error:
         different = str(error)

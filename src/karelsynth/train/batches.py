@@ -31,7 +31,7 @@ _AHEAD = 2
 """Batches that are ready or being made, for each thread."""
 
 
-class Source(Protocol):
+class TaskSource(Protocol):
     """Tasks by number."""
 
     @property
@@ -47,7 +47,7 @@ class Source(Protocol):
 
 
 @dataclass(frozen=True)
-class Stream:
+class TaskStream:
     """The generator's endless stream."""
 
     seed: int
@@ -68,7 +68,7 @@ class Stream:
         return simplify(tasks, threads=1) if self.simpler else tasks
 
 
-class Repeated:
+class ShuffledTasks:
     """A finite set of tasks, repeated; each epoch in another order, which the seed decides."""
 
     def __init__(self, tasks: TaskBatch, seed: int) -> None:
@@ -98,15 +98,15 @@ class Repeated:
         return order
 
 
-def open_source(recipe: DataRecipe) -> Source:
+def open_source(recipe: DataRecipe) -> TaskSource:
     """The source that a recipe names."""
     if recipe.source == "stream" and recipe.tasks is None:
-        return Stream(recipe.seed, recipe.simplify)
+        return TaskStream(recipe.seed, recipe.simplify)
     tasks = _finite(recipe)
-    return Repeated(simplify(tasks) if recipe.simplify else tasks, recipe.seed)
+    return ShuffledTasks(simplify(tasks) if recipe.simplify else tasks, recipe.seed)
 
 
-def check_lengths(source: Source, recipe: Recipe) -> None:
+def check_lengths(source: TaskSource, recipe: Recipe) -> None:
     """Raise RecipeError if there may be programs that the model could learn, but decoding could never write."""
     if source.longest > recipe.model.max_length:
         raise RecipeError(
@@ -129,7 +129,7 @@ def _finite(recipe: DataRecipe) -> TaskBatch:
 
 
 @dataclass(frozen=True)
-class Batch:
+class TrainingBatch:
     """A batch of tasks, on the host and on the device that trains."""
 
     tasks: TaskBatch
@@ -151,22 +151,22 @@ class Batch:
         return self.tasks.inputs[rows, self.order], self.tasks.outputs[rows, self.order]
 
 
-class Feed:
+class BatchLoader:
     """The batches of a run from some step on, in order, each made ahead of its use.
 
-    Every time a task is used, one of its examples, at random, is held out, and of a share of the tasks (`fewer`) some
-    of the others too. With several processes, each takes its equal part of every batch.
+    Every time a task is used, one random example is held out. With probability `drop_examples`, some of the others are
+    hidden, too. With several processes, each takes an equal part of every batch.
     """
 
     def __init__(
         self,
-        source: Source,
+        source: TaskSource,
         model: Synthesizer,
         *,
         batch_size: int,
         seed: int,
         pack: bool,
-        fewer: float = 0.0,
+        drop_examples: float = 0.0,
         rank: int = 0,
         ranks: int = 1,
     ) -> None:
@@ -176,19 +176,19 @@ class Feed:
             )
         self._source, self._batch_size, self._seed = source, batch_size, seed
         self._device, self._machine, self._pack = model.device, model.machine, pack
-        self._execution, self._skip_forced_tokens, self._fewer = (
+        self._execution, self._skip_forced_tokens, self._drop_examples = (
             model.settings.execution,
             model.settings.skip_forced_tokens,
-            fewer,
+            drop_examples,
         )
         self._part = batch_size // ranks
         self._offset = rank * self._part
 
-    def batches(self, first: int, last: int) -> Iterator[Batch]:
+    def batches(self, first: int, last: int) -> Iterator[TrainingBatch]:
         """The batches of steps first … last − 1."""
         workers = max(1, core_count() - 1)
         pool = ThreadPoolExecutor(workers, thread_name_prefix="batches")
-        waiting: deque[Future[Batch]] = deque()
+        waiting: deque[Future[TrainingBatch]] = deque()
         step = first
         try:
             while step < last or waiting:
@@ -199,7 +199,7 @@ class Feed:
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
 
-    def _make(self, step: int) -> Batch:
+    def _make(self, step: int) -> TrainingBatch:
         start = step * self._batch_size
         mine = slice(self._offset, self._offset + self._part)
         tasks = self._source.tasks(start + self._offset, self._part)
@@ -207,9 +207,9 @@ class Feed:
         rng = np.random.default_rng((self._seed, step))
         order = rng.random((self._batch_size, examples))[mine].argsort(axis=1)
         present = None
-        if self._fewer:
+        if self._drop_examples:
             chance, number = rng.random((2, self._batch_size))[:, mine]
-            shown = np.where(chance < self._fewer, 1 + np.floor(number * (examples - 2)), examples - 1)
+            shown = np.where(chance < self._drop_examples, 1 + np.floor(number * (examples - 2)), examples - 1)
             present = to_device(np.arange(examples - 1) < shown[:, None], self._device)
         given = np.arange(0, self._part * examples, examples)[:, None] + order[:, :-1]
         worlds = [to_device(part, self._device) for part in (tasks.inputs, tasks.outputs)]
@@ -231,4 +231,4 @@ class Feed:
             part.flatten(0, 1).index_select(0, picked).view(self._part, examples - 1, *part.shape[2:])
             for part in worlds
         )
-        return Batch(tasks, order, inputs, outputs, present, packed)
+        return TrainingBatch(tasks, order, inputs, outputs, present, packed)

@@ -18,7 +18,7 @@ from karelsynth.karel.threads import THREADS, core_count
 
 
 @dataclass(frozen=True)
-class Group:
+class ProcessGroup:
     """The processes of a run, as one of them sees it."""
 
     rank: int
@@ -26,7 +26,7 @@ class Group:
     device: torch.device
 
     @staticmethod
-    def join(device: torch.device | None = None) -> Group:
+    def join(device: torch.device | None = None) -> ProcessGroup:
         """The group that `torchrun` made, or this process alone; on a GPU if there is one.
 
         Processes on one machine share its cores, unless the environment says how many each may use.
@@ -42,15 +42,15 @@ class Group:
         if size > 1:
             os.environ.setdefault(THREADS, str(max(1, core_count() // here)))
             dist.init_process_group(backend(device.type, here, gpus), rank=rank, world_size=size)
-        return Group(rank, size, device)
+        return ProcessGroup(rank, size, device)
 
-    def leave(self) -> None:
+    def close(self) -> None:
         """Take the group apart."""
         if self.size > 1 and dist.is_initialized():
             dist.destroy_process_group()
 
     @property
-    def leads(self) -> bool:
+    def is_main(self) -> bool:
         """Whether this process writes the files."""
         return self.rank == 0
 
@@ -66,7 +66,7 @@ class Group:
         return torch.autocast(self.device.type, torch.bfloat16) if name == "bfloat16" else nullcontext()
 
 
-def leads() -> bool:
+def is_main_process() -> bool:
     """Whether this process speaks for all that `torchrun` started."""
     return _rank() == 0
 

@@ -31,8 +31,8 @@ from karelsynth.model.storage import RECIPE
 from karelsynth.model.synthesizer import Synthesizer
 from karelsynth.tasks.sets import NAMED_SETS
 from karelsynth.train import checkpoint
-from karelsynth.train.batches import Feed, Source, check_lengths, open_source
-from karelsynth.train.distributed import Group
+from karelsynth.train.batches import BatchLoader, TaskSource, check_lengths, open_source
+from karelsynth.train.distributed import ProcessGroup
 from karelsynth.train.interrupt import Interrupt
 from karelsynth.train.metrics import MetricsLog
 from karelsynth.train.optimizers import Optimizers
@@ -51,7 +51,7 @@ class Diverged(KarelsynthError):
 
 
 @dataclass(frozen=True)
-class Progress:
+class TrainingProgress:
     """What an observer of a run is told, every `run.log_every` steps."""
 
     step: int
@@ -65,7 +65,7 @@ def train(
     folder: Path,
     *,
     device: torch.device | None = None,
-    observe: Callable[[Progress], None] | None = None,
+    on_progress: Callable[[TrainingProgress], None] | None = None,
     stop_after: int | None = None,
     deadline: float | None = None,
 ) -> Path:
@@ -77,19 +77,19 @@ def train(
     KeyboardInterrupt; a second one does not wait for the checkpoint. No other process may write into the folder
     meanwhile.
     """
-    group = Group.join(device)
+    group = ProcessGroup.join(device)
     try:
-        with locked_folder(folder) if group.leads else nullcontext():
+        with locked_folder(folder) if group.is_main else nullcontext():
             run = _Run(recipe, folder, group)
             return run.follow(
-                observe or (lambda progress: None), stop_after, math.inf if deadline is None else deadline
+                on_progress or (lambda progress: None), stop_after, math.inf if deadline is None else deadline
             )
     finally:
-        group.leave()
+        group.close()
 
 
 class _Run:
-    def __init__(self, recipe: Recipe, folder: Path, group: Group) -> None:
+    def __init__(self, recipe: Recipe, folder: Path, group: ProcessGroup) -> None:
         self.recipe, self.folder, self.group = recipe, folder, group
         self.began = time.monotonic()
         saved = checkpoint.load_newest(folder)
@@ -110,7 +110,7 @@ class _Run:
             self.step, self.best = saved.step, saved.notes["best"] if saved.notes["best"] is not None else -math.inf
             self.spent, self.tasks = saved.notes.get("seconds"), dict(saved.notes.get("tasks", {}))
 
-    def follow(self, observe: Callable[[Progress], None], stop_after: int | None, deadline: float) -> Path:
+    def follow(self, on_progress: Callable[[TrainingProgress], None], stop_after: int | None, deadline: float) -> Path:
         recipe, group = self.recipe, self.group
         steps = recipe.run.steps
         last = steps if stop_after is None else min(stop_after, steps)
@@ -121,28 +121,27 @@ class _Run:
         self._check_tasks(source, validator)
         if self.step == 0:
             check_lengths(source, recipe)
-        feed = Feed(
+        objective = Loss(self.model, recipe.objective, group)
+        loader = BatchLoader(
             source,
             self.model,
             batch_size=recipe.run.batch_size,
             seed=recipe.run.seed,
-            pack=recipe.objective.name == "mle",
-            fewer=recipe.data.fewer,
+            pack=objective.uses_references,
+            drop_examples=recipe.data.drop_examples,
             rank=group.rank,
             ranks=group.size,
         )
         if recipe.run.compile:
             self.model.compile_parts()
-        loss_of: nn.Module = Loss(self.model, recipe.objective, group)
-        if group.size > 1:
-            loss_of = DistributedDataParallel(loss_of)
+        loss_of: nn.Module = DistributedDataParallel(objective) if group.size > 1 else objective
         done = self.step or -1  # from the start, step 0 is done again, too
-        with MetricsLog(self.folder if group.leads else None, done) as log, Interrupt() as interrupt:
+        with MetricsLog(self.folder if group.is_main else None, done) as log, Interrupt() as interrupt:
             if self.step == 0 and recipe.run.validate_start:
                 self._validate(validator, log)
             late, sums = False, dict[str, Tensor]()
             since, since_step = time.perf_counter(), self.step
-            for batch in feed.batches(self.step, last):
+            for batch in loader.batches(self.step, last):
                 self.model.train()
                 with group.precision(recipe.run.precision):
                     loss, metrics = loss_of(batch, self._generator())
@@ -155,14 +154,16 @@ class _Run:
                 for name, value in {"loss": loss, **metrics}.items():
                     sums[name] = sums.get(name, torch.zeros((), device=group.device)) + value.detach()
                 logs = self.step % recipe.run.log_every == 0 or self.step == last
-                late = (logs or group.size == 1) and self._late(-math.inf if interrupt.asked else deadline)
+                late = (logs or group.size == 1) and self._late(-math.inf if interrupt.stop_requested else deadline)
                 if logs or late:
-                    told = {name: float(value) / (self.step - since_step) for name, value in sums.items()}
-                    self._check(told)
+                    averages = {name: float(value) / (self.step - since_step) for name, value in sums.items()}
+                    self._check(averages)
                     speed = recipe.run.batch_size * (self.step - since_step) / (time.perf_counter() - since)
                     rate = learning_rate(recipe.optimizer, self.step - 1, steps)
-                    log.write(self.step, {**told, "learning_rate": rate, "tasks_per_second": speed, **self._seconds()})
-                    observe(Progress(self.step, steps, speed, told))
+                    log.write(
+                        self.step, {**averages, "learning_rate": rate, "tasks_per_second": speed, **self._seconds()}
+                    )
+                    on_progress(TrainingProgress(self.step, steps, speed, averages))
                     sums, since, since_step = {}, time.perf_counter(), self.step
                 validates = self.step % recipe.run.validate_every == 0 or self.step == steps
                 saves = self.step % recipe.run.checkpoint_every == 0 or self.step == last or late
@@ -177,11 +178,11 @@ class _Run:
                     break
         final = self._finish(steps)
         # If another process was interrupted, all have stopped, though it is not late.
-        if interrupt.asked or (late and self.step < last and time.monotonic() < deadline):
+        if interrupt.stop_requested or (late and self.step < last and time.monotonic() < deadline):
             raise KeyboardInterrupt
         return final
 
-    def _check_tasks(self, source: Source, validator: Validator) -> None:
+    def _check_tasks(self, source: TaskSource, validator: Validator) -> None:
         """Refuse to go on with a file of tasks that has changed since the run began."""
         data, files = self.recipe.data, list[tuple[str, str, str | None]]()
         if data.source != "stream":
@@ -232,7 +233,7 @@ class _Run:
 
     def _validate(self, validator: Validator, log: MetricsLog) -> None:
         found = validator.score(self.model)
-        if not self.group.leads:
+        if not self.group.is_main:
             return
         scores = {f"validation_{name}": value for name, value in found.metrics.items()}
         log.write(self.step, {**scores, **self._seconds()}, found.sample)
@@ -241,7 +242,7 @@ class _Run:
             self._keep(self.folder / BEST)
 
     def _save(self) -> None:
-        if self.group.leads:
+        if self.group.is_main:
             notes: dict[str, Any] = {
                 "recipe": self.recipe.to_json(),
                 "tasks": self.tasks,
@@ -257,7 +258,7 @@ class _Run:
 
     def _finish(self, steps: int) -> Path:
         target = self.folder / FINAL
-        if self.group.leads and self.step >= steps:
+        if self.group.is_main and self.step >= steps:
             self._keep(target)
         return target
 
@@ -292,8 +293,8 @@ def _check_same_run(saved: dict[str, Any], recipe: dict[str, Any], folder: Path)
     with suppress(RecipeError):  # of settings that there are no longer: their names are what differs
         saved = recipe_from(saved).to_json()
     one, two = (
-        {**told, "name": None, "about": None, "start_from": told.get("start_from") is not None}
-        for told in (json.loads(json.dumps(saved)), json.loads(json.dumps(recipe)))
+        {**recorded, "name": None, "about": None, "start_from": recorded.get("start_from") is not None}
+        for recorded in (json.loads(json.dumps(saved)), json.loads(json.dumps(recipe)))
     )
     if one != two:
         raise checkpoint.CheckpointError(

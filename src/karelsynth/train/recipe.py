@@ -2,15 +2,17 @@
 
     recipe = load_recipe("recipes/mle.toml", ["optimizer.learning_rate=3e-4", "run.steps=100"])
 
-A recipe is a frozen dataclass of sections; the file may leave out what keeps its default. Unknown keys and wrong
-types are errors that name the place and suggest the nearest key.
+A recipe is a frozen dataclass of sections. A file omits keys that keep their default. Unknown keys and wrong types are
+errors that name the key and suggest the nearest one. `plugins` names modules that register objectives and rewards.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import importlib
 import json
 import math
+import sys
 import tomllib
 import types
 import typing
@@ -22,10 +24,13 @@ from typing import Any, Final, Literal, TypeVar
 from karelsynth.errors import KarelsynthError, listed, nearest
 from karelsynth.files import read_text
 from karelsynth.model.settings import ModelSettings, current_settings
+from karelsynth.objectives import REWARDS, RL_OBJECTIVES
 
 T = TypeVar("T")
 _HIGHEST_RATE: Final = 1e30
-"""Far beyond what any run survives; optimizers take what float32 holds, and divide it by small numbers first."""
+"""Every run diverges far below this rate. Optimizers divide the rate by small numbers, which must fit into float32."""
+_RENAMED: Final = {"data": {"fewer": "drop_examples"}}
+"""By section, keys that earlier versions wrote into checkpoints, and their names today."""
 
 
 class RecipeError(KarelsynthError, ValueError):
@@ -42,34 +47,36 @@ class DataRecipe:
     """Which stream."""
     tasks: int | None = None
     """Use only this many tasks, the first, reshuffled every epoch; by default the stream is endless."""
-    fewer: float = 0.0
-    """The share of tasks that are shown with fewer than their given examples, but at least one; 0 in the paper.
-    """
+    drop_examples: float = 0.0
+    """The probability that a task is shown with fewer than its given examples, but at least one. 0 in the paper."""
     simplify: bool = False
-    """Whether reference programs are stripped of what none of their examples needs: see `tasks.simplify`."""
+    """Whether to remove from reference programs what none of their examples needs: see `tasks.simplify`."""
     validation: str = "val"
-    """Tasks to choose the best model on: a named set, or a path as for `source` (`./val` for a folder called so)."""
+    """Tasks for model selection: a named set, or a path as for `source` (`./val` for a folder of that name)."""
 
 
 @dataclass(frozen=True)
 class ObjectiveRecipe:
-    """What is optimised; the names are the paper's, but for `mml`."""
+    """What is optimised."""
 
-    name: Literal["mle", "rl", "rl_beam", "rl_beam_div", "mml"] = "mle"
+    name: str = "mle"
+    """`mle` or one of `objectives.RL_OBJECTIVES`. All but `mml` are the paper's."""
     syntax_weight: float = 1e-5
-    """β of the syntax loss, for models that learn the syntax. That loss is a sum over the batch: see `objectives.mle`.
-    """
-    reward: Literal["generalization", "consistency", "generalization_and_speed"] = "generalization"
+    """β of the syntax loss, for models with learned syntax. That loss is a sum over the batch: see `objectives.mle`."""
+    reward: str = "generalization"
+    """One of `objectives.REWARDS`."""
     rollouts: int = 100
     """Samples per task of `rl`."""
     baseline: bool = False
     """Whether `rl` subtracts the mean reward of the other samples; the paper does not."""
     beam: int = 64
     bag: int = 5
-    """C of `rl_beam_div`: how many programs are drawn, the best of which counts."""
+    """C of `rl_beam_div`: the number of programs in a bag."""
     add_reference: bool = True
-    """Whether the reference program joins the candidates where the beam missed it: in the authors' recipe, not in the
-    paper's formulas."""
+    """Whether to add the reference program to the candidates where the beam missed it. The authors' recipe does, the
+    paper's equations do not."""
+    options: dict[str, Any] = field(default_factory=dict)
+    """Keyword arguments for the loss of an objective that a plugin has registered."""
 
 
 @dataclass(frozen=True)
@@ -81,15 +88,15 @@ class OptimizerRecipe:
     learning_rate: float = 1e-4
     schedule: Literal["constant", "cosine"] = "constant"
     warmup: int = 0
-    """Steps in which the learning rate rises from 0."""
+    """The number of steps in which the learning rate rises linearly from 0."""
     final: float = 0.0
-    """Where the cosine ends, as a share of the learning rate."""
+    """The end of the cosine, as a fraction of the learning rate."""
     clip: float | None = None
-    """Gradients are clipped to this norm; None for no clipping."""
+    """The norm to clip gradients to; None for no clipping."""
     beta1: float = 0.9
     beta2: float = 0.999
     momentum: float = 0.95
-    """Muon's, as is `muon_scale`: Adam has no use for them."""
+    """Of Muon only."""
     muon_scale: float = 1.0
     """Muon's learning rate, as a multiple of Adam's."""
     weight_decay: float = 0.0
@@ -108,8 +115,8 @@ class RunRecipe:
     log_every: int = 50
     validate_every: int = 1000
     validate_start: bool = False
-    """Whether the model of `start_from` is validated, too: then it stays the best one if training does not improve it.
-    The rows of the paper's tables are made without."""
+    """Whether to validate the model of `start_from` before the first step. It then stays the best model if training
+    does not improve it. The recipes of the paper's tables do not."""
     validation_tasks: int = 500
     validation_beam: int = 1
     checkpoint_every: int = 1000
@@ -122,7 +129,9 @@ class Recipe:
     name: str
     about: str = ""
     start_from: str | None = None
-    """A folder with a trained model to begin with, or `shipped` for the package's."""
+    """A folder with the initial weights, or `shipped` for the package's model."""
+    plugins: tuple[str, ...] = ()
+    """Modules to import first, from the recipe's folder or the Python path: they register objectives and rewards."""
     model: ModelSettings = field(default_factory=ModelSettings)
     data: DataRecipe = field(default_factory=DataRecipe)
     objective: ObjectiveRecipe = field(default_factory=ObjectiveRecipe)
@@ -144,18 +153,59 @@ def load_recipe(path: str | Path, changes: Sequence[str] = ()) -> Recipe:
     try:
         for change in changes:
             _apply(table, change)
-        return _check(recipe_from(table))
+        for section, renamed in _RENAMED.items():
+            for key in table[section] if isinstance(table.get(section), dict) else ():
+                if key in renamed:
+                    raise RecipeError(f"`{section}.{key}` is now called `{section}.{renamed[key]}`")
+        recipe = recipe_from(table)
+        _import_plugins(recipe.plugins, Path(path).parent)
+        return _check(recipe)
     except RecipeError as error:
         raise RecipeError(f"{path}: {error}") from None
 
 
 def recipe_from(table: Mapping[str, Any]) -> Recipe:
-    """A recipe from nested tables, as `to_json` gives them."""
-    model = table.get("model")
-    return _build(Recipe, {**table, "model": current_settings(model)} if isinstance(model, Mapping) else table, "")
+    """A recipe from nested tables, as `to_json` returns them; also those of earlier versions."""
+    table = dict(table)
+    for section, renamed in _RENAMED.items():
+        if isinstance(table.get(section), Mapping):
+            table[section] = {renamed.get(key, key): value for key, value in table[section].items()}
+    if isinstance(table.get("model"), Mapping):
+        table["model"] = current_settings(table["model"])
+    return _build(Recipe, table, "")
+
+
+def _import_plugins(names: Sequence[str], folder: Path) -> None:
+    """Import modules from a folder or the Python path. Raises RecipeError if that fails."""
+    sys.path.insert(0, str(folder.resolve()))
+    try:
+        for name in names:
+            try:
+                importlib.import_module(name)
+            except Exception as error:
+                raise RecipeError(f"`plugins`: cannot import `{name}` ({type(error).__name__}: {error})") from error
+    finally:
+        sys.path.remove(str(folder.resolve()))
+
+
+def _check_objective(recipe: ObjectiveRecipe) -> None:
+    for key, value, known in (("name", recipe.name, ("mle", *RL_OBJECTIVES)), ("reward", recipe.reward, REWARDS)):
+        if value not in known:
+            raise RecipeError(_not_one_of(f"objective.{key}", value, tuple(known)) + "; `plugins` can add others")
+    objective = RL_OBJECTIVES.get(recipe.name)
+    options = () if objective is None else objective.options
+    for option in recipe.options:
+        if option not in options:
+            takes = f"it has {listed(options, 'and')}" if options else "it has none"
+            raise RecipeError(f"`objective.options`: `{recipe.name}` has no option `{option}`; {takes}")
+    if recipe.name == "rl" and recipe.baseline and recipe.rollouts < 2:
+        raise RecipeError(
+            "`objective.baseline` is the mean of the other rollouts: `objective.rollouts` must be 2 or more"
+        )
 
 
 def _check(recipe: Recipe) -> Recipe:
+    _check_objective(recipe.objective)
     positive = {
         "run.steps": recipe.run.steps,
         "run.batch_size": recipe.run.batch_size,
@@ -189,9 +239,12 @@ def _check(recipe: Recipe) -> Recipe:
     for key, value in not_negative.items():
         if not 0 <= value < math.inf:
             raise RecipeError(f"`{key}` must be 0 or above and finite, not {value}")
-    for key, value in {"data.fewer": recipe.data.fewer, "optimizer.final": recipe.optimizer.final}.items():
+    for key, value in {
+        "data.drop_examples": recipe.data.drop_examples,
+        "optimizer.final": recipe.optimizer.final,
+    }.items():
         if not 0 <= value <= 1:
-            raise RecipeError(f"`{key}` is a share from 0 to 1, not {value}")
+            raise RecipeError(f"`{key}` must be from 0 to 1, not {value}")
     below_one = {
         "optimizer.beta1": recipe.optimizer.beta1,
         "optimizer.beta2": recipe.optimizer.beta2,
@@ -203,17 +256,15 @@ def _check(recipe: Recipe) -> Recipe:
     for key, value in {"run.seed": recipe.run.seed, "data.seed": recipe.data.seed}.items():
         if not 0 <= value < 2**63:
             raise RecipeError(f"`{key}` is a whole number from 0 to 2⁶³ − 1, not {value}")
-    if recipe.objective.name == "rl" and recipe.objective.baseline and recipe.objective.rollouts < 2:
-        raise RecipeError(
-            "`objective.baseline` is the mean of the other rollouts: `objective.rollouts` must be 2 or more"
-        )
     if recipe.run.validate_start and recipe.start_from is None:
-        raise RecipeError("`run.validate_start` is about the model of `start_from`: name one, or leave it out")
+        raise RecipeError("`run.validate_start` validates the model of `start_from`: name one, or remove the key")
     plain = OptimizerRecipe()
     if recipe.optimizer.name != "muon":
         for name in ("momentum", "muon_scale"):
             if getattr(recipe.optimizer, name) != getattr(plain, name):
-                raise RecipeError(f"`optimizer.{name}` is Muon's: set `optimizer.name` to `muon`, or leave it out")
+                raise RecipeError(
+                    f"`optimizer.{name}` is only for Muon: set `optimizer.name` to `muon`, or remove the key"
+                )
     if recipe.optimizer.warmup >= recipe.run.steps:
         raise RecipeError(f"`optimizer.warmup` ({recipe.optimizer.warmup}) must be less than `run.steps`")
     return recipe
@@ -262,13 +313,17 @@ def _value(hint: Any, value: Any, place: str) -> Any:
     if dataclasses.is_dataclass(hint):
         return _build(hint, value, place)  # type: ignore[arg-type]
     if origin is Literal:
-        choices = typing.get_args(hint)
-        if value in choices:
+        if value in typing.get_args(hint):
             return value
-        close = nearest(str(value), map(str, choices))
-        raise RecipeError(
-            f"`{place}` is {listed(choices)}, not `{value}`" + (f"; did you mean `{close}`?" * bool(close))
-        )
+        raise RecipeError(_not_one_of(place, value, typing.get_args(hint)))
+    if origin is tuple:
+        if not isinstance(value, list | tuple) or not all(isinstance(part, str) for part in value):
+            raise RecipeError(f"`{place}` is a list of strings, not {json.dumps(value, default=str)}")
+        return tuple(value)
+    if origin is dict:
+        if not isinstance(value, Mapping):
+            raise RecipeError(f"[{place}] is a section, not {json.dumps(value, default=str)}")
+        return dict(value)
     if origin in (typing.Union, types.UnionType):
         kinds = typing.get_args(hint)
         if value is None or (value == "none" and type(None) in kinds):
@@ -280,3 +335,8 @@ def _value(hint: Any, value: Any, place: str) -> Any:
         wanted = {int: "a whole number", float: "a number", bool: "true or false", str: "a string"}[hint]
         raise RecipeError(f"`{place}` is {wanted}, not {json.dumps(value, default=str)}")
     return value
+
+
+def _not_one_of(place: str, value: Any, choices: Sequence[str]) -> str:
+    close = nearest(str(value), map(str, choices))
+    return f"`{place}` is {listed(choices)}, not `{value}`" + f"; did you mean `{close}`?" * bool(close)

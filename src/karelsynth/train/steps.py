@@ -1,8 +1,6 @@
-"""One step of each objective: from a batch to its loss."""
+"""The loss of a batch, for every objective."""
 
 from __future__ import annotations
-
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -10,46 +8,48 @@ from torch import Tensor, nn
 
 from karelsynth.model.precision import autocast_dtype
 from karelsynth.model.synthesizer import Synthesizer
-from karelsynth.objectives import BY_REWARD, REWARDS, mle
+from karelsynth.objectives import REWARDS, RL_OBJECTIVES, mle
 from karelsynth.search import beam_search, check, rescore, sample_rollouts, with_reference
-from karelsynth.train.batches import Batch
-from karelsynth.train.distributed import Group
+from karelsynth.train.batches import TrainingBatch
+from karelsynth.train.distributed import ProcessGroup
 from karelsynth.train.recipe import ObjectiveRecipe
-
-if TYPE_CHECKING:
-    pass
 
 
 class Loss(nn.Module):
-    """A model and its objective as one module, so that DistributedDataParallel can wrap whatever a step does."""
+    """A model and its objective as one module, which DistributedDataParallel can wrap."""
 
-    def __init__(self, model: Synthesizer, recipe: ObjectiveRecipe, group: Group) -> None:
+    def __init__(self, model: Synthesizer, recipe: ObjectiveRecipe, group: ProcessGroup) -> None:
         super().__init__()
         self.model, self.recipe, self.group = model, recipe, group
 
-    def forward(self, batch: Batch, generator: torch.Generator) -> tuple[Tensor, dict[str, Tensor]]:
-        """The loss of a batch, and figures worth logging."""
-        return self._mle(batch) if self.recipe.name == "mle" else self._rl(batch, generator)
+    @property
+    def uses_references(self) -> bool:
+        """Whether a batch needs its reference programs packed for teacher forcing."""
+        return self.recipe.name == "mle"
 
-    def _mle(self, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
+    def forward(self, batch: TrainingBatch, generator: torch.Generator) -> tuple[Tensor, dict[str, Tensor]]:
+        """The loss of a batch, and metrics to log."""
+        return self._mle(batch) if self.uses_references else self._rl(batch, generator)
+
+    def _mle(self, batch: TrainingBatch) -> tuple[Tensor, dict[str, Tensor]]:
         assert batch.packed is not None
         forced = self.model(batch.inputs, batch.outputs, batch.packed, present=batch.present)
         logits, penalties, size = forced.logits, forced.penalties, self.group.size
         if size == 1:
             return mle(logits, batch.packed.targets, penalties, syntax_weight=self.recipe.syntax_weight)
-        # Gradients are averaged over processes. So that this gives the mean over all tokens, whichever process they
-        # are in, and the sum of all penalties, each process weighs its part.
+        # DistributedDataParallel averages gradients over processes. The weights make this the mean over the tokens of
+        # all processes, and the sum of their penalties.
         tokens = torch.tensor(float(len(logits)), device=logits.device)
         share = tokens * size / self.group.total(tokens)
         penalties = None if penalties is None else penalties * (size / share)
         loss, metrics = mle(logits, batch.packed.targets, penalties, syntax_weight=self.recipe.syntax_weight)
         return loss * share, metrics
 
-    def _rl(self, batch: Batch, generator: torch.Generator) -> tuple[Tensor, dict[str, Tensor]]:
-        recipe, model, objective = self.recipe, self.model, BY_REWARD[self.recipe.name]
+    def _rl(self, batch: TrainingBatch, generator: torch.Generator) -> tuple[Tensor, dict[str, Tensor]]:
+        recipe, model, objective = self.recipe, self.model, RL_OBJECTIVES[self.recipe.name]
         settings = {name: getattr(recipe, name) for name in objective.settings}
         encoded = model.encode(batch.inputs, batch.outputs, batch.present)
-        given, dtype = encoded.detach(), autocast_dtype(model.device, torch.float32)  # as what is trained computes
+        given, dtype = encoded.detach(), autocast_dtype(model.device, torch.float32)  # the training step's precision
         if objective.candidates == "rollouts":
             found = sample_rollouts(model, given, rollouts=recipe.rollouts, dtype=dtype, generator=generator).cpu()
         else:
@@ -61,12 +61,12 @@ class Loss(nn.Module):
                 found = with_reference(found, tokens, lengths)
         outcomes = check(found, *batch.examples(), given=batch.inputs.shape[1])
         values = REWARDS[recipe.reward](outcomes)
-        wanted = objective.learns_from(values, found.lengths.numpy() > 0, settings)
-        wanted = wanted | np.isnan(found.logprobs.numpy())  # the search has not seen them, and figures count them
+        wanted = objective.needs_gradient(values, found.lengths.numpy() > 0, settings)
+        wanted = wanted | np.isnan(found.logprobs.numpy())  # added references: the search has not scored them
         rewards, matter = (torch.from_numpy(part).to(model.device, non_blocking=True) for part in (values, wanted))
         known = found.logprobs.to(model.device, non_blocking=True)
         logprobs = torch.where(matter, rescore(model, encoded, found, wanted=wanted), known)
-        loss, metrics = objective.loss(logprobs, rewards, **settings)
-        if not loss.requires_grad:  # a batch that teaches nothing: its gradient is zero, not missing
+        loss, metrics = objective.loss(logprobs, rewards, **settings, **recipe.options)
+        if not loss.requires_grad:  # no candidate needs a gradient: the gradient is zero, not missing
             loss = loss + sum(parameter.sum() * 0 for parameter in model.parameters())
         return loss, metrics

@@ -13,14 +13,14 @@ from karelsynth.karel.tokens import TOKENS
 from karelsynth.model.synthesizer import Synthesizer
 from karelsynth.tasks.batch import COMPARED, TaskBatch
 from karelsynth.tasks.sets import NAMED_SETS, load_tasks, named_tasks
-from karelsynth.train.distributed import Group
+from karelsynth.train.distributed import ProcessGroup
 from karelsynth.train.recipe import Recipe, RecipeError, recipe_from
 
 _SHOWN: Final = 2
 
 
 @dataclass(frozen=True)
-class Found:
+class Validation:
     """What a validation saw."""
 
     metrics: dict[str, float]
@@ -46,12 +46,12 @@ def validation_tasks(recipe: Recipe) -> TaskBatch:
         raise RecipeError(f"validation tasks: {error}{hint}") from None
 
 
-def chosen_on(told: Any, tasks: TaskBatch) -> bool:
+def chosen_on(record: Any, tasks: TaskBatch) -> bool:
     """Whether a recipe, as it is kept beside a model, has it chosen on these tasks; False if that cannot be known."""
-    if not isinstance(told, dict):
+    if not isinstance(record, dict):
         return False
     try:
-        recipe = recipe_from({"name": "", **told})
+        recipe = recipe_from({"name": "", **record})
         few = min(COMPARED, recipe.run.validation_tasks)
         return tasks.begins_like(validation_tasks(replace(recipe, run=replace(recipe.run, validation_tasks=few))))
     except KarelsynthError:  # of another version, or its tasks are no longer there
@@ -61,7 +61,7 @@ def chosen_on(told: Any, tasks: TaskBatch) -> bool:
 class Validator:
     """Scores models on a recipe's validation tasks."""
 
-    def __init__(self, recipe: Recipe, group: Group) -> None:
+    def __init__(self, recipe: Recipe, group: ProcessGroup) -> None:
         self._beam, self._group = recipe.run.validation_beam, group
         self._tasks = validation_tasks(recipe)
 
@@ -70,13 +70,13 @@ class Validator:
         """Of the tasks."""
         return self._tasks.fingerprint
 
-    def score(self, model: Synthesizer) -> Found:
+    def score(self, model: Synthesizer) -> Validation:
         """Decode and judge; only the leading process does."""
-        if not self._group.leads:
-            return Found({}, "")
+        if not self._group.is_main:
+            return Validation({}, "")
         report = evaluate(model, self._tasks, beam=self._beam).to_json()
         metrics = {name: report[name]["1"] for name in ("generalization", "exact", "consistent", "syntax")}
-        return Found(metrics, self._sample(model))
+        return Validation(metrics, self._sample(model))
 
     def _sample(self, model: Synthesizer) -> str:
         tasks = self._tasks[:_SHOWN]
