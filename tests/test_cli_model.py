@@ -112,7 +112,7 @@ def test_two_reports_can_be_compared_task_by_task(
 ) -> None:
     """As the docs say."""
     page = (Path(__file__).parents[1] / "docs" / "training.md").read_text()
-    (snippet,) = [code for code in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if "of_same_tasks" in code]
+    (snippet,) = [code for code in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if "paired_interval" in code]
     monkeypatch.chdir(tmp_path)
     scored = ("--beam", 2, "--device", "cpu", "--json")
     for name in ("one.json", "two.json"):
