@@ -75,7 +75,7 @@ class ObjectiveRecipe:
     add_reference: bool = True
     """Whether to add the reference program to the candidates where the beam missed it. The authors' recipe does, the
     paper's equations do not."""
-    options: dict[str, Any] = field(default_factory=dict)
+    options: dict[str, Any] = field(default_factory=dict, hash=False)
     """Keyword arguments for the loss of an objective that a plugin has registered."""
 
 
