@@ -19,7 +19,7 @@ import numpy as np
 
 from karelsynth.karel.threads import core_count
 from karelsynth.tasks.batch import EXAMPLES
-from karelsynth.tasks.generator import generate
+from karelsynth.tasks.generate import generate
 
 PACKAGE_SECONDS = 10.0
 MOST_WORLDS = 100

@@ -23,7 +23,7 @@ from karelsynth.karel.program import Program
 from karelsynth.karel.threads import core_count
 from karelsynth.karel.world import World
 from karelsynth.tasks.batch import TaskBatch
-from karelsynth.tasks.generator import generate
+from karelsynth.tasks.generate import generate
 
 SLOW_TASKS = 500
 """How many tasks the interpreter and the package `karel` run."""

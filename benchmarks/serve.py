@@ -28,7 +28,7 @@ from karelsynth.karel.program import Program
 from karelsynth.karel.world import World
 from karelsynth.tasks.batch import GIVEN_EXAMPLES
 from karelsynth.tasks.gallery import gallery
-from karelsynth.tasks.generator import generate
+from karelsynth.tasks.generate import generate
 from karelsynth.tasks.task import Example, Task
 
 ROOT = Path(__file__).parent.parent

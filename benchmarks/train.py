@@ -25,7 +25,7 @@ from karelsynth.files import write_atomically
 from karelsynth.karel.threads import core_count
 from karelsynth.model.settings import ModelSettings
 from karelsynth.model.synthesizer import Synthesizer
-from karelsynth.tasks.generator import generate
+from karelsynth.tasks.generate import generate
 from karelsynth.train.batches import BatchLoader, TaskSource, TaskStream, TrainingBatch
 from karelsynth.train.distributed import ProcessGroup
 from karelsynth.train.recipe import Recipe, load_recipe

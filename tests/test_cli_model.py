@@ -18,7 +18,7 @@ from karelsynth.errors import KarelsynthError
 from karelsynth.evaluate import as_bits
 from karelsynth.files import FileError
 from karelsynth.model.storage import read_recipe
-from karelsynth.tasks.generator import generate
+from karelsynth.tasks.generate import generate
 from karelsynth.tasks.msr_tasks import write_tasks
 from karelsynth.tasks.sets import named_tasks
 from tests.models import tiny_model

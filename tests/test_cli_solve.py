@@ -25,7 +25,7 @@ from karelsynth.karel.program import Program
 from karelsynth.karel.world import World
 from karelsynth.solve import Solution, Solver
 from karelsynth.tasks.gallery import gallery, gallery_task
-from karelsynth.tasks.generator import generate
+from karelsynth.tasks.generate import generate
 from karelsynth.tasks.msr_tasks import write_tasks
 from karelsynth.tasks.task import Example, Task
 from karelsynth.tasks.task_files import render_task, task_from_json

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from karelsynth.cli import tasks as commands
 from karelsynth.errors import KarelsynthError
-from karelsynth.tasks.generator import generate
+from karelsynth.tasks.generate import generate
 from karelsynth.tasks.msr_tasks import write_tasks
 from karelsynth.tasks.shards import open_set
 

@@ -14,7 +14,7 @@ from karelsynth.evaluate import MEASURES, PAIRED, RANKS, SOLVED, Judged, Report,
 from karelsynth.karel.tokens import ID
 from karelsynth.karel.world import World
 from karelsynth.tasks.batch import TaskBatch
-from karelsynth.tasks.generator import generate
+from karelsynth.tasks.generate import generate
 from tests.models import tiny_model
 
 

@@ -25,7 +25,7 @@ from karelsynth.model.execution_encoder import distinct
 from karelsynth.model.prefix_features_kernel import FEATURES, VALUES
 from karelsynth.search import beam_search, check, rescore, sample_rollouts
 from karelsynth.search.pruning import Pruning
-from karelsynth.tasks.generator import generate
+from karelsynth.tasks.generate import generate
 from karelsynth.train.batches import BatchLoader, TaskStream
 from karelsynth.train.loop import train
 from karelsynth.train.recipe import load_recipe, recipe_from

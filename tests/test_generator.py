@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 
 from karelsynth.errors import KarelsynthError
+from karelsynth.generator.sampler import LONGEST_FITTED, SLOTS, alias_row
+from karelsynth.generator.world_kernel import LONGEST_TRACE, MOST_DRAWN_MARKERS
 from karelsynth.karel.formats.codes import FRAME, HERO, WALL, world_from_codes
 from karelsynth.karel.grammar import NORMAL_FORM
 from karelsynth.karel.interpreter import MAX_TICKS
@@ -18,11 +20,8 @@ from karelsynth.karel.program import Program
 from karelsynth.karel.syntax import syntax_machine
 from karelsynth.karel.tokens import ID, PAD
 from karelsynth.tasks.batch import EXAMPLES, TaskBatch, concatenate
-from karelsynth.tasks.generator import MOST_EXAMPLES, generate, is_reserved
-from karelsynth.tasks.kernel_layout import LONGEST, SLOTS
-from karelsynth.tasks.sampler import alias_row
+from karelsynth.tasks.generate import MOST_EXAMPLES, generate, is_reserved
 from karelsynth.tasks.statistics import compare, compute
-from karelsynth.tasks.world_kernel import LONGEST_TRACE, MOST
 
 SEED = 20
 
@@ -82,13 +81,13 @@ def test_shapes(batch: TaskBatch) -> None:
 
 
 def test_programs_are_in_normal_form(batch: TaskBatch) -> None:
-    machine = syntax_machine(NORMAL_FORM, LONGEST)
+    machine = syntax_machine(NORMAL_FORM, LONGEST_FITTED)
     state = machine.initial(len(batch))
     for column in batch.tokens.T:
         state = machine.advance(state, column.astype(np.int64))
     assert machine.accepts(state).all()
     assert batch.lengths.min() == 6
-    assert batch.lengths.max() <= LONGEST
+    assert batch.lengths.max() <= LONGEST_FITTED
 
 
 def test_examples_are_what_the_programs_do(batch: TaskBatch) -> None:
@@ -114,7 +113,7 @@ def test_the_interpreter_agrees(batch: TaskBatch) -> None:
 def test_worlds(batch: TaskBatch) -> None:
     for worlds in (batch.inputs, batch.outputs):
         content = worlds % HERO
-        assert content[content < WALL].max() <= MOST
+        assert content[content < WALL].max() <= MOST_DRAWN_MARKERS
         assert ((worlds // HERO > 0).sum(axis=(2, 3)) == 1).all()
     assert (batch.inputs != batch.outputs).any(axis=(2, 3)).all()
     rows = (batch.inputs[:, :, 1:, 1] % HERO < FRAME).sum(axis=2)

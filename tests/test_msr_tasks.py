@@ -16,12 +16,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from karelsynth.errors import KarelsynthError, TaskFileError
+from karelsynth.generator.sampler import MAX_TOKENS
 from karelsynth.karel.formats.msr import program_to_json, tensor_to_string, world_to_json
 from karelsynth.karel.program import Action, Program
 from karelsynth.karel.world import World
 from karelsynth.tasks import msr_records
-from karelsynth.tasks.batch import MAX_TOKENS, TaskBatch
-from karelsynth.tasks.generator import generate, is_reserved
+from karelsynth.tasks.batch import TaskBatch
+from karelsynth.tasks.generate import generate, is_reserved
 from karelsynth.tasks.msr_records import Problem, Record, parse_record
 from karelsynth.tasks.msr_tasks import read_tasks, verify_file, write_tasks
 from karelsynth.tasks.sets import export_msr, import_msr, load_tasks

@@ -17,6 +17,7 @@ SOURCE = Path(karelsynth.__file__).parent
 LAYERS = (
     ("errors", "_version", "files", "terminal_text"),
     ("karel",),
+    ("generator",),
     ("tasks",),
     ("posterior",),
     ("model",),

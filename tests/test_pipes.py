@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from karelsynth.errors import TaskFileError
-from karelsynth.tasks.generator import generate
+from karelsynth.tasks.generate import generate
 from karelsynth.tasks.msr_tasks import verify_file, write_tasks
 from karelsynth.tasks.sets import import_msr, load_tasks
 

@@ -13,6 +13,30 @@ import pytest
 from numpy.typing import NDArray
 
 from karelsynth.errors import KarelsynthError
+from karelsynth.generator.edit_kernel import structure
+from karelsynth.generator.program_kernel import BLOCK_TOKENS, SCRATCH_TOKENS, SURVEYED, draw_program, log_priors
+from karelsynth.generator.sampler import (
+    LEVELS,
+    GeneratorTables,
+    Sampler,
+    build,
+    fitted_sampler,
+    fitted_tables,
+    read_weights,
+    tables_of,
+)
+from karelsynth.generator.task_kernel import log_likelihood
+from karelsynth.generator.world_kernel import (
+    COUNTED,
+    DRAWN_WORLD,
+    MOST_TESTS,
+    REPLAYED_RUN,
+    RUN_LENGTH,
+    START,
+    START_HEADING,
+    count_world,
+    replay,
+)
 from karelsynth.karel.formats.codes import BEYOND, FRAME, HERO, WALL
 from karelsynth.karel.grammar import KAREL
 from karelsynth.karel.machine import encode_programs, run_batch
@@ -21,30 +45,11 @@ from karelsynth.karel.program import Program
 from karelsynth.karel.syntax_compiler import compile_grammar
 from karelsynth.karel.tokens import ID
 from karelsynth.karel.world import Hero, World
-from karelsynth.posterior import Chain, Samples
-from karelsynth.posterior.chain_kernel import Tables
-from karelsynth.posterior.moves_kernel import propose
-from karelsynth.posterior.program_kernel import LONGEST, NOTED, program_chances
-from karelsynth.posterior.tables import fitted_tables, tables_of
-from karelsynth.posterior.task_kernel import worlds_chance
-from karelsynth.posterior.world_kernel import (
-    COUNTED,
-    HEADING,
-    LENGTH,
-    MOST_LOOKS,
-    RUN,
-    START,
-    count_world,
-    replay,
-)
+from karelsynth.posterior import MarkovChain, PosteriorSamples
+from karelsynth.posterior.proposal_kernel import propose
 from karelsynth.tasks.batch import TaskBatch
-from karelsynth.tasks.edit_kernel import structure
-from karelsynth.tasks.generator import generate
-from karelsynth.tasks.kernel_layout import LEVELS, Sampler
-from karelsynth.tasks.program_kernel import SCRATCH_TOKENS, draw_program
-from karelsynth.tasks.sampler import build, fitted_sampler, read_weights
+from karelsynth.tasks.generate import generate
 from karelsynth.tasks.task import Example, Task
-from karelsynth.tasks.world_kernel import DESCRIPTION
 
 TESTS = [ID[name] for name in ("WHILE", "IF", "IFELSE")]
 
@@ -76,15 +81,15 @@ def drawn(tries: int) -> list[bytes]:
 
 def padded(programs: list[bytes]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     lengths = np.array([len(program) for program in programs], np.int64)
-    tokens = np.zeros((len(programs), LONGEST), np.uint8)
+    tokens = np.zeros((len(programs), BLOCK_TOKENS), np.uint8)
     for row, program in enumerate(programs):
         tokens[row, : len(program)] = np.frombuffer(program, np.uint8)
     return tokens, lengths
 
 
-def chances_of(programs: list[bytes], tables: Tables) -> NDArray[np.float64]:
+def chances_of(programs: list[bytes], tables: GeneratorTables) -> NDArray[np.float64]:
     chances = np.empty(len(programs))
-    program_chances(*padded(programs), tables.logs, tables.sampler, chances)
+    log_priors(*padded(programs), tables.logs, tables.sampler, chances)
     return chances
 
 
@@ -134,13 +139,13 @@ class Posed:
             tokens, grammar.tables.transition, grammar.symbols, grammar.start, self.code, origin, stack, opened
         )
         count = len(grids)
-        self.counts, self.runs = np.zeros((count, COUNTED), np.int64), np.zeros((count, RUN), np.uint64)
-        self.looks, self.after = np.zeros((count, MOST_LOOKS), np.int64), np.empty((count, CELLS), np.uint8)
+        self.counts, self.runs = np.zeros((count, COUNTED), np.int64), np.zeros((count, REPLAYED_RUN), np.uint64)
+        self.looks, self.after = np.zeros((count, MOST_TESTS), np.int64), np.empty((count, CELLS), np.uint8)
         self.good = []
         before, known, counters = np.empty(CELLS, np.uint8), np.empty(CELLS, np.uint8), np.zeros(size + 1, np.int64)
         for row in range(count):
             count_world(grids[row].ravel(), self.counts[row], before)
-            start, heading = self.counts[row, START], self.counts[row, HEADING]
+            start, heading = self.counts[row, START], self.counts[row, START_HEADING]
             self.good.append(
                 replay(
                     self.code, counters, before, start, heading, self.after[row], known, self.runs[row], self.looks[row]
@@ -148,10 +153,10 @@ class Posed:
             )
         self.conditionals = sum(token in TESTS for token in program)
 
-    def log_chance(self, tables: Tables, wanted: int, particles: int, seed: int = 1) -> float:
-        chance: float = worlds_chance(
+    def log_chance(self, tables: GeneratorTables, wanted: int, particles: int, seed: int = 1) -> float:
+        chance: float = log_likelihood(
             np.array([seed], np.uint64), tables.sampler, tables.logs, self.code.view(np.uint64), self.conditionals,
-            self.counts, self.runs, self.looks, wanted, particles, np.empty(DESCRIPTION + 1, np.uint64),
+            self.counts, self.runs, self.looks, wanted, particles, np.empty(DRAWN_WORLD + 1, np.uint64),
         )  # fmt: skip
         return chance
 
@@ -164,7 +169,7 @@ def test_replaying_is_running() -> None:
         np.testing.assert_array_equal(posed.after, outputs.reshape(-1, CELLS))
         runs = run_batch(tokens[None, :length], inputs, traces=True)
         assert runs.trace_lengths is not None
-        np.testing.assert_array_equal(posed.runs[:, LENGTH], runs.trace_lengths[0])
+        np.testing.assert_array_equal(posed.runs[:, RUN_LENGTH], runs.trace_lengths[0])
 
 
 def test_what_is_no_good_example_is_told() -> None:
@@ -251,13 +256,13 @@ def test_a_chain_weighs_programs_and_stays_with_them_as_likely_as_they_are() -> 
         logs = logs + np.array([each.log_chance(tables, 6, 300) if each.good[0] else -np.inf for each in posed])
         expected = np.exp(logs - logs.max())
         expected /= expected.sum()
-        chain = Chain(*given, tokens[correct[:, 0]][:5], tables=tables, seed=task, particles=64)
+        chain = MarkovChain(*given, tokens[correct[:, 0]][:5], tables=tables, seed=task, particles=64)
         if not chain.started:
             continue
-        chain.walk(200_000)
+        chain.run(200_000)
         samples = chain.samples
-        assert samples.stays.sum() == 200_000
-        for weights in (samples.stays / samples.stays.sum(), samples.weights):
+        assert samples.visits.sum() == 200_000
+        for weights in (samples.visits / samples.visits.sum(), samples.weights):
             noted: Counter[bytes] = Counter()
             for row, weight in zip(samples.programs, weights, strict=True):
                 noted[bytes(row[row > 0])] += weight
@@ -271,60 +276,60 @@ def test_a_chain_weighs_programs_and_stays_with_them_as_likely_as_they_are() -> 
 def test_samples_are_examples_of_their_programs() -> None:
     batch = generate(8, 0, 6, reserved=True)
     for inputs, outputs, tokens in zip(batch.inputs, batch.outputs, batch.tokens, strict=True):
-        chain = Chain(inputs[:5], outputs[:5], tokens[None], seed=3)
+        chain = MarkovChain(inputs[:5], outputs[:5], tokens[None], seed=3)
         assert chain.started
-        chain.walk(3000)
+        chain.run(3000)
         samples = chain.samples
-        assert samples.stays.sum() == 3000
-        assert (samples.stays > 0).sum() < len(samples), "what the chain does not come to is noted too"
+        assert samples.visits.sum() == 3000
+        assert (samples.visits > 0).sum() < len(samples), "what the chain does not come to is noted too"
         right = samples.agreement(samples.programs)
         assert right.diagonal().all()
         given = run_batch(samples.programs, inputs[:5], expected=outputs[:5], keep_worlds=False).correct
         assert given is not None
         assert given.all()
-        again = Chain(inputs[:5], outputs[:5], tokens[None], seed=3)
-        again.walk(1000)
+        again = MarkovChain(inputs[:5], outputs[:5], tokens[None], seed=3)
+        again.run(1000)
         begun = again.samples
-        again.walk(2000)
-        for name in (each.name for each in fields(Samples)):
+        again.run(2000)
+        for name in (each.name for each in fields(PosteriorSamples)):
             whole, part = getattr(samples, name), getattr(begun, name)
             np.testing.assert_array_equal(getattr(again.samples, name), whole)
-            if name != "stays":
+            if name != "visits":
                 np.testing.assert_array_equal(part, whole[: len(part)])
-        assert begun.stays.sum() == 1000
+        assert begun.visits.sum() == 1000
 
 
 def test_a_chain_may_begin_with_what_it_does_not_jump_to() -> None:
     batch = generate(8, 0, 2, reserved=True)
     inputs, outputs = batch.inputs[0, :5], batch.outputs[0, :5]
     for others in (batch.tokens[:0], batch.tokens[:1]):
-        chain = Chain(inputs, outputs, others, start=batch.tokens[0])
+        chain = MarkovChain(inputs, outputs, others, start=batch.tokens[0])
         assert chain.started
         assert len(chain.samples) == 1
         np.testing.assert_array_equal(
             chain.samples.programs[0, : batch.lengths[0]], batch.tokens[0, : batch.lengths[0]]
         )
-    assert not Chain(inputs, outputs, batch.tokens[:1], start=batch.tokens[1]).started, "it does not fit"
+    assert not MarkovChain(inputs, outputs, batch.tokens[:1], start=batch.tokens[1]).started, "it does not fit"
 
 
 def test_chances_are_shares_of_weight_and_of_time() -> None:
     batch = generate(8, 6, 1, reserved=True)
-    chain = Chain(batch.inputs[0, :5], batch.outputs[0, :5], batch.tokens[:1])
-    chain.walk(2000)
-    samples = Samples.join([chain.samples, chain.samples])
+    chain = MarkovChain(batch.inputs[0, :5], batch.outputs[0, :5], batch.tokens[:1])
+    chain.run(2000)
+    samples = PosteriorSamples.join([chain.samples, chain.samples])
     assert samples.weights.sum() == pytest.approx(1)
-    both = (samples.weights + samples.stays / samples.stays.sum()) / 2
+    both = (samples.weights + samples.visits / samples.visits.sum()) / 2
     others = np.unique(samples.programs, axis=0)[:20]
-    np.testing.assert_allclose(samples.chances(others), samples.agreement(others) @ both, atol=1e-3)
-    np.testing.assert_allclose(chain.samples.chances(others), samples.chances(others), atol=1e-3)
+    np.testing.assert_allclose(samples.probabilities(others), samples.agreement(others) @ both, atol=1e-3)
+    np.testing.assert_allclose(chain.samples.probabilities(others), samples.probabilities(others), atol=1e-3)
 
 
 def test_estimates_of_one_program_are_averaged() -> None:
-    programs = np.zeros((3, LONGEST), np.uint8)
+    programs = np.zeros((3, BLOCK_TOKENS), np.uint8)
     programs[2, 0] = 1
     grids = np.zeros((3, 18, 18), np.uint8)
     ones = np.ones(3, np.int64)
-    samples = Samples(programs, ones, np.log([0.1, 0.3, 0.2]), ones, grids, grids)
+    samples = PosteriorSamples(programs, ones, np.log([0.1, 0.3, 0.2]), ones, grids, grids)
     np.testing.assert_allclose(samples.weights, [0.125, 0.375, 0.5])
 
 
@@ -333,18 +338,18 @@ def test_piles_of_ten_are_as_good_as_others() -> None:
     program = Program.parse("DEF run m( putMarker move m)")
     worlds = [World(3, 4, Hero(0, column, "east"), markers={(0, column): 9}) for column in range(3)]
     given = Task(tuple(Example(world, program.run(world).world) for world in worlds)).codes()
-    chain = Chain(*given, encode_programs([program]))
+    chain = MarkovChain(*given, encode_programs([program]))
     assert chain.started
-    chain.walk(100)
-    assert chain.samples.chances(encode_programs([program]))[0] > 0.5
+    chain.run(100)
+    assert chain.samples.probabilities(encode_programs([program]))[0] > 0.5
 
 
 def test_chains_of_different_seeds_go_different_ways() -> None:
     batch = generate(99, 0, 4, reserved=True)
     for inputs, outputs, tokens in zip(batch.inputs, batch.outputs, batch.tokens, strict=True):
-        chains = [Chain(inputs[:5], outputs[:5], tokens[None], seed=seed) for seed in (1, 2)]
+        chains = [MarkovChain(inputs[:5], outputs[:5], tokens[None], seed=seed) for seed in (1, 2)]
         for chain in chains:
-            chain.walk(6000)
+            chain.run(6000)
         one, other = (set(map(bytes, chain.samples.inputs[len(chain.samples) // 2 :])) for chain in chains)
         assert len(one & other) < 0.1 * len(one), "they have become one"
 
@@ -356,14 +361,14 @@ def test_changes_of_deep_programs_are_programs() -> None:
     )
     tables, state = fitted_tables(), np.array([11], np.uint64)
     first, length = padded([bytes(Program.parse(text).token_ids)])
-    parts, changed_parts = np.zeros((2, 3, LONGEST + 1), np.int64)
+    parts, changed_parts = np.zeros((2, 3, BLOCK_TOKENS + 1), np.int64)
     structure(first[0], length[0], *parts)
-    statements, gaps = np.empty((LONGEST, NOTED), np.int64), np.empty((2 * LONGEST, NOTED), np.int64)
+    statements, gaps = np.empty((BLOCK_TOKENS, SURVEYED), np.int64), np.empty((2 * BLOCK_TOKENS, SURVEYED), np.int64)
     seen = 0
     for _ in range(2000):
         tokens, size, own = first[0].copy(), int(length[0]), parts.copy()
         for _ in range(4):
-            out = np.zeros(LONGEST, np.uint8)
+            out = np.zeros(BLOCK_TOKENS, np.uint8)
             size, ratio = propose(
                 state, tables.sampler, tables.logs, tokens, size, own, statements, gaps, out, changed_parts
             )
@@ -387,9 +392,9 @@ def test_what_is_no_world_is_refused() -> None:
     batch = generate(8, 0, 1, reserved=True)
     inputs = batch.inputs[0, :5] % HERO  # without heroes
     with pytest.raises(KarelsynthError):
-        Chain(inputs, batch.outputs[0, :5], batch.tokens[:1])
+        MarkovChain(inputs, batch.outputs[0, :5], batch.tokens[:1])
     with pytest.raises(ValueError, match="even number"):
-        Chain(batch.inputs[0, :5], batch.outputs[0, :5], batch.tokens[:1], particles=3)
+        MarkovChain(batch.inputs[0, :5], batch.outputs[0, :5], batch.tokens[:1], particles=3)
 
 
 def test_what_the_generator_never_makes_has_no_chain() -> None:
@@ -398,15 +403,15 @@ def test_what_the_generator_never_makes_has_no_chain() -> None:
     wrong = encode_programs([Program.parse("DEF run m( putMarker move m)")])
     never = encode_programs([Program.parse("DEF run m( turnLeft m)")])
     for programs in (wrong, never, np.zeros((0, 4), np.uint8)):
-        chain = Chain(inputs, outputs, programs)
+        chain = MarkovChain(inputs, outputs, programs)
         assert not chain.started
-        chain.walk(100)
+        chain.run(100)
         assert len(chain.samples) == 0
-        assert chain.samples.chances(batch.tokens[:1]).tolist() == [0]
-    assert not Chain(inputs[:0], outputs[:0], batch.tokens[:1]).started
+        assert chain.samples.probabilities(batch.tokens[:1]).tolist() == [0]
+    assert not MarkovChain(inputs[:0], outputs[:0], batch.tokens[:1]).started
     many = generate(8, 0, 1, examples=20, reserved=True)
-    assert not Chain(many.inputs[0], many.outputs[0], many.tokens[:1]).started
-    assert Chain(many.inputs[0, :19], many.outputs[0, :19], many.tokens[:1]).started
+    assert not MarkovChain(many.inputs[0], many.outputs[0], many.tokens[:1]).started
+    assert MarkovChain(many.inputs[0, :19], many.outputs[0, :19], many.tokens[:1]).started
 
 
 def test_the_truth_is_likely_to_be_right() -> None:
@@ -414,8 +419,8 @@ def test_the_truth_is_likely_to_be_right() -> None:
     batch = generate(9, 0, 40, reserved=True)
     shares = []
     for inputs, outputs, tokens in zip(batch.inputs, batch.outputs, batch.tokens, strict=True):
-        chain = Chain(inputs[:5], outputs[:5], tokens[None])
-        chain.walk(4000)
-        shares.append(chain.samples.chances(tokens[None])[0])
+        chain = MarkovChain(inputs[:5], outputs[:5], tokens[None])
+        chain.run(4000)
+        shares.append(chain.samples.probabilities(tokens[None])[0])
     assert 0.75 < np.mean(shares) < 0.99
     assert fitted_tables().sampler.size == fitted_sampler().size

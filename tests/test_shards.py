@@ -23,7 +23,7 @@ from karelsynth.errors import KarelsynthError, TaskFileError
 from karelsynth.files import locked_folder
 from karelsynth.tasks import generator
 from karelsynth.tasks.batch import TaskBatch
-from karelsynth.tasks.generator import generate, is_reserved
+from karelsynth.tasks.generate import generate, is_reserved
 from karelsynth.tasks.manifest import read_manifest
 from karelsynth.tasks.sets import NAMED_SETS, load_tasks, named_tasks, write_named_set
 from karelsynth.tasks.shards import TaskSet, open_set, write_set
@@ -155,7 +155,7 @@ def test_the_bytes_follow_from_the_recipe(pristine: Path, tmp_path: Path) -> Non
 
 _CHILD = """
 import sys
-from karelsynth.tasks.generator import generate
+from karelsynth.tasks.generate import generate
 from karelsynth.tasks.shards import write_set
 generate(5, 0, 2, examples=3)
 print("ready", flush=True)

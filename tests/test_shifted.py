@@ -9,15 +9,14 @@ import numpy as np
 import pytest
 
 from karelsynth.errors import KarelsynthError
+from karelsynth.generator.sampler import LONGEST_FITTED, MAX_TOKENS, build, fitted_sampler, read_weights
 from karelsynth.karel.formats.codes import FRAME, HERO, WALL
 from karelsynth.karel.grammar import NORMAL_FORM
 from karelsynth.karel.machine import run_batch
 from karelsynth.karel.syntax import syntax_machine
 from karelsynth.karel.tokens import ID
-from karelsynth.tasks.batch import EXAMPLES, MAX_TOKENS, TaskBatch
-from karelsynth.tasks.generator import generate, is_reserved
-from karelsynth.tasks.kernel_layout import LONGEST
-from karelsynth.tasks.sampler import build, fitted_sampler, read_weights
+from karelsynth.tasks.batch import EXAMPLES, TaskBatch
+from karelsynth.tasks.generate import generate, is_reserved
 from karelsynth.tasks.sets import named_tasks
 from karelsynth.tasks.shifted import SHIFTS, shifted_tasks
 
@@ -92,7 +91,7 @@ def test_lengths_go_beyond_training_and_leave_no_gap() -> None:
     bands = list(SHIFTS["length"].points.values())
     assert bands[0][0] == 6
     assert all(low == before + 1 for (_, before), (low, _) in pairwise(bands))
-    assert bands[-1] == (LONGEST + 1, MAX_TOKENS)
+    assert bands[-1] == (LONGEST_FITTED + 1, MAX_TOKENS)
 
 
 @pytest.mark.parametrize(("point", "band"), SHIFTS["controls"].points.items())
@@ -121,8 +120,8 @@ def test_points_are_drawn_with_the_random_numbers_of_the_test_set() -> None:
 
 def test_a_table_may_allow_longer_programs_but_no_more_than_there_is_room_for() -> None:
     weights = read_weights()
-    assert len(weights["keep_length"]) == LONGEST + 1
-    weights["keep_length"] = weights["keep_length"] + [1] * (MAX_TOKENS - LONGEST + 1)
+    assert len(weights["keep_length"]) == LONGEST_FITTED + 1
+    weights["keep_length"] = weights["keep_length"] + [1] * (MAX_TOKENS - LONGEST_FITTED + 1)
     with pytest.raises(ValueError, match=f"no room for programs of {MAX_TOKENS + 1} tokens"):
         build(weights)
 

@@ -15,7 +15,7 @@ from karelsynth.karel.machine import encode_programs, run_batch
 from karelsynth.karel.program import If, IfElse, Program, Repeat, Statement, While
 from karelsynth.karel.tokens import ID, TOKENS
 from karelsynth.tasks.batch import TaskBatch, concatenate
-from karelsynth.tasks.generator import generate, is_reserved
+from karelsynth.tasks.generate import generate, is_reserved
 from karelsynth.tasks.simplify import simplify
 
 

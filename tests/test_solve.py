@@ -31,7 +31,7 @@ from karelsynth.solve.choice import CLEARLY, LOOKS, STEPS, prefer
 from karelsynth.solve.found import PER_TOKEN, Search
 from karelsynth.solve.solver import Round
 from karelsynth.tasks.gallery import gallery, gallery_task
-from karelsynth.tasks.generator import generate
+from karelsynth.tasks.generate import generate
 from karelsynth.tasks.task import MOST_EXAMPLES, Example, Task
 from tests.models import tiny_model
 from tests.posed import MOVED, PATIENT, ROW, by, impossible
@@ -112,7 +112,7 @@ def posed_search(count: int) -> Search:
 def test_the_favourite_is_overruled_only_by_what_is_clearly_better(
     chances: list[float], order: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("karelsynth.posterior.chain.Samples.chances", lambda *_: np.array(chances))
+    monkeypatch.setattr("karelsynth.posterior.mcmc.PosteriorSamples.probabilities", lambda *_: np.array(chances))
     search = posed_search(len(chances))
     answers = search.answers
     prefer(search, deadline=math.inf, stop=lambda: False)
@@ -129,13 +129,13 @@ def test_chains_go_on_until_the_favourite_is_sure(
 ) -> None:
     walked: list[int] = []
     looked: list[int] = []
-    monkeypatch.setattr("karelsynth.posterior.chain.Chain.walk", lambda _, steps: walked.append(steps))
+    monkeypatch.setattr("karelsynth.posterior.mcmc.MarkovChain.run", lambda _, steps: walked.append(steps))
 
     def look(_: object, programs: object, threads: int | None = None) -> object:
         looked.append(len(walked))
         return np.array(chances)
 
-    monkeypatch.setattr("karelsynth.posterior.chain.Samples.chances", look)
+    monkeypatch.setattr("karelsynth.posterior.mcmc.PosteriorSamples.probabilities", look)
     search = posed_search(len(chances))
     prefer(search, deadline=math.inf, stop=lambda: len(walked) >= 2 * stop_after)
     assert walked == 2 * rounds * [STEPS]

@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 
 from karelsynth.errors import KarelsynthError
+from karelsynth.generator.sampler import MAX_TOKENS
 from karelsynth.karel.formats.codes import worlds_to_codes
 from karelsynth.karel.grammar import NORMAL_FORM
 from karelsynth.karel.machine import encode_programs, run_batch
 from karelsynth.karel.program import Program
 from karelsynth.karel.world import World
-from karelsynth.tasks.batch import MAX_TOKENS, TaskBatch
+from karelsynth.tasks.batch import TaskBatch
 from karelsynth.tasks.original import ORIGINAL, PAIR_COUNTS, STATEMENTS
 from karelsynth.tasks.statistics import Row, compare, compute
 

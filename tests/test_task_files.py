@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from karelsynth.errors import KarelsynthError, TaskFileError
 from karelsynth.karel.world import World
 from karelsynth.tasks import task_files
-from karelsynth.tasks.generator import generate
+from karelsynth.tasks.generate import generate
 from karelsynth.tasks.msr_tasks import write_tasks
 from karelsynth.tasks.task import MOST_EXAMPLES, Example, Task
 from karelsynth.tasks.task_files import parse_task, read_pair, read_tasks, render_task, task_from_json

@@ -23,7 +23,7 @@ from karelsynth.model.settings import ModelSettings
 from karelsynth.model.synthesizer import Synthesizer
 from karelsynth.objectives import RL_OBJECTIVES
 from karelsynth.search import beam_search
-from karelsynth.tasks.generator import generate
+from karelsynth.tasks.generate import generate
 from karelsynth.tasks.simplify import simplify
 from karelsynth.train import loop, steps
 from karelsynth.train.batches import BatchLoader, ShuffledTasks, TaskStream, TrainingBatch, check_lengths, open_source

@@ -17,7 +17,7 @@ from karelsynth.errors import KarelsynthError
 from karelsynth.evaluate import evaluate
 from karelsynth.model.synthesizer import Synthesizer
 from karelsynth.tasks.batch import TaskBatch
-from karelsynth.tasks.generator import generate
+from karelsynth.tasks.generate import generate
 from karelsynth.tasks.sets import export_msr, named_tasks
 from karelsynth.tasks.shards import write_set
 from karelsynth.train import loop, validation

@@ -20,27 +20,28 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-import karelsynth.tasks
-from karelsynth.karel.machine import run_batch
-from karelsynth.karel.tokens import ACTIONS
-from karelsynth.karel.world import HEADINGS
-from karelsynth.tasks.batch import TaskBatch
-from karelsynth.tasks.generator import generate
-from karelsynth.tasks.kernel_layout import (
+import karelsynth.generator
+from karelsynth.generator.sampler import (
     ALONE,
     BODIES,
-    LONGEST,
+    LONGEST_FITTED,
     ONE,
     PARENTS,
     SETTINGS,
     TRACE_EDGES,
+    build,
+    read_weights,
 )  # fmt: skip
+from karelsynth.karel.machine import run_batch
+from karelsynth.karel.tokens import ACTIONS
+from karelsynth.karel.world import HEADINGS
+from karelsynth.tasks.batch import TaskBatch
+from karelsynth.tasks.generate import generate
 from karelsynth.tasks.original import CLASSES, ORIGINAL, PAIR_COUNTS, STATEMENTS
-from karelsynth.tasks.sampler import build, read_weights
 from karelsynth.tasks.statistics import Statistics, compare, compute
 from karelsynth.tasks.statistics_kernel import count_programs
 
-FILE: Final = Path(karelsynth.tasks.__file__).parent / "sampler_weights.json"
+FILE: Final = Path(karelsynth.generator.__file__).parent / "sampler_weights.json"
 SCALE: Final = 1_000_000
 SHARPEST: Final = 0.45
 """No class of traces is kept less often than this, compared with those of 14 actions."""
@@ -96,7 +97,7 @@ def guess() -> Weights:
         "markers": np.array([bare, np.exp(-((np.array(MARKER_LEVELS) - 0.11) ** 2) / 0.005) + 0.01]),
         "piles": original("markers on a cell"),
         "densities": np.array([WALL_LEVELS, MARKER_LEVELS]),
-        "keep_length": np.ones(LONGEST + 1),
+        "keep_length": np.ones(LONGEST_FITTED + 1),
         "keep_controls": np.ones(16),
         "keep_holding": np.ones((2, len(STATEMENTS))),
         "keep_traces": np.ones(len(TRACE_EDGES) + 1),
@@ -227,7 +228,7 @@ def update_programs(weights: Weights, batch: TaskBatch, power: float) -> None:
     seen = np.bincount(np.searchsorted(edges, batch.lengths, "right"), minlength=8)
     factor = towards(np.ones(8), wanted, seen, power * 0.5)
     middles = [6.5, 9, 13.5, 20.5, 29, 36.5, 46, 58]
-    weights["keep_length"] *= np.interp(np.arange(LONGEST + 1), middles, factor)
+    weights["keep_length"] *= np.interp(np.arange(LONGEST_FITTED + 1), middles, factor)
 
 
 def update_tasks(weights: Weights, batch: TaskBatch, statistics: Statistics, power: float) -> None:

@@ -15,7 +15,7 @@ from torch.profiler import ProfilerActivity, profile
 
 from karelsynth.evaluate import decode
 from karelsynth.model.synthesizer import Synthesizer
-from karelsynth.tasks.generator import generate
+from karelsynth.tasks.generate import generate
 
 
 def main() -> None:

@@ -27,13 +27,13 @@ from numpy.typing import NDArray
 
 from karelsynth.karel.machine import run_batch
 from karelsynth.karel.threads import core_count
-from karelsynth.posterior import Chain
+from karelsynth.posterior import MarkovChain
 from karelsynth.search.beam import beam_search, encode_for_search
 from karelsynth.search.pruning import Pruning
 from karelsynth.solve.found import PER_TOKEN
 from karelsynth.solve.solver import Solver
 from karelsynth.tasks.batch import GIVEN_EXAMPLES, TaskBatch
-from karelsynth.tasks.generator import generate
+from karelsynth.tasks.generate import generate
 from karelsynth.tasks.sets import NAMED_SETS, load_tasks, named_tasks
 from karelsynth.tasks.simplify import simplify
 
@@ -154,13 +154,13 @@ def walked(
         return None
     inputs, outputs = tasks.inputs[number], tasks.outputs[number]
     given = inputs[:GIVEN_EXAMPLES], outputs[:GIVEN_EXAMPLES]
-    chain = Chain(*given, others, start=start, seed=number, particles=PARTICLES)
+    chain = MarkovChain(*given, others, start=start, seed=number, particles=PARTICLES)
     if not chain.started:
         return None
-    chain.walk(steps)
-    samples, stayed = chain.samples, chain.samples.stays > 0
+    chain.run(steps)
+    samples, stayed = chain.samples, chain.samples.visits > 0
     met, which = np.unique(samples.programs[stayed], axis=0, return_inverse=True)
-    stays = samples.stays[stayed]
+    stays = samples.visits[stayed]
     met = met[np.argsort(-np.bincount(which.reshape(-1), stays))][:MET]
     programs = np.zeros((len(own) + len(met), met.shape[1]), np.uint8)
     programs[: len(own), : own.shape[1]], programs[len(own) :] = own, met

@@ -28,7 +28,7 @@ from karelsynth.search.beam import beam_search, encode_for_search
 from karelsynth.search.pruning import Pruning
 from karelsynth.solve.solver import Solver
 from karelsynth.tasks.batch import GIVEN_EXAMPLES, TaskBatch
-from karelsynth.tasks.generator import generate
+from karelsynth.tasks.generate import generate
 
 SEED, BATCH, LONGEST, SLACK = 77, 16, 44, 10.0
 CONTROLS = [ID[name] for name in ("REPEAT", "WHILE", "IF", "IFELSE")]

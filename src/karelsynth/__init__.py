@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from karelsynth.solve.solution import Solution
     from karelsynth.solve.solver import Solver
     from karelsynth.tasks.batch import TaskBatch
-    from karelsynth.tasks.generator import generate
+    from karelsynth.tasks.generate import generate
     from karelsynth.tasks.sets import load_tasks
     from karelsynth.tasks.task import Example, Task
 
@@ -54,7 +54,7 @@ _HOME = {
     "solve.solution": ("Solution",),
     "solve.solver": ("Solver",),
     "tasks.batch": ("TaskBatch",),
-    "tasks.generator": ("generate",),
+    "tasks.generate": ("generate",),
     "tasks.sets": ("load_tasks",),
     "tasks.task": ("Example", "Task"),
 }

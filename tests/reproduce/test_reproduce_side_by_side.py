@@ -22,7 +22,7 @@ from karelsynth.reproduce.processes import Ended, Message, Order, Said
 from karelsynth.reproduce.rows import Job
 from karelsynth.reproduce.running import Paths, RunSummary
 from karelsynth.reproduce.side_by_side import SideBySide
-from karelsynth.tasks.generator import generate
+from karelsynth.tasks.generate import generate
 from karelsynth.train.loop import TrainingProgress
 from tests.reproduce.changing import change
 from tests.reproduce.small import jobs

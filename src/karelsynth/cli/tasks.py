@@ -143,7 +143,7 @@ def stats(
     as_json: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Save the figures as JSON.")] = None,
 ) -> None:
     """Compare the statistics of tasks with those of the original data."""
-    from karelsynth.tasks.generator import generate as generate_tasks
+    from karelsynth.tasks.generate import generate as generate_tasks
     from karelsynth.tasks.statistics import compare, compute
 
     if (tasks is None) == (fresh is None):

@@ -7,10 +7,10 @@ from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from karelsynth.errors import KarelsynthError, listed, nearest
+from karelsynth.generator.sampler import MAX_TOKENS
 from karelsynth.karel.formats.codes import SIDE
 from karelsynth.karel.machine import LONGEST_PROGRAM
 from karelsynth.karel.tokens import VOCABULARY_SIZE
-from karelsynth.tasks.batch import MAX_TOKENS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

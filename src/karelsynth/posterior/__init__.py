@@ -1,11 +1,11 @@
-"""What examples tell about the program that they come from, by the generator's own chances.
+"""Inference of programs from examples, by the generator's own probabilities.
 
-`Chain` goes through programs that fit a task's examples, stays with each as often as it is likely, and notes how likely
-that is and a further example. `solve` asks it how likely its answers are to be right on what they have not seen.
+`MarkovChain` samples programs that fit a task's examples from their posterior distribution, each with one further
+example drawn for it. `solve` estimates from the samples the probability that an answer is correct on unseen examples.
 """
 
 from __future__ import annotations
 
-from karelsynth.posterior.chain import Chain, Samples
+from karelsynth.posterior.mcmc import MarkovChain, PosteriorSamples
 
-__all__ = ["Chain", "Samples"]
+__all__ = ["MarkovChain", "PosteriorSamples"]

@@ -27,7 +27,7 @@ from karelsynth.reproduce.processes import Began, Child, Ended, Event, Message, 
 from karelsynth.reproduce.results import read_results
 from karelsynth.reproduce.rows import Job
 from karelsynth.reproduce.running import Paths, Runner, RunSummary, deadline_after, may_begin, without
-from karelsynth.tasks.generator import generate
+from karelsynth.tasks.generate import generate
 from karelsynth.train.loop import TrainingProgress
 from karelsynth.train.recipe import Recipe
 

@@ -1,7 +1,7 @@
 """All programs that are one change away from another, and how near programs come to what is asked for; compiled.
 
-How a change is noted down and written is told in `tasks.edit_kernel`. Whatever a change makes parses. What is not in
-the normal form is left out, unless the program itself is not: mostly it does what a shorter neighbour does.
+`generator.edit_kernel` describes how a change is recorded and written. Whatever a change makes parses. What is not
+in the normal form is left out, unless the program itself is not: mostly it does what a shorter neighbour does.
 """
 
 from __future__ import annotations
@@ -11,21 +11,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from karelsynth.karel.compiled import compiled
-from karelsynth.karel.grammar import NORMAL_FORM
-from karelsynth.karel.interpreter import MAX_TICKS, Status
-from karelsynth.karel.machine_kernel import (
-    CELLS,
-    IF,
-    REPEAT,
-    WHILE,
-    compile_program,
-    put_hero_back,
-    run_code,
-    take_hero_out,
-)
-from karelsynth.karel.tokens import ID, VOCABULARY_SIZE
-from karelsynth.tasks.edit_kernel import (
+from karelsynth.generator.edit_kernel import (
     ACTION,
     ACTION_KINDS,
     BEGINS,
@@ -57,7 +43,21 @@ from karelsynth.tasks.edit_kernel import (
     structure,
     write_edited,
 )
-from karelsynth.tasks.program_kernel import GAMMA, mix
+from karelsynth.generator.random_kernel import GAMMA, mix
+from karelsynth.karel.compiled import compiled
+from karelsynth.karel.grammar import NORMAL_FORM
+from karelsynth.karel.interpreter import MAX_TICKS, Status
+from karelsynth.karel.machine_kernel import (
+    CELLS,
+    IF,
+    REPEAT,
+    WHILE,
+    compile_program,
+    put_hero_back,
+    run_code,
+    take_hero_out,
+)
+from karelsynth.karel.tokens import ID, VOCABULARY_SIZE
 
 MOST: Final = 10_000
 """Room for the changes of a program; what is beyond is left out. A plain action has 152, and 60 tokens hold 56."""

@@ -19,7 +19,7 @@ from karelsynth.karel.interpreter import Status
 from karelsynth.karel.machine import encode_programs, run_batch
 from karelsynth.karel.world import HEADINGS, MOST_MARKERS
 from karelsynth.solve.solution import Ambiguity, Answer, Outcome
-from karelsynth.tasks.generator import generate
+from karelsynth.tasks.generate import generate
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -1,11 +1,10 @@
 """Which of several answers to prefer: the network's favourite, unless another is clearly likelier to be right on more.
 
-All are right on the given examples. Chains (`posterior.Chain`) meet programs that fit these, and tell how likely each
-is by the generator's own chances, and a further example of it: the weight of those examples that an answer is right on
-is its `chance`. If the network's favourite is nearly certain after a few thousand steps, that is that; else more are
-made. Only an answer that is clearly better overrules it; the others follow by their chances. Tasks that the generator
-never makes have no chains; there the network's order stays, and there are no chances, and likewise if time is up before
-the first look.
+All are right on the given examples. MCMC (`posterior.MarkovChain`) samples programs that fit these examples, each with
+a further example. The weight of the further examples that an answer is right on is its `chance`. Stop once the
+network's favourite is nearly certain after a few thousand steps; otherwise run more steps. Only an answer that is
+clearly better overrules it; the others follow by their chances. Tasks that the generator never makes have no chains;
+there the network's order stays, and there are no chances, and likewise if time is up before the first look.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ import numpy as np
 
 from karelsynth.karel.machine import encode_programs
 from karelsynth.karel.threads import parallel_for
-from karelsynth.posterior.chain import Chain, Samples
+from karelsynth.posterior.mcmc import MarkovChain, PosteriorSamples
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -52,17 +51,17 @@ def prefer(search: Search, *, deadline: float, stop: Callable[[], bool], threads
     if late():
         return
     programs = encode_programs([answer.program for answer in search.answers])
-    chains = [Chain(search.inputs, search.outputs, programs, seed=seed) for seed in _SEEDS]
+    chains = [MarkovChain(search.inputs, search.outputs, programs, seed=seed) for seed in _SEEDS]
     chains = [chain for chain in chains if chain.started]
     if not chains:
         return
 
     def work(first: int, last: int) -> None:
         for chain in chains[first:last]:
-            chain.walk(STEPS)
+            chain.run(STEPS)
 
     def look() -> NDArray[np.float64]:
-        return Samples.join([chain.samples for chain in chains]).chances(programs, threads)
+        return PosteriorSamples.join([chain.samples for chain in chains]).probabilities(programs, threads)
 
     chances, looked, times = None, 0, 0
     while times < LOOKS[-1] and not late():

@@ -33,7 +33,7 @@ from karelsynth.karel.world import Hero, World
 from karelsynth.model.precision import decoding_dtype
 from karelsynth.model.pretrained import SHIPPED, model_folder
 from karelsynth.model.synthesizer import Encoded, Synthesizer
-from karelsynth.posterior.chain import Chain
+from karelsynth.posterior.mcmc import MarkovChain
 from karelsynth.search.beam import TASKS_PER_THREAD, beam_search, encode_for_search
 from karelsynth.search.closing import close_programs
 from karelsynth.search.pruning import Pruning
@@ -128,7 +128,7 @@ class Solver:
             find_ambiguity([Answer(Program.parse(text), (True,), 0.0) for text in programs], inputs)
             marking = Program.parse("DEF run m( move putMarker m)")
             marked = Task((Example(before, marking.run(before).world),)).codes()
-            Chain(*marked, encode_programs([marking])).walk(100)
+            MarkovChain(*marked, encode_programs([marking])).run(100)
             turns, near = iter(range(1)), encode_programs([Program.parse(programs[0])])
             lengths, logprobs = np.full(1, near.shape[1]), np.zeros(1, np.float32)
             repair(near, lengths, logprobs, outputs, inputs, longest=8, stop=lambda: next(turns, None) is None)

@@ -14,8 +14,6 @@ from karelsynth.karel.formats.codes import world_from_codes
 from karelsynth.karel.program import Program
 from karelsynth.tasks.task import Example, Task
 
-MAX_TOKENS: Final = 72
-"""The width of the token array: the original's longest program has 65 tokens."""
 GIVEN_EXAMPLES: Final = 5
 """How many examples a task shows; the rest are held out."""
 EXAMPLES: Final = GIVEN_EXAMPLES + 1

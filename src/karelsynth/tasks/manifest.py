@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from karelsynth import _version
 from karelsynth.errors import TaskFileError
 from karelsynth.files import atomic_writer
-from karelsynth.tasks.batch import MAX_TOKENS
+from karelsynth.generator.sampler import MAX_TOKENS
 from karelsynth.tasks.tensor_file import ShardFile
 
 if TYPE_CHECKING:

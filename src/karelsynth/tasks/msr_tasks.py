@@ -18,13 +18,14 @@ import numpy as np
 
 from karelsynth.errors import TaskFileError
 from karelsynth.files import atomic_writer, name_of
+from karelsynth.generator.sampler import MAX_TOKENS
 from karelsynth.karel.formats.codes import world_from_codes
 from karelsynth.karel.formats.msr import program_to_json, tensor_to_string, world_to_json
 from karelsynth.karel.interpreter import Status
 from karelsynth.karel.machine import LONGEST_PROGRAM, run_batch
 from karelsynth.karel.program import Program
 from karelsynth.karel.tokens import PAD, TOKENS
-from karelsynth.tasks.batch import MAX_TOKENS, TaskBatch
+from karelsynth.tasks.batch import TaskBatch
 from karelsynth.tasks.msr_records import Example, Problem, ReadingProgress, Record, read_records
 
 if TYPE_CHECKING:
@@ -130,7 +131,7 @@ def _unfit(record: Record, examples: int) -> tuple[Problem, ...]:
 
 
 def _as_batch(records: Sequence[Record]) -> TaskBatch:
-    from karelsynth.tasks.generator import is_reserved
+    from karelsynth.tasks.generate import is_reserved
 
     tokens = _token_array(records, MAX_TOKENS)
     lengths = np.array([len(record.tokens) for record in records], np.uint8)

@@ -17,7 +17,7 @@ from karelsynth.errors import KarelsynthError, TaskFileError, checked_int, liste
 from karelsynth.files import STDIN, is_folder, locked_folder, name_of
 from karelsynth.karel.world import quoted
 from karelsynth.tasks.batch import EXAMPLES, GIVEN_EXAMPLES, TaskBatch, concatenate
-from karelsynth.tasks.generator import generate
+from karelsynth.tasks.generate import generate
 from karelsynth.tasks.manifest import FILE_NAME, Imported, Manifest, read_manifest
 from karelsynth.tasks.msr_tasks import read_tasks, write_tasks
 from karelsynth.tasks.shards import SHARD_SIZE, Progress, SetWriter, TaskSet, open_set, write_set

@@ -60,7 +60,7 @@ def write_set(
     What is there already of the same set is kept if it is intact, and made anew if it is not; a folder that holds
     something else is refused.
     """
-    from karelsynth.tasks.generator import generate
+    from karelsynth.tasks.generate import generate
 
     count, shard_size = checked_int("the count", count, 1), checked_int("the shard size", shard_size, 1)
     generate(seed, start + count, 0, examples=examples)  # what is wrong with these is said before anything is written

@@ -21,11 +21,10 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from karelsynth.errors import KarelsynthError, listed
+from karelsynth.generator.sampler import LONGEST_FITTED, MAX_TOKENS, ONE, SLOTS, Sampler, build, read_weights
 from karelsynth.karel.world import quoted
-from karelsynth.tasks.batch import MAX_TOKENS, TaskBatch
-from karelsynth.tasks.generator import generate
-from karelsynth.tasks.kernel_layout import LONGEST, ONE, SLOTS, Sampler
-from karelsynth.tasks.sampler import build, read_weights
+from karelsynth.tasks.batch import TaskBatch
+from karelsynth.tasks.generate import generate
 from karelsynth.tasks.sets import NAMED_SETS
 
 Weights = dict[str, Any]
@@ -92,7 +91,7 @@ def _markers(weights: Weights, percent: Band) -> None:
 
 def _length(weights: Weights, tokens: Band) -> None:
     """Within the band lengths keep their chances, raised together; beyond the fitted ones that of the longest."""
-    fitted = weights["keep_length"] + [weights["keep_length"][-1]] * (MAX_TOKENS - LONGEST)
+    fitted = weights["keep_length"] + [weights["keep_length"][-1]] * (MAX_TOKENS - LONGEST_FITTED)
     kept = [chance if tokens[0] <= number <= tokens[1] else 0 for number, chance in enumerate(fitted)]
     weights["keep_length"] = [chance * ONE // max(kept) for chance in kept]
 
@@ -116,7 +115,15 @@ SHIFTS: Final[Mapping[str, Shift]] = MappingProxyType(
             "tokens of the program",
             {
                 f"{low}-{high}": (low, high)
-                for low, high in ((6, 15), (16, 25), (26, 35), (36, 45), (46, 55), (56, LONGEST), (66, MAX_TOKENS))
+                for low, high in (
+                    (6, 15),
+                    (16, 25),
+                    (26, 35),
+                    (36, 45),
+                    (46, 55),
+                    (56, LONGEST_FITTED),
+                    (66, MAX_TOKENS),
+                )
             },
             _length,
         ),

@@ -14,19 +14,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from karelsynth.karel.compiled import compiled
-from karelsynth.karel.interpreter import MAX_TICKS, Status
-from karelsynth.karel.machine_kernel import (
-    CELLS,
-    IFELSE,
-    WHILE,
-    compile_program,
-    put_hero_back,
-    run_code,
-    take_hero_out,
-)
-from karelsynth.karel.tokens import ID, PAD
-from karelsynth.tasks.edit_kernel import (
+from karelsynth.generator.edit_kernel import (
     ACTION,
     ACTION_KINDS,
     CLOSE_R,
@@ -45,8 +33,20 @@ from karelsynth.tasks.edit_kernel import (
     structure,
     write_edited,
 )
-from karelsynth.tasks.kernel_layout import CONDITIONS
-from karelsynth.tasks.program_kernel import is_reserved_program
+from karelsynth.generator.program_kernel import is_reserved_program
+from karelsynth.generator.sampler import CONDITIONS
+from karelsynth.karel.compiled import compiled
+from karelsynth.karel.interpreter import MAX_TICKS, Status
+from karelsynth.karel.machine_kernel import (
+    CELLS,
+    IFELSE,
+    WHILE,
+    compile_program,
+    put_hero_back,
+    run_code,
+    take_hero_out,
+)
+from karelsynth.karel.tokens import ID, PAD
 
 _LONGEST_CUT: Final = 4
 """Statements that are left out or replaced at a time."""

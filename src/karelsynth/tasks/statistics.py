@@ -17,12 +17,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from karelsynth.errors import KarelsynthError
+from karelsynth.generator.sampler import BODIES, CONDITIONS, PARENTS
 from karelsynth.karel.formats.codes import FRAME, HERO, WALL
 from karelsynth.karel.machine import run_batch
 from karelsynth.karel.tokens import ACTIONS, ID
 from karelsynth.karel.world import HEADINGS
 from karelsynth.tasks.batch import EXAMPLES, GIVEN_EXAMPLES, TaskBatch
-from karelsynth.tasks.kernel_layout import BODIES, CONDITIONS, PARENTS
 from karelsynth.tasks.original import CLASSES, ORIGINAL, STATEMENTS
 
 Group = Mapping[str, float]

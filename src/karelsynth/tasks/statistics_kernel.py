@@ -7,9 +7,9 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from karelsynth.generator.sampler import BODIES, CONDITIONS, PARENTS, STATEMENTS
 from karelsynth.karel.compiled import compiled
 from karelsynth.karel.tokens import COUNTS, ID
-from karelsynth.tasks.kernel_layout import BODIES, CONDITIONS, PARENTS, STATEMENTS
 
 _LONGEST_BODY: Final = 64
 _MOVE, _PUT, _REPEAT, _IFELSE, _NOT = ID["move"], ID["putMarker"], ID["REPEAT"], ID["IFELSE"], ID["not"]

@@ -16,14 +16,14 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
+from karelsynth.generator.sampler import LONGEST_FITTED
 from karelsynth.karel.threads import core_count
 from karelsynth.model.packing import PackedPrograms, pack_programs
 from karelsynth.model.prefix_runner import prefix_runner
 from karelsynth.model.synthesizer import Synthesizer
 from karelsynth.model.transfer import to_device
 from karelsynth.tasks.batch import TaskBatch
-from karelsynth.tasks.generator import generate
-from karelsynth.tasks.kernel_layout import LONGEST
+from karelsynth.tasks.generate import generate
 from karelsynth.tasks.simplify import simplify
 from karelsynth.train.recipe import DataRecipe, Recipe, RecipeError
 
@@ -61,7 +61,7 @@ class TaskStream:
 
     @property
     def longest(self) -> int:
-        return LONGEST
+        return LONGEST_FITTED
 
     def tasks(self, start: int, count: int) -> TaskBatch:
         tasks = generate(self.seed, start, count, threads=1)

@@ -15,10 +15,10 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from karelsynth.generator.sampler import CONDITIONS
 from karelsynth.karel.compiled import compiled
 from karelsynth.karel.machine_kernel import IFELSE
 from karelsynth.karel.tokens import ACTIONS, CLOSERS, COUNTS, ID, OPENERS
-from karelsynth.tasks.kernel_layout import CONDITIONS
 
 PARTS: Final = 9
 """Numbers that a change consists of: at, first piece, p, q, second piece, r, s, third piece, rest."""

@@ -6,7 +6,8 @@
 Task number n of a seed is always the same, whatever the number of threads, the size of the batches or the machine, so
 a stream can be resumed at any task. A tenth of the programs of 12 tokens and more, chosen by hash, is reserved: the
 training stream never holds one, the other stream has them at their natural rate. The two streams of a seed share no
-task. How programs and worlds are drawn is told in `program_kernel`, `world_kernel` and `generator_kernel`.
+task. The package `generator` describes how programs
+and worlds are drawn.
 """
 
 from __future__ import annotations
@@ -17,14 +18,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from karelsynth.errors import KarelsynthError, checked_int
+from karelsynth.generator.sampler import MAX_TOKENS, Sampler, fitted_sampler
 from karelsynth.karel.formats.codes import SIDE
 from karelsynth.karel.grammar import KAREL
 from karelsynth.karel.syntax_compiler import compile_grammar
 from karelsynth.karel.threads import parallel_for
 from karelsynth.karel.tokens import PAD, token_bytes
-from karelsynth.tasks.batch import EXAMPLES, MAX_TOKENS, TaskBatch
-from karelsynth.tasks.kernel_layout import Sampler
-from karelsynth.tasks.sampler import fitted_sampler
+from karelsynth.tasks.batch import EXAMPLES, TaskBatch
 
 FEWEST_EXAMPLES: Final = 2
 MOST_EXAMPLES: Final = 20
@@ -67,9 +67,9 @@ def generate(
     outputs = np.empty_like(inputs)
     novel = np.empty(count, np.bool_)
 
-    from karelsynth.tasks.generator_kernel import generate_range
+    from karelsynth.generator.task_kernel import generate_range
 
-    table = (fitted_sampler() if sampler is None else sampler).ravel()  # one index costs less than two
+    table = (fitted_sampler() if sampler is None else sampler).ravel()
     grammar = compile_grammar(KAREL)
 
     def work(first: int, last: int) -> None:
@@ -85,7 +85,7 @@ def generate(
 
 def is_reserved(tokens: NDArray[Any]) -> NDArray[np.bool_]:
     """Which programs are reserved for testing: bool [N] for token ids [N, L] padded with `<pad>`."""
-    from karelsynth.tasks.program_kernel import reserved_rows
+    from karelsynth.generator.program_kernel import reserved_rows
 
     reserved = np.empty(len(tokens), np.bool_)
     reserved_rows(token_bytes(tokens), reserved)

@@ -11,32 +11,31 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from karelsynth.karel.compiled import compiled
-from karelsynth.karel.machine_kernel import IF, IFELSE, REPEAT, WHILE
-from karelsynth.karel.tokens import COUNTS, ID
-from karelsynth.posterior.program_kernel import (
+from karelsynth.generator.edit_kernel import CLOSES, FIRST_ACTION, LAST_ACTION, OPENS, structure
+from karelsynth.generator.program_kernel import (
     AT,
     BODY,
     DEPTH,
     ELSE_BODY,
     END,
-    LONGEST,
-    NOTED,
+    LONGEST_BLOCK,
     PREVIOUS,
     SIBLINGS,
-    block_chance,
+    SURVEYED,
+    block_log_probability,
     body_of,
     condition_at,
     draw_block,
-    size_chance,
+    size_log_probability,
     statement_count,
     survey,
     write_condition,
 )
-from karelsynth.posterior.task_kernel import even
-from karelsynth.tasks.edit_kernel import CLOSES, FIRST_ACTION, LAST_ACTION, OPENS, structure
-from karelsynth.tasks.kernel_layout import CONDITION_ROW, COUNT_ROW, LEVELS, SLOTS, Sampler
-from karelsynth.tasks.program_kernel import choose, draw, signed
+from karelsynth.generator.random_kernel import choose, draw, signed, uniform
+from karelsynth.generator.sampler import CONDITION_ROW, COUNT_ROW, LEVELS, SLOTS, Sampler
+from karelsynth.karel.compiled import compiled
+from karelsynth.karel.machine_kernel import IF, IFELSE, REPEAT, WHILE
+from karelsynth.karel.tokens import COUNTS, ID
 
 REPLACE, INSERT, DELETE, RETEST, SWAP, WRAP, UNWRAP, RENAME, ADD_ELSE, DROP_ELSE, REDRAW = range(11)
 """A statement becomes another, is put in, is left out; another condition or count; two neighbours change places; up to
@@ -52,7 +51,7 @@ _ELSE, _OPEN_E, _CLOSE_E = (ID[name] for name in ("ELSE", "e(", "e)"))
 @compiled()
 def _copy(tokens: NDArray[np.uint8], first: int, last: int, out: NDArray[np.uint8], size: int) -> int:
     """Append tokens[first : last] to `out`; returns the size then, or -1 if there is no room."""
-    if size < 0 or size + last - first > LONGEST - 16:
+    if size < 0 or size + last - first > LONGEST_BLOCK:
         return -1
     for place in range(first, last):
         out[size] = tokens[place]
@@ -74,8 +73,8 @@ def _whole_body(
 ) -> float:  # pragma: no cover - compiled
     """The logarithm of the chance that `draw_block` draws a whole body."""
     count = statement_count(ends, at, stop)
-    chance = block_chance(tokens, ends, opens, elses, at, stop, body, depth, 0, count == 1, False, logs)[0]
-    total: float = chance + size_chance(logs, body, count)
+    chance = block_log_probability(tokens, ends, opens, elses, at, stop, body, depth, 0, count == 1, False, logs)[0]
+    total: float = chance + size_log_probability(logs, body, count)
     return total
 
 
@@ -95,18 +94,18 @@ def propose(
     """Change a program at random.
 
     Args:
-        tokens, length: the program; `parts` [3, LONGEST + 1], its `structure`: ends, opens, elses.
-        statements, gaps: scratch space, [LONGEST, NOTED] and [2 · LONGEST, NOTED].
-        out: gets the changed program [LONGEST], and `new_parts` its structure.
+        tokens, length: the program; `parts` [3, BLOCK_TOKENS + 1], its `structure`: ends, opens, elses.
+        statements, gaps: scratch space, [BLOCK_TOKENS, SURVEYED] and [2 · BLOCK_TOKENS, SURVEYED].
+        out: gets the changed program [BLOCK_TOKENS], and `new_parts` its structure.
 
     Returns its length, 0 if this change does not apply, and log(chance of the way back / chance of the way there).
     """
     ends, opens, elses = parts[0], parts[1], parts[2]
     count, places = survey(tokens, length, ends, opens, elses, statements, gaps)
-    move = int(even(state) * MOVES)
+    move = int(uniform(state) * MOVES)
     ratio = 0.0
     if move == INSERT:
-        gap = gaps[int(even(state) * places)]
+        gap = gaps[int(uniform(state) * places)]
         at, body, depth, before = gap[AT], gap[BODY], gap[DEPTH], gap[PREVIOUS]
         size = draw_block(state, sampler, body, depth, before, 1, out, _copy(tokens, 0, at, out, 0))
         middle = size
@@ -114,12 +113,12 @@ def propose(
         if size < 0:
             return 0, 0.0
         structure(out, size, new_parts[0], new_parts[1], new_parts[2])
-        ratio -= block_chance(
+        ratio -= block_log_probability(
             out, new_parts[0], new_parts[1], new_parts[2], at, middle, body, depth, before, False, False, logs
         )[0]
         ratio += np.log(places / (count + _inside(out, at, middle)))
         return size, ratio
-    chosen = statements[int(even(state) * count)]
+    chosen = statements[int(uniform(state) * count)]
     at, end, body, depth, before = chosen[AT], chosen[END], chosen[BODY], chosen[DEPTH], chosen[PREVIOUS]
     token = tokens[at]
     control = not FIRST_ACTION <= token <= LAST_ACTION
@@ -132,8 +131,8 @@ def propose(
         if size < 0:
             return 0, 0.0
         structure(out, size, new_parts[0], new_parts[1], new_parts[2])
-        ratio += block_chance(tokens, ends, opens, elses, at, end, body, depth, before, False, False, logs)[0]
-        ratio -= block_chance(
+        ratio += block_log_probability(tokens, ends, opens, elses, at, end, body, depth, before, False, False, logs)[0]
+        ratio -= block_log_probability(
             out, new_parts[0], new_parts[1], new_parts[2], at, middle, body, depth, before, False, False, logs
         )[0]
         now = count - _inside(tokens, at, end) + _inside(out, at, middle)
@@ -142,7 +141,7 @@ def propose(
         if chosen[SIBLINGS] < 2:
             return 0, 0.0
         size = _copy(tokens, end, length, out, size)
-        ratio += block_chance(tokens, ends, opens, elses, at, end, body, depth, before, False, False, logs)[0]
+        ratio += block_log_probability(tokens, ends, opens, elses, at, end, body, depth, before, False, False, logs)[0]
         structure(out, size, new_parts[0], new_parts[1], new_parts[2])
         _, left = survey(out, size, new_parts[0], new_parts[1], new_parts[2], statements, gaps)
         return size, ratio + np.log(count / left)
@@ -154,13 +153,13 @@ def propose(
         size = _copy(tokens, at, end, out, size)
         size = _copy(tokens, last, length, out, size)
     elif move == WRAP:
-        run = 1 + int(even(state) * _LONGEST_WRAP)
+        run = 1 + int(uniform(state) * _LONGEST_WRAP)
         last = end
         for _ in range(run - 1):
             if ends[last] == 0:
                 return 0, 0.0
             last = ends[last]
-        kind = int(even(state) * 3)
+        kind = int(uniform(state) * 3)
         if depth + 1 + _height(tokens, at, last) >= LEVELS:  # as deep as no program is drawn
             return 0, 0.0
         if kind == 0:
@@ -250,7 +249,7 @@ def propose(
         ratio += _whole_body(tokens, ends, opens, elses, first, end - 1, ELSE_BODY, depth + 1, logs)
         ratio += np.log(count / (count - _inside(tokens, first, end - 1)))
     else:  # REDRAW
-        if token == IFELSE and even(state) < 0.5:
+        if token == IFELSE and uniform(state) < 0.5:
             first, stop, inner = elses[at] + 2, end - 1, ELSE_BODY
         else:
             first, stop = opens[at] + 1, close
@@ -293,5 +292,5 @@ def _inside(tokens: NDArray[np.uint8], first: int, last: int) -> int:  # pragma:
     return count
 
 
-assert NOTED == SIBLINGS + 1
+assert SURVEYED == SIBLINGS + 1
 assert tuple(range(REPEAT, REPEAT + 4)) == (REPEAT, WHILE, IF, IFELSE)

@@ -1,0 +1,404 @@
+"""Tasks (Numba): drawing a program and worlds for it, and the log-likelihood of a program given its worlds.
+
+`generate_range` draws a program, then worlds until enough of them are good examples; if there are too few, it draws
+another program. Task n of a seed depends on these two numbers alone: they determine the state of its random numbers.
+
+Which worlds are accepted depends on those accepted before: known and short traces are mostly rejected, conditions are
+steered to outcomes that are still unseen, and the search for worlds ends after some tries. At the end the worlds are
+shuffled. The probability of all this has no closed form. `log_likelihood` estimates it by a particle filter, without
+bias. A particle is an order of the given worlds. For each of them the filter makes the generator's own tries, and sums
+over the tries the probability that the given world was drawn and accepted. It ignores that no two inputs of a task are
+equal: worlds of more than a few cells hardly ever are.
+
+The functions release the GIL and run on one thread; callers split the work.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from karelsynth.generator.program_kernel import (
+    SCRATCH_TOKENS,
+    SHORTEST_RESERVED,
+    draw_program,
+    is_reserved_program,
+)
+from karelsynth.generator.random_kernel import GAMMA, draw, mix, setting, shuffle, signed, uniform
+from karelsynth.generator.sampler import (
+    ALIKE,
+    BARE,
+    KEEP_DISTINCT_ROW,
+    LEVELS,
+    MOST_DISTINCT,
+    ONE,
+    SETTINGS_ROW,
+    SHORT,
+    UNSEEN,
+    Sampler,
+)
+from karelsynth.generator.world_kernel import (
+    DRAWN_WORLD,
+    ENDLESS,
+    GOOD,
+    LENGTH,
+    LONGEST_TRACE,
+    RUN_LENGTH,
+    RUN_SEEN,
+    RUN_TRACE,
+    SEEN,
+    TRACE,
+    WALL_CELLS,
+    begin_world,
+    complete_world,
+    run_world,
+    world_log_probability,
+)
+from karelsynth.karel.compiled import compiled
+from karelsynth.karel.machine_kernel import CELLS, IF, IFELSE, WHILE, compile_program
+
+_ZERO, _ONE, _S48, _LONGEST = np.uint64(0), np.uint64(1), np.uint64(48), np.uint64(LONGEST_TRACE + 1)
+FIRST_PATIENCE: Final = 16
+"""Tries for the first example."""
+PATIENCE: Final = 24
+"""Tries for each example once the first is found. Good worlds are rejected in the first half of them only."""
+_HOPELESS: Final = 1 << 32
+"""More tries than any limit."""
+TIRING: Final = 6
+"""Extra tries that an endless run counts as: most such programs never end."""
+_MOST_TRIES: Final = PATIENCE * 21 + TIRING + 2
+
+
+@compiled()
+def count_conditionals(tokens: NDArray[np.uint8], length: int) -> int:  # pragma: no cover - compiled
+    """The number of IF, IFELSE and WHILE statements."""
+    count = 0
+    for at in range(length):
+        count += tokens[at] == IF or tokens[at] == IFELSE or tokens[at] == WHILE
+    return count
+
+
+@compiled()
+def _all_outcomes(conditionals: int) -> np.uint64:  # pragma: no cover - compiled
+    """The value of SEEN once both outcomes of every condition have been seen."""
+    return (_ONE << np.uint64(2 * conditionals)) - _ONE
+
+
+@compiled()
+def _draw_allowed(
+    state: NDArray[np.uint64],
+    sampler: Sampler,
+    reserved: bool,
+    tokens: NDArray[np.uint8],
+    blocks: NDArray[np.int64],
+) -> int:  # pragma: no cover - compiled
+    """Draw a program; returns its length. Without `reserved`, programs reserved for testing are drawn again.
+
+    The replacement has at least SHORTEST_RESERVED tokens, so that shorter programs, which are never reserved, do not
+    become more frequent.
+    """
+    shortest, length, allowed = 0, 0, False
+    while not allowed:
+        length = draw_program(state, sampler, tokens, blocks)
+        if length > shortest:
+            allowed = reserved or not is_reserved_program(tokens, length)
+            shortest = SHORTEST_RESERVED - 1
+    return length
+
+
+@compiled()
+def _find_worlds(
+    state: NDArray[np.uint64],
+    sampler: Sampler,
+    code: NDArray[np.uint64],
+    conditionals: int,
+    worlds: NDArray[np.uint64],
+    cells: NDArray[np.uint8],
+    marked: NDArray[np.uint8],
+    counters: NDArray[np.uint64],
+) -> bool:  # pragma: no cover - compiled
+    """Fill worlds [E, DRAWN_WORLD], cells and marked [E · 324] with good examples; False if there are too few."""
+    wanted = len(worlds)
+    bare = (draw(state) >> _S48) < setting(sampler, SETTINGS_ROW, BARE)
+    found, tried, seen = 0, 0, _ZERO
+    standard = _LONGEST  # the longest good trace since the last example; the first good world only sets it
+    complete = _all_outcomes(conditionals)
+    # Unseen outcomes are rare in the original: a strict task must show all outcomes in the first half of its examples.
+    strict = (draw(state) >> _S48) >= setting(sampler, SETTINGS_ROW, UNSEEN)
+    while found < wanted and tried < (PATIENCE * (found + 1) if found > 0 else FIRST_PATIENCE):
+        tried += 1
+        begin_world(state, sampler, bare, worlds, found)
+        outcome = run_world(sampler, code, counters, complete & ~seen, worlds, cells, marked, found)
+        if outcome != GOOD:
+            tried += TIRING if outcome == ENDLESS else 0
+            continue
+        length, short = worlds[found, LENGTH], worlds[found, LENGTH] < standard
+        standard = length if standard == _LONGEST else max(standard, length)
+        shows_new = found > 0 and (worlds[found, SEEN] | seen) != seen
+        if conditionals > 0 and not shows_new and 2 * tried < PATIENCE * (found + 1):
+            known = False
+            for other in range(found):
+                known |= worlds[other, TRACE] == worlds[found, TRACE]
+            if known and (draw(state) >> _S48) < setting(sampler, SETTINGS_ROW, ALIKE):
+                continue
+            if short and (draw(state) >> _S48) < setting(sampler, SETTINGS_ROW, SHORT):
+                continue
+        seen |= worlds[found, SEEN]
+        standard = length
+        found += 1
+        if strict and seen != complete and 2 * found >= wanted:
+            tried = _HOPELESS
+    return found == wanted and tried < _HOPELESS
+
+
+@compiled()
+def _distinct(traces: NDArray[np.uint64]) -> int:  # pragma: no cover - compiled
+    """The number of distinct traces."""
+    distinct = 0
+    for one in range(len(traces)):
+        new = True
+        for other in range(one):
+            new &= traces[other] != traces[one]
+        distinct += new
+    return distinct
+
+
+@compiled()
+def _all_different(grids: NDArray[np.uint8], task: int) -> bool:  # pragma: no cover - compiled
+    """Whether no two of a task's grids, of [N, E, 324], are equal."""
+    different = True
+    for one in range(grids.shape[1]):
+        for other in range(one):
+            cell = 0
+            while cell < CELLS and grids[task, one, cell] == grids[task, other, cell]:
+                cell += 1
+            different &= cell < CELLS
+    return different
+
+
+@compiled()
+def generate_range(
+    first: int,
+    last: int,
+    start: int,
+    seed: int,
+    reserved: bool,
+    sampler: Sampler,
+    transition: NDArray[np.int32],
+    symbols: int,
+    grammar_start: int,
+    tokens: NDArray[np.uint8],
+    lengths: NDArray[np.uint8],
+    inputs: NDArray[np.uint8],
+    outputs: NDArray[np.uint8],
+    novel: NDArray[np.bool_],
+) -> None:  # pragma: no cover - compiled
+    """Draw tasks start + first … start + last − 1 of a seed and write them to rows first … last − 1.
+
+    Arrays are those of a `TaskBatch` with flat grids, [N, E, 324]. The caller fills `tokens` with `<pad>`.
+    """
+    examples = inputs.shape[1]
+    state = np.empty(1, np.uint64)
+    text = np.empty(SCRATCH_TOKENS, np.uint8)
+    blocks = np.empty(4 * LEVELS, np.int64)
+    code = np.empty(SCRATCH_TOKENS + 1, np.int64)
+    instructions = code.view(np.uint64)
+    origin = np.empty(SCRATCH_TOKENS + 1, np.int16)
+    stack = np.empty(SCRATCH_TOKENS + 2, np.int32)
+    opened = np.empty((SCRATCH_TOKENS + 2, 3), np.int32)
+    counters = np.empty(SCRATCH_TOKENS + 1, np.uint64)
+    order = np.empty(examples, np.int64)
+    worlds = np.empty((examples, DRAWN_WORLD), np.uint64)
+    cells = np.empty(examples * CELLS, np.uint8)
+    marked = np.empty(examples * CELLS, np.uint8)
+    # The two streams of a seed share no task, so a test set may have the seed of the training stream.
+    stream = mix(mix(np.uint64(seed)) + (_ONE if reserved else _ZERO))
+    for task in range(first, last):
+        state[0] = mix(stream + np.uint64(start + task) * GAMMA)
+        while True:
+            length = _draw_allowed(state, sampler, reserved, text, blocks)
+            compile_program(text[:length], transition, symbols, grammar_start, code, origin, stack, opened)
+            conditionals = count_conditionals(text, length)
+            if not _find_worlds(state, sampler, instructions, conditionals, worlds, cells, marked, counters):
+                continue
+            if conditionals > 0:  # balances the numbers of distinct traces
+                kept = setting(sampler, KEEP_DISTINCT_ROW, min(_distinct(worlds[:, TRACE]), MOST_DISTINCT))
+                if (draw(state) >> _S48) >= kept:
+                    continue
+            shuffle(state, order)  # the choice of a world depends on the earlier ones
+            for number in range(examples):
+                place = order[number]
+                complete_world(sampler, worlds, cells, marked, number, inputs, outputs, task, place)
+            if _all_different(inputs, task):
+                break
+        tokens[task, :length] = text[:length]
+        lengths[task] = length
+        novel[task] = is_reserved_program(text, length)
+
+
+@compiled()
+def _acceptance(sampler: Sampler, known: bool, short: bool, choosy: bool) -> float:  # pragma: no cover - compiled
+    """The probability that a good world is accepted."""
+    probability = 1.0
+    if choosy:
+        if known:
+            probability *= 1 - setting(sampler, SETTINGS_ROW, ALIKE) / ONE
+        if short:
+            probability *= 1 - setting(sampler, SETTINGS_ROW, SHORT) / ONE
+    return probability
+
+
+@compiled()
+def log_likelihood(
+    state: NDArray[np.uint64],
+    sampler: Sampler,
+    logs: NDArray[np.float64],
+    code: NDArray[np.uint64],
+    conditionals: int,
+    counts: NDArray[np.int64],
+    runs: NDArray[np.uint64],
+    tests: NDArray[np.int64],
+    wanted: int,
+    particles: int,
+    further: NDArray[np.uint64],
+) -> float:  # pragma: no cover - compiled
+    """The logarithm of an unbiased estimate of the probability of a program's given worlds, in any order.
+
+    Args:
+        code: the program, compiled.
+        conditionals: its number of conditions.
+        counts, runs, tests: [G, ·], of the G given worlds by `count_world`, and of the program in them by `replay`.
+        wanted: the number of worlds of the task; those beyond G are free.
+        particles: an even number; the standard error falls with its square root.
+        further: [DRAWN_WORLD + 1] gets, if there are free worlds, one of them as drawn, and then the outcomes that were
+            unseen when it was drawn.
+    """
+    given = len(runs)
+    complete = (_ONE << np.uint64(2 * conditionals)) - _ONE
+    walled = False
+    for one in range(given):
+        walled |= counts[one, WALL_CELLS] > 0
+    bare_probability = setting(sampler, SETTINGS_ROW, BARE) / ONE
+    strictness = 1 - setting(sampler, SETTINGS_ROW, UNSEEN) / ONE
+    # Factors common to all orders are taken out, so that particles that begin with improbable worlds survive.
+    usual = np.empty((2, given))
+    for one in range(given):
+        for bare in range(2):
+            usual[bare, one] = world_log_probability(
+                sampler, logs, bare == 1, _ZERO, counts[one], runs[one], tests[one]
+            )
+    common = usual[0].sum() if walled else max(usual[0].sum(), usual[1].sum())
+    if common == -np.inf:
+        return -np.inf
+    orders, bares = np.empty((particles, wanted), np.int64), np.empty(particles, np.bool_)
+    tried, seen, strict = np.zeros(particles, np.int64), np.zeros(particles, np.uint64), np.ones(particles)
+    standard, traces = np.empty(particles, np.int64), np.empty((particles, wanted), np.uint64)
+    drawn = np.empty((particles, DRAWN_WORLD + 1), np.uint64)
+    weights = np.zeros(particles)
+    for particle in range(particles):
+        bare = not walled and particle % 2 == 1
+        bares[particle] = bare
+        share = 1.0 if walled else 2.0
+        weights[particle] = np.log(share * (bare_probability if bare else 1 - bare_probability))
+        weights[particle] += usual[1 if bare else 0].sum() - common
+        standard[particle] = LONGEST_TRACE + 1
+        for number in range(wanted):
+            other = int(uniform(state) * (number + 1))
+            orders[particle, number] = orders[particle, other]
+            orders[particle, other] = number
+    worlds, cells, marked = np.empty((1, DRAWN_WORLD), np.uint64), np.empty(CELLS, np.uint8), np.empty(CELLS, np.uint8)
+    counters = np.empty(len(code) + 1, np.uint64)
+    shares, times = np.empty(_MOST_TRIES), np.empty(_MOST_TRIES, np.int64)
+    parents = np.empty(particles, np.int64)
+    total = 0.0
+    for found in range(wanted):
+        limit = PATIENCE * (found + 1) if found > 0 else FIRST_PATIENCE
+        for particle in range(particles):
+            if weights[particle] == -np.inf:
+                continue
+            goal = orders[particle, found]
+            free = goal >= given
+            past, bare = seen[particle], bares[particle]
+            goal_known, goal_new, goal_length = False, False, 0
+            if not free:
+                for number in range(found):
+                    goal_known |= traces[particle, number] == runs[goal, RUN_TRACE]
+                goal_new = found > 0 and (runs[goal, RUN_SEEN] | past) != past
+                goal_length = signed(runs[goal, RUN_LENGTH])
+            tries, sum_of, count, taken = tried[particle], 0.0, 0, False
+            least = standard[particle]
+            while tries < limit and not taken:
+                tries += 1
+                choosy = conditionals > 0 and 2 * tries < PATIENCE * (found + 1)
+                if not free:
+                    share = _acceptance(sampler, goal_known, goal_length < least, choosy and not goal_new)
+                    shares[count], times[count] = share, tries
+                    sum_of += share
+                    count += 1
+                begin_world(state, sampler, bare, worlds, 0)
+                outcome = run_world(sampler, code, counters, complete & ~past, worlds, cells, marked, 0)
+                if outcome != GOOD:
+                    tries += TIRING if outcome == ENDLESS else 0
+                    continue
+                length = signed(worlds[0, LENGTH])
+                short = length < least
+                least = length if least == LONGEST_TRACE + 1 else max(least, length)
+                new = found > 0 and (worlds[0, SEEN] | past) != past
+                known = False
+                for number in range(found):
+                    known |= traces[particle, number] == worlds[0, TRACE]
+                probability = _acceptance(sampler, known, short, choosy and not new)
+                taken = probability == 1.0 or uniform(state) < probability
+            if free:
+                if not taken:
+                    weights[particle] = -np.inf
+                    continue
+                if goal == given:
+                    drawn[particle, :DRAWN_WORLD], drawn[particle, DRAWN_WORLD] = worlds[0], complete & ~past
+                tried[particle], standard[particle] = tries, signed(worlds[0, LENGTH])
+                seen[particle], traces[particle, found] = past | worlds[0, SEEN], worlds[0, TRACE]
+            else:
+                if sum_of == 0.0:
+                    weights[particle] = -np.inf
+                    continue
+                point, chosen = uniform(state) * sum_of, 0
+                while chosen < count - 1 and point >= shares[chosen]:
+                    point -= shares[chosen]
+                    chosen += 1
+                tried[particle], standard[particle] = times[chosen], goal_length
+                weights[particle] += np.log(sum_of) - usual[1 if bare else 0, goal]
+                weights[particle] += world_log_probability(
+                    sampler, logs, bare, complete & ~past, counts[goal], runs[goal], tests[goal]
+                )
+                seen[particle], traces[particle, found] = past | runs[goal, RUN_SEEN], runs[goal, RUN_TRACE]
+            if seen[particle] != complete and 2 * (found + 1) >= wanted and strict[particle] == 1.0:
+                strict[particle] = 1 - strictness
+                weights[particle] += np.log(1 - strictness) if strictness < 1 else -np.inf
+            if found == wanted - 1 and conditionals > 0:
+                distinct = _distinct(traces[particle])
+                weights[particle] += np.log(setting(sampler, KEEP_DISTINCT_ROW, min(distinct, MOST_DISTINCT)) / ONE)
+        # Systematic resampling.
+        high = weights.max()
+        if high == -np.inf:
+            return -np.inf
+        mass = 0.0
+        for particle in range(particles):
+            mass += np.exp(weights[particle] - high)
+        total += high + np.log(mass / particles)
+        point, sum_of, parent = uniform(state), np.exp(weights[0] - high) * particles / mass, 0
+        for particle in range(particles):
+            while point + particle >= sum_of and parent < particles - 1:
+                parent += 1
+                sum_of += np.exp(weights[parent] - high) * particles / mass
+            parents[particle] = parent
+        if found == wanted - 1:
+            break
+        orders, bares, tried, seen = orders[parents], bares[parents], tried[parents], seen[parents]
+        strict, standard, traces, drawn = strict[parents], standard[parents], traces[parents], drawn[parents]
+        weights[:] = 0.0
+    if wanted > given:
+        further[:] = drawn[parents[int(uniform(state) * particles)]]
+    estimate: float = total + common
+    return estimate
