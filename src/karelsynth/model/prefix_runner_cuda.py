@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from karelsynth.model.packing_kernel import Layout
 
-LONGEST: Final = 80
+LONGEST: Final = 128
 """Tokens of the longest prefix that fits into a thread's scratch memory."""
 _THREADS_PER_BLOCK: Final = 64
 _launch_lock = threading.Lock()
