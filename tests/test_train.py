@@ -450,8 +450,19 @@ def test_the_loss_falls_and_samples_are_shown(tmp_path: Path) -> None:
 def test_a_model_of_other_settings_is_not_a_start(tmp_path: Path) -> None:
     Synthesizer(ModelSettings(**TINY)).save_pretrained(tmp_path / "small")  # type: ignore[arg-type]
     recipe = replace(tiny(), start_from=str(tmp_path / "small"))
-    with pytest.raises(KarelsynthError, match="other settings"):
+    with pytest.raises(
+        KarelsynthError, match=r"differs from the recipe's \[model\]: `\w+` is .* there and .* in the recipe"
+    ):
         train(recipe, tmp_path / "run", device=torch.device("cpu"))
+
+
+def test_a_start_may_have_another_max_length(tmp_path: Path) -> None:
+    """No weight depends on it; the new model decodes up to the recipe's."""
+    recipe = tiny(steps=2)
+    longer = replace(recipe.model, max_length=recipe.model.max_length + 8)
+    Synthesizer(longer).save_pretrained(tmp_path / "longer")
+    train(replace(recipe, start_from=str(tmp_path / "longer")), tmp_path / "run", device=torch.device("cpu"))
+    assert Synthesizer.from_pretrained(tmp_path / "run" / "final").settings == recipe.model
 
 
 # On a GPU

@@ -9,6 +9,7 @@ weights as one that was not; on a GPU nearly so, where sums may be taken in anot
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 import os
@@ -278,10 +279,12 @@ def _start_model(recipe: Recipe) -> Synthesizer:
             "`--set start_from=FOLDER`"
         )
     model = Synthesizer.from_pretrained(folder)
-    if model.settings != recipe.model:
-        raise KarelsynthError(
-            f"the model in {recipe.start_from} has other settings than the recipe's [model]: {model.settings}"
-        )
+    found, wanted = dataclasses.asdict(model.settings), dataclasses.asdict(recipe.model)
+    differing = [key for key in wanted if found[key] != wanted[key] and key != "max_length"]  # no weight depends on it
+    if differing:
+        pairs = ", ".join(f"`{key}` is {found[key]} there and {wanted[key]} in the recipe" for key in differing)
+        raise KarelsynthError(f"the model in {recipe.start_from} differs from the recipe's [model]: {pairs}")
+    model.settings = recipe.model
     return model
 
 
