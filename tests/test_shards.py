@@ -21,7 +21,6 @@ from hypothesis import strategies as st
 
 from karelsynth.errors import KarelsynthError, TaskFileError
 from karelsynth.files import locked_folder
-from karelsynth.tasks import generator
 from karelsynth.tasks.batch import TaskBatch
 from karelsynth.tasks.generate import generate, is_reserved
 from karelsynth.tasks.manifest import read_manifest
@@ -237,7 +236,7 @@ def test_a_set_is_not_continued_with_a_generator_that_has_changed(
         return generate(seed + 1, *arguments, **options)
 
     with monkeypatch.context() as patch:
-        patch.setattr(generator, "generate", changed)
+        patch.setattr("karelsynth.tasks.generate.generate", changed)
         with pytest.raises(KarelsynthError, match="the generator has changed since"):
             write_set(copied, **SMALL)
     write_set(copied, **SMALL)
