@@ -15,7 +15,7 @@ import pytest
 
 from karelsynth import Program, World
 from karelsynth.tasks.task import Example, Task
-from karelsynth.tasks.task_text import render_task
+from karelsynth.tasks.task_files import render_task
 from tests.strategies import random_program, random_world
 
 SWEEP = "def run():\n  while(frontIsClear):\n    move()\n  pickMarker()\n"

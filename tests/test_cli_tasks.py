@@ -17,7 +17,7 @@ from karelsynth.cli import tasks as commands
 from karelsynth.errors import KarelsynthError
 from karelsynth.tasks.generate import generate
 from karelsynth.tasks.msr_tasks import write_tasks
-from karelsynth.tasks.shards import open_set
+from karelsynth.tasks.sets import open_set
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -23,10 +23,9 @@ from karelsynth.karel.world import World
 from karelsynth.tasks import msr_records
 from karelsynth.tasks.batch import TaskBatch
 from karelsynth.tasks.generate import generate, is_reserved
-from karelsynth.tasks.msr_records import Problem, Record, parse_record
+from karelsynth.tasks.msr_records import RecordProblem, TaskRecord, parse_record
 from karelsynth.tasks.msr_tasks import read_tasks, verify_file, write_tasks
-from karelsynth.tasks.sets import export_msr, import_msr, load_tasks
-from karelsynth.tasks.shards import open_set, write_set
+from karelsynth.tasks.sets import export_msr, import_msr, load_tasks, open_set, write_set
 from tests.strategies import random_program, random_world
 
 if TYPE_CHECKING:
@@ -209,7 +208,7 @@ def test_problems_are_told_by_line_and_the_rest_is_checked(
     assert (report.tasks, report.outputs_equal) == (13, 36 + right)
     assert not report.all_equal
 
-    told: list[Problem] = []
+    told: list[RecordProblem] = []
     assert_equal(load_tasks(path, on_problem=told.append), load_tasks(save(tmp_path / "good.jsonl", records)))
     assert told == [problem]
     with pytest.raises(TaskFileError, match=r"tasks\.jsonl, line 4: "):
@@ -288,7 +287,7 @@ def test_what_does_not_fit_the_other_tasks_is_a_problem(tmp_path: Path) -> None:
     path = save(
         tmp_path / "tasks.jsonl", [long, random_record(rng), random_record(rng, examples=2), random_record(rng)]
     )
-    told: list[Problem] = []
+    told: list[RecordProblem] = []
     assert len(load_tasks(path, on_problem=told.append)) == 2
     assert [problem.line for problem in told] == [1, 3]
     assert f"{MAX_TOKENS + 4} tokens, and a task set holds up to {MAX_TOKENS}" in told[0].message
@@ -339,7 +338,7 @@ def _spoil(rng: random.Random, record: Json) -> None:
         container[key] = rng.choice(JUNK)
 
 
-def plain(record: Record) -> Any:
+def plain(record: TaskRecord) -> Any:
     examples = [(e.number, e.input.tolist(), e.output.tolist(), e.actions) for e in record.examples]
     return record.line, record.tokens, examples, record.example_count, record.problems
 
@@ -439,7 +438,7 @@ def test_an_interrupted_import_begins_anew_and_a_complete_one_is_kept(tmp_path: 
         import_msr(path, folder, shard_size=1)  # stops at the bad line
     assert not folder.exists()
 
-    def stop(_: Problem) -> None:
+    def stop(_: RecordProblem) -> None:
         raise KeyboardInterrupt
 
     save(path, [*records * 30, "{"])  # the bad line is in the second piece

@@ -21,11 +21,11 @@ from hypothesis import strategies as st
 
 from karelsynth.errors import KarelsynthError, TaskFileError
 from karelsynth.files import locked_folder
+from karelsynth.tasks import sets
 from karelsynth.tasks.batch import TaskBatch
 from karelsynth.tasks.generate import generate, is_reserved
 from karelsynth.tasks.manifest import read_manifest
-from karelsynth.tasks.sets import NAMED_SETS, load_tasks, named_tasks, write_named_set
-from karelsynth.tasks.shards import TaskSet, open_set, write_set
+from karelsynth.tasks.sets import NAMED_SETS, TaskSet, load_tasks, named_tasks, open_set, write_named_set, write_set
 
 SMALL: dict[str, Any] = {"seed": 5, "start": 3, "count": 70, "examples": 3, "reserved": True, "shard_size": 16}
 
@@ -155,7 +155,7 @@ def test_the_bytes_follow_from_the_recipe(pristine: Path, tmp_path: Path) -> Non
 _CHILD = """
 import sys
 from karelsynth.tasks.generate import generate
-from karelsynth.tasks.shards import write_set
+from karelsynth.tasks.sets import write_set
 generate(5, 0, 2, examples=3)
 print("ready", flush=True)
 write_set(sys.argv[1], seed=5, start=3, count=400, examples=3, reserved=True, shard_size=4)
@@ -236,7 +236,7 @@ def test_a_set_is_not_continued_with_a_generator_that_has_changed(
         return generate(seed + 1, *arguments, **options)
 
     with monkeypatch.context() as patch:
-        patch.setattr("karelsynth.tasks.generate.generate", changed)
+        patch.setattr(sets, "generate", changed)
         with pytest.raises(KarelsynthError, match="the generator has changed since"):
             write_set(copied, **SMALL)
     write_set(copied, **SMALL)

@@ -14,7 +14,7 @@ from karelsynth.karel.program import Program
 from karelsynth.karel.world import World
 from karelsynth.tasks.batch import TaskBatch
 from karelsynth.tasks.original import ORIGINAL, PAIR_COUNTS, STATEMENTS
-from karelsynth.tasks.statistics import Row, compare, compute
+from karelsynth.tasks.statistics import FigureComparison, compare, compute
 
 PROGRAMS = (
     "DEF run m( move putMarker m)",
@@ -120,11 +120,11 @@ def test_compare_has_every_figure_of_the_original() -> None:
 
 
 def test_rows() -> None:
-    row = Row("actions", "move", 0.377, 0.358, 0.02)
+    row = FigureComparison("actions", "move", 0.377, 0.358, 0.02)
     assert row.distance == pytest.approx(0.019)
     assert row.within
-    assert not Row("actions", "move", 0.38, 0.358, 0.02).within
-    assert Row("a program", "actions", 9, 5.1, None).within
+    assert not FigureComparison("actions", "move", 0.38, 0.358, 0.02).within
+    assert FigureComparison("a program", "actions", 9, 5.1, None).within
 
 
 def test_the_originals_shares_are_shares() -> None:

@@ -18,8 +18,7 @@ from karelsynth.evaluate import evaluate
 from karelsynth.model.synthesizer import Synthesizer
 from karelsynth.tasks.batch import TaskBatch
 from karelsynth.tasks.generate import generate
-from karelsynth.tasks.sets import export_msr, named_tasks
-from karelsynth.tasks.shards import write_set
+from karelsynth.tasks.sets import export_msr, named_tasks, write_set
 from karelsynth.train import loop, validation
 from karelsynth.train.checkpoint import CheckpointError
 from karelsynth.train.loop import train

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from karelsynth.reproduce.running import Paths
-from karelsynth.tasks.shards import write_set
+from karelsynth.tasks.sets import write_set
 from tests.reproduce.small import jobs, runner, write_recipes
 
 

@@ -20,8 +20,7 @@ from karelsynth.reproduce.rows import ROWS, SEEDS, TABLES, jobs_of
 from karelsynth.reproduce.running import Paths, Runner, RunSummary
 from karelsynth.reproduce.side_by_side import SideBySide
 from karelsynth.tasks.generate import generate
-from karelsynth.tasks.sets import NAMED_SETS, load_tasks
-from karelsynth.tasks.shards import write_set
+from karelsynth.tasks.sets import NAMED_SETS, load_tasks, write_set
 from karelsynth.train.loop import train
 from karelsynth.train.recipe import load_recipe
 from karelsynth.train.validation import Validation, Validator

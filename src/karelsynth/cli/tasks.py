@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from karelsynth.tasks.batch import TaskBatch
-    from karelsynth.tasks.msr_records import Problem
-    from karelsynth.tasks.shards import TaskSet
-    from karelsynth.tasks.statistics import Row
+    from karelsynth.tasks.msr_records import RecordProblem
+    from karelsynth.tasks.sets import TaskSet
+    from karelsynth.tasks.statistics import FigureComparison
 
 _SHOWN_PROBLEMS = 20
 _MOST = 100_000
@@ -55,8 +55,7 @@ def generate(
 
     If stopped or killed, run the same command again: it resumes and ends with the same files, byte for byte.
     """
-    from karelsynth.tasks.sets import recipe
-    from karelsynth.tasks.shards import write_set
+    from karelsynth.tasks.sets import recipe, write_set
 
     given = {"count": count, "seed": seed, "start": start, "examples": examples, "shard_size": shard_size}
     chosen: dict[str, Any] = {option: value for option, value in given.items() if value is not None}
@@ -117,7 +116,7 @@ def export_msr(
 ) -> None:
     """Write a task set in the original's format: JSON lines, compressed if the name ends in .gz."""
     from karelsynth.tasks.sets import export_msr as run_export
-    from karelsynth.tasks.shards import open_set
+    from karelsynth.tasks.sets import open_set
 
     tasks = open_set(task_set)
     with counter("exporting", unit="tasks", total=len(tasks)) as progress:
@@ -193,7 +192,7 @@ class _Reporter:
         self.lines: set[int] = set()
         self.problems = 0
 
-    def __call__(self, problem: Problem) -> None:
+    def __call__(self, problem: RecordProblem) -> None:
         self.lines.add(problem.line)
         self.problems += 1
         if self.problems <= _SHOWN_PROBLEMS:
@@ -218,7 +217,7 @@ def _say_written(tasks: TaskSet) -> None:
     )
 
 
-def _table(rows: Sequence[Row]) -> Any:
+def _table(rows: Sequence[FigureComparison]) -> Any:
     """The figures, group by group; what is too far off is marked."""
     from rich.table import Table
 
@@ -243,7 +242,7 @@ def _table(rows: Sequence[Row]) -> Any:
     return table
 
 
-def _as_json(rows: Sequence[Row], tasks: int) -> dict[str, Any]:
+def _as_json(rows: Sequence[FigureComparison], tasks: int) -> dict[str, Any]:
     figures = [
         {
             "group": row.group,

@@ -13,7 +13,7 @@ from typing import Final
 from karelsynth.errors import KarelsynthError, nearest
 from karelsynth.karel.world import quoted
 from karelsynth.tasks.task import Task
-from karelsynth.tasks.task_text import parse_task
+from karelsynth.tasks.task_files import parse_task
 
 _ENDING: Final = ".task"
 

@@ -1,12 +1,13 @@
 """Reading the original data's task files: JSON lines, one task each, `.gz` too, in bounded memory.
 
 A line is `{"program_tokens": […], "program_json": {…}, "examples": [{"inpgrid_json": {…}, "inpgrid_tensor": "…",
-"outgrid_json": {…}, "outgrid_tensor": "…", "actions": […]}, …]}`. What is said twice, a program as tokens and as a
-tree, a world as JSON and as a tensor, may be there once; where both are there, they must agree. Whatever is wrong
-becomes a Problem with the number of its line, and reading goes on.
+"outgrid_json": {…}, "outgrid_tensor": "…", "actions": […]}, …]}`. A program may be there as tokens, as a tree, or both;
+a world as JSON, as a tensor, or both. If both are there, they must agree. Every error becomes a RecordProblem with the
+number of its line, and reading continues.
 
-There are a million lines, nearly all in one form. What is in that form is read by looking its words up in tables (the
-functions `msr_tables`); anything else by the readers of `karel`, which accept more and say what is wrong.
+There are a million lines, nearly all in one form. `usual_program` and `usual_world` read this form fast, by looking up
+words in tables. They return None for any other form, which need not be wrong: the readers of `karel` then read it in
+full, accept more and say what is wrong. Tests hold the two ways equal.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import json
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
@@ -25,14 +27,23 @@ import numpy as np
 from karelsynth.errors import KarelsynthError, ProgramSyntaxError, TaskFileError, WorldError, listed
 from karelsynth.files import name_of, opened
 from karelsynth.karel.formats.codes import (
+    BEYOND,
     CODE_PLANES,
+    FRAME,
+    FRAME_PLANE,
+    HERO,
+    PLANES,
+    SIDE,
+    WALL,
+    WALL_PLANE,
     world_to_codes,
 )
 from karelsynth.karel.formats.msr import program_from_json, world_from_json, world_from_tensor_string
+from karelsynth.karel.grammar import KAREL
 from karelsynth.karel.program import Program
-from karelsynth.karel.tokens import ACTIONS
-from karelsynth.karel.world import quoted
-from karelsynth.tasks.msr_tables import ACTION_IDS, WORDS, usual_program, usual_world
+from karelsynth.karel.syntax import syntax_machine
+from karelsynth.karel.tokens import ACTIONS, COUNTS, END, ID, SENSORS
+from karelsynth.karel.world import HEADINGS, LARGEST_SIDE, MOST_MARKERS, SMALLEST_SIDE, quoted
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -40,6 +51,9 @@ if TYPE_CHECKING:
 LONGEST_LINE: Final = 2**24
 """In bytes; the longest of a task that fits a set is a hundredth of it."""
 _GZIP_MAGIC: Final = b"\x1f\x8b"
+WORDS: Final = [f"{index}:1.0" for index in range(PLANES * SIDE * SIDE)]
+"""Of a tensor string, by index."""
+ACTION_IDS: Final = {action: ID[action] for action in ACTIONS}
 _INDEX: Final = {word: index for index, word in enumerate(WORDS)}
 _PLANES: Final = np.ascontiguousarray(CODE_PLANES.T > 0)
 """bool [16, 80]: which planes a cell code sets."""
@@ -47,7 +61,7 @@ ReadingProgress = Callable[[int], None]
 """Called with the number of bytes of the file just read; of a pipe, those of its lines."""
 
 
-class Problem(NamedTuple):
+class RecordProblem(NamedTuple):
     """Something wrong in a task file."""
 
     line: int
@@ -58,7 +72,7 @@ class Problem(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Example:
+class RecordExample:
     """One example of a record: `number` is its place in the record's list."""
 
     number: int
@@ -71,22 +85,22 @@ class Example:
 
 
 @dataclass(frozen=True)
-class Record:
+class TaskRecord:
     """A line of the file: what could be read of it, and what could not."""
 
     line: int
     tokens: tuple[int, ...] = ()
     """The program as token ids; empty if there is none that parses."""
-    examples: tuple[Example, ...] = ()
+    examples: tuple[RecordExample, ...] = ()
     """Those that could be read."""
     example_count: int = 0
     """All that are there."""
-    problems: tuple[Problem, ...] = ()
+    problems: tuple[RecordProblem, ...] = ()
 
 
 def read_records(
     path: str | Path, progress: ReadingProgress | None = None, *, programs: bool = True
-) -> Iterator[Record]:
+) -> Iterator[TaskRecord]:
     """The records of a file or of standard input (`-`), one for each line that is not blank.
 
     `programs`: whether they need a program.
@@ -140,7 +154,7 @@ def _lines(raw: io.BufferedReader) -> Iterator[bytes | None]:
             yield None
 
 
-def parse_record(line: bytes | None, number: int, *, programs: bool = True) -> Record:
+def parse_record(line: bytes | None, number: int, *, programs: bool = True) -> TaskRecord:
     """Read line `number` of a file, None if it is too long; without `programs`, its program is not read."""
     if line is None:
         return _bad(number, f"longer than {LONGEST_LINE:,} bytes: no task is")
@@ -155,28 +169,28 @@ def parse_record(line: bytes | None, number: int, *, programs: bool = True) -> R
     if not isinstance(record, dict):
         return _bad(number, "no task: a JSON object is expected")
 
-    problems: list[Problem] = []
+    problems: list[RecordProblem] = []
     tokens: tuple[int, ...] = ()
     try:
         if programs:
             tokens = usual_program(record) or tuple(_program(record).token_ids)
     except KarelsynthError as error:
-        problems.append(Problem(number, str(error)))
+        problems.append(RecordProblem(number, str(error)))
     items = record.get("examples")
     if not isinstance(items, list) or not items:
-        problems.append(Problem(number, "`examples` must be a list of at least one example"))
+        problems.append(RecordProblem(number, "`examples` must be a list of at least one example"))
         items = []
     examples = []
     for at, item in enumerate(items):
         try:
             examples.append(_example(item, at))
         except KarelsynthError as error:
-            problems.append(Problem(number, f"examples[{at}]: {error}"))
-    return Record(number, tokens, tuple(examples), len(items), tuple(problems))
+            problems.append(RecordProblem(number, f"examples[{at}]: {error}"))
+    return TaskRecord(number, tokens, tuple(examples), len(items), tuple(problems))
 
 
-def _bad(line: int, message: str) -> Record:
-    return Record(line, problems=(Problem(line, message),))
+def _bad(line: int, message: str) -> TaskRecord:
+    return TaskRecord(line, problems=(RecordProblem(line, message),))
 
 
 def _program(record: Mapping[str, Any]) -> Program:
@@ -212,10 +226,10 @@ def _program_of_tree(tree: Any) -> Program:
         raise TaskFileError(f"program_json: {error}") from None
 
 
-def _example(item: Any, number: int) -> Example:
+def _example(item: Any, number: int) -> RecordExample:
     if not isinstance(item, dict):
         raise TaskFileError("a JSON object is expected")
-    return Example(number, _world(item, "inpgrid"), _world(item, "outgrid"), _actions(item))
+    return RecordExample(number, _world(item, "inpgrid"), _world(item, "outgrid"), _actions(item))
 
 
 def _actions(item: Mapping[str, Any]) -> tuple[int, ...] | None:
@@ -258,3 +272,156 @@ def _is_tensor_of(text: Any, codes: NDArray[np.uint8]) -> bool:
         if np.array_equal(found, np.flatnonzero(_PLANES[:, codes])):
             return True
     return bool(np.array_equal(world_to_codes(world_from_tensor_string(text)), codes))
+
+
+# The usual form.
+
+_WORLD_FIELDS: Final = 6
+_LONGEST_USUAL: Final = 200
+_DEEPEST_USUAL: Final = 16
+"""Tokens and depth of usual programs; the readers of `karel` have limits of their own."""
+_Item = tuple[int, int, int]
+"""What a word of a world's JSON stands for: the cell, of 18 · 18; what its code becomes, or for a hero what is added
+to it; the index in the tensor."""
+
+
+def _item(row: int, col: int, code: int, plane: int) -> _Item:
+    cell = (row + 1) * SIDE + col + 1
+    return cell, code, plane * SIDE * SIDE + cell
+
+
+_PLACES: Final = [(row, col) for row in range(LARGEST_SIDE) for col in range(LARGEST_SIDE)]
+_WALLS: Final = {f"{row}:{col}": _item(row, col, WALL, WALL_PLANE) for row, col in _PLACES}
+_MARKERS: Final = {
+    f"{row}:{col}:{count}": _item(row, col, count, FRAME_PLANE + count)
+    for row, col in _PLACES
+    for count in range(1, MOST_MARKERS + 1)
+}
+_HEROES: Final = {
+    f"{row}:{col}:{heading}": _item(row, col, HERO * (number + 1), number)
+    for row, col in _PLACES
+    for number, heading in enumerate(HEADINGS)
+}
+
+
+def _place(words: str, items: Mapping[str, _Item], codes: bytearray) -> list[int]:
+    """Put things on a world's cells; returns their indices in the tensor. KeyError if it is not done the usual way."""
+    indices = []
+    for word in words.split():
+        cell, code, index = items[word]
+        if codes[cell]:  # outside, or given twice
+            raise KeyError(word)
+        codes[cell] = code
+        indices.append(index)
+    return indices
+
+
+@cache
+def _empty_world(rows: int, cols: int) -> tuple[bytes, str, str]:
+    """The codes of a world with nothing in it; its frame as in the original's tensors, and with sorted indices."""
+    codes = np.full((SIDE, SIDE), BEYOND, np.uint8)
+    codes[: rows + 2, : cols + 2] = FRAME
+    codes[1 : rows + 1, 1 : cols + 1] = 0
+    places = [(row, col) for row in (-1, rows) for col in range(-1, cols + 1)]
+    places += [(row, col) for col in (-1, cols) for row in range(rows)]
+    indices = [_item(row, col, FRAME, FRAME_PLANE)[2] for row, col in places]
+    return codes.tobytes(), _words(indices), _words(sorted(indices))
+
+
+def _words(indices: list[int]) -> str:
+    return " ".join([WORDS[index] for index in indices])
+
+
+def usual_world(record: Any, tensor: Any) -> NDArray[np.uint8] | None:
+    """Cell codes [18, 18] of a right world with all fields; its tensor, if any, in the original's order or sorted."""
+    try:
+        rows, cols, crashed = record["rows"], record["cols"], record["crashed"]
+        if len(record) != _WORLD_FIELDS or crashed is not False:
+            return None
+        if type(rows) is not int or type(cols) is not int:  # True and 2.0 are refused elsewhere
+            return None
+        if not (SMALLEST_SIDE <= rows <= LARGEST_SIDE and SMALLEST_SIDE <= cols <= LARGEST_SIDE):
+            return None
+        empty, frame, frame_sorted = _empty_world(rows, cols)
+        codes = bytearray(empty)
+        walls = _place(record["blocked"], _WALLS, codes)
+        markers = _place(record["markers"], _MARKERS, codes)
+        cell, heading, hero = _HEROES[record["hero"]]
+    except (KeyError, TypeError, AttributeError):
+        return None
+    if codes[cell] >= WALL:
+        return None
+    codes[cell] += heading
+    if tensor is not None and tensor != f"{_words([hero, *markers, *walls])} {frame}":
+        walls.sort()
+        markers.sort()
+        if tensor != f"{_words([hero, *walls])} {frame_sorted} {_words(markers)}".rstrip():
+            return None
+    return np.frombuffer(codes, np.uint8).reshape(SIDE, SIDE)
+
+
+def usual_program(record: Mapping[str, Any]) -> tuple[int, ...] | None:
+    """The token ids of a right program given as tokens and, if there is one, as the same tree."""
+    try:
+        names, tree = record["program_tokens"], record.get("program_json")
+        if type(names) is not list or len(names) > _LONGEST_USUAL:
+            return None
+        ids = tuple([ID[name] for name in names])
+        if tree is None:
+            return ids if ids[-1] == END and syntax_machine(KAREL, _LONGEST_USUAL).admits(ids) else None
+        printed = ["DEF", "run", "m("]
+        if len(tree) != 1 or not _print_block(tree["run"], printed, 0):
+            return None
+        return ids if [*printed, "m)"] == names else None
+    except (KeyError, TypeError, AttributeError, IndexError):
+        return None
+
+
+def _print_block(block: Any, names: list[str], depth: int) -> bool:
+    """Append the tokens of a block of a program's tree; False if it is not a right and usual one."""
+    if type(block) is not list or not block or depth > _DEEPEST_USUAL:
+        return False
+    for node in block:
+        kind = node["type"]
+        if kind in ACTION_IDS:
+            names.append(kind)
+            right = len(node) == 1
+        elif kind == "repeat":
+            times = node["times"]
+            if type(times) is not int or not 0 <= times < len(COUNTS) or len(node) != 3:
+                return False
+            names += ("REPEAT", COUNTS[times], "r(")
+            right = _print_block(node["body"], names, depth + 1)
+            names.append("r)")
+        elif kind == "ifElse":
+            names.append("IFELSE")
+            right = len(node) == 4 and _print_condition(node["condition"], names)
+            names.append("i(")
+            right = right and _print_block(node["ifBody"], names, depth + 1)
+            names += ("i)", "ELSE", "e(")
+            right = right and _print_block(node["elseBody"], names, depth + 1)
+            names.append("e)")
+        elif kind == "if" or kind == "while":
+            letter = kind[0]
+            names.append(kind.upper())
+            right = len(node) == 3 and _print_condition(node["condition"], names)
+            names.append(f"{letter}(")
+            right = right and _print_block(node["body"], names, depth + 1)
+            names.append(f"{letter})")
+        else:
+            right = False
+        if not right:
+            return False
+    return True
+
+
+def _print_condition(node: Any, names: list[str]) -> bool:
+    """Append the tokens of a sensor or of its negation; False if it is neither."""
+    kind = node["type"]
+    if kind == "not":
+        names += ("c(", "not")
+        right = len(node) == 2 and node["condition"]["type"] != "not" and _print_condition(node["condition"], names)
+        names.append("c)")
+        return right
+    names += ("c(", kind, "c)")
+    return kind in SENSORS and len(node) == 1

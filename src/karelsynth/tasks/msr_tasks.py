@@ -26,7 +26,7 @@ from karelsynth.karel.machine import LONGEST_PROGRAM, run_batch
 from karelsynth.karel.program import Program
 from karelsynth.karel.tokens import PAD, TOKENS
 from karelsynth.tasks.batch import TaskBatch
-from karelsynth.tasks.msr_records import Example, Problem, ReadingProgress, Record, read_records
+from karelsynth.tasks.msr_records import ReadingProgress, RecordExample, RecordProblem, TaskRecord, read_records
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -38,15 +38,15 @@ _CHUNK: Final = 256
 
 
 @dataclass(frozen=True)
-class Checked:
+class CheckedRecord:
     """A record whose examples have been run."""
 
-    record: Record
+    record: TaskRecord
     outputs_equal: int
     traces: int
     """How many examples have actions."""
     traces_equal: int
-    problems: tuple[Problem, ...]
+    problems: tuple[RecordProblem, ...]
     """Those of reading and those of running."""
 
 
@@ -63,7 +63,7 @@ class VerifyReport:
     traces: int
     """Examples that have actions."""
     traces_equal: int
-    problems: tuple[Problem, ...]
+    problems: tuple[RecordProblem, ...]
 
     @property
     def all_equal(self) -> bool:
@@ -77,7 +77,7 @@ def verify_file(path: str | Path, progress: Callable[[int], None] | None = None)
     Raises TaskFileError if there is no task at all: that nothing is wrong with nothing is no good news.
     """
     tasks = examples = outputs_equal = traces = traces_equal = 0
-    problems: list[Problem] = []
+    problems: list[RecordProblem] = []
     for checked in check_file(path):
         tasks += 1
         examples += checked.record.example_count
@@ -95,7 +95,7 @@ def verify_file(path: str | Path, progress: Callable[[int], None] | None = None)
 def read_tasks(
     path: str | Path,
     *,
-    on_problem: Callable[[Problem], None] | None = None,
+    on_problem: Callable[[RecordProblem], None] | None = None,
     progress: ReadingProgress | None = None,
 ) -> Iterator[TaskBatch]:
     """The tasks of a file as arrays, a few hundred at a time.
@@ -119,7 +119,7 @@ def read_tasks(
             yield _as_batch(good)
 
 
-def _unfit(record: Record, examples: int) -> tuple[Problem, ...]:
+def _unfit(record: TaskRecord, examples: int) -> tuple[RecordProblem, ...]:
     """Why a record that is right does not fit the others of a set."""
     if len(record.tokens) > MAX_TOKENS:
         reason = f"the program has {len(record.tokens)} tokens, and a task set holds up to {MAX_TOKENS}"
@@ -127,10 +127,10 @@ def _unfit(record: Record, examples: int) -> tuple[Problem, ...]:
         reason = f"it has {record.example_count} examples, but the tasks before have {examples}"
     else:
         return ()
-    return (Problem(record.line, reason),)
+    return (RecordProblem(record.line, reason),)
 
 
-def _as_batch(records: Sequence[Record]) -> TaskBatch:
+def _as_batch(records: Sequence[TaskRecord]) -> TaskBatch:
     from karelsynth.tasks.generate import is_reserved
 
     tokens = _token_array(records, MAX_TOKENS)
@@ -144,7 +144,7 @@ def _as_batch(records: Sequence[Record]) -> TaskBatch:
     )
 
 
-def _token_array(records: Sequence[Record], width: int) -> NDArray[np.uint8]:
+def _token_array(records: Sequence[TaskRecord], width: int) -> NDArray[np.uint8]:
     """Token ids [N, width]."""
     tokens = np.full((len(records), width), PAD, np.uint8)
     for row, record in zip(tokens, records, strict=True):
@@ -155,7 +155,7 @@ def _token_array(records: Sequence[Record], width: int) -> NDArray[np.uint8]:
 # Checking.
 
 
-def check_file(path: str | Path, progress: ReadingProgress | None = None) -> Iterator[Checked]:
+def check_file(path: str | Path, progress: ReadingProgress | None = None) -> Iterator[CheckedRecord]:
     """The records of a file in order, each with its examples run."""
     for records in _chunks(read_records(path, progress)):
         yield from check_records(records)
@@ -172,7 +172,7 @@ def _chunks(items: Iterable[Any]) -> Iterator[list[Any]]:
         yield chunk
 
 
-def check_records(records: Sequence[Record]) -> Iterator[Checked]:
+def check_records(records: Sequence[TaskRecord]) -> Iterator[CheckedRecord]:
     """Run all examples of some records."""
     runnable = [record for record in records if 0 < len(record.tokens) <= LONGEST_PROGRAM and record.examples]
     verdicts = iter(_run(runnable))
@@ -180,7 +180,7 @@ def check_records(records: Sequence[Record]) -> Iterator[Checked]:
     for record in records:
         problems = list(record.problems)
         if len(record.tokens) > LONGEST_PROGRAM:
-            problems.append(Problem(record.line, f"the program has more than {LONGEST_PROGRAM:,} tokens"))
+            problems.append(RecordProblem(record.line, f"the program has more than {LONGEST_PROGRAM:,} tokens"))
         outputs_equal = traces = traces_equal = 0
         for example in record.examples:
             traces += example.actions is not None
@@ -189,11 +189,11 @@ def check_records(records: Sequence[Record]) -> Iterator[Checked]:
                 outputs_equal += output_equal
                 traces_equal += trace_equal
                 if message:
-                    problems.append(Problem(record.line, f"examples[{example.number}]: {message}"))
-        yield Checked(record, outputs_equal, traces, traces_equal, tuple(problems))
+                    problems.append(RecordProblem(record.line, f"examples[{example.number}]: {message}"))
+        yield CheckedRecord(record, outputs_equal, traces, traces_equal, tuple(problems))
 
 
-def _run(records: Sequence[Record]) -> Iterator[tuple[bool, bool, str]]:
+def _run(records: Sequence[TaskRecord]) -> Iterator[tuple[bool, bool, str]]:
     """For each example: is the output the run's, is the trace the run's (no, if there is none), what is wrong."""
     examples = [example for record in records for example in record.examples]
     if not examples:
@@ -226,7 +226,7 @@ def _difference(got: NDArray[np.uint8], wanted: NDArray[np.uint8]) -> str:
     return f"the program ends in another world; the first difference is at row {row - 1}, column {col - 1}"
 
 
-def _trace_difference(example: Example, trace: tuple[int, ...]) -> str:
+def _trace_difference(example: RecordExample, trace: tuple[int, ...]) -> str:
     actions = example.actions or ()
     at = next((at for at, (a, b) in enumerate(zip(actions, trace, strict=False)) if a != b), None)
     if at is None:

@@ -20,7 +20,7 @@ from karelsynth.files import write_atomically
 from karelsynth.karel.draw.raster import scene_image
 from karelsynth.karel.draw.scene import LETTER, THEMES, Line, Rect, Scene, Shape, ShapeGroup, Text
 from karelsynth.karel.draw.svg import scene_svg
-from karelsynth.tasks.statistics import Row
+from karelsynth.tasks.statistics import FigureComparison
 
 _WIDTH: Final = 1400
 _MARGIN: Final = 24
@@ -39,7 +39,7 @@ _THEME: Final = THEMES["light"]
 _ORIGINAL: Final = "#b6c1d1"
 
 
-def save_plot(rows: Sequence[Row], tasks: int, path: str | Path) -> None:
+def save_plot(rows: Sequence[FigureComparison], tasks: int, path: str | Path) -> None:
     """Save the picture of some figures (see `statistics.compare`) of so many tasks as `.svg` or `.png`."""
     path = Path(path)
     if path.suffix.lower() not in (".svg", ".png"):
@@ -53,7 +53,7 @@ def save_plot(rows: Sequence[Row], tasks: int, path: str | Path) -> None:
         write_atomically(path, file.getvalue())
 
 
-def plot_scene(rows: Sequence[Row], tasks: int) -> Scene:
+def plot_scene(rows: Sequence[FigureComparison], tasks: int) -> Scene:
     """The picture; figures that are for information only, or not finite, are left out."""
     judged = [row for row in rows if row.allowed is not None and isfinite(row.value)]
     panels = [_Panel(name, tuple(figures)) for name, figures in groupby(judged, key=lambda row: row.group)]
@@ -73,7 +73,7 @@ def plot_scene(rows: Sequence[Row], tasks: int) -> Scene:
     return Scene(_WIDTH, top + _MARGIN - _GAP, _THEME.canvas, tuple(groups), title, _description(judged))
 
 
-def _description(rows: Sequence[Row]) -> str:
+def _description(rows: Sequence[FigureComparison]) -> str:
     outside = [f"{row.group}, {row.name}: {row.value:.3g} for {row.original:.3g}" for row in rows if not row.within]
     return f"Too far off: {'; '.join(outside)}." if outside else "All are near enough."
 
@@ -105,7 +105,7 @@ class _Panel:
     """A group of figures."""
 
     name: str
-    rows: tuple[Row, ...]
+    rows: tuple[FigureComparison, ...]
 
     @cached_property
     def slot(self) -> float:

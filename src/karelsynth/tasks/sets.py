@@ -1,35 +1,58 @@
-"""Task sets by name, and from and to the original's files.
+"""Task sets: by name, on disk, and from and to the original's files.
 
-    write_named_set("val", "data/val")
+    write_named_set("val", "data/val")            # or write_set("data/own", seed=9, count=2_500)
+    tasks = open_set("data/val")
+    tasks[:64]                                    # a TaskBatch of memory-mapped arrays
     load_tasks("data/val")                        # also a JSON-lines file of the original format
 
-The names are those of the original's parts. As there, short programs recur across them; the longer programs that are
-reserved for testing (see `generator`) occur in `val` and `test` only, where `novel` marks them.
+The names are those of the original's parts. As there, short programs recur across them. The longer programs that are
+reserved for testing (see `generate`) occur in `val` and `test` only, where `novel` marks them.
+
+A set on disk is a folder of shards and a manifest. Every file is written under another name, synced and renamed, and
+the manifest lists a shard only when it is complete. So the same command, run again after an interruption, resumes after
+the last complete shard, and the folder gets the same bytes as without the interruption.
+
+Damage never goes unnoticed. Opening a set checks the size and the header of every shard. This costs next to nothing and
+finds shards that are missing, cut off, swapped or foreign. The first use of a shard compares its SHA-256 with the
+manifest's. That reads pages that are about to be used anyway: some 0.05 s for a shard of 16,384 tasks.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import hashlib
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
 
 from karelsynth.errors import KarelsynthError, TaskFileError, checked_int, listed, nearest
-from karelsynth.files import STDIN, is_folder, locked_folder, name_of
+from karelsynth.files import STDIN, atomic_writer, is_folder, locked_folder, name_of
 from karelsynth.karel.world import quoted
 from karelsynth.tasks.batch import EXAMPLES, GIVEN_EXAMPLES, TaskBatch, concatenate
 from karelsynth.tasks.generate import generate
-from karelsynth.tasks.manifest import FILE_NAME, Imported, Manifest, read_manifest
+from karelsynth.tasks.manifest import FILE_NAME, Generated, Imported, Manifest, Shard, read_manifest, shard_name
 from karelsynth.tasks.msr_tasks import read_tasks, write_tasks
-from karelsynth.tasks.shards import SHARD_SIZE, Progress, SetWriter, TaskSet, open_set, write_set
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from numpy.typing import NDArray
 
-    from karelsynth.tasks.msr_records import Problem, ReadingProgress
+    from karelsynth.tasks.msr_records import ReadingProgress, RecordProblem
+
+SHARD_SIZE: Final = 16_384
+"""Tasks a shard: 65 MB."""
+_SUMMED_UP: Final = 16_384
+"""The manifest's statistics are those of so many tasks at most, the first."""
+_COMPARED: Final = 16
+"""Tasks made again before a set is continued."""
+Progress = Callable[[int], None]
+"""Called with the number of tasks just done."""
 
 
 @dataclass(frozen=True)
-class Recipe:
+class NamedSet:
     """How a named set is made; see `write_set`."""
 
     seed: int
@@ -39,15 +62,15 @@ class Recipe:
 
 
 NAMED_SETS: Final = {
-    "full": Recipe(1, 1_116_854, False, "training tasks, as many as the original has"),
-    "small": Recipe(1, 10_000, False, "the first of `full`"),
-    "val": Recipe(2, 2_500, True, "for validation"),
-    "test": Recipe(3, 2_500, True, "for the final figures"),
+    "full": NamedSet(1, 1_116_854, False, "training tasks, as many as the original has"),
+    "small": NamedSet(1, 10_000, False, "the first of `full`"),
+    "val": NamedSet(2, 2_500, True, "for validation"),
+    "test": NamedSet(3, 2_500, True, "for the final figures"),
 }
 """Whoever trains on an endless stream takes a seed of their own: these share no task with any other seed."""
 
 
-def recipe(name: str) -> Recipe:
+def recipe(name: str) -> NamedSet:
     """The recipe of a named set; raises KarelsynthError for another name."""
     if name not in NAMED_SETS:
         close = nearest(name, NAMED_SETS)
@@ -77,7 +100,7 @@ def load_tasks(
     path: str | Path,
     *,
     limit: int | None = None,
-    on_problem: Callable[[Problem], None] | None = None,
+    on_problem: Callable[[RecordProblem], None] | None = None,
     scored: bool = False,
 ) -> TaskBatch:
     """The tasks, or the first `limit`, of a set's folder or a file in the original format (`.gz` too), as one batch.
@@ -99,7 +122,7 @@ def load_tasks(
     return tasks
 
 
-def _load_file(path: str | Path, limit: int | None, on_problem: Callable[[Problem], None] | None) -> TaskBatch:
+def _load_file(path: str | Path, limit: int | None, on_problem: Callable[[RecordProblem], None] | None) -> TaskBatch:
     batches: list[TaskBatch] = []
     for batch in _good_tasks(path, on_problem):
         batches.append(batch)
@@ -109,12 +132,12 @@ def _load_file(path: str | Path, limit: int | None, on_problem: Callable[[Proble
 
 
 def _good_tasks(
-    path: str | Path, on_problem: Callable[[Problem], None] | None, progress: ReadingProgress | None = None
+    path: str | Path, on_problem: Callable[[RecordProblem], None] | None, progress: ReadingProgress | None = None
 ) -> Iterator[TaskBatch]:
     """As `read_tasks`, but if there is no good task in the file, that is a TaskFileError with the first problem."""
-    first: list[Problem] = []
+    first: list[RecordProblem] = []
 
-    def note(problem: Problem) -> None:
+    def note(problem: RecordProblem) -> None:
         if not first:
             first.append(problem)
         if on_problem is not None:
@@ -134,7 +157,7 @@ def import_msr(
     folder: str | Path,
     *,
     shard_size: int = SHARD_SIZE,
-    on_problem: Callable[[Problem], None] | None = None,
+    on_problem: Callable[[RecordProblem], None] | None = None,
     progress: ReadingProgress | None = None,
 ) -> TaskSet:
     """Make a set of a file in the original format (`-`: standard input); memory is bounded by the size of a shard.
@@ -183,3 +206,271 @@ def _clear_unfinished(folder: Path) -> None:
 def export_msr(tasks: TaskSet | TaskBatch, file: str | Path, progress: Callable[[int], None] | None = None) -> None:
     """Write a set in the original format; see `write_tasks`."""
     write_tasks(tasks.batches() if isinstance(tasks, TaskSet) else [tasks], file, progress)
+
+
+def write_set(
+    folder: str | Path,
+    *,
+    seed: int,
+    count: int,
+    start: int = 0,
+    examples: int = EXAMPLES,
+    reserved: bool = False,
+    shard_size: int = SHARD_SIZE,
+    threads: int | None = None,
+    progress: Progress | None = None,
+) -> TaskSet:
+    """Generate tasks `start` … `start + count - 1` of a seed into a folder, or finish doing so.
+
+    What is there already of the same set is kept if it is intact, and made anew if it is not; a folder that holds
+    something else is refused.
+    """
+    count, shard_size = checked_int("the count", count, 1), checked_int("the shard size", shard_size, 1)
+    generate(seed, start + count, 0, examples=examples)  # what is wrong with these is said before anything is written
+    folder = Path(folder)
+    with locked_folder(folder):
+        writer = SetWriter.resume(folder, Manifest(Generated(seed, start, reserved), count, examples, shard_size))
+        kept = [number for number in range(len(writer.manifest.shards)) if writer.holds(number)]
+
+        def make(first: int, number: int) -> TaskBatch:
+            return generate(seed, start + first, number, examples=examples, reserved=reserved, threads=threads)
+
+        if kept and len(kept) < writer.manifest.shard_count:
+            writer.compare(kept[-1], make(kept[-1] * shard_size, min(shard_size, _COMPARED)))
+        with ThreadPoolExecutor(1) as background:  # one shard is written while the next is made
+            writing: Future[None] | None = None
+            for number in range(writer.manifest.shard_count):
+                size = writer.manifest.shard_file(number).count
+                if number not in kept:
+                    tasks = make(number * shard_size, size)
+                    if writing is not None:
+                        writing.result()
+                    writing = background.submit(writer.save, number, tasks)
+                if progress is not None:
+                    progress(size)
+            if writing is not None:
+                writing.result()
+        writer.finish()
+    return open_set(folder)
+
+
+def open_set(folder: str | Path, *, verify: bool = False) -> TaskSet:
+    """Open a complete set; raises TaskFileError, which names the file, if something is wrong with it.
+
+    `verify` compares all checksums now instead of at each shard's first use.
+    """
+    folder = Path(folder)
+    manifest = read_manifest(folder)
+    if not manifest.complete:
+        command = "generate" if isinstance(manifest.source, Generated) else "import-msr"
+        raise TaskFileError(
+            f"{folder}: not complete: `karelsynth {command}` was interrupted; run the same command again to finish it"
+        )
+    tasks = TaskSet(folder, manifest)
+    for number, shard in enumerate(manifest.shards):
+        fault = manifest.shard_file(number).fault(folder / shard.file)
+        if fault is not None:
+            raise _damaged(folder, manifest, shard, fault)
+    if verify:
+        tasks.verify()
+    return tasks
+
+
+class TaskSet:
+    """A set of tasks, memory-mapped; `open_set` makes them."""
+
+    def __init__(self, folder: Path, manifest: Manifest) -> None:
+        self.folder = folder
+        self.manifest = manifest
+        self._shards: dict[int, TaskBatch] = {}
+
+    def __len__(self) -> int:
+        return self.manifest.count
+
+    def __getitem__(self, rows: slice | NDArray[np.integer]) -> TaskBatch:
+        """Some of the tasks: a slice without step, or any rows in any order.
+
+        A slice within one shard is memory-mapped, without a copy; anything else is copied together.
+        """
+        if not isinstance(rows, slice):
+            return self._gather(np.asarray(rows))
+        first, last, step = rows.indices(len(self))
+        if step != 1:
+            return self._gather(np.arange(first, last, step))
+        if last <= first:
+            return self._shard(0)[:0]
+        size = self.manifest.shard_size
+        parts = [
+            self._shard(number)[max(0, first - number * size) : last - number * size]
+            for number in range(first // size, -(-last // size))
+        ]
+        return parts[0] if len(parts) == 1 else concatenate(parts)
+
+    def _gather(self, rows: NDArray[np.integer]) -> TaskBatch:
+        if rows.ndim != 1 or rows.dtype.kind not in "iu":
+            raise TypeError(f"rows are integers [N], not {rows.dtype} {list(rows.shape)}")
+        if len(rows) and not -len(self) <= rows.min() <= rows.max() < len(self):
+            raise IndexError(f"rows go from 0 to {len(self) - 1}, not to {rows.min()} or {rows.max()}")
+        shards, places = np.divmod(rows % len(self), self.manifest.shard_size)
+        like = self._shard(0)
+        gathered = TaskBatch(*(np.empty((len(rows), *a.shape[1:]), a.dtype) for a in _arrays(like)))
+        for number in np.unique(shards):
+            here = shards == number
+            for to, source in zip(_arrays(gathered), _arrays(self._shard(int(number))), strict=True):
+                to[here] = source[places[here]]
+        return gathered
+
+    def batches(self, size: int = SHARD_SIZE) -> Iterator[TaskBatch]:
+        """All tasks in order, `size` at a time (the last may be fewer)."""
+        for first in range(0, len(self), size):
+            yield self[first : first + size]
+
+    def as_batch(self) -> TaskBatch:
+        """All tasks at once: memory-mapped if they are one shard, otherwise copied into memory."""
+        return self[:]
+
+    def verify(self) -> None:
+        """Compare the checksums of all shards that have not been used yet."""
+        for number in range(self.manifest.shard_count):
+            self._shard(number)
+
+    def _shard(self, number: int) -> TaskBatch:
+        """The tasks of a shard, checked on first use."""
+        if number not in self._shards:
+            shard, path = self.manifest.shards[number], self.folder / self.manifest.shards[number].file
+            tasks, fault = _mapped(self.manifest, number, path)
+            if tasks is None:
+                raise _damaged(self.folder, self.manifest, shard, fault)
+            self._shards[number] = tasks
+        return self._shards[number]
+
+    def __reduce__(self) -> tuple[Any, ...]:  # a worker process maps the files itself
+        return open_set, (self.folder,)
+
+    def __repr__(self) -> str:
+        return f"<TaskSet {self.folder}: {len(self):,} tasks of {self.manifest.examples} examples>"
+
+
+class SetWriter:
+    """Writes a set shard by shard, keeping the manifest up to date."""
+
+    def __init__(self, folder: Path, manifest: Manifest) -> None:
+        self.folder = folder
+        self.manifest = manifest
+
+    @classmethod
+    def begin(cls, folder: Path, manifest: Manifest) -> SetWriter:
+        """A new set in an empty folder."""
+        unfinished = f".{FILE_NAME}.tmp"  # of a process killed before it had written anything else
+        others = sorted(path.name for path in folder.iterdir() if path.name != unfinished)
+        if others:
+            raise KarelsynthError(f"{folder}: not empty (it holds `{others[0]}`); choose a new or an empty folder")
+        manifest.write(folder)
+        return cls(folder, manifest)
+
+    @classmethod
+    def resume(cls, folder: Path, wanted: Manifest) -> SetWriter:
+        """A set that may have been begun before: then it must be the same one."""
+        if not (folder / FILE_NAME).exists():
+            return cls.begin(folder, wanted)
+        found = read_manifest(folder)
+        old, new = found.recipe, wanted.recipe
+        different = [
+            f"{key} is {_worded(old.get(key))} there and {_worded(new.get(key))} now"
+            for key in sorted(old.keys() | new.keys())
+            if old.get(key) != new.get(key)
+        ]
+        if different:
+            raise KarelsynthError(
+                f"{folder}: holds another set: {'; '.join(different)}. "
+                "Choose another folder, or repeat the old values to finish the set there"
+            )
+        return cls(folder, found)
+
+    def holds(self, number: int) -> bool:
+        """Whether a shard is there and intact."""
+        if number >= len(self.manifest.shards):
+            return False
+        return _mapped(self.manifest, number, self.folder / shard_name(number))[0] is not None
+
+    def compare(self, number: int, tasks: TaskBatch) -> None:
+        """Raise if the generator no longer makes the first tasks of a shard as it did when the set was begun."""
+        written = TaskSet(self.folder, self.manifest)._shard(number)[: len(tasks)]
+        if not all(np.array_equal(a, b) for a, b in zip(_arrays(written), _arrays(tasks[: len(written)]), strict=True)):
+            raise KarelsynthError(
+                f"{self.folder}: cannot be continued: the generator has changed since, so new tasks would not match "
+                "the old ones; finish it with the karelsynth version that began it, or choose a new folder"
+            )
+
+    def add(self, tasks: TaskBatch) -> None:
+        """Write the next shard of a set whose size is not known beforehand."""
+        self.manifest = replace(self.manifest, count=self.manifest.count + len(tasks))
+        self.save(len(self.manifest.shards), tasks)
+
+    def save(self, number: int, tasks: TaskBatch) -> None:
+        """Write a shard and list it."""
+        expected = self.manifest.shard_file(number)
+        name = shard_name(number)
+        with atomic_writer(self.folder / name) as file:
+            checksum = expected.write(file, tasks)
+        shard = Shard(name, len(tasks), expected.size, checksum, int(tasks.novel.sum()))
+        if number == len(self.manifest.shards):
+            self.manifest = replace(self.manifest, shards=(*self.manifest.shards, shard))
+            self.manifest.write(self.folder)
+        elif shard != self.manifest.shards[number]:
+            raise TaskFileError(
+                f"{self.folder / name}: was damaged, and regenerating it gave other tasks than the manifest lists; "
+                "the manifest was altered or comes from another generator: make the set in a new folder"
+            )
+
+    def finish(self) -> None:
+        """Sum up and mark the set complete; only now can it be opened."""
+        if not self.manifest.complete:
+            written = TaskSet(self.folder, self.manifest)
+            self.manifest = replace(self.manifest, complete=True, statistics=_summary(written[:_SUMMED_UP]))
+            self.manifest.write(self.folder)
+
+
+def _summary(tasks: TaskBatch) -> dict[str, Any]:
+    """The statistics of some tasks, for the manifest; rounded, since the last digits may differ between machines."""
+    from karelsynth.tasks.statistics import compute
+
+    statistics = compute(tasks)
+    groups = {
+        group: {name: round(value, 4) if np.isfinite(value) else None for name, value in figures.items()}
+        for group, figures in statistics.groups.items()
+    }
+    return {"tasks": statistics.tasks, "groups": groups}
+
+
+def _mapped(manifest: Manifest, number: int, path: Path) -> tuple[TaskBatch | None, str]:
+    """The tasks of a shard, or what is wrong with its file."""
+    expected = manifest.shard_file(number)
+    fault = expected.fault(path)
+    if fault is not None:
+        return None, fault
+    try:
+        tasks, data = expected.map(path)
+        if hashlib.sha256(data.data).hexdigest() != manifest.shards[number].sha256:
+            return None, "does not match its checksum in the manifest: it was altered"
+    except OSError as error:
+        return None, f"cannot be read: {error.strerror or error}"
+    return tasks, ""
+
+
+def _damaged(folder: Path, manifest: Manifest, shard: Shard, fault: str) -> TaskFileError:
+    if isinstance(manifest.source, Generated):
+        cure = "run the `karelsynth generate` command that made the set again: it regenerates damaged shards"
+    else:
+        cure = "import it again into a new folder"
+    return TaskFileError(f"{folder / shard.file}: {fault}; {cure}")
+
+
+def _arrays(tasks: TaskBatch) -> list[NDArray[Any]]:
+    return [getattr(tasks, field.name) for field in fields(tasks)]
+
+
+def _worded(value: Any) -> str:
+    if value is None:
+        return "not given"
+    return {True: "on", False: "off"}[value] if isinstance(value, bool) else str(value)

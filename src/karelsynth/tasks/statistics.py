@@ -40,7 +40,7 @@ class Statistics:
 
 
 @dataclass(frozen=True)
-class Row:
+class FigureComparison:
     """One figure beside the original's."""
 
     group: str
@@ -70,10 +70,10 @@ def compute(batch: TaskBatch) -> Statistics:
     return Statistics(len(batch), {name: groups[name] for name in ORIGINAL})
 
 
-def compare(statistics: Statistics) -> list[Row]:
+def compare(statistics: Statistics) -> list[FigureComparison]:
     """Every figure beside the original's."""
     return [
-        Row(group, name, statistics.groups[group][name], original, figures.allowed)
+        FigureComparison(group, name, statistics.groups[group][name], original, figures.allowed)
         for group, figures in ORIGINAL.items()
         for name, original in figures.values.items()
     ]
