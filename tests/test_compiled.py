@@ -109,10 +109,10 @@ def test_whatever_kernels_take_from_other_files_is_in_the_digest() -> None:
     package = Path(compiled.__file__).parent.parent
     sources = {path for pattern in compiled._SOURCES for path in package.glob(pattern)}
     taken = set()
-    for path in package.glob("*/*kernel*.py"):
+    for path in package.glob("*/*.py"):
         nodes = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.ImportFrom)]
         modules = {node.module for node in nodes if node.module is not None and node.module.startswith("karelsynth.")}
-        if "karelsynth.karel.compiled" in modules:  # the others are a GPU's, which are not kept
-            taken |= {package.parent.joinpath(*module.split(".")).with_suffix(".py") for module in modules}
+        if "karelsynth.karel.compiled" in modules:
+            taken |= {path} | {package.parent.joinpath(*module.split(".")).with_suffix(".py") for module in modules}
     assert len(taken) > 5
     assert taken <= sources

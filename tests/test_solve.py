@@ -13,22 +13,30 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from numpy.typing import NDArray
 
 from karelsynth.errors import KarelsynthError, TaskFileError
 from karelsynth.karel.interpreter import Status
+from karelsynth.karel.machine import encode_programs
 from karelsynth.karel.program import Program
 from karelsynth.karel.world import Hero, World
-from karelsynth.solve import Answer, Progress, Solution, Solver
-from karelsynth.solve.ambiguity import _changed, find_ambiguity
-from karelsynth.solve.choice import CLEARLY, LOOKS, STEPS, prefer
-from karelsynth.solve.found import PER_TOKEN, Search
+from karelsynth.solve import Progress, Solution, Solver
+from karelsynth.solve.answers import (
+    ESTIMATE_AFTER,
+    MARGIN,
+    NATS_PER_TOKEN,
+    STEPS_PER_BLOCK,
+    CheckedPrograms,
+    find_ambiguity,
+    perturbed_worlds,
+    rerank,
+)
 from karelsynth.solve.solver import Round
 from karelsynth.tasks.gallery import gallery, gallery_task
 from karelsynth.tasks.generate import generate
@@ -52,17 +60,17 @@ def assert_honest(solution: Solution, task: Task) -> None:
     assert bool(solution) == solution.solved
     if solution.solved:
         assert all(answer.solves for answer in solution.answers)
-        chances = [answer.probability for answer in solution.answers if answer.probability is not None]
-        if not chances:
-            preferences = [answer.logprob - PER_TOKEN * answer.program.size for answer in solution.answers]
+        probabilities = [answer.probability for answer in solution.answers if answer.probability is not None]
+        if not probabilities:
+            preferences = [answer.logprob - NATS_PER_TOKEN * answer.program.size for answer in solution.answers]
             assert preferences == sorted(preferences, reverse=True)
         else:
-            assert len(chances) == len(solution.answers)
-            assert chances[1:] == sorted(chances[1:], reverse=True)
-            if chances[0] < max(chances):  # the network's favourite, which no other clearly beats
-                preferences = [answer.logprob - PER_TOKEN * answer.program.size for answer in solution.answers]
+            assert len(probabilities) == len(solution.answers)
+            assert probabilities[1:] == sorted(probabilities[1:], reverse=True)
+            if probabilities[0] < max(probabilities):  # the network's top-ranked one, which no other clearly beats
+                preferences = [answer.logprob - NATS_PER_TOKEN * answer.program.size for answer in solution.answers]
                 assert preferences[0] == max(preferences)
-                assert max(chances) - chances[0] <= CLEARLY
+                assert max(probabilities) - probabilities[0] <= MARGIN
         assert len({answer.program for answer in solution.answers}) == len(solution.answers)
 
 
@@ -80,10 +88,10 @@ def test_fresh_tasks_in_a_batch_and_one_by_one() -> None:
         Task(tuple(Example(*map(World.from_codes, pair)) for pair in zip(inputs[:5], outputs[:5], strict=True)))
         for inputs, outputs in zip(batch.inputs, batch.outputs, strict=True)
     ]
-    told: dict[int, Solution] = {}
+    reported: dict[int, Solution] = {}
     quick = Solver(solver().model, rounds=[Round(16, 40)])
-    solutions = quick.solve_many(tasks, budget=PATIENT, on_solution=told.__setitem__)
-    assert told == dict(enumerate(solutions))
+    solutions = quick.solve_many(tasks, budget=PATIENT, on_solution=reported.__setitem__)
+    assert reported == dict(enumerate(solutions))
     for task, solution in zip(tasks, solutions, strict=True):
         assert_honest(solution, task)
     assert sum(map(bool, solutions)) >= 18, "the shipped model solves nine of ten such tasks"
@@ -92,56 +100,68 @@ def test_fresh_tasks_in_a_batch_and_one_by_one() -> None:
     assert alone.program == solutions[3].program
 
 
-def posed_search(count: int) -> Search:
-    """Up to three answers that do the same, of which the first is the network's favourite."""
+def posed_answers(count: int) -> tuple[CheckedPrograms, NDArray[np.uint8], NDArray[np.uint8]]:
+    """Up to three equivalent answers, the network's top-ranked one first, and the examples of their task."""
     texts = ("move putMarker", "move putMarker turnLeft turnRight", "move turnLeft turnRight putMarker")
-    answers = [Answer(Program.parse(f"DEF run m( {text} m)"), (True,), 0.0) for text in texts[:count]]
+    programs = [Program.parse(f"DEF run m( {text} m)") for text in texts[:count]]
     world = World(2, 3, Hero(0, 0, "east"))
-    return Search(*Task((Example(world, answers[0].program.run(world).world),)).codes(), answers)
+    lengths = np.array([program.size for program in programs])
+    zeros, correct = np.zeros(count, np.float32), np.ones((count, 1), np.bool_)
+    answers = CheckedPrograms(encode_programs(programs), lengths, zeros, correct)
+    return answers, *Task((Example(world, programs[0].run(world).world),)).codes()
 
 
 @pytest.mark.parametrize(
-    ("chances", "order"),
+    ("probabilities", "order"),
     [
         ([0.80, 0.82, 0.90], [2, 1, 0]),
-        ([0.80, 0.80 + 0.9 * CLEARLY, 0.70], [0, 1, 2]),
-        ([0.60, 0.50, 0.60 + 0.9 * CLEARLY], [0, 2, 1]),
+        ([0.80, 0.80 + 0.9 * MARGIN, 0.70], [0, 1, 2]),
+        ([0.60, 0.50, 0.60 + 0.9 * MARGIN], [0, 2, 1]),
         ([0.99, 0.10, 0.20], [0, 2, 1]),
     ],
 )
-def test_the_favourite_is_overruled_only_by_what_is_clearly_better(
-    chances: list[float], order: list[int], monkeypatch: pytest.MonkeyPatch
+def test_only_a_clearly_more_probable_answer_overrules_the_top_ranked_one(
+    probabilities: list[float], order: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("karelsynth.posterior.mcmc.PosteriorSamples.probabilities", lambda *_: np.array(chances))
-    search = posed_search(len(chances))
-    answers = search.answers
-    prefer(search, deadline=math.inf, stop=lambda: False)
-    assert [answers.index(replace(answer, probability=None)) for answer in search.answers] == order
-    assert [answer.probability for answer in search.answers] == [chances[row] for row in order]
+    monkeypatch.setattr("karelsynth.posterior.mcmc.PosteriorSamples.probabilities", lambda *_: np.array(probabilities))
+    found, estimated = rerank(*posed_answers(len(probabilities)), deadline=math.inf, stop=lambda: False)
+    assert found.tolist() == order
+    assert estimated is not None
+    assert estimated.tolist() == probabilities
 
 
 @pytest.mark.parametrize(
-    ("chances", "stop_after", "rounds"),
-    [([0.99, 0.1], 99, 1), ([0.8, 0.9], 99, LOOKS[-1]), ([0.3], 99, 1), ([0.8, 0.9], 3, 3), ([0.8, 0.9], 0, 0)],
+    ("probabilities", "stop_after", "rounds"),
+    [
+        ([0.99, 0.1], 99, 1),
+        ([0.8, 0.9], 99, ESTIMATE_AFTER[-1]),
+        ([0.3], 99, 1),
+        ([0.8, 0.9], 3, 3),
+        ([0.8, 0.9], 0, 0),
+    ],
 )
-def test_chains_go_on_until_the_favourite_is_sure(
-    chances: list[float], stop_after: int, rounds: int, monkeypatch: pytest.MonkeyPatch
+def test_chains_walk_until_the_top_ranked_answer_is_confident(
+    probabilities: list[float], stop_after: int, rounds: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     walked: list[int] = []
-    looked: list[int] = []
+    estimated_at: list[int] = []
     monkeypatch.setattr("karelsynth.posterior.mcmc.MarkovChain.run", lambda _, steps: walked.append(steps))
 
-    def look(_: object, programs: object, threads: int | None = None) -> object:
-        looked.append(len(walked))
-        return np.array(chances)
+    def estimate(_: object, programs: object, threads: int | None = None) -> object:
+        estimated_at.append(len(walked))
+        return np.array(probabilities)
 
-    monkeypatch.setattr("karelsynth.posterior.mcmc.PosteriorSamples.probabilities", look)
-    search = posed_search(len(chances))
-    prefer(search, deadline=math.inf, stop=lambda: len(walked) >= 2 * stop_after)
-    assert walked == 2 * rounds * [STEPS]
-    expected = sorted(chances, reverse=True) if rounds else [None, None]
-    assert [answer.probability for answer in search.answers] == expected
-    assert not rounds or looked[-1] == 2 * rounds, "what was walked last is looked at"
+    monkeypatch.setattr("karelsynth.posterior.mcmc.PosteriorSamples.probabilities", estimate)
+    answers = posed_answers(len(probabilities))
+    order, estimated = rerank(*answers, deadline=math.inf, stop=lambda: len(walked) >= 2 * stop_after)
+    assert walked == 2 * rounds * [STEPS_PER_BLOCK]
+    if rounds:
+        assert estimated is not None
+        assert estimated[order].tolist() == sorted(probabilities, reverse=True)
+        assert estimated_at[-1] == 2 * rounds, "the last steps count, too"
+    else:
+        assert estimated is None
+        assert order.tolist() == [0, 1]
 
 
 def test_what_a_narrow_beam_misses_is_repaired() -> None:
@@ -206,27 +226,27 @@ def test_a_budget_of_nothing_still_answers() -> None:
     assert json.loads(json.dumps(solution.to_json()))["answers"] == []
 
 
-def test_progress_is_told_while_a_round_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("karelsynth.solve.solver._TELL_EVERY", 0.0)
-    told: list[Progress] = []
+def test_progress_is_reported_while_a_round_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("karelsynth.solve.solver._REPORT_SECONDS", 0.0)
+    reported: list[Progress] = []
     one = Solver(solver().model, rounds=[Round(16, 20, repair=0.5)])
-    one.solve(impossible(), budget=0.6, on_progress=told.append)
-    assert len(told) > 10
-    assert told[-1].best is not None  # of the beam, while repair goes on
-    seconds = [progress.seconds for progress in told]
+    one.solve(impossible(), budget=0.6, on_progress=reported.append)
+    assert len(reported) > 10
+    assert reported[-1].best is not None  # of the beam, while repair goes on
+    seconds = [progress.seconds for progress in reported]
     assert seconds == sorted(seconds)
     assert seconds[0] < 0.1 < seconds[-1]
 
 
 def test_progress_and_stopping() -> None:
-    told: list[Progress] = []
+    reported: list[Progress] = []
     task = impossible()
     solution = Solver(solver().model, rounds=[Round(8, 20), Round(16, 20), Round(32, 20)]).solve(
-        task, budget=PATIENT, on_progress=told.append
+        task, budget=PATIENT, on_progress=reported.append
     )
-    assert list(dict.fromkeys(progress.beam for progress in told)) == [8, 16, 32]
-    assert told[0].best is None
-    assert told[-1].best is not None
+    assert list(dict.fromkeys(progress.beam for progress in reported)) == [8, 16, 32]
+    assert reported[0].best is None
+    assert reported[-1].best is not None
     assert solution.beam == 32
     assert not solution.stopped
     stopped = solver().solve(task, budget=PATIENT, should_stop=lambda: True)
@@ -270,15 +290,14 @@ def test_only_what_was_cut_short_counts_as_stopped() -> None:
 
 def test_answers_that_differ_come_with_the_world_that_tells_them_apart() -> None:
     """One example of a step: once, or to the wall?"""
-    programs = ("def run(): move()", "def run():\n  while(frontIsClear): move()", "def run():\n  move()\n  turnLeft()")
+    programs = [Program.parse(text) for text in ("def run(): move()", "def run():\n  while(frontIsClear): move()")]
     short = World.parse("> .\n. .")
-    answers = [Answer(Program.parse(text), (True,), -float(place)) for place, text in enumerate(programs[:2])]
-    ambiguity = find_ambiguity(answers, short.to_codes()[None])
+    ambiguity = find_ambiguity(encode_programs(programs), np.array([0.0, -1.0]), short.to_codes()[None])
     assert ambiguity is not None
     assert [outcome.answers for outcome in ambiguity.outcomes] == [(0,), (1,)]
     for outcome in ambiguity.outcomes:
         for place in outcome.answers:
-            run = answers[place].program.run(ambiguity.world)
+            run = programs[place].run(ambiguity.world)
             assert run.status == outcome.status
             assert run.world == outcome.world
     assert ambiguity.outcomes[0].status is Status.OK
@@ -296,27 +315,27 @@ def test_outcomes_are_of_all_their_answers() -> None:
     )
     start = World.parse(". . . .\n> . . .").to_codes()[None]
     for gap, some in ((0.0, texts), (0.0, texts[:3]), (30.0, (texts[0], texts[3])), (2000.0, (texts[0], texts[3]))):
-        answers = [Answer(Program.parse(text), (True,), -gap * place) for place, text in enumerate(some)]
-        ambiguity = find_ambiguity(answers, start)
+        programs = [Program.parse(text) for text in some]
+        ambiguity = find_ambiguity(encode_programs(programs), -gap * np.arange(len(some)), start)
         assert ambiguity is not None
         assert sorted(place for outcome in ambiguity.outcomes for place in outcome.answers) == list(range(len(some)))
         for outcome in ambiguity.outcomes:
             for place in outcome.answers:
-                run = answers[place].program.run(ambiguity.world)
+                run = programs[place].run(ambiguity.world)
                 assert (run.status, run.world) == (outcome.status, outcome.world)
 
 
 def test_answers_that_are_the_same_are_not_ambiguous() -> None:
     same = ("def run():\n  turnLeft()", "def run():\n  turnRight()\n  turnRight()\n  turnRight()")
-    answers = [Answer(Program.parse(text), (True,), -1.0) for text in same]
-    assert find_ambiguity(answers, ROW.to_codes()[None]) is None
+    programs = encode_programs([Program.parse(text) for text in same])
+    assert find_ambiguity(programs, -np.ones(2), ROW.to_codes()[None]) is None
 
 
-def test_changed_worlds_are_worlds() -> None:
+def test_perturbed_worlds_are_worlds() -> None:
     inputs = np.stack([example.input.to_codes() for example in gallery()[-1].task.examples])
-    changed = _changed(inputs)
-    assert len({World.from_codes(codes) for codes in changed}) > len(changed) // 2
-    assert np.array_equal(changed, _changed(inputs))
+    perturbed = perturbed_worlds(inputs)
+    assert len({World.from_codes(codes) for codes in perturbed}) > len(perturbed) // 2
+    assert np.array_equal(perturbed, perturbed_worlds(inputs))
 
 
 @pytest.mark.parametrize(
@@ -332,12 +351,12 @@ def test_changed_worlds_are_worlds() -> None:
         ([(ROW, 2)], "a pair of worlds"),
     ],
 )
-def test_bad_tasks_are_told(examples: list[tuple[World, World]], message: str) -> None:
+def test_bad_tasks_are_refused(examples: list[tuple[World, World]], message: str) -> None:
     with pytest.raises(TaskFileError, match=message):
         solver().solve(examples)
 
 
-def test_missing_weights_are_told(tmp_path: Path) -> None:
+def test_missing_weights_are_reported(tmp_path: Path) -> None:
     with pytest.raises(KarelsynthError, match=r"config\.json"):
         Solver.load(tmp_path)
 

@@ -30,7 +30,7 @@ from karelsynth.karel.threads import core_count
 from karelsynth.posterior import MarkovChain
 from karelsynth.search.beam import beam_search, encode_for_search
 from karelsynth.search.pruning import Pruning
-from karelsynth.solve.found import PER_TOKEN
+from karelsynth.solve.answers import NATS_PER_TOKEN
 from karelsynth.solve.solver import Solver
 from karelsynth.tasks.batch import GIVEN_EXAMPLES, TaskBatch
 from karelsynth.tasks.generate import generate
@@ -126,7 +126,7 @@ def answers(solver: Solver, tasks: TaskBatch, beam: int) -> list[NDArray[np.uint
         tokens, lengths, logprobs = (
             getattr(candidates, name)[row].numpy()[there] for name in ("tokens", "lengths", "logprobs")
         )
-        order = np.argsort(PER_TOKEN * lengths - logprobs)
+        order = np.argsort(NATS_PER_TOKEN * lengths - logprobs)
         order = order[right(tokens[order], inputs[row], outputs[row]).all(1)] if len(order) else order
         programs = np.zeros((len(order), tasks.tokens.shape[1]), np.uint8)
         programs[:, :LONGEST] = tokens[order, :LONGEST]

@@ -24,7 +24,16 @@ import numba
 
 _KEPT: Final = 8
 """How many digests' folders stay when a new one is made."""
-_SOURCES: Final = ("karel/*.py", "karel/formats/codes.py", "generator/*.py", "model/eight_bits.py", "*/*kernel*.py")
+_SOURCES: Final = (
+    "karel/*.py",
+    "karel/formats/codes.py",
+    "generator/*.py",
+    "model/eight_bits.py",
+    "search/closing.py",
+    "search/pruning.py",
+    "search/repair.py",
+    "*/*kernel*.py",
+)
 """What compiled code is made from."""
 _lock = threading.Lock()
 

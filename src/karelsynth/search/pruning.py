@@ -1,57 +1,64 @@
-"""What running the beginnings of programs tells a search: pruning by execution.
+"""Pruning by execution: the search drops prefixes that cannot lead to an answer, or that a likelier one replaces.
 
-The examples are known while a program is being written, so each prefix can be run on their inputs as far as it is
-determined (`run_batch` with `prefixes`). Two things follow:
+The examples are known while a program is written. So each prefix can be run on their inputs as far as it is determined
+(`run_batch` with `prefixes`). Two rules follow:
 
-- A prefix that has crashed or run out of ticks on an example will do so whatever comes after it: it is no part of an
-  answer.
-- Two prefixes that have no loop open and have brought every example to the same state have the same futures: any text
-  that makes one of them right makes the other right. Only the likeliest goes on, unless it is longer, so that some of
-  those texts may be too long for it. Inside an open loop that is not so: the body will run again, from other states,
-  where the two may differ.
+- A prefix that has crashed or run out of ticks on an example does so however it is continued. It is dropped.
+- Two prefixes without an open loop that have brought every example to the same state are equivalent: a continuation
+  that makes one of them correct makes the other one correct. Only the likeliest is kept, unless it is longer, so that
+  some continuations may be too long for it. Within an open loop this does not hold: the body will run again, from other
+  states, where the two may differ.
 
-And it is known of every prefix how many examples it has brought to their outputs, so programs that end are ranked by
-that first, and a search can stop at the first answer that nothing open can beat.
+The run also gives the number of examples that each prefix has brought to their outputs. Finished programs are ranked by
+that first, and a search can stop at the first answer that no open hypothesis can beat.
 
-The second rule holds for the whole language. A stricter grammar (`NORMAL_FORM`) forbids some texts after some actions,
-so there prefixes with the same effect may have different futures: search with `merging=False`.
+The second rule holds for the whole language. A stricter grammar (`NORMAL_FORM`) forbids some continuations of some
+actions, so equivalent prefixes may have different continuations there: search with `merging=False`.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
+from numba import types
+from numpy.typing import NDArray
 
+from karelsynth.karel.compiled import compiled, read_only
 from karelsynth.karel.formats.codes import SIDE
 from karelsynth.karel.machine import run_batch
 from karelsynth.karel.threads import parallel_for
+from karelsynth.karel.tokens import ID, PAD
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+_IFELSE, _IF = ID["IFELSE"], ID["IF"]
+_OPEN_W, _CLOSE_W, _OPEN_R, _CLOSE_R = ID["w("], ID["w)"], ID["r("], ID["r)"]
+_OPEN_I, _CLOSE_I, _CLOSE_E = ID["i("], ID["i)"], ID["e)"]
+_MOVE, _PUT = ID["move"], ID["putMarker"]
+_DEEPEST: Final = 30
+_MIX: Final = np.uint64(0x9E3779B97F4A7C15)
 
 
 class Verdict(NamedTuple):
-    """What is known of N prefixes."""
+    """The result of running N prefixes."""
 
     alive: NDArray[np.bool_]
-    """[N]: worth going on with."""
+    """[N]: to be kept."""
     right: NDArray[np.int64]
-    """[N]: how many examples have reached their output and would stay there if the program ended."""
+    """[N]: the number of examples that are correct if the program ends here."""
 
 
 @dataclass(frozen=True)
 class Pruning:
-    """The examples of B tasks, K each, as cell codes, and what to make of them."""
+    """The examples of B tasks, K each, as cell codes, and which rules to apply."""
 
     inputs: NDArray[np.uint8]
     """[B, K, 18, 18]. A task with fewer examples than K repeats some."""
     outputs: NDArray[np.uint8]
     crashes: bool = True
-    """Drop prefixes that must fail."""
+    """Drop prefixes that must crash or run out of ticks."""
     merging: bool = True
-    """Drop all but the likeliest of prefixes with the same futures."""
+    """Drop all but the likeliest of equivalent prefixes."""
 
     @property
     def examples(self) -> int:
@@ -59,13 +66,11 @@ class Pruning:
         return int(self.inputs.shape[1])
 
     def select(self, rows: NDArray[np.integer]) -> Pruning:
-        """For some of the tasks."""
+        """The same rules for the tasks `rows`."""
         return replace(self, inputs=self.inputs[rows], outputs=self.outputs[rows])
 
     def judge(self, tokens: NDArray[np.uint8], tasks: NDArray[np.int64]) -> Verdict:
-        """Judge prefixes [N, L] of the tasks [N], which are ascending, and within a task the likeliest first."""
-        from karelsynth.search.pruning_kernel import merge_range
-
+        """Run prefixes [N, L] of tasks [N]; tasks must ascend, and each task's prefixes must be the likeliest first."""
         runs = run_batch(
             tokens, self.inputs, which=tasks, expected=self.outputs, keep_worlds=self.merging, prefixes=True
         )
@@ -79,9 +84,138 @@ class Pruning:
             offsets = np.searchsorted(tasks, np.arange(len(self.inputs) + 1))
 
             def work(first: int, last: int) -> None:
-                merge_range(first, last, offsets, tokens, worlds, runs.waits, runs.ticks, kept)
+                _merge_range(first, last, offsets, tokens, worlds, runs.waits, runs.ticks, kept)
 
             parallel_for(work, len(self.inputs), -(-len(tokens) // len(self.inputs)), None)
         if not self.crashes:
             kept |= ~sound
         return Verdict(kept, right)
+
+
+@compiled()
+def _open_branches(tokens: NDArray[np.uint8], row: int, length: int) -> int:  # pragma: no cover - compiled
+    """The open IFs and IFELSEs at the end of a prefix as one number, two bits each; -1 if it cannot be compared.
+
+    It cannot if a loop is open, because its body will run again, or if the prefix ends within a head.
+    """
+    last = tokens[row, length - 1]
+    if not (_MOVE <= last <= _PUT or last == _CLOSE_W or last == _CLOSE_R or last == _CLOSE_I or last == _CLOSE_E):
+        return -1
+    blocks, depth, loops, kind, before_else = 0, 0, 0, 0, 0
+    for at in range(length):
+        token = tokens[row, at]
+        before_else = 0
+        if token == _IF:
+            kind = 1
+        elif token == _IFELSE:
+            kind = 2
+        elif token == _OPEN_W or token == _OPEN_R:
+            loops += 1
+        elif token == _CLOSE_W or token == _CLOSE_R:
+            loops -= 1
+        elif token == _OPEN_I:
+            blocks = blocks << 2 | kind
+            depth += 1
+        elif token == _CLOSE_I:
+            if blocks & 3 == 2:
+                blocks += 1  # 3: past its first part
+                before_else = 1
+            else:
+                blocks >>= 2
+                depth -= 1
+        elif token == _CLOSE_E:
+            blocks >>= 2
+            depth -= 1
+        if depth > _DEEPEST:
+            return -1
+    return -1 if loops else blocks << 1 | before_else
+
+
+@compiled()
+def _hash(
+    row: int, branches: int, worlds: NDArray[np.uint32], waits: NDArray[np.int16]
+) -> np.int64:  # pragma: no cover - compiled
+    """A hash of a prefix's open branches and of the states of all examples."""
+    code = np.uint64(branches)
+    for example in range(worlds.shape[1]):
+        code = (code ^ np.uint64(waits[row, example] + 1)) * _MIX
+        for word in range(worlds.shape[2]):
+            code = (code ^ np.uint64(worlds[row, example, word])) * _MIX
+            code ^= code >> np.uint64(29)
+    return np.int64(code >> np.uint64(1))
+
+
+@compiled()
+def _replaces(
+    other: int, row: int, worlds: NDArray[np.uint32], waits: NDArray[np.int16], ticks: NDArray[np.int16]
+) -> bool:  # pragma: no cover - compiled
+    """Whether prefix `other` has brought all examples to the same states as prefix `row`, with no more ticks."""
+    for example in range(worlds.shape[1]):
+        if waits[other, example] != waits[row, example] or ticks[other, example] > ticks[row, example]:
+            return False
+        for word in range(worlds.shape[2]):
+            if worlds[other, example, word] != worlds[row, example, word]:
+                return False
+    return True
+
+
+@compiled(
+    types.void(
+        types.int64, types.int64, read_only(types.int64, 1), read_only(types.uint8, 2), read_only(types.uint32, 3),
+        read_only(types.int16, 2), read_only(types.int16, 2), types.boolean[::1],
+    )
+)  # fmt: skip
+def _merge_range(
+    first: int,
+    last: int,
+    offsets: NDArray[np.int64],
+    tokens: NDArray[np.uint8],
+    worlds: NDArray[np.uint32],
+    waits: NDArray[np.int16],
+    ticks: NDArray[np.int16],
+    alive: NDArray[np.bool_],
+) -> None:  # pragma: no cover - compiled
+    """Keep only the likeliest alive of equivalent prefixes, for tasks first … last − 1.
+
+    Args:
+        offsets: [T + 1], task t has rows offsets[t] … offsets[t + 1] − 1, the likeliest first.
+        tokens: [N, L], prefixes, padded.
+        worlds: [N, K, 81], the examples' states, four cells to a word.
+        waits, ticks: [N, K], see `BatchRun`.
+        alive: [N], read and written.
+
+    Two prefixes are equivalent if they have the same branches open and no loop, and every example is in the same state
+    and waits for the same block. Every continuation then has the same effect on both, with two exceptions: the prefix
+    that has used more ticks may run out of them first, and the longer one may run out of tokens. So a prefix is dropped
+    only if the other one has used no more of either.
+    """
+    for task in range(first, last):
+        begin, end = offsets[task], offsets[task + 1]
+        size = 4
+        while size < 2 * (end - begin):
+            size *= 2
+        table = np.full(size, -1, np.int64)
+        branches, lengths = np.empty(end - begin, np.int64), np.empty(end - begin, np.int64)
+        for row in range(begin, end):
+            if not alive[row]:
+                continue
+            length = tokens.shape[1]
+            while length > 0 and tokens[row, length - 1] == PAD:
+                length -= 1
+            own = _open_branches(tokens, row, length) if length > 0 else -1
+            branches[row - begin], lengths[row - begin] = own, length
+            if own < 0:
+                continue
+            slot = _hash(row, own, worlds, waits) & (size - 1)
+            while table[slot] >= 0:
+                other = table[slot]
+                if (
+                    branches[other - begin] == own
+                    and lengths[other - begin] <= length
+                    and _replaces(other, row, worlds, waits, ticks)
+                ):
+                    alive[row] = False
+                    break
+                slot = (slot + 1) & (size - 1)
+            if alive[row]:
+                table[slot] = row

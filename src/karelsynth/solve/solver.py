@@ -1,4 +1,4 @@
-"""Search for a program until one is right on every example, or time is up.
+"""Search for a program until one is consistent with every example, or time is up.
 
     from karelsynth.solve import solve
 
@@ -6,11 +6,11 @@
     if solution:
         print(solution.program)
 
-The network proposes, the examples dispose: a beam search runs every prefix of a program on the examples (see
-`search.pruning`), and if it finds no answer, near misses are repaired (`search.repair`); the beam is narrow first and
-wider in each round. The first round that finds an answer ends the search. Of several programs that are right on all
-examples the network's favourite comes first, unless another is clearly likelier to be right on what it has not seen
-(`choice`). Whatever is returned as right has been run.
+A search has rounds, each with a wider beam. A round runs a beam search, which executes every prefix on the examples
+(`search.pruning`). If that finds no consistent program, `search.repair` edits the near misses. The first round that
+finds one ends the search. Of several consistent programs the network's top-ranked one comes first, unless another has a
+clearly higher probability of being correct on further examples (`answers.rerank`). Every returned program has been run
+on the examples.
 """
 
 from __future__ import annotations
@@ -19,9 +19,10 @@ import math
 import threading
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from functools import cache, partial
 from pathlib import Path
-from typing import Any, Final, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 import numpy as np
 import torch
@@ -35,54 +36,64 @@ from karelsynth.model.pretrained import SHIPPED, model_folder
 from karelsynth.model.synthesizer import Encoded, Synthesizer
 from karelsynth.posterior.mcmc import MarkovChain
 from karelsynth.search.beam import TASKS_PER_THREAD, beam_search, encode_for_search
-from karelsynth.search.closing import close_programs
+from karelsynth.search.closing import OpenHypotheses, close_programs
 from karelsynth.search.pruning import Pruning
 from karelsynth.search.repair import repair
 from karelsynth.search.scoring import score_programs
-from karelsynth.solve.ambiguity import find_ambiguity
-from karelsynth.solve.choice import prefer
-from karelsynth.solve.found import REPAIRED, Found, OpenEnds, Search, remember, run_programs, simplest
-from karelsynth.solve.solution import Answer, Progress, Solution
+from karelsynth.solve.answers import (
+    CheckedPrograms,
+    SearchState,
+    check_programs,
+    find_ambiguity,
+    rerank,
+    single_actions,
+)
+from karelsynth.solve.solution import Progress, Solution
 from karelsynth.tasks.task import Example, Task, as_task
+
+if TYPE_CHECKING:
+    from karelsynth.search.candidates import Candidates
 
 DEFAULT_BUDGET: Final = 1.0
 """Seconds."""
 
 
 class Round(NamedTuple):
-    """One search."""
+    """The settings of one round."""
 
     beam: int
-    longest: int
-    """Tokens of a program."""
+    max_length: int
+    """Tokens of the longest program."""
     repair: float = 0.0
-    """How long near misses are repaired for afterwards, as a share of the budget."""
+    """The most time for repair after the beam search, as a share of the budget."""
     window: float = math.inf
-    """How much less likely than the likeliest, in nats, a prefix may be to be kept."""
+    """Prefixes are dropped that are less likely than the likeliest one by more than this many nats."""
 
 
 ROUNDS: Final = (Round(128, 48, 0.6, 7.0), Round(512, 36, 1), Round(2048, 48, 1), Round(4096, 72, 1))
-"""Thanks to its window, the first is only as wide as the network is unsure. Then width pays more than length: few
-programs that are asked for have more than 36 tokens, and unsolved tasks go through all rounds."""
+"""The window keeps the first beam narrow where the network is certain. Later rounds gain more from width than from
+length: few tasks need more than 36 tokens, and unsolved tasks go through all rounds."""
 SLACK: Final = 7.0
-"""How much less likely than the best answer, in nats, another may be to be worth waiting for: it may turn out to be the
-one to prefer, and chains jump from one to another."""
-_TELL_EVERY: Final = 0.25
-"""Seconds between two reports of progress."""
+"""Once an answer is found, hypotheses are kept only if they are less likely than it by at most this many nats of
+log-probability. Others may turn out more probable when reranked, and MCMC jumps between all answers."""
+_REPORT_SECONDS: Final = 0.25
+"""The time between two progress reports."""
 LONGEST_REPAIRED: Final = 60
-"""Tokens that a program may have then."""
+"""Tokens of the longest program that repair makes."""
+MOST_REPAIRED: Final = 64
+"""The most near misses that repair starts from."""
 MOST_ANSWERS: Final = 20
-"""How many are told."""
-_PLACES: Final = 4096
-"""Hypotheses that are searched at a time, over all tasks of a batch."""
+"""The most answers in a `Solution`."""
+_MOST_HYPOTHESES: Final = 4096
+"""Hypotheses of all tasks that are searched at the same time: beam width times tasks."""
 _loading = threading.Lock()
 
-Examples = Task | Sequence[Example | tuple[World, World]]
+TaskLike = Task | Sequence[Example | tuple[World, World]]
 OnProgress = Callable[[Progress], None]
 
 
 class Solver:
-    """A model and how to search with it. It keeps no state between tasks, so threads may share it."""
+    """A model and the settings of the search. It keeps no state between tasks, so threads may share it."""
 
     def __init__(self, model: Synthesizer, *, rounds: Sequence[Round] = ROUNDS, slack: float = SLACK) -> None:
         self.model = model
@@ -96,7 +107,7 @@ class Solver:
 
     @classmethod
     def load(cls, folder: str | Path | None = None, *, device: torch.device | str = "cpu") -> Self:
-        """With the weights in a folder, or those that come with the package (`shipped`)."""
+        """A solver with the weights in a folder, by default those that come with the package (`shipped`)."""
         return cls._of_folder(model_folder(SHIPPED if folder is None else folder), device)
 
     @classmethod
@@ -104,12 +115,14 @@ class Solver:
         cls, folder: Path, device: torch.device | str, rounds: Sequence[Round] = ROUNDS, slack: float = SLACK
     ) -> Self:
         solver = cls(Synthesizer.from_pretrained(folder, device), rounds=rounds, slack=slack)
-        solver._folder = folder.absolute()  # another process may be elsewhere
+        solver._folder = folder.absolute()  # another process may have another working directory
         return solver
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Copies and other processes load the model themselves: its weights lie ready for this CPU, where only it can
-        read them. A model that came from no folder is sent along."""
+        """Copies and other processes load the model from its folder: packed weights only work on this CPU.
+
+        A model without a folder is pickled.
+        """
         if self._folder is None:
             return partial(type(self), rounds=self.rounds, slack=self.slack), (self.model,)
         return self._of_folder, (self._folder, str(self.model.device), self.rounds, self.slack)
@@ -117,30 +130,30 @@ class Solver:
     def warm_up(self) -> None:
         """Load compiled code, or compile it, which takes a minute or more the first time on a machine.
 
-        The first search does this by itself, before its clock starts.
+        The first search calls this before its clock starts.
         """
         with self._warming:
             if self._warm:
                 return
             before = World(2, 2, Hero(0, 0, "east"))
             inputs, outputs = Task((Example(before, before.with_hero(0, 1, "east")),)).codes()
-            programs = ("DEF run m( move m)", "DEF run m( move turnLeft m)")
-            find_ambiguity([Answer(Program.parse(text), (True,), 0.0) for text in programs], inputs)
-            marking = Program.parse("DEF run m( move putMarker m)")
-            marked = Task((Example(before, marking.run(before).world),)).codes()
-            MarkovChain(*marked, encode_programs([marking])).run(100)
-            turns, near = iter(range(1)), encode_programs([Program.parse(programs[0])])
-            lengths, logprobs = np.full(1, near.shape[1]), np.zeros(1, np.float32)
-            repair(near, lengths, logprobs, outputs, inputs, longest=8, stop=lambda: next(turns, None) is None)
-            close_programs(near[:, :-1])
+            bodies = ("move", "move turnLeft", "move putMarker")
+            programs = [Program.parse(f"DEF run m( {body} m)") for body in bodies]
+            tokens = encode_programs(programs)
+            find_ambiguity(tokens[:2], np.zeros(2), inputs)
+            marked = Task((Example(before, programs[2].run(before).world),)).codes()
+            MarkovChain(*marked, tokens[2:]).run(100)
+            lengths, logprobs, polls = np.full(1, 5), np.zeros(1, np.float32), iter(range(1))
+            repair(tokens[:1], lengths, logprobs, outputs, inputs, longest=8, stop=lambda: next(polls, None) is None)
+            close_programs(tokens[:1, :4])
             for count in (1, 2 * self._threads * TASKS_PER_THREAD):
-                searches = [Search(inputs, outputs) for _ in range(count)]
-                self._search(searches, Round(2, 8), budget=math.inf, stop=lambda: False)
+                states = [SearchState(inputs, outputs) for _ in range(count)]
+                self._run_round(states, Round(2, 8), budget=math.inf, stop=lambda: False)
             self._warm = True
 
     def solve(
         self,
-        examples: Examples,
+        examples: TaskLike,
         *,
         budget: float = DEFAULT_BUDGET,
         on_progress: OnProgress | None = None,
@@ -151,178 +164,220 @@ class Solver:
         Args:
             examples: a Task, or pairs of worlds, before and after.
             budget: seconds to search for.
-            on_progress: called when a round begins, and a few times a second while it goes on.
-            should_stop: called often; when it returns True, the search ends with what it has.
+            on_progress: called when a round begins and a few times a second during it.
+            should_stop: called often; when it returns True, the search ends with what it has found.
         """
         return self.solve_many([examples], budget=budget, on_progress=on_progress, should_stop=should_stop)[0]
 
     def solve_many(
         self,
-        tasks: Sequence[Examples],
+        tasks: Sequence[TaskLike],
         *,
         budget: float = DEFAULT_BUDGET,
         on_progress: OnProgress | None = None,
         on_solution: Callable[[int, Solution], None] | None = None,
         should_stop: Callable[[], bool] | None = None,
     ) -> list[Solution]:
-        """Find programs for many tasks, searching for several at once, which is faster than one by one.
+        """Find programs for many tasks, in batches, which is faster than one by one.
 
         Args:
-            budget: seconds for each task; time that a batch takes is shared by its tasks.
-            on_solution: called with a task's number and its solution as soon as that is known.
-            should_stop: when it returns True, the tasks without a solution get what was found for them so far.
+            budget: seconds for each task; the time of a batch is divided equally among its tasks.
+            on_solution: called with a task's index and its solution as soon as it is final.
+            should_stop: when it returns True, the unsolved tasks get what has been found for them so far.
         """
-        if not budget >= 0:  # nor is it none
+        if not budget >= 0:  # refuses NaN, too
             raise ValueError(f"budget is a number of seconds from 0 on, not {budget}")
-        codes = [as_task(task).codes() for task in tasks]
+        states = [SearchState(*as_task(task).codes()) for task in tasks]
         self.warm_up()
-        searches = [Search(*pair) for pair in codes]
-        stopped = False
-        started = told = time.perf_counter()
-        caller = threading.get_ident()  # some searches ask from threads of their own: nobody expects to be told there
-        solutions: list[Solution | None] = [None] * len(tasks)
+        call = _Call(states, budget, on_progress, should_stop)
+        solutions: dict[int, Solution] = {}
 
-        def stop() -> bool:
-            nonlocal stopped
-            if should_stop is not None and should_stop():  # asked by several threads: none may take it back
-                stopped = True
-            return stopped
-
-        def settle(number: int) -> None:
-            solutions[number] = solution = self._solution(searches[number], budget, stop)
+        def finish(number: int) -> None:
+            solutions[number] = self._solution(states[number], budget, call.stop_requested)
             if on_solution is not None:
-                on_solution(number, solution)
-
-        def tell(beam: int) -> None:
-            nonlocal told
-            told = time.perf_counter()
-            if on_progress is not None:
-                on_progress(self._progress(searches, told - started, budget, beam))
+                on_solution(number, solutions[number])
 
         for round_ in self.rounds:
-
-            def ask(beam: int = round_.beam) -> bool:
-                if threading.get_ident() == caller and time.perf_counter() - told >= _TELL_EVERY:
-                    tell(beam)
-                return stop()
-
-            waiting = [number for number, solution in enumerate(solutions) if solution is None]
-            size = max(1, _PLACES // round_.beam)
-            for at in range(0, len(waiting), size):
-                if stop():
+            unsolved = [number for number in range(len(tasks)) if number not in solutions]
+            size = max(1, _MOST_HYPOTHESES // round_.beam)
+            for at in range(0, len(unsolved), size):
+                if call.stop_requested():
                     break
-                part = waiting[at : at + size]
-                tell(round_.beam)
-                self._search([searches[number] for number in part], round_, budget, ask)
-                for number in part:
-                    search = searches[number]
-                    if search.solved or search.seconds >= budget:
-                        settle(number)
-        for number, solution in enumerate(solutions):
-            if solution is None:
-                searches[number].stopped = stopped
-                settle(number)
-        return [solution for solution in solutions if solution is not None]
+                batch = unsolved[at : at + size]
+                call.report_progress(round_.beam)
+                self._run_round([states[number] for number in batch], round_, budget, partial(call.poll, round_.beam))
+                for number in batch:
+                    if states[number].solved or states[number].seconds >= budget:
+                        finish(number)
+        for number in range(len(tasks)):
+            if number not in solutions:
+                states[number].stopped = call.stopped
+                finish(number)
+        return [solutions[number] for number in range(len(tasks))]
 
-    def _search(self, searches: list[Search], round_: Round, budget: float, stop: Callable[[], bool]) -> None:
-        """Go through one round for some tasks."""
+    def _run_round(self, states: list[SearchState], round_: Round, budget: float, stop: Callable[[], bool]) -> None:
+        """Run one round for a batch of tasks: beam search for all, then repair task by task."""
         start = time.perf_counter()
-        deadline = start + sum(max(0.0, budget - search.seconds) for search in searches)
-        most = max(len(search.inputs) for search in searches)
-        # A task with fewer examples repeats its own: to the network, which takes their maximum, that is no difference.
-        inputs, outputs = (
-            np.stack([np.resize(getattr(search, name), (most, *search.inputs.shape[1:])) for search in searches])
-            for name in ("inputs", "outputs")
-        )
-        longest = min(round_.longest, self.model.settings.max_length)
+        deadline = start + sum(max(0.0, budget - state.seconds) for state in states)
+        inputs, outputs = _stacked(states)
         encoded = encode_for_search(self.model, inputs, outputs)
-        ends, told_to = OpenEnds(), False
+        open_hypotheses = OpenHypotheses() if round_.repair else None
+        stopped = False
 
         def end() -> bool:
-            nonlocal told_to
-            told_to = stop() or told_to
-            return told_to or time.perf_counter() >= deadline
+            nonlocal stopped
+            stopped = stop() or stopped
+            return stopped or time.perf_counter() >= deadline
 
-        candidates = beam_search(
+        candidates = self._beam_search(encoded, Pruning(inputs, outputs), round_, end, open_hypotheses)
+        found = []
+        for row, state in enumerate(states):
+            own = (getattr(candidates, name)[row].numpy() for name in ("tokens", "lengths", "logprobs"))
+            found.append(check_programs(state, *own))
+            state.update_answers(found[-1])
+            state.beam = round_.beam
+            state.checked += int((candidates.lengths[row] > 0).sum())
+            state.stopped = stopped  # a stop during a later repair only counts for the task that is repaired
+        spent = (time.perf_counter() - start) / len(states)
+        for row, (state, programs) in enumerate(zip(states, found, strict=True)):
+            state.seconds += spent
+            if open_hypotheses is not None and not state.solved and state.seconds < budget and not stop():
+                start = time.perf_counter()
+                deadline = start + min(budget - state.seconds, round_.repair * budget)
+                near_misses = programs.joined(check_programs(state, *open_hypotheses.closed(row)))
+                self._repair(state, near_misses, encoded.row(row), deadline, stop)
+                state.seconds += time.perf_counter() - start
+
+    def _beam_search(
+        self,
+        encoded: Encoded,
+        pruning: Pruning,
+        round_: Round,
+        stop: Callable[[], bool],
+        open_hypotheses: OpenHypotheses | None,
+    ) -> Candidates:
+        return beam_search(
             self.model,
             encoded,
             beam=round_.beam,
-            max_length=longest,
+            max_length=min(round_.max_length, self.model.settings.max_length),
             weights=self._weights,
-            pruning=Pruning(inputs, outputs),
+            pruning=pruning,
             slack=self.slack,
             window=round_.window,
-            stop=end,
+            stop=stop,
             threads=self._threads,
-            left_open=ends.note if round_.repair else None,
+            left_open=None if open_hypotheses is None else open_hypotheses.record,
         ).cpu()
-        found = []
-        for row, search in enumerate(searches):
-            own = (getattr(candidates, name)[row].numpy() for name in ("tokens", "lengths", "logprobs"))
-            found.append(run_programs(search, *own))
-            remember(search, found[-1])
-            search.beam = round_.beam
-            search.checked += int((candidates.lengths[row] > 0).sum())
-            search.stopped = (
-                told_to  # the beam of all was cut short; a repair that is later ends one task's search only
-            )
-        spent = (time.perf_counter() - start) / len(searches)
-        for row, (search, programs) in enumerate(zip(searches, found, strict=True)):
-            search.seconds += spent
-            if round_.repair and not search.solved and search.seconds < budget and not stop():
-                start = time.perf_counter()
-                deadline = start + min(budget - search.seconds, round_.repair * budget)
-                near = programs.and_also(run_programs(search, *ends.closed(row)))
-                self._repair(search, near, encoded.row(row), deadline, stop)
-                search.seconds += time.perf_counter() - start
 
-    def _repair(self, search: Search, near: Found, encoded: Encoded, deadline: float, stop: Callable[[], bool]) -> None:
-        """Repair what a round has found for a task, or if it was nothing, the simplest programs there are."""
-        if not len(near.lengths):
-            near = run_programs(search, *simplest())
-        best = near[near.ranks[:REPAIRED]]
+    def _repair(
+        self,
+        state: SearchState,
+        near_misses: CheckedPrograms,
+        encoded: Encoded,
+        deadline: float,
+        stop: Callable[[], bool],
+    ) -> None:
+        """Repair the near misses of a round; without any, start from the programs of one action."""
+        if not len(near_misses):
+            near_misses = check_programs(state, *single_actions())
+        best = near_misses.ranked()[:MOST_REPAIRED]
         repaired = repair(
             best.tokens,
             best.lengths,
             best.logprobs,
-            search.inputs,
-            search.outputs,
+            state.inputs,
+            state.outputs,
             longest=min(LONGEST_REPAIRED, self.model.settings.max_length),
             stop=lambda: time.perf_counter() >= deadline or stop(),
         )
-        search.checked += repaired.tried
-        tasks = np.zeros(len(repaired.lengths), np.int64)
-        if not len(tasks):
-            return
-        logprobs = score_programs(
-            self.model, encoded, repaired.tokens, repaired.lengths, tasks, weights=self._weights, threads=self._threads
-        )
-        remember(search, run_programs(search, repaired.tokens, repaired.lengths, logprobs))
+        state.checked += repaired.tried
+        tokens, lengths = repaired.tokens, repaired.lengths
+        if len(lengths):
+            tasks = np.zeros(len(lengths), np.int64)
+            logprobs = score_programs(
+                self.model, encoded, tokens, lengths, tasks, weights=self._weights, threads=self._threads
+            )
+            state.update_answers(check_programs(state, tokens, lengths, logprobs))
 
-    def _solution(self, search: Search, budget: float, stop: Callable[[], bool]) -> Solution:
-        ambiguity = None
+    def _solution(self, state: SearchState, budget: float, stop: Callable[[], bool]) -> Solution:
+        """The final answer to a task: its answers reranked, and a world that distinguishes them."""
         start = time.perf_counter()
-        if search.solved:
-            prefer(search, deadline=start + budget - search.seconds, stop=stop, threads=self._threads)
-        answers = tuple(search.answers[:MOST_ANSWERS])
-        if search.solved and len(answers) > 1:
-            ambiguity = find_ambiguity(answers, search.inputs)
-        seconds = search.seconds + time.perf_counter() - start
-        return Solution(answers, search.solved, ambiguity, seconds, search.beam, search.checked, search.stopped)
-
-    @staticmethod
-    def _progress(searches: list[Search], seconds: float, budget: float, beam: int) -> Progress:
-        best = [search.answers[0] for search in searches if search.answers]
-        return Progress(
-            seconds=seconds,
-            budget=budget * len(searches),
-            beam=beam,
-            checked=sum(search.checked for search in searches),
-            best=best[0] if len(searches) == 1 and best else None,
-        )
+        found, answers, ambiguity = state.answers, [], None
+        if found is not None:
+            rows, probabilities = np.arange(len(found)), None
+            if state.solved:
+                deadline = start + budget - state.seconds
+                rows, probabilities = rerank(
+                    found, state.inputs, state.outputs, deadline=deadline, stop=stop, threads=self._threads
+                )
+            rows = rows[:MOST_ANSWERS]
+            answers = [
+                found.answer(row, None if probabilities is None else float(probabilities[row])) for row in rows.tolist()
+            ]
+            if state.solved and len(rows) > 1:
+                ambiguity = find_ambiguity(found.tokens[rows], found.logprobs[rows], state.inputs)
+        seconds = state.seconds + time.perf_counter() - start
+        return Solution(tuple(answers), state.solved, ambiguity, seconds, state.beam, state.checked, state.stopped)
 
 
-def solve(examples: Examples, *, budget: float = DEFAULT_BUDGET) -> Solution:
+def _stacked(states: list[SearchState]) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """The examples of all tasks, uint8 [B, K, 18, 18] each.
+
+    A task with fewer than K examples repeats its own. The network is invariant to that, since it pools by maximum.
+    """
+    most = max(len(state.inputs) for state in states)
+    shape = (most, *states[0].inputs.shape[1:])
+    inputs, outputs = (
+        np.stack([np.resize(getattr(state, name), shape) for state in states]) for name in ("inputs", "outputs")
+    )
+    return inputs, outputs
+
+
+@dataclass
+class _Call:
+    """One call of `solve_many`: progress reports and stop requests."""
+
+    states: list[SearchState]
+    budget: float
+    on_progress: OnProgress | None
+    should_stop: Callable[[], bool] | None
+    stopped: bool = False
+    started: float = field(default_factory=time.perf_counter)
+    reported: float = field(default_factory=time.perf_counter)
+    """The time of the last report."""
+    thread: int = field(default_factory=threading.get_ident)
+    """The caller's thread. Searches poll from threads of their own; reports are only made from this one."""
+
+    def stop_requested(self) -> bool:
+        """Whether `should_stop` has returned True, now or before, in any thread."""
+        if self.should_stop is not None and self.should_stop():
+            self.stopped = True
+        return self.stopped
+
+    def poll(self, beam: int) -> bool:
+        """Report progress if a report is due; returns whether to stop."""
+        if threading.get_ident() == self.thread and time.perf_counter() - self.reported >= _REPORT_SECONDS:
+            self.report_progress(beam)
+        return self.stop_requested()
+
+    def report_progress(self, beam: int) -> None:
+        """Call `on_progress`. Only a single task reports its best answer."""
+        self.reported = time.perf_counter()
+        if self.on_progress is not None:
+            best = self.states[0].answers if len(self.states) == 1 else None
+            self.on_progress(
+                Progress(
+                    seconds=self.reported - self.started,
+                    budget=self.budget * len(self.states),
+                    beam=beam,
+                    checked=sum(state.checked for state in self.states),
+                    best=None if best is None else best.answer(0),
+                )
+            )
+
+
+def solve(examples: TaskLike, *, budget: float = DEFAULT_BUDGET) -> Solution:
     """Find a program that does what the examples show, with the model that comes with the package.
 
     `examples` are pairs of worlds, before and after; `budget` is in seconds. See `Solver` for more.
@@ -331,7 +386,7 @@ def solve(examples: Examples, *, budget: float = DEFAULT_BUDGET) -> Solution:
 
 
 def _shipped() -> Solver:
-    with _loading:  # once, though several threads ask
+    with _loading:  # once, even if several threads call
         return _loaded()
 
 
