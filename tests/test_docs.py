@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import re
+import runpy
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
@@ -118,11 +119,43 @@ def test_scripts_and_their_options_exist(page: Path) -> None:
                 assert f'"{name}"' in text_of(script), f"`{words}`: no option {name}"
 
 
+def homes(name: str) -> list[str]:
+    """The sources that define a class."""
+    sources = [text_of(path) for path in SOURCE.rglob("*.py")]
+    return [text for text in sources if re.search(rf"^class {name}\b", text, re.MULTILINE)]
+
+
+@pages
+def test_names_of_the_package_exist(page: Path) -> None:
+    """`Class.member`, and modules written with their package, such as `karelsynth.solve`."""
+    if page.name == "CHANGELOG.md":  # which also has names that are gone
+        return
+    for words in code(page):
+        if found := re.fullmatch(r"([A-Z][a-z]\w+)\.([a-z]\w+)(\(.*)?", words):
+            if texts := homes(found[1]):
+                assert any(re.search(rf"\b{found[2]}\b", text) for text in texts), words
+            else:
+                assert found[1] in ("Conv2d", "Linear", "Embedding", "LSTM"), f"{words}: no such class"
+        for dotted in re.findall(r"(?<![\w/.])karelsynth(?:\.[a-z_]+)+", words):
+            *parents, last = dotted.split(".")
+            path = ROOT / "src" / Path(*parents)
+            module = (path / last).is_dir() or (path / f"{last}.py").is_file()
+            text = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+            assert module or re.search(rf"\b{last}\b", text_of(text)), f"{dotted}: no such module or name"
+
+
 @pages
 def test_python_compiles(page: Path) -> None:
     for language, block in FENCE.findall(text_of(page)):
         if language == "python":
             compile(block, str(page), "exec")
+
+
+def test_the_picture_of_the_layers_is_that_of_the_test() -> None:
+    """If this fails: `python tools/draw_layers.py`."""
+    path = ROOT / "tools" / "draw_layers.py"
+    namespace = runpy.run_path(str(path))
+    assert (ROOT / "docs" / "pictures" / "layers.svg").read_text(encoding="utf-8") == namespace["picture"]()
 
 
 def test_the_readme_is_short_and_its_python_runs(capsys: pytest.CaptureFixture[str]) -> None:
