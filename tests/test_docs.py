@@ -81,10 +81,9 @@ def paths(words: str) -> Iterator[str]:
 
 @pages
 def test_files_exist(page: Path) -> None:
-    for words in code(page):
-        for name in paths(words):
-            homes = (ROOT, SOURCE, SOURCE / "karel", page.parent, SOURCE / "web" / "static")
-            assert any((home / name).exists() for home in homes), f"{name}: no such file (in `{words}`)"
+    folders = (ROOT, SOURCE, SOURCE / "karel", page.parent, SOURCE / "web" / "static")
+    named = {name for words in code(page) for name in paths(words)}
+    assert not [name for name in sorted(named) if not any((folder / name).exists() for folder in folders)]
 
 
 COMMANDS: dict[str, Any] = dict(typer.main.get_command(app).commands)  # type: ignore[attr-defined]
