@@ -32,7 +32,7 @@ _SOURCES: Final = (
     "search/closing.py",
     "search/pruning.py",
     "search/repair.py",
-    "*/*kernel*.py",
+    "**/*kernel*.py",
 )
 """What compiled code is made from."""
 _lock = threading.Lock()

@@ -81,3 +81,21 @@ class TaskBatch:
 def concatenate(batches: Sequence[TaskBatch]) -> TaskBatch:
     """All tasks of several batches with equal widths."""
     return TaskBatch(*(np.concatenate([getattr(b, field.name) for b in batches]) for field in fields(TaskBatch)))
+
+
+def interleave(zeros: TaskBatch, ones: TaskBatch, which: NDArray[np.bool_]) -> TaskBatch:
+    """The tasks of two batches in the order of `which` [N]: where it is False the next of `zeros`, else of `ones`.
+
+    The token array is as wide as the wider one.
+    """
+    merged = []
+    for field in fields(TaskBatch):
+        one, other = getattr(zeros, field.name), getattr(ones, field.name)
+        both = np.zeros((len(which), *map(max, one.shape[1:], other.shape[1:])), one.dtype)
+        for part, chosen in ((one, ~which), (other, which)):
+            if part.ndim > 1:
+                both[chosen, : part.shape[1]] = part
+            else:
+                both[chosen] = part
+        merged.append(both)
+    return TaskBatch(*merged)

@@ -22,11 +22,14 @@ from karelsynth.model.packing import PackedPrograms, pack_programs
 from karelsynth.model.prefix_runner import prefix_runner
 from karelsynth.model.synthesizer import Synthesizer
 from karelsynth.model.transfer import to_device
-from karelsynth.tasks.batch import TaskBatch
+from karelsynth.tasks.batch import TaskBatch, interleave
 from karelsynth.tasks.generate import generate
+from karelsynth.tasks.purposeful.generator import PURPOSEFUL_TOKENS, generate_purposeful
 from karelsynth.tasks.simplify import simplify
 from karelsynth.train.recipe import DataRecipe, Recipe, RecipeError
 
+_SHARE_UNIT = 1 << 20
+"""Shares are multiples of its inverse."""
 _AHEAD = 2
 """Batches that are ready or being made, for each thread."""
 
@@ -48,11 +51,18 @@ class TaskSource(Protocol):
 
 @dataclass(frozen=True)
 class TaskStream:
-    """The generator's endless stream."""
+    """The endless stream of both generators: random tasks, and purposeful ones among them.
+
+    The purposeful tasks are spread evenly: of the first n tasks, a share of n is purposeful, rounded down. So each
+    generator makes a contiguous range of its own tasks for any range of the stream.
+    """
 
     seed: int
     simpler: bool = False
-    """Whether its programs are simplified."""
+    """Whether the random programs are simplified. Purposeful ones are not: simplification keeps only what the examples
+    need, which may be less general than the plan."""
+    purposeful: float = 0.0
+    """The share of purposeful tasks."""
 
     @property
     def fingerprint(self) -> None:
@@ -61,11 +71,27 @@ class TaskStream:
 
     @property
     def longest(self) -> int:
-        return LONGEST_FITTED
+        return max(LONGEST_FITTED, PURPOSEFUL_TOKENS) if self.purposeful else LONGEST_FITTED
 
     def tasks(self, start: int, count: int) -> TaskBatch:
+        if not self.purposeful:
+            return self._random(start, count)
+        before = self._purposeful_before(np.arange(start, start + count + 1))
+        first, number = int(before[0]), int(before[-1] - before[0])
+        random = self._random(start - first, count - number)
+        purposeful = generate_purposeful(self.seed, first, number, threads=1)
+        return interleave(random, purposeful, np.diff(before) > 0)
+
+    def _random(self, start: int, count: int) -> TaskBatch:
         tasks = generate(self.seed, start, count, threads=1)
         return simplify(tasks, threads=1) if self.simpler else tasks
+
+    def _purposeful_before(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+        """How many purposeful tasks there are before each task; exact for numbers below 2⁴²."""
+        share = round(self.purposeful * _SHARE_UNIT)
+        whole, rest = np.divmod(numbers, _SHARE_UNIT)
+        before: NDArray[np.int64] = whole * share + rest * share // _SHARE_UNIT
+        return before
 
 
 class ShuffledTasks:
@@ -101,7 +127,7 @@ class ShuffledTasks:
 def open_source(recipe: DataRecipe) -> TaskSource:
     """The source that a recipe names."""
     if recipe.source == "stream" and recipe.tasks is None:
-        return TaskStream(recipe.seed, recipe.simplify)
+        return TaskStream(recipe.seed, recipe.simplify, recipe.purposeful)
     tasks = _finite(recipe)
     return ShuffledTasks(simplify(tasks) if recipe.simplify else tasks, recipe.seed)
 
@@ -119,7 +145,7 @@ def check_lengths(source: TaskSource, recipe: Recipe) -> None:
 def _finite(recipe: DataRecipe) -> TaskBatch:
     """The tasks of a recipe with a finite number of them."""
     if recipe.source == "stream" and recipe.tasks is not None:
-        return generate(recipe.seed, 0, recipe.tasks)
+        return TaskStream(recipe.seed, purposeful=recipe.purposeful).tasks(0, recipe.tasks)
     from karelsynth.tasks.sets import load_tasks
 
     tasks = load_tasks(recipe.source, limit=recipe.tasks)

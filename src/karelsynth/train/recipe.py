@@ -51,6 +51,8 @@ class DataRecipe:
     """The probability that a task is shown with fewer than its given examples, but at least one. 0 in the paper."""
     simplify: bool = False
     """Whether to remove from reference programs what none of their examples needs: see `tasks.simplify`."""
+    purposeful: float = 0.0
+    """The share of purposeful tasks in the stream: see `tasks.purposeful`. 0 in the paper."""
     validation: str = "val"
     """Tasks for model selection: a named set, or a path as for `source` (`./val` for a folder of that name)."""
 
@@ -241,6 +243,7 @@ def _check(recipe: Recipe) -> Recipe:
             raise RecipeError(f"`{key}` must be 0 or above and finite, not {value}")
     for key, value in {
         "data.drop_examples": recipe.data.drop_examples,
+        "data.purposeful": recipe.data.purposeful,
         "optimizer.final": recipe.optimizer.final,
     }.items():
         if not 0 <= value <= 1:
@@ -258,6 +261,8 @@ def _check(recipe: Recipe) -> Recipe:
             raise RecipeError(f"`{key}` is a whole number from 0 to 2⁶³ − 1, not {value}")
     if recipe.run.validate_start and recipe.start_from is None:
         raise RecipeError("`run.validate_start` validates the model of `start_from`: name one, or remove the key")
+    if recipe.data.purposeful and recipe.data.source != "stream":
+        raise RecipeError("`data.purposeful` needs `data.source` = `stream`: change the source, or leave it out")
     plain = OptimizerRecipe()
     if recipe.optimizer.name != "muon":
         for name in ("momentum", "muon_scale"):

@@ -1,0 +1,94 @@
+"""Purposeful tasks without end.
+
+    batch = generate_purposeful(seed=1, start=0, count=10_000)
+
+Task number n of a seed is always the same, whatever the number of threads, the size of the batches or the machine.
+Programs that `tasks.generator` reserves for testing are reserved here, too. Programs of the classroom benchmark
+never occur.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from karelsynth.errors import KarelsynthError, checked_int
+from karelsynth.karel.formats.codes import SIDE
+from karelsynth.karel.grammar import KAREL
+from karelsynth.karel.syntax_compiler import compile_grammar
+from karelsynth.karel.threads import parallel_for
+from karelsynth.karel.tokens import PAD
+from karelsynth.tasks.batch import EXAMPLES, TaskBatch
+from karelsynth.tasks.generate import FEWEST_EXAMPLES, MOST_EXAMPLES
+from karelsynth.tasks.purposeful.plans import plan_names, plan_tables
+
+PURPOSEFUL_TOKENS: Final = 112
+"""The width of the token array, and the length of the longest program."""
+_MOST: Final = (1 << 63) - 1
+
+
+def generate_purposeful(
+    seed: int,
+    start: int,
+    count: int,
+    *,
+    examples: int = EXAMPLES,
+    reserved: bool = False,
+    threads: int | None = None,
+) -> TaskBatch:
+    """Tasks number start … start + count − 1 of a seed.
+
+    Args:
+        seed: any whole number from 0 to 2⁶³ − 1.
+        start, count: which tasks.
+        examples: how many examples a task has, 2 to 20.
+        reserved: whether programs that are reserved for testing may occur.
+        threads: how many threads; by default one for each core.
+    """
+    return _generate(seed, start, count, examples, reserved, threads)[0]
+
+
+def plans_of(seed: int, start: int, count: int, *, examples: int = EXAMPLES, reserved: bool = False) -> list[str]:
+    """The names of the plans behind the same tasks of `generate_purposeful`."""
+    names = plan_names()
+    return [names[number] for number in _generate(seed, start, count, examples, reserved, None)[1]]
+
+
+def _generate(
+    seed: int, start: int, count: int, examples: int, reserved: bool, threads: int | None
+) -> tuple[TaskBatch, NDArray[np.uint8]]:
+    seed, start, count = (
+        checked_int("seed", seed, 0, _MOST),
+        checked_int("start", start, 0),
+        checked_int("count", count, 0),
+    )
+    if start + count > _MOST:
+        raise KarelsynthError(f"the sum of start and count must be below 2⁶³, not {start:,} + {count:,}")
+    examples = checked_int("the number of examples", examples, FEWEST_EXAMPLES, MOST_EXAMPLES)
+    tokens = np.full((count, PURPOSEFUL_TOKENS), PAD, np.uint8)
+    lengths = np.empty(count, np.uint8)
+    inputs = np.empty((count, examples, SIDE * SIDE), np.uint8)
+    outputs = np.empty_like(inputs)
+    novel, plans = np.empty(count, np.bool_), np.empty(count, np.uint8)
+
+    from karelsynth.tasks.purposeful.generator_kernel import generate_range
+
+    tables, rejected = plan_tables(), rejected_programs()
+    grammar = compile_grammar(KAREL)
+
+    def work(first: int, last: int) -> None:
+        generate_range(
+            first, last, start, seed, reserved, tables, rejected, grammar.tables.transition, grammar.symbols,
+            grammar.start, tokens, lengths, inputs, outputs, novel, plans,
+        )  # fmt: skip
+
+    parallel_for(work, count, examples, threads)
+    shape = (count, examples, SIDE, SIDE)
+    return TaskBatch(tokens, lengths, inputs.reshape(shape), outputs.reshape(shape), novel), plans
+
+
+def rejected_programs() -> NDArray[np.uint64]:
+    """Hashes of the programs that never occur: the references of the classroom benchmark."""
+    return np.zeros(1, np.uint64)

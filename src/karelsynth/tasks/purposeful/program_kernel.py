@@ -1,0 +1,233 @@
+"""Drawing programs from the plans (Numba): expansion of a plan, small mutations, and the normal form."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from karelsynth.generator.random_kernel import draw, signed
+from karelsynth.karel.compiled import compiled
+from karelsynth.karel.tokens import ACTIONS, COUNTS, ID, SENSORS
+from karelsynth.tasks.purposeful.layout_kernel import REGISTERS, RULE
+
+LONGEST: Final = 112
+"""Tokens of the longest program."""
+RAW: Final = 320
+"""Room for a program before it is in the normal form."""
+_MOST_RAW: Final = RAW - 8
+_STACK: Final = 512
+_S32 = np.uint64(32)
+_MOVE, _LEFT, _RIGHT, _PICK, _PUT = (ID[name] for name in ACTIONS)
+_REPEAT, _OPEN_R, _CLOSE_R, _NOT = ID["REPEAT"], ID["r("], ID["r)"], ID["not"]
+_LEFT_CLEAR, _RIGHT_CLEAR = ID["leftIsClear"], ID["rightIsClear"]
+_FIRST_SENSOR, _LAST_SENSOR, _FIRST_CLEAR = ID[SENSORS[0]], ID[SENSORS[-1]], ID["leftIsClear"]
+_COUNT, _LAST_COUNT = ID[COUNTS[0]], ID[COUNTS[10]]
+_HEAD, _RUN, _OPEN_M, _CLOSE_M = ID["DEF"], ID["run"], ID["m("], ID["m)"]
+
+
+@compiled()
+def below(state: NDArray[np.uint64], limit: int) -> int:  # pragma: no cover - compiled
+    """A random whole number from 0 to limit − 1."""
+    number: int = signed((draw(state) >> _S32) * np.uint64(limit) >> _S32)
+    return number
+
+
+@compiled()
+def percent(state: NDArray[np.uint64], chance: int) -> bool:  # pragma: no cover - compiled
+    """True with the given probability in percent."""
+    drawn: int = below(state, 100)
+    return drawn < chance
+
+
+@compiled()
+def pick_threshold(
+    state: NDArray[np.uint64], thresholds: NDArray[np.uint64], first: int, last: int
+) -> int:  # pragma: no cover - compiled
+    """A number from first to last − 1, drawn by cumulated weights of 2³²."""
+    drawn = draw(state) >> _S32
+    number = first
+    while number < last - 1 and drawn >= thresholds[number]:
+        number += 1
+    return number
+
+
+@compiled()
+def expand(
+    state: NDArray[np.uint64],
+    rule: int,
+    first: NDArray[np.int64],
+    once: NDArray[np.bool_],
+    threshold: NDArray[np.uint64],
+    begins: NDArray[np.int64],
+    symbols: NDArray[np.int64],
+    chosen: NDArray[np.int64],
+    stack: NDArray[np.int64],
+    raw: NDArray[np.uint8],
+) -> int:  # pragma: no cover - compiled
+    """Write the tokens of a plan's rule to `raw` [RAW]; returns how many, or 0 if they are too many.
+
+    `chosen` [rules] and `stack` [_STACK] are scratch space.
+    """
+    for number in range(len(chosen)):
+        chosen[number] = -1
+    n = 2 + below(state, 3) - (percent(state, 20))
+    n = max(n, 2)
+    m = 2 + below(state, 4)
+    k = 3 + below(state, 6)
+    size, depth = 0, 1
+    stack[0] = RULE + rule
+    while depth > 0:
+        depth -= 1
+        symbol = stack[depth]
+        if symbol < REGISTERS:
+            raw[size] = symbol
+            size += 1
+        elif symbol < RULE:
+            count = n if symbol == REGISTERS else m if symbol == REGISTERS + 1 else k
+            raw[size] = _COUNT + count
+            size += 1
+        else:
+            number = symbol - RULE
+            alternative = chosen[number]
+            if alternative < 0:
+                alternative = pick_threshold(state, threshold, first[number], first[number + 1])
+                if once[number]:
+                    chosen[number] = alternative
+            for at in range(begins[alternative + 1] - 1, begins[alternative] - 1, -1):
+                stack[depth] = symbols[at]
+                depth += 1
+        if size > _MOST_RAW or depth > _STACK - 64:
+            return 0
+    return size
+
+
+@compiled()
+def mutate(state: NDArray[np.uint64], raw: NDArray[np.uint8], size: int) -> int:  # pragma: no cover - compiled
+    """Change one thing of the program raw[:size]; returns its new size. A change may come to nothing."""
+    kind = below(state, 6)
+    at = below(state, size)
+    for _ in range(size):
+        token = raw[at]
+        action = _MOVE <= token <= _PUT
+        if kind < 3 and action:
+            if kind == 0:
+                raw[at] = _MOVE + below(state, 5)
+            elif kind == 1 and size < _MOST_RAW:
+                for place in range(size, at, -1):
+                    raw[place] = raw[place - 1]
+                raw[at] = _MOVE + below(state, 5)
+                return size + 1
+            else:
+                for place in range(at, size - 1):
+                    raw[place] = raw[place + 1]
+                return size - 1
+            return size
+        if kind == 3 and _FIRST_SENSOR <= token <= _LAST_SENSOR:
+            if at >= 2 and raw[at - 2] == _NOT:
+                raw[at] = _FIRST_CLEAR + below(state, 3)
+            else:
+                raw[at] = _FIRST_SENSOR + below(state, 5)
+            return size
+        if kind == 4 and _COUNT < token <= _LAST_COUNT:
+            raw[at] = _COUNT + 2 + below(state, 7)
+            return size
+        if kind == 5 and (token == _LEFT or token == _RIGHT):
+            raw[at] = _LEFT + _RIGHT - token
+            return size
+        at = at + 1 if at + 1 < size else 0
+    return size
+
+
+@compiled()
+def mirror(raw: NDArray[np.uint8], size: int) -> None:  # pragma: no cover - compiled
+    """Swap left and right."""
+    for at in range(size):
+        token = raw[at]
+        if token == _LEFT or token == _RIGHT:
+            raw[at] = _LEFT + _RIGHT - token
+        elif token == _LEFT_CLEAR or token == _RIGHT_CLEAR:
+            raw[at] = _LEFT_CLEAR + _RIGHT_CLEAR - token
+
+
+@compiled()
+def _append(out: NDArray[np.uint8], size: int, action: int) -> int:  # pragma: no cover - compiled
+    """Append a move, pick or put to out[:size] in the normal form: runs of three and more become a REPEAT."""
+    repeated = size >= 5 and out[size - 1] == _CLOSE_R and out[size - 2] == action and out[size - 3] == _OPEN_R
+    if repeated and out[size - 4] < _LAST_COUNT:
+        out[size - 4] += 1
+        return size
+    if size >= 2 and out[size - 1] == action and out[size - 2] == action:
+        out[size - 2], out[size - 1], out[size], out[size + 1], out[size + 2] = (
+            _REPEAT, _COUNT + 3, _OPEN_R, action, _CLOSE_R,
+        )  # fmt: skip
+        return size + 3
+    if size >= 1 and action != _MOVE and out[size - 1] == _PICK + _PUT - action:
+        return size - 1
+    out[size] = action
+    return size + 1
+
+
+@compiled()
+def _turns(out: NDArray[np.uint8], size: int, quarters: int) -> int:  # pragma: no cover - compiled
+    """Append quarter turns to the left."""
+    quarters &= 3
+    if quarters == 3:
+        out[size] = _RIGHT
+        return size + 1
+    for _ in range(quarters):
+        out[size] = _LEFT
+        size += 1
+    return size
+
+
+@compiled()
+def normalise(raw: NDArray[np.uint8], length: int, out: NDArray[np.uint8]) -> int:  # pragma: no cover - compiled
+    """Write `DEF run m( … m)` around raw[:length] to `out` [RAW], in the normal form; returns the size.
+
+    Turns are summed up, markers are put and picked before turns, what undoes itself goes, runs become REPEATs. A block
+    may come out empty: the parser tells.
+    """
+    out[0], out[1], out[2] = _HEAD, _RUN, _OPEN_M
+    size = 3
+    for at in range(length):
+        token = signed(raw[at])
+        if size > _MOST_RAW - 8:
+            return 0
+        if _MOVE <= token <= _PUT:
+            quarters = 0
+            if token != _MOVE:
+                while out[size - 1] == _LEFT or out[size - 1] == _RIGHT:
+                    quarters += 1 if out[size - 1] == _LEFT else 3
+                    size -= 1
+            if token == _LEFT:
+                quarters += 1
+            elif token == _RIGHT:
+                quarters += 3
+            else:
+                size = _append(out, size, token)
+            size = _turns(out, size, quarters)
+        elif token == _CLOSE_R and out[size - 2] == _OPEN_R and _MOVE <= out[size - 1] <= _PUT:
+            action, count = signed(out[size - 1]), signed(out[size - 3]) - _COUNT
+            size -= 4
+            if action == _LEFT or action == _RIGHT:
+                quarters = count * (1 if action == _LEFT else 3)
+                while out[size - 1] == _LEFT or out[size - 1] == _RIGHT:
+                    quarters += 1 if out[size - 1] == _LEFT else 3
+                    size -= 1
+                size = _turns(out, size, quarters)
+            else:
+                quarters = 0
+                if action != _MOVE:
+                    while out[size - 1] == _LEFT or out[size - 1] == _RIGHT:
+                        quarters += 1 if out[size - 1] == _LEFT else 3
+                        size -= 1
+                for _ in range(count):
+                    size = _append(out, size, action)
+                size = _turns(out, size, quarters)
+        else:
+            out[size] = token
+            size += 1
+    out[size] = _CLOSE_M
+    return size + 1

@@ -1,0 +1,760 @@
+"""Drawing worlds for plans (Numba).
+
+A scene is drawn on a stage of at most 16 × 16 cells with Karel facing east and left being up. `stage_world` then
+mirrors and rotates it and sets it into a larger world: beyond a wall there may be more cells, which are scenery.
+
+Kinds of scenes: open rooms; rooms with a hanging ceiling; corridors with niches on one side or both; a wall with a gap;
+stairs, descents, mountains; hurdles; a house in the way; an island to walk around; a wall with a door; a room with a
+door; winding corridors; trails of markers; snail shells; mazes; signs to follow; a road of two lanes.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from karelsynth.karel.compiled import compiled
+from karelsynth.karel.formats.codes import BEYOND, FRAME, HERO, SIDE, WALL
+from karelsynth.karel.machine_kernel import CELLS
+from karelsynth.tasks.purposeful.layout_kernel import KINDS, MARKERS, PLACES
+from karelsynth.tasks.purposeful.program_kernel import below, percent
+
+STAGE: Final = 16
+COLS, ROWS, ROW, COL = 0, 1, 2, 3
+"""Of `info` [4]: the stage's size and Karel's place."""
+VALUES, ROTATION, QUARTER, SCENERY, DENSITY, DISTRACTED, SCALE, MIRRORED = range(8)
+"""Of `taste` [8], what a task's worlds have in common."""
+(
+    ROOM, FETCH, CEILING, POTHOLES, NICHES, GAP, STAIRS, DESCENT, MOUNTAIN, HURDLES, HURDLES_ANY, HOUSE, ISLAND, DOOR,
+    ROOM_DOOR, WINDING, TRAIL, SNAIL, MAZE, SIGNS, LANES,
+) = range(len(KINDS))  # fmt: skip
+CORNER, FLOOR, START, ANY, ROOMY = range(len(PLACES))
+(
+    NO_MARKERS, IN_ROW, FULL_ROW, ONE, TWO, RUN, FEW, FIELD, FULL_FIELD, ONE_IN_FIELD, COLUMNS, PILE, PILES, PILE_FRONT,
+    IN_NICHES, PATH, GOAL,
+) = range(len(MARKERS))  # fmt: skip
+_MOST: Final = 9
+_SIZES: Final = np.repeat(np.arange(2, 17), [4, 9, 12, 13, 13, 12, 10, 8, 6, 3, 3, 2, 1, 1, 1])
+"""Lengths of sides, as often as they are wanted."""
+_STEP_ROW: Final = np.array([1, 0, -1, 0])
+_STEP_COL: Final = np.array([0, 1, 0, -1])
+
+
+@compiled()
+def draw_taste(state: NDArray[np.uint64], taste: NDArray[np.int64]) -> None:  # pragma: no cover - compiled
+    """Draw what the worlds of a task have in common."""
+    kind = below(state, 100)
+    taste[VALUES] = 0 if kind < 62 else 1 if kind < 80 else 2
+    kind = below(state, 100)
+    taste[ROTATION] = 0 if kind < 72 else 1 if kind < 88 else 2
+    taste[QUARTER] = below(state, 4)
+    taste[SCENERY] = percent(state, 18)
+    taste[DENSITY] = 20 + below(state, 65)
+    taste[DISTRACTED] = percent(state, 15)
+    kind = below(state, 100)
+    taste[SCALE] = 0 if kind < 70 else 1 if kind < 88 else 2
+    taste[MIRRORED] = percent(state, 30)
+
+
+@compiled()
+def _side(state: NDArray[np.uint64], taste: NDArray[np.int64], least: int, most: int) -> int:  # pragma: no cover
+    """The length of a side from least to most."""
+    size: int = least + below(state, min(most, least + 4) - least + 1)
+    for _ in range(6):
+        other: int = _SIZES[below(state, len(_SIZES))]
+        if taste[SCALE] == 1:
+            other = 2 + (other - 1) // 2
+        elif taste[SCALE] == 2:
+            other = min(other + 2, 16)
+        if least <= other <= most:
+            return other
+    return size
+
+
+@compiled()
+def _value(state: NDArray[np.uint64], taste: NDArray[np.int64]) -> int:  # pragma: no cover - compiled
+    """How many markers a cell with markers has."""
+    highest = 1 if taste[VALUES] == 0 else 3 if taste[VALUES] == 1 else 5 if percent(state, 80) else _MOST
+    number: int = 1 + below(state, highest)
+    return number
+
+
+@compiled()
+def _pile(state: NDArray[np.uint64]) -> int:  # pragma: no cover - compiled
+    """The height of a pile: small ones are more frequent, none is rare."""
+    height: int = 0 if percent(state, 8) else 1 + min(below(state, 7), below(state, _MOST))
+    return height
+
+
+@compiled()
+def _density(state: NDArray[np.uint64], taste: NDArray[np.int64]) -> int:  # pragma: no cover - compiled
+    """In percent; none and all are edge cases on purpose."""
+    kind = below(state, 100)
+    return 0 if kind < 6 else 100 if kind < 14 else max(5, min(95, taste[DENSITY] + below(state, 31) - 15))
+
+
+@compiled()
+def _fill(grid: NDArray[np.uint8], info: NDArray[np.int64], value: int) -> None:  # pragma: no cover - compiled
+    for row in range(info[ROWS]):
+        for col in range(info[COLS]):
+            grid[row * STAGE + col] = value
+
+
+@compiled()
+def _place(state: NDArray[np.uint64], info: NDArray[np.int64], place: int) -> None:  # pragma: no cover - compiled
+    """Put Karel into an open room."""
+    cols, rows = info[COLS], info[ROWS]
+    row, col = 0, 0
+    if place == FLOOR:
+        col = min(below(state, cols), below(state, cols))
+    elif place == START:
+        row = below(state, rows)
+        if percent(state, 30):
+            row = 0
+    elif place == ANY:
+        row = below(state, rows)
+        col = min(below(state, cols), below(state, cols))
+    elif place == ROOMY:
+        row = below(state, rows)
+        col = below(state, max(1, cols // 2))
+    info[ROW], info[COL] = row, col
+
+
+@compiled()
+def _room_markers(
+    state: NDArray[np.uint64], taste: NDArray[np.int64], some: int, grid: NDArray[np.uint8], info: NDArray[np.int64]
+) -> None:  # pragma: no cover - compiled
+    """Lay markers in an open room."""
+    cols, rows, row, col = info[COLS], info[ROWS], info[ROW], info[COL]
+    base = row * STAGE
+    here = base + col
+    ahead = cols - 1 - col
+    if some == IN_ROW or some == FULL_ROW:
+        density = 100 if some == FULL_ROW else _density(state, taste)
+        first = col if some == FULL_ROW or percent(state, 60) else col + 1
+        for at in range(first, cols):
+            if percent(state, density):
+                grid[base + at] = _value(state, taste)
+    elif some == ONE:
+        if ahead > 0:
+            grid[here + 1 + below(state, ahead)] = _value(state, taste)
+    elif some == TWO:
+        if ahead > 1:
+            one = below(state, ahead)
+            other = below(state, ahead)
+            if one != other:
+                grid[here + 1 + one] = _value(state, taste)
+                grid[here + 1 + other] = _value(state, taste)
+    elif some == RUN:
+        length = below(state, ahead + 1)
+        first = 0 if percent(state, 75) else 1
+        for at in range(first, min(length + first, ahead + 1)):
+            grid[here + at] = _value(state, taste)
+        for at in range(length + first + 1, ahead + 1):
+            if taste[DENSITY] > 50 and percent(state, 45):
+                grid[here + at] = _value(state, taste)
+    elif some == FEW or some == ONE_IN_FIELD:
+        number = 1 if some == ONE_IN_FIELD else 1 + below(state, 4)
+        for _ in range(number):
+            at = below(state, rows) * STAGE + below(state, cols)
+            grid[at] = _value(state, taste)
+    elif some == FIELD or some == FULL_FIELD:
+        density = 100 if some == FULL_FIELD else _density(state, taste)
+        for r in range(rows):
+            for c in range(cols):
+                if percent(state, density):
+                    grid[r * STAGE + c] = _value(state, taste)
+    elif some == COLUMNS:
+        every = 1 + taste[QUARTER]
+        for c in range(0, cols, every):
+            if percent(state, 85):
+                for r in range(rows):
+                    if percent(state, taste[DENSITY]):
+                        grid[r * STAGE + c] = 1
+    elif some == PILE:
+        grid[here] = _pile(state)
+    elif some == PILES:
+        grid[here] = _pile(state)
+        if ahead > 0:
+            grid[here + 1 + (below(state, min(ahead, 3)) if percent(state, 25) else 0)] = _pile(state)
+    elif some == PILE_FRONT and ahead > 0:
+        grid[here + 1] = _pile(state)
+    elif some == GOAL and ahead > 0:
+        grid[base + cols - 1] = 1
+    if taste[DISTRACTED] and some != FIELD and some != FULL_FIELD and some != ONE_IN_FIELD and some != COLUMNS:
+        for _ in range(below(state, 4)):
+            r, c = below(state, rows), below(state, cols)
+            if r != row:
+                grid[r * STAGE + c] = _value(state, taste)
+
+
+@compiled()
+def _open_room(
+    state: NDArray[np.uint64],
+    taste: NDArray[np.int64],
+    kind: int,
+    place: int,
+    some: int,
+    grid: NDArray[np.uint8],
+    info: NDArray[np.int64],
+) -> None:  # pragma: no cover - compiled
+    field = some == FIELD or some == FULL_FIELD or some == COLUMNS
+    most = 8 if field else 16
+    info[COLS] = _side(state, taste, 3 if place == ROOMY else 2, most)
+    info[ROWS] = _side(state, taste, 2, most)
+    if not field and place != CORNER and percent(state, 25):
+        info[ROWS] = 2 + below(state, 2)
+    _fill(grid, info, 0)
+    if kind == CEILING:
+        for col in range(info[COLS]):
+            deep = below(state, info[ROWS]) if percent(state, 60) else 0
+            for row in range(info[ROWS] - deep, info[ROWS]):
+                grid[row * STAGE + col] = WALL
+    _place(state, info, place)
+    _room_markers(state, taste, some, grid, info)
+
+
+@compiled()
+def _fetch(
+    state: NDArray[np.uint64], taste: NDArray[np.int64], grid: NDArray[np.uint8], info: NDArray[np.int64]
+) -> None:  # pragma: no cover - compiled
+    """A house with one door in its east wall; Karel at the west wall, markers are laid where it picks them."""
+    cols, rows = _side(state, taste, 2, 8), _side(state, taste, 2, 7)
+    beyond = 1 + below(state, 3)
+    info[COLS], info[ROWS] = cols + 1 + beyond, rows
+    _fill(grid, info, 0)
+    door = below(state, rows)
+    for row in range(rows):
+        if row != door:
+            grid[row * STAGE + cols] = WALL
+    info[ROW], info[COL] = below(state, rows), 0
+    if percent(state, 50):
+        grid[door * STAGE + cols] = 1
+
+
+@compiled()
+def _hall(
+    state: NDArray[np.uint64],
+    taste: NDArray[np.int64],
+    kind: int,
+    some: int,
+    grid: NDArray[np.uint8],
+    info: NDArray[np.int64],
+) -> None:  # pragma: no cover - compiled
+    """A corridor with niches below (POTHOLES), on both sides (NICHES), or one opening above (GAP)."""
+    cols = _side(state, taste, 3, 14)
+    down = 1 if percent(state, 65) else 1 + below(state, 3)
+    above = 1 + below(state, 3)
+    if kind == NICHES:
+        above = 1 if percent(state, 60) else 1 + below(state, 3)
+    info[COLS], info[ROWS] = cols, down + 1 + above
+    _fill(grid, info, 0)
+    hall = down
+    holes = 20 + below(state, 50)
+    filled = _density(state, taste)
+    extra = percent(state, 30)
+    if kind == GAP:
+        gap = 1 + below(state, cols - 1)
+        for col in range(cols):
+            if col != gap:
+                grid[(hall + 1) * STAGE + col] = WALL
+                if extra:
+                    for row in range(hall + 2, info[ROWS]):
+                        grid[row * STAGE + col] = WALL
+        info[ROW], info[COL] = hall, below(state, max(1, gap - 1)) if percent(state, 40) else 0
+        return
+    for side in range(2 if kind == NICHES else 1):
+        room = down if side == 0 else above
+        sign = -1 if side == 0 else 1
+        for col in range(cols):
+            depth = 1 + below(state, room) if percent(state, holes) and (col > 0 or percent(state, 30)) else 0
+            for distance in range(1, room + 1):
+                at = (hall + sign * distance) * STAGE + col
+                if distance > depth:
+                    grid[at] = WALL
+                elif distance == depth and percent(state, filled):
+                    grid[at] = _value(state, taste)
+    if kind == NICHES and percent(state, 50) and info[ROWS] + 2 <= STAGE:
+        for row in range(info[ROWS] - 1, -1, -1):  # a closed outer wall
+            for col in range(cols):
+                grid[(row + 1) * STAGE + col] = grid[row * STAGE + col]
+        for col in range(cols):
+            grid[col] = WALL
+            grid[(info[ROWS] + 1) * STAGE + col] = WALL
+        info[ROWS] += 2
+        hall += 1
+    info[ROW], info[COL] = hall, 0
+
+
+@compiled()
+def _ground(
+    grid: NDArray[np.uint8], info: NDArray[np.int64], col: int, height: int
+) -> None:  # pragma: no cover - compiled
+    """Fill a column with wall up to a height."""
+    for row in range(min(height, info[ROWS])):
+        grid[row * STAGE + col] = WALL
+
+
+@compiled()
+def _slopes(
+    state: NDArray[np.uint64], taste: NDArray[np.int64], kind: int, grid: NDArray[np.uint8], info: NDArray[np.int64]
+) -> None:  # pragma: no cover - compiled
+    """Stairs up, down, or up and down. Steps are one cell high; some tasks have longer ones."""
+    steps = below(state, 6) if percent(state, 60) else 1 + below(state, 3)
+    if steps == 0 and percent(state, 50):
+        steps = 1
+    tread = 1 if taste[DENSITY] < 60 else 2
+    lead = 0 if taste[QUARTER] < 2 else below(state, 4)
+    tail = below(state, 4)
+    down = 0
+    if kind != STAIRS:
+        down = steps if percent(state, 60) else below(state, steps + 2)
+    flat = 0 if percent(state, 60) else below(state, 3)
+    climbing = kind != DESCENT
+    top = steps if climbing else down
+    info[ROWS] = min(STAGE, top + 1 + below(state, 4))
+    info[ROWS] = max(info[ROWS], 2)
+    col, height = 0, 0 if climbing else down
+    heights = np.zeros(STAGE + 40, np.int64)
+    for _ in range(1 + lead):
+        heights[col] = height
+        col += 1
+    start = col - 1 - (lead if percent(state, 70) else 0)
+    if climbing:
+        for _ in range(steps):
+            height += 1
+            for _ in range(1 if tread == 1 else 1 + below(state, 3)):
+                heights[min(col, STAGE - 1)] = height
+                col += 1
+    for _ in range(flat):
+        heights[min(col, STAGE - 1)] = height
+        col += 1
+    for _ in range(down if kind != STAIRS else 0):
+        height = max(0, height - 1)
+        for _ in range(1 if tread == 1 else 1 + below(state, 2)):
+            heights[min(col, STAGE - 1)] = height
+            col += 1
+    for _ in range(tail):
+        heights[min(col, STAGE - 1)] = height
+        col += 1
+    info[COLS] = max(2, min(col, STAGE))
+    if col < 2:
+        heights[1] = height
+    _fill(grid, info, 0)
+    for at in range(info[COLS]):
+        _ground(grid, info, at, heights[at])
+    info[ROW], info[COL] = heights[start], start
+    if info[ROW] >= info[ROWS]:
+        info[ROWS] = info[ROW] + 1
+
+
+@compiled()
+def _hurdles(
+    state: NDArray[np.uint64],
+    taste: NDArray[np.int64],
+    kind: int,
+    some: int,
+    grid: NDArray[np.uint8],
+    info: NDArray[np.int64],
+) -> None:  # pragma: no cover - compiled
+    """A track with hurdles of height one, or of any height."""
+    cols = _side(state, taste, 4, 14)
+    highest = 1 if kind == HURDLES else 1 + below(state, 5)
+    if kind == HURDLES and taste[QUARTER] == 3:
+        highest = 2
+    info[COLS], info[ROWS] = cols, highest + 1 + below(state, 3)
+    _fill(grid, info, 0)
+    dense = 15 + below(state, 50)
+    before = False
+    last = cols - 1
+    for col in range(1, last):
+        if not before and percent(state, dense):
+            _ground(grid, info, col, highest if kind == HURDLES else 1 + below(state, highest))
+            before = True
+        else:
+            before = False
+    info[ROW], info[COL] = 0, 0
+    if some == GOAL:
+        goal = last if percent(state, 70) else last - below(state, max(1, cols // 3))
+        if grid[goal] == 0:
+            grid[goal] = 1
+        else:
+            grid[last] = 1
+
+
+@compiled()
+def _house(
+    state: NDArray[np.uint64], taste: NDArray[np.int64], grid: NDArray[np.uint8], info: NDArray[np.int64]
+) -> None:  # pragma: no cover - compiled
+    """A house on the floor in Karel's way."""
+    wide, high = 1 + below(state, 5), 1 + below(state, 5)
+    before, after = 1 + below(state, 4), 1 + below(state, 4)
+    info[COLS], info[ROWS] = before + wide + after, high + 1 + below(state, 3)
+    _fill(grid, info, 0)
+    for col in range(before, before + wide):
+        _ground(grid, info, col, high)
+    info[ROW], info[COL] = 0, below(state, before)
+
+
+@compiled()
+def _island(
+    state: NDArray[np.uint64], grid: NDArray[np.uint8], info: NDArray[np.int64]
+) -> None:  # pragma: no cover - compiled
+    """A block that can be walked around; Karel has it on its right."""
+    wide, high = 1 + below(state, 5), 1 + below(state, 4)
+    left, low = 1 + below(state, 2), 1 + below(state, 2)
+    info[COLS], info[ROWS] = left + wide + 1 + below(state, 3), low + high + 1 + below(state, 3)
+    _fill(grid, info, 0)
+    for row in range(low, low + high):
+        for col in range(left, left + wide):
+            grid[row * STAGE + col] = WALL
+    info[ROW], info[COL] = low + high, left + (0 if percent(state, 60) else below(state, wide))
+
+
+@compiled()
+def _door(
+    state: NDArray[np.uint64], taste: NDArray[np.int64], grid: NDArray[np.uint8], info: NDArray[np.int64]
+) -> None:  # pragma: no cover - compiled
+    """A wall with one door, not below Karel's row."""
+    before, after = 1 + below(state, 5), 1 + below(state, 4)
+    info[COLS], info[ROWS] = before + 1 + after, _side(state, taste, 3, 10)
+    _fill(grid, info, 0)
+    start = below(state, max(1, info[ROWS] // 3))
+    door = start + 1 + below(state, info[ROWS] - 1 - start)
+    for row in range(info[ROWS]):
+        if row != door:
+            grid[row * STAGE + before] = WALL
+    info[ROW], info[COL] = start, below(state, before)
+
+
+@compiled()
+def _room_door(
+    state: NDArray[np.uint64], taste: NDArray[np.int64], grid: NDArray[np.uint8], info: NDArray[np.int64]
+) -> None:  # pragma: no cover - compiled
+    """A room with one door and space outside; Karel stands at its lower wall."""
+    cols, rows = 2 + below(state, 6), 2 + below(state, 5)
+    ring = 2 + below(state, 2)
+    info[COLS], info[ROWS] = cols + 2 * ring, rows + 2 * ring
+    _fill(grid, info, 0)
+    for row in range(ring - 1, ring + rows + 1):
+        for col in range(ring - 1, ring + cols + 1):
+            inside = ring <= row < ring + rows and ring <= col < ring + cols
+            grid[row * STAGE + col] = 0 if inside else WALL
+    wall = below(state, 4)
+    if wall == 0:
+        grid[(ring - 1) * STAGE + ring + below(state, cols)] = 0
+    elif wall == 1:
+        grid[(ring + below(state, rows)) * STAGE + ring + cols] = 0
+    elif wall == 2:
+        grid[(ring + rows) * STAGE + ring + below(state, cols)] = 0
+    else:
+        grid[(ring + below(state, rows)) * STAGE + ring - 1] = 0
+    info[ROW], info[COL] = ring, ring + below(state, cols)
+
+
+@compiled()
+def _winding(
+    state: NDArray[np.uint64],
+    taste: NDArray[np.int64],
+    kind: int,
+    some: int,
+    grid: NDArray[np.uint8],
+    info: NDArray[np.int64],
+) -> None:  # pragma: no cover - compiled
+    """A corridor that winds through solid wall, or a trail of markers through an open room.
+
+    No cell of the way touches another but those before and after it.
+    """
+    info[COLS], info[ROWS] = _side(state, taste, 3, 10), _side(state, taste, 3, 10)
+    cols, rows = info[COLS], info[ROWS]
+    corridor = kind == WINDING
+    _fill(grid, info, WALL)
+    row, col, heading = below(state, rows), 0, 1
+    info[ROW], info[COL] = row, col
+    grid[row * STAGE + col] = 0
+    density = _density(state, taste)
+    wanted = 2 + below(state, 22)
+    length = 0
+    straight = 30 + below(state, 50)
+    while length < wanted:
+        turns = 0
+        if length > 0 and not percent(state, straight):
+            turns = 1 if percent(state, 50) else 3
+        found = False
+        for attempt in range(3):
+            direction = (
+                heading
+                + (
+                    turns
+                    if attempt == 0
+                    else (1 if attempt == 1 else 3)
+                    if turns == 0
+                    else (4 - turns) & 3
+                    if attempt == 1
+                    else 0
+                )
+            ) & 3
+            r, c = row + _STEP_ROW[direction], col + _STEP_COL[direction]
+            if length == 0 and direction != 1:
+                continue
+            if r < 0 or c < 0 or r >= rows or c >= cols or grid[r * STAGE + c] != WALL:
+                continue
+            touching = 0
+            for side in range(4):
+                rr, cc = r + _STEP_ROW[side], c + _STEP_COL[side]
+                if 0 <= rr < rows and 0 <= cc < cols and grid[rr * STAGE + cc] != WALL:
+                    touching += 1
+            if touching > 1:
+                continue
+            row, col, heading = r, c, direction
+            grid[row * STAGE + col] = 0
+            if some == PATH and percent(state, density):
+                grid[row * STAGE + col] = _value(state, taste)
+            found = True
+            break
+        if not found:
+            break
+        length += 1
+    if some == GOAL:
+        grid[row * STAGE + col] = 1
+    if not corridor:
+        for at_row in range(rows):
+            for at_col in range(cols):
+                at = at_row * STAGE + at_col
+                grid[at] = 0 if grid[at] == WALL else 1
+
+
+@compiled()
+def _snail(
+    state: NDArray[np.uint64],
+    taste: NDArray[np.int64],
+    some: int,
+    grid: NDArray[np.uint8],
+    info: NDArray[np.int64],
+) -> None:  # pragma: no cover - compiled
+    """A spiral that turns left, of one to eight legs."""
+    info[COLS], info[ROWS] = _side(state, taste, 3, 10), _side(state, taste, 3, 10)
+    cols, rows = info[COLS], info[ROWS]
+    _fill(grid, info, WALL)
+    legs = 1 + below(state, 7)
+    density = _density(state, taste)
+    row, col, heading = 0, 0, 1
+    grid[0] = 0
+    for _ in range(legs):
+        moved = 0
+        while True:
+            r, c = row + _STEP_ROW[heading], col + _STEP_COL[heading]
+            r2, c2 = r + _STEP_ROW[heading], c + _STEP_COL[heading]
+            if r < 0 or c < 0 or r >= rows or c >= cols or grid[r * STAGE + c] != WALL:
+                break
+            if 0 <= r2 < rows and 0 <= c2 < cols and grid[r2 * STAGE + c2] != WALL:
+                break
+            row, col = r, c
+            grid[row * STAGE + col] = _value(state, taste) if some == PATH and percent(state, density) else 0
+            moved += 1
+        if moved == 0:
+            break
+        heading = (heading + 3) & 3
+    info[ROW], info[COL] = 0, 0
+
+
+@compiled()
+def _maze(
+    state: NDArray[np.uint64], taste: NDArray[np.int64], grid: NDArray[np.uint8], info: NDArray[np.int64]
+) -> None:  # pragma: no cover - compiled
+    """A maze without loops; the goal is one of its cells."""
+    wide, high = 2 + below(state, 4), 2 + below(state, 4)
+    info[COLS], info[ROWS] = 2 * wide - 1, 2 * high - 1
+    _fill(grid, info, WALL)
+    stack = np.empty(64, np.int64)
+    visited = np.zeros(64, np.bool_)
+    stack[0], depth = 0, 1
+    visited[0] = True
+    grid[0] = 0
+    furthest, deepest = 0, 0
+    while depth > 0:
+        cell = stack[depth - 1]
+        row, col = cell // wide, cell % wide
+        options = 0
+        chosen = -1
+        for side in range(4):
+            r, c = row + _STEP_ROW[side], col + _STEP_COL[side]
+            if 0 <= r < high and 0 <= c < wide and not visited[r * wide + c]:
+                options += 1
+                if below(state, options) == 0:
+                    chosen = side
+        if chosen < 0:
+            depth -= 1
+            continue
+        r, c = row + _STEP_ROW[chosen], col + _STEP_COL[chosen]
+        visited[r * wide + c] = True
+        grid[(row + r) * STAGE + col + c] = 0
+        grid[2 * r * STAGE + 2 * c] = 0
+        stack[depth] = r * wide + c
+        depth += 1
+        if depth > deepest:
+            furthest, deepest = r * wide + c, depth
+    if percent(state, 50):
+        furthest = 1 + below(state, wide * high - 1)
+    grid[2 * (furthest // wide) * STAGE + 2 * (furthest % wide)] = 1
+    info[ROW], info[COL] = 0, 0
+
+
+@compiled()
+def _signs(
+    state: NDArray[np.uint64], taste: NDArray[np.int64], grid: NDArray[np.uint8], info: NDArray[np.int64]
+) -> None:  # pragma: no cover - compiled
+    """Signs along a way through an open room: one marker for left, two for right."""
+    info[COLS], info[ROWS] = _side(state, taste, 3, 10), _side(state, taste, 3, 10)
+    cols, rows = info[COLS], info[ROWS]
+    _fill(grid, info, 0)
+    row, col, heading = below(state, rows), below(state, max(1, cols // 2)), 1
+    info[ROW], info[COL] = row, col
+    for _ in range(below(state, 6)):
+        room = cols - 1 - col if heading == 1 else col if heading == 3 else rows - 1 - row if heading == 0 else row
+        if room == 0:
+            break
+        distance = 1 + below(state, room)
+        row, col = row + distance * _STEP_ROW[heading], col + distance * _STEP_COL[heading]
+        at = row * STAGE + col
+        if grid[at] == 0:
+            grid[at] = 1 if taste[VALUES] == 0 else 1 + below(state, 2)
+        heading = (heading + (3 if grid[at] == 1 else 1)) & 3
+    if percent(state, 40):
+        for _ in range(below(state, 4)):
+            at = below(state, rows) * STAGE + below(state, cols)
+            grid[at] = 1 + (below(state, 2) if taste[VALUES] > 0 else 0)
+
+
+@compiled()
+def _lanes(
+    state: NDArray[np.uint64], taste: NDArray[np.int64], grid: NDArray[np.uint8], info: NDArray[np.int64]
+) -> None:  # pragma: no cover - compiled
+    """A road of two lanes with stones; never both lanes are blocked."""
+    cols = _side(state, taste, 4, 14)
+    info[COLS], info[ROWS] = cols, 2
+    _fill(grid, info, 0)
+    blocked = -2
+    lane = 0
+    for col in range(1, cols - 1):
+        if percent(state, 40):
+            side = below(state, 2)
+            if col > blocked + 1 or side == lane:
+                grid[side * STAGE + col] = WALL
+                blocked, lane = col, side
+    grid[cols - 1] = 1
+    grid[STAGE + cols - 1] = 1
+    info[ROW], info[COL] = below(state, 2), 0
+
+
+@compiled()
+def draw_scene(
+    state: NDArray[np.uint64],
+    taste: NDArray[np.int64],
+    kind: int,
+    place: int,
+    some: int,
+    grid: NDArray[np.uint8],
+    info: NDArray[np.int64],
+) -> None:  # pragma: no cover - compiled
+    """Draw a scene to `grid` [256] and `info` [4]."""
+    if kind == ROOM or kind == CEILING:
+        _open_room(state, taste, kind, place, some, grid, info)
+    elif kind == FETCH:
+        _fetch(state, taste, grid, info)
+    elif kind == POTHOLES or kind == NICHES or kind == GAP:
+        _hall(state, taste, kind, some, grid, info)
+    elif kind == STAIRS or kind == DESCENT or kind == MOUNTAIN:
+        _slopes(state, taste, kind, grid, info)
+    elif kind == HURDLES or kind == HURDLES_ANY:
+        _hurdles(state, taste, kind, some, grid, info)
+    elif kind == HOUSE:
+        _house(state, taste, grid, info)
+    elif kind == ISLAND:
+        _island(state, grid, info)
+    elif kind == DOOR:
+        _door(state, taste, grid, info)
+    elif kind == ROOM_DOOR:
+        _room_door(state, taste, grid, info)
+    elif kind == WINDING or kind == TRAIL:
+        _winding(state, taste, kind, some, grid, info)
+    elif kind == SNAIL:
+        _snail(state, taste, some, grid, info)
+    elif kind == MAZE:
+        _maze(state, taste, grid, info)
+    elif kind == SIGNS:
+        _signs(state, taste, grid, info)
+    else:
+        _lanes(state, taste, grid, info)
+
+
+@compiled()
+def stage_world(
+    state: NDArray[np.uint64],
+    taste: NDArray[np.int64],
+    grid: NDArray[np.uint8],
+    info: NDArray[np.int64],
+    out: NDArray[np.uint8],
+    slot: int,
+) -> int:  # pragma: no cover - compiled
+    """Mirror, rotate and frame a scene into row `slot` of `out` [E, 324], without Karel.
+
+    Returns Karel's cell times 4 plus its heading.
+    """
+    cols, rows = info[COLS], info[ROWS]
+    quarter = 0
+    if taste[ROTATION] == 1:
+        quarter = below(state, 4)
+    elif taste[ROTATION] == 2:
+        quarter = taste[QUARTER]
+    wide, high = (cols, rows) if quarter % 2 == 0 else (rows, cols)
+    # Scenery: on each side a wall and more cells behind it. The order is west, east, south, north.
+    west, east, south, north = 0, 0, 0, 0
+    if taste[SCENERY]:
+        west = 1 + below(state, 3) if percent(state, 35) else 0
+        east = 1 + below(state, 3) if percent(state, 35) else 0
+        south = 1 + below(state, 3) if percent(state, 35) else 0
+        north = 1 + below(state, 3) if percent(state, 35) else 0
+        if wide + west + east > STAGE:
+            west, east = 0, 0
+        if high + south + north > STAGE:
+            south, north = 0, 0
+    all_cols, all_rows = wide + west + east, high + south + north
+    for cell in range(CELLS):
+        out[slot, cell] = BEYOND
+    for row in range(all_rows + 2):
+        inside = 0 < row <= all_rows
+        for col in range(all_cols + 2):
+            out[slot, row * SIDE + col] = 0 if inside and 0 < col <= all_cols else FRAME
+    if west + east + south + north > 0:
+        first_row, last_row = south - (south > 0), south + high + (north > 0)
+        first_col, last_col = west - (west > 0), west + wide + (east > 0)
+        for row in range(first_row, last_row):
+            for col in range(first_col, last_col):
+                out[slot, (row + 1) * SIDE + col + 1] = WALL
+    at = 0
+    for row in range(rows):
+        flipped = rows - 1 - row if taste[MIRRORED] else row
+        for col in range(cols):
+            if quarter == 0:
+                r, c = flipped, col
+            elif quarter == 1:
+                r, c = col, rows - 1 - flipped
+            elif quarter == 2:
+                r, c = rows - 1 - flipped, cols - 1 - col
+            else:
+                r, c = cols - 1 - col, flipped
+            place = (r + south + 1) * SIDE + c + west + 1
+            out[slot, place] = grid[row * STAGE + col]
+            if row == info[ROW] and col == info[COL]:
+                at = place
+    heading = (1 - quarter) & 3
+    return at * 4 + heading
+
+
+@compiled()
+def add_hero(out: NDArray[np.uint8], slot: int, at: int, heading: int) -> None:  # pragma: no cover - compiled
+    """Put Karel on a cell of row `slot`."""
+    out[slot, at] += np.uint8(HERO * (heading + 1))

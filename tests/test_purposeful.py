@@ -1,0 +1,129 @@
+"""Purposeful tasks: what holds for every one of them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from karelsynth.errors import KarelsynthError
+from karelsynth.karel.formats.codes import HERO, WALL, world_from_codes
+from karelsynth.karel.grammar import NORMAL_FORM
+from karelsynth.karel.interpreter import run
+from karelsynth.karel.machine import run_batch
+from karelsynth.karel.syntax import SyntaxMachine
+from karelsynth.karel.tokens import ID
+from karelsynth.tasks.batch import TaskBatch
+from karelsynth.tasks.generate import generate, is_reserved
+from karelsynth.tasks.purposeful.generator import PURPOSEFUL_TOKENS, generate_purposeful, plans_of
+from karelsynth.tasks.purposeful.plans import plan_names
+from karelsynth.train.batches import TaskStream
+
+
+@pytest.fixture(scope="module")
+def tasks() -> TaskBatch:
+    return generate_purposeful(3, 0, 4_000)
+
+
+def arrays(batch: TaskBatch) -> list[np.ndarray]:
+    return [batch.tokens, batch.lengths, batch.inputs, batch.outputs, batch.novel]
+
+
+def test_a_task_depends_on_seed_and_number_alone(tasks: TaskBatch) -> None:
+    parts = [generate_purposeful(3, 0, 40, threads=1), generate_purposeful(3, 40, 60, threads=2)]
+    for whole, *pieces in zip(arrays(tasks), *map(arrays, parts), strict=True):
+        assert np.array_equal(whole[:100], np.concatenate(pieces))
+
+
+def test_seeds_and_streams_differ(tasks: TaskBatch) -> None:
+    for other in (generate_purposeful(4, 0, 50), generate_purposeful(3, 0, 50, reserved=True)):
+        assert not np.array_equal(other.inputs, tasks.inputs[:50])
+
+
+def test_references_are_right_by_the_specification(tasks: TaskBatch) -> None:
+    for number in range(150):
+        program = tasks.program(number)
+        for before, after in zip(tasks.inputs[number], tasks.outputs[number], strict=True):
+            result = run(program, world_from_codes(before))
+            assert result.ok
+            assert result.world == world_from_codes(after)
+
+
+def test_references_are_right_on_all_examples(tasks: TaskBatch) -> None:
+    runs = run_batch(tasks.tokens, tasks.inputs, expected=tasks.outputs)
+    assert runs.correct is not None
+    assert runs.correct.all()
+
+
+def test_programs_are_in_the_normal_form_but_need_no_markers(tasks: TaskBatch) -> None:
+    """A walk to the wall needs no marker. What the normal form requires is appended for the check."""
+    machine = SyntaxMachine(NORMAL_FORM, PURPOSEFUL_TOKENS + 12)
+    plain = [ID[name] for name in ("WHILE", "c(", "frontIsClear", "c)", "w(", "putMarker", "move", "w)")]
+    for row, length in zip(tasks.tokens, tasks.lengths, strict=True):
+        assert machine.admits([*row[: length - 1].tolist(), *plain, ID["m)"]])
+
+
+def test_lengths_and_padding(tasks: TaskBatch) -> None:
+    assert tasks.tokens.shape[1] == PURPOSEFUL_TOKENS >= 110
+    assert tasks.lengths.min() <= 8
+    assert tasks.lengths.max() >= 90
+    assert ((tasks.lengths >= 15) & (tasks.lengths <= 60)).mean() > 0.7
+    written = np.arange(PURPOSEFUL_TOKENS) < tasks.lengths[:, None]
+    assert ((tasks.tokens > 0) == written).all()
+
+
+def test_examples_differ_and_hold_at_most_nine_markers(tasks: TaskBatch) -> None:
+    for worlds in tasks.inputs.reshape(len(tasks), 6, -1):
+        assert len(np.unique(worlds, axis=0)) == 6
+    for worlds in (tasks.inputs, tasks.outputs):
+        content = worlds % HERO
+        assert content[content < WALL].max() == 9
+    changed = (tasks.inputs != tasks.outputs).any(axis=(2, 3))
+    assert (changed.sum(axis=1) >= 5).all()
+
+
+def test_conditions_are_mostly_seen_true_and_false(tasks: TaskBatch) -> None:
+    runs = run_batch(tasks.tokens, tasks.inputs, coverage=True, keep_worlds=False)
+    assert runs.coverage is not None
+    seen = np.bitwise_or.reduce(runs.coverage, axis=1)
+    conditions = np.isin(tasks.tokens, [ID["IF"], ID["IFELSE"], ID["WHILE"]]).sum(axis=1)
+    exists = np.arange(seen.shape[1]) < conditions[:, None]
+    assert ((seen == 3) | ~exists).all(axis=1).mean() > 0.93
+
+
+def test_no_program_is_reserved_unless_wanted(tasks: TaskBatch) -> None:
+    assert not is_reserved(tasks.tokens).any()
+    assert not tasks.novel.any()
+    others = generate_purposeful(3, 0, 1_000, reserved=True)
+    assert np.array_equal(others.novel, is_reserved(others.tokens))
+    assert 0.04 < others.novel.mean() < 0.16
+
+
+def test_every_plan_occurs() -> None:
+    assert set(plans_of(3, 0, 4_000)) == set(plan_names())
+
+
+def test_the_number_of_examples_can_be_chosen() -> None:
+    assert generate_purposeful(1, 0, 3, examples=2).inputs.shape[:2] == (3, 2)
+    assert len(generate_purposeful(1, 0, 0)) == 0
+    with pytest.raises(KarelsynthError, match="number of examples"):
+        generate_purposeful(1, 0, 3, examples=1)
+    with pytest.raises(KarelsynthError, match="below 2⁶³"):
+        generate_purposeful(1, (1 << 63) - 1, 3)
+
+
+def test_a_stream_mixes_purposeful_tasks_evenly() -> None:
+    stream = TaskStream(5, purposeful=0.25)
+    tasks = stream.tasks(0, 40)
+    assert stream.longest == tasks.tokens.shape[1] == PURPOSEFUL_TOKENS
+    parts = [stream.tasks(0, 7), stream.tasks(7, 33)]
+    for whole, *pieces in zip(arrays(tasks), *map(arrays, parts), strict=True):
+        assert np.array_equal(whole, np.concatenate(pieces))
+    purposeful = np.diff(np.arange(41) * 2**18 // 2**20) > 0
+    assert np.array_equal(tasks.inputs[purposeful], generate_purposeful(5, 0, 10).inputs)
+    assert np.array_equal(tasks.inputs[~purposeful], generate(5, 0, 30).inputs)
+    assert np.array_equal(tasks.lengths[~purposeful], generate(5, 0, 30).lengths)
+
+
+def test_a_stream_without_a_share_is_the_first_generators() -> None:
+    assert TaskStream(5).tasks(3, 4).digest == generate(5, 3, 4).digest
+    assert TaskStream(5, purposeful=1.0).tasks(3, 4).digest == generate_purposeful(5, 3, 4).digest
