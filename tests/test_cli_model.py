@@ -18,6 +18,7 @@ from karelsynth.errors import KarelsynthError
 from karelsynth.evaluate import as_bits
 from karelsynth.files import FileError
 from karelsynth.model.storage import read_recipe
+from karelsynth.model.synthesizer import Synthesizer
 from karelsynth.tasks.generate import generate
 from karelsynth.tasks.msr_tasks import write_tasks
 from karelsynth.tasks.sets import named_tasks
@@ -62,7 +63,7 @@ def recipe(tmp_path: Path) -> Path:
 def test_a_place_that_cannot_be_written_is_told_before_the_work(
     model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("karelsynth.evaluate.evaluate", None)
+    monkeypatch.setattr(Synthesizer, "from_pretrained", None)
     for place, message in ((tmp_path, "it is a folder"), (tmp_path / "none" / "a.json", "there is no folder")):
         with pytest.raises(FileError, match=f"cannot be written: {message}"):
             call("evaluate", model, "val", "--limit", 2, "--json", place)
@@ -149,7 +150,7 @@ def test_the_shipped_model_goes_by_its_name(
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere memory is promised that is not there")
 def test_more_than_memory_holds_is_one_message(recipe: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(KarelsynthError, match="not enough memory for this much at once: ask for less"):
+    with pytest.raises(KarelsynthError, match="not enough memory for this much at once: choose smaller numbers"):
         call("train", recipe, "--set", "model.hidden_size=2_000_000_000", "--device", "cpu")
 
     def full(*_: Any, **__: Any) -> None:

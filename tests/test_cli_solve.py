@@ -16,7 +16,7 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from karelsynth.cli import app
-from karelsynth.cli.solve import _one_line
+from karelsynth.cli.solve import program_on_one_line
 from karelsynth.errors import KarelsynthError
 from karelsynth.files import FileError
 from karelsynth.karel.dialects import DIALECTS
@@ -324,7 +324,7 @@ def test_a_file_that_is_no_answer_of_this_search_is_told(folder: str, tmp_path: 
         for more in ([], ["--json"]):
             result = CliRunner().invoke(app, ["solve", task, "-o", str(older.parent), *more])
             assert result.exit_code == 1
-            assert f"{older}: left as it was before: it is no answer of this search" in result.stderr
+            assert f"{older}: not changed: it is from before" in result.stderr
             assert older.read_text() == STEP
     assert "one_step" not in result.stderr
 
@@ -405,4 +405,4 @@ def test_a_program_on_one_line_keeps_its_blocks() -> None:
         "WHILE c( frontIsClear c) w( move w) pickMarker",
         "IFELSE c( frontIsClear c) i( REPEAT R=2 r( move r) i) ELSE e( turnLeft e) putMarker",
     ]
-    assert [_one_line(Program.parse(f"DEF run m( {body} m)"), None) for body in tokens] == texts
+    assert [program_on_one_line(Program.parse(f"DEF run m( {body} m)")) for body in tokens] == texts

@@ -10,10 +10,9 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
-import typer
 from typer.testing import CliRunner
 
-from karelsynth.cli import tasks as commands
+from karelsynth.cli import app
 from karelsynth.errors import KarelsynthError
 from karelsynth.tasks.generate import generate
 from karelsynth.tasks.msr_tasks import write_tasks
@@ -21,9 +20,6 @@ from karelsynth.tasks.sets import open_set
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-app = typer.Typer()
-commands.register(app)
 
 
 def run(*arguments: object) -> Any:
@@ -121,7 +117,7 @@ def test_stats_of_a_set_a_file_and_fresh_tasks(made: Path, tmp_path: Path) -> No
     assert result.exit_code == 0
     assert "program length" in result.stdout
     assert "40 tasks: " in result.stdout
-    assert "(with fewer than 10,000 tasks, figures may be off by chance alone)" in result.stdout
+    assert "(with fewer than 10,000 tasks, figures may be off by sampling error alone)" in result.stdout
     assert max(map(len, result.stdout.splitlines())) <= 80
     assert plot.read_text().startswith("<svg")
     record = json.loads(figures.read_text())

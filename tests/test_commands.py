@@ -146,7 +146,7 @@ def test_options_that_would_be_ignored_are_errors(tmp_path: Path) -> None:
         assert isinstance(result.exception, KarelsynthError), given
         assert message in str(result.exception)
     assert not (tmp_path / "x.w").exists()
-    assert tasks._MOST == 100_000  # as the help says
+    assert tasks.STATS_LIMIT == 100_000  # as the help says
 
 
 def test_manifests_that_were_altered(tmp_path: Path) -> None:

@@ -80,7 +80,7 @@ def write(path: Path, curves: Curves) -> None:
 
 def call(*arguments: str | Path) -> Any:
     app = typer.Typer()
-    command.register(app)
+    app.command()(command.curves)
     result = CliRunner().invoke(app, [str(argument) for argument in arguments])
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception

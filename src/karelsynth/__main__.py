@@ -10,19 +10,19 @@ from karelsynth.errors import KarelsynthError
 
 
 def main() -> None:
-    """Run the command line; what is wrong with the input is said in one message, without a traceback."""
-    sys.stdout = sys.stdout or Path(os.devnull).open("w")  # noqa: SIM115 - there is none after `>&-`
+    """Run the command line. Bad input ends it with one message and no traceback."""
+    sys.stdout = sys.stdout or Path(os.devnull).open("w")  # noqa: SIM115 - a closed stream (`>&-`) is None
     sys.stderr = sys.stderr or Path(os.devnull).open("w")  # noqa: SIM115
     try:
         from karelsynth.cli import app
 
         app(prog_name="karelsynth")
     except KarelsynthError as error:
-        from karelsynth.cli.show import error_console
+        from karelsynth.cli.common import print_err
 
-        error_console().print(f"error: {error}", style="red", soft_wrap=True)
+        print_err(f"error: {error}", "red")
         sys.exit(1)
-    except KeyboardInterrupt:  # while all that was loaded: later it is `Commands` that says so
+    except KeyboardInterrupt:  # during the imports; later `cli.CommandGroup` handles it
         sys.stderr.write("stopped\n")
         sys.exit(130)
 

@@ -17,7 +17,7 @@ from karelsynth.reproduce.running import Paths
 from tests.reproduce.small import write_recipes
 
 app = typer.Typer()
-command.register(app)
+app.command()(command.reproduce)
 
 
 def call(*arguments: object) -> Any:

@@ -255,7 +255,7 @@ def test_the_memory_that_is_free_is_what_system_and_container_leave(
 # The command
 
 app = typer.Typer()
-command.register(app)
+app.command()(command.reproduce)
 
 
 def call(places: Paths, *arguments: object) -> Any:

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from karelsynth.cli.progress import counter
-from karelsynth.cli.show import chosen_device, console, error_console, loading, write_text
+from karelsynth.cli.common import choose_device, console, counter, error_console, loading, write_text
 from karelsynth.errors import KarelsynthError
 
 if TYPE_CHECKING:
@@ -16,11 +15,6 @@ if TYPE_CHECKING:
 
     from karelsynth.curves import Curves, Key
     from karelsynth.model.synthesizer import Synthesizer
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command to the application."""
-    app.command()(curves)
 
 
 def curves(
@@ -68,7 +62,7 @@ def curves(
     wanted = keys(only or ())
     found = None if output is None else read_curves(output)
     with loading():
-        where = chosen_device(device)
+        where = choose_device(device)
         solver = Solver.load(model, device=where)
         settings = CurveSettings.of(solver, tasks=tasks, beam=beam, solve=solve)
         if output is not None and found is not None:

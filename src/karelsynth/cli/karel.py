@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from karelsynth.cli.show import (
+from karelsynth.cli.common import (
     OUT,
     console,
-    error_console,
+    counter,
+    print_err,
+    print_out,
     read_program,
     read_world,
     read_world_or_task,
@@ -28,15 +30,15 @@ if TYPE_CHECKING:
 
 
 class Dialect(StrEnum):
-    """How a program is written."""
+    """The dialects that programs can be written in."""
 
     tokens = "tokens"
     paper = "paper"
     stanford = "stanford"
 
 
-class Theme(StrEnum):
-    """Colours of pictures."""
+class ColorTheme(StrEnum):
+    """The colours of pictures."""
 
     light = "light"
     dark = "dark"
@@ -56,14 +58,9 @@ FromDialect = Annotated[Dialect | None, typer.Option("--from", help="The dialect
 Speed = Annotated[
     float | None, typer.Option(min=0.1, max=50, help="Ticks per second when animated; by default long runs go faster.")
 ]
-ThemeOption = Annotated[Theme | None, typer.Option(help="Colours of pictures; light if not given.")]
+ThemeOption = Annotated[ColorTheme | None, typer.Option(help="Colours of pictures; light if not given.")]
 _WORLD_FILES: Final = (".w", ".json", ".txt")
-
-
-def register(app: typer.Typer) -> None:
-    """Add the commands to the application."""
-    for command in (run, check, convert, draw, verify):
-        app.command()(command)
+"""Suffixes of files that worlds are written to as data."""
 
 
 def run(
@@ -76,7 +73,7 @@ def run(
         Path | None,
         typer.Option(*OUT, metavar="FILE", help="Save the run as .gif or animated .svg, or its last frame as .png."),
     ] = None,
-    max_ticks: Annotated[int, typer.Option(min=0, max=30_000, help="How many ticks the run may take.")] = MAX_TICKS,
+    max_ticks: Annotated[int, typer.Option(min=0, max=30_000, help="The most ticks the run may take.")] = MAX_TICKS,
     as_json: Annotated[bool, typer.Option("--json", help="Print the outcome as JSON.")] = False,
     theme: ThemeOption = None,
 ) -> None:
@@ -91,8 +88,8 @@ def run(
 
     if animate and as_json:
         raise KarelsynthError("--animate and --json both print to the terminal: leave out one of them")
-    filmed = output is not None and output.suffix.lower() in (".gif", ".svg")
-    if speed is not None and not (animate or filmed):
+    animated = animate or (output is not None and output.suffix.lower() in (".gif", ".svg"))
+    if speed is not None and not animated:
         raise KarelsynthError("--speed applies only to animations: add --animate, or --out with a .gif or .svg file")
     if theme is not None and output is None:
         raise KarelsynthError("--theme applies only to pictures: add --out, or drop --theme")
@@ -101,13 +98,13 @@ def run(
     text, code = read_program(program, dialect and dialect.value)
     start = read_world(world)
     outcome = code.run(start, max_ticks=max_ticks)
-    place = None
+    span = None
     if outcome.where is not None:
-        place = parse_with_spans(text, dialect and dialect.value)[1].get(outcome.where)
+        span = parse_with_spans(text, dialect and dialect.value)[1].get(outcome.where)
     if output is not None:
-        save_run_picture(code, start, output, theme=theme or Theme.light, speed=speed, max_ticks=max_ticks)
+        save_run_picture(code, start, output, theme=theme or ColorTheme.light, speed=speed, max_ticks=max_ticks)
     if as_json:
-        write_text(json.dumps(_as_json(outcome, place), indent=2), None)
+        write_text(json.dumps(_outcome_json(outcome, span), indent=2), None)
     else:
         out = console()
         if animate:
@@ -115,22 +112,22 @@ def run(
         else:
             pair = [("before", start), ("after", outcome.world)]
             out.print(side_by_side(pair, color=out.color_system is not None, width=out.width))
-        out.print(outcome.explain(), style="green" if outcome.ok else "red", soft_wrap=True)
-        if place is not None:
-            out.print(f"in line {place.line}:  {lines_of(text)[place.line - 1].strip()}", soft_wrap=True)
+        print_out(outcome.explain(), "green" if outcome.ok else "red")
+        if span is not None:
+            print_out(f"in line {span.line}:  {lines_of(text)[span.line - 1].strip()}")
         if output is not None:
-            error_console().print(f"saved {output}", soft_wrap=True)
+            print_err(f"saved {output}")
     raise typer.Exit(0 if outcome.ok else 1)
 
 
-def _as_json(outcome: Run, place: SourceSpan | None) -> dict[str, Any]:
+def _outcome_json(outcome: Run, span: SourceSpan | None) -> dict[str, Any]:
     return {
         "status": outcome.status.name.lower(),
         "explanation": outcome.explain(),
         "ticks": outcome.ticks,
         "where": outcome.where,
-        "line": None if place is None else place.line,
-        "column": None if place is None else place.column,
+        "line": None if span is None else span.line,
+        "column": None if span is None else span.column,
         "actions": [action.value for action in outcome.trace],
         "world": outcome.world.to_json(),
         "drawing": outcome.world.to_text().splitlines(),
@@ -143,7 +140,7 @@ def check(
     ],
     dialect: FromDialect = None,
 ) -> None:
-    """Check the syntax of programs; say where and what is wrong, and what was probably meant."""
+    """Check the syntax of programs: report what is wrong and where, with a suggestion."""
     from karelsynth.karel.dialects import recognise
     from karelsynth.karel.grammar import NORMAL_FORM
     from karelsynth.karel.machine import LONGEST_PROGRAM
@@ -154,7 +151,7 @@ def check(
         try:
             text, program = read_program(path, dialect and dialect.value)
         except KarelsynthError as error:
-            error_console().print(f"error: {error}", style="red", soft_wrap=True)
+            print_err(f"error: {error}", "red")
             wrong += 1
             continue
         normal = program.size <= LONGEST_PROGRAM and SyntaxMachine(NORMAL_FORM, max(program.size, 6)).admits(
@@ -162,7 +159,7 @@ def check(
         )
         kind = dialect.value if dialect else recognise(text)
         form = "in the data's normal form" if normal else "not in the data's normal form"
-        console().print(f"{path}: ok ({kind}, {program.size} tokens, {form})", soft_wrap=True)
+        print_out(f"{path}: ok ({kind}, {program.size} tokens, {form})")
     raise typer.Exit(1 if wrong else 0)
 
 
@@ -180,11 +177,11 @@ def convert(
 
 
 def draw(
-    drawn: Annotated[
+    subject: Annotated[
         str,
         typer.Argument(
             metavar="WORLD",
-            help="A world file, as for run; or a task, by its file or its name in the gallery, for all its examples.",
+            help="A world file, as for run; or a task (a file, or a name in the gallery), for all its examples.",
         ),
     ],
     output: Annotated[
@@ -192,14 +189,14 @@ def draw(
         typer.Option(
             *OUT,
             metavar="FILE",
-            help="A picture (.svg, .png) or, of a world, another format (.w, .json, .txt); the terminal if not given.",
+            help="A picture (.svg, .png) or, for a world, another format (.w, .json, .txt); the terminal if not given.",
         ),
     ] = None,
     cell: Annotated[
-        int | None, typer.Option(help="The side of a cell in pixels; 40 if not given, of a task 22.")
+        int | None, typer.Option(help="The side of a cell in pixels; if not given, 40 for a world and 22 for a task.")
     ] = None,
     labels: Annotated[bool, typer.Option("--labels", help="Number rows and columns.")] = False,
-    title: Annotated[str | None, typer.Option(help="A line above the picture; a task has its name there.")] = None,
+    title: Annotated[str | None, typer.Option(help="A line above the picture; by default a task's name.")] = None,
     theme: ThemeOption = None,
 ) -> None:
     """Draw a world or a task's examples in the terminal or as a picture; or write a world in another format."""
@@ -212,7 +209,7 @@ def draw(
     if given and (output is None or output.suffix.lower() in _WORLD_FILES):
         first = next(iter(given))
         raise KarelsynthError(f"--{first} applies only to pictures: add --out with a .svg or .png file, or drop it")
-    found, out = read_world_or_task(drawn), console()
+    found, out = read_world_or_task(subject), console()
     if isinstance(found, World):
         if output is None:
             out.print(world_text(found, color=out.color_system is not None))
@@ -225,8 +222,8 @@ def draw(
             pair = [(f"{number}, before", before), ("after", after)]
             out.print(side_by_side(pair, color=out.color_system is not None, width=out.width))
     else:
-        words = {"title": found.name, "name": found.name, "about": found.about}
-        save_examples_picture(found.examples, output, **{**words, **given})
+        texts = {"title": found.name, "name": found.name, "about": found.about}
+        save_examples_picture(found.examples, output, **{**texts, **given})
 
 
 def verify(
@@ -240,22 +237,19 @@ def verify(
 ) -> None:
     """Replay every example of a task file and compare outputs and action traces.
 
-    The exit status is 0 only if all come out equal.
+    The exit status is 0 only if all are equal.
     """
-    from karelsynth.cli.progress import counter
     from karelsynth.tasks.msr_tasks import verify_file
 
     with counter("replaying", unit="tasks") as progress:
         report = verify_file(tasks, progress=progress)
-    out = console()
     for problem in report.problems[:show]:
-        error_console().print(f"{name_of(tasks)}, {problem}", style="red", soft_wrap=True)
+        print_err(f"{name_of(tasks)}, {problem}", "red")
     if len(report.problems) > show:
-        error_console().print(f"… and {len(report.problems) - show} more problems", style="red")
-    out.print(
+        print_err(f"… and {len(report.problems) - show} more problems", "red")
+    print_out(
         f"{report.tasks} {'task' if report.tasks == 1 else 'tasks'}, {report.examples} examples: "
         f"{report.outputs_equal} of {report.examples} outputs equal, "
-        f"{report.traces_equal} of {report.traces} traces equal",
-        soft_wrap=True,
+        f"{report.traces_equal} of {report.traces} traces equal"
     )
     raise typer.Exit(0 if report.all_equal else 1)

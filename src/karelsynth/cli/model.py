@@ -8,18 +8,22 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from karelsynth.cli.progress import counter
-from karelsynth.cli.show import OUT, chosen_device, console, error_console, write_text
+from karelsynth.cli.common import (
+    OUT,
+    Device,
+    choose_device,
+    console,
+    counter,
+    error_console,
+    interruptible,
+    print_err,
+    print_out,
+    write_text,
+)
 from karelsynth.files import check_writable, exists, name_of
 
 if TYPE_CHECKING:
     from karelsynth.train.loop import TrainingProgress
-
-
-def register(app: typer.Typer) -> None:
-    """Add the commands to the application."""
-    for command in (train, evaluate):
-        app.command()(command)
 
 
 def train(
@@ -31,7 +35,7 @@ def train(
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="Change the recipe, for example --set run.steps=100."),
     ] = None,
-    device: Annotated[str | None, typer.Option(help="cpu or cuda; by default a GPU if there is one.")] = None,
+    device: Device = None,
 ) -> None:
     """Train a synthesizer by a recipe.
 
@@ -40,25 +44,20 @@ def train(
     torchrun --nproc-per-node=8 -m karelsynth train …
     """
     from karelsynth.train.distributed import is_main_process
-    from karelsynth.train.loop import train as follow
+    from karelsynth.train.loop import train as run_training
     from karelsynth.train.recipe import load_recipe
 
     chosen = load_recipe(recipe, changes or [])
     folder = out or Path("runs") / chosen.name
-    with _TrainingBar(chosen.run.steps, shown=is_main_process()) as show:
-        try:
-            final = follow(chosen, folder, device=chosen_device(device) if device else None, on_progress=show)
-        except KeyboardInterrupt:
-            stopped = f"stopped; the same command resumes from the last checkpoint in {folder}"
-            error_console().print(stopped, soft_wrap=True)
-            raise typer.Exit(130) from None
+    stopped = f"stopped; the same command resumes from the last checkpoint in {folder}"
+    with _TrainingBar(chosen.run.steps, shown=is_main_process()) as bar, interruptible(stopped):
+        final = run_training(chosen, folder, device=choose_device(device) if device else None, on_progress=bar)
     if is_main_process():
-        best = folder / "best"
-        console().print(f"the trained model is in {final}, the best on validation in {best}", soft_wrap=True)
+        print_out(f"the trained model is in {final}, the best on validation in {folder / 'best'}")
 
 
 class _TrainingBar:
-    """A progress bar of steps with speed and loss."""
+    """A progress bar of training steps with speed, loss and reward."""
 
     def __init__(self, steps: int, *, shown: bool) -> None:
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -82,9 +81,9 @@ class _TrainingBar:
         self._bar.stop()
 
     def __call__(self, progress: TrainingProgress) -> None:
-        told = progress.metrics
-        reward = f", reward {told['reward']:.3f}" if "reward" in told else ""
-        text = f"{progress.tasks_per_second:,.0f} tasks/s, loss {told['loss']:.4f}{reward}"
+        metrics = progress.metrics
+        reward = f", reward {metrics['reward']:.3f}" if "reward" in metrics else ""
+        text = f"{progress.tasks_per_second:,.0f} tasks/s, loss {metrics['loss']:.4f}{reward}"
         self._bar.update(self._task, completed=progress.step, description=text)
 
 
@@ -100,18 +99,18 @@ def evaluate(
     ],
     beam: Annotated[int, typer.Option(min=1, help="Beam width.")] = 64,
     given: Annotated[int, typer.Option(min=1, help="How many examples of each task the model sees.")] = 5,
-    limit: Annotated[int | None, typer.Option(min=1, help="Use only this many tasks, the first.")] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="Use only the first N tasks.")] = None,
     mask: Annotated[
-        bool, typer.Option("--mask", help="Constrain decoding by the handwritten syntax, whatever the model's own.")
+        bool, typer.Option("--mask", help="Mask decoding with the handwritten syntax instead of the model's own.")
     ] = False,
     output: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write the report as JSON.")] = None,
-    device: Annotated[str | None, typer.Option(help="cpu or cuda; by default a GPU if there is one.")] = None,
+    device: Device = None,
 ) -> None:
     """Score a model: exact match, generalization, consistency and syntax, at ranks 1, 5, 50 and 100.
 
-    Both protocols are shown: the likeliest program as it is (the paper's), and the likeliest one that is right on the
-    given examples (filtered). A decoder that runs its program on those while it writes (`model.execution`) is
-    not unfiltered in the paper's sense, and its top 1 is called execution-guided.
+    Both protocols are reported. Unfiltered, the paper's: the most likely program. Filtered: the most likely program
+    that is right on the given examples. A decoder that runs its program on the examples while it writes
+    (`model.execution`) is not unfiltered in the paper's sense; its top 1 is called execution-guided.
     """
     from karelsynth.evaluate import evaluate as score
     from karelsynth.karel.syntax import syntax_machine
@@ -123,7 +122,7 @@ def evaluate(
 
     if output is not None:
         check_writable(output)
-    synthesizer = Synthesizer.from_pretrained(model, chosen_device(device))
+    synthesizer = Synthesizer.from_pretrained(model, choose_device(device))
     if tasks in NAMED_SETS and not exists(tasks):
         batch = named_tasks(tasks, limit)
     else:
@@ -131,13 +130,15 @@ def evaluate(
         batch = load_tasks(tasks, limit=limit, on_problem=lambda problem: problems.append(str(problem)))
         if problems:
             left_out = f"{name_of(tasks)}: {len(problems)} problems; these tasks are left out. The first: {problems[0]}"
-            error_console().print(left_out, style="yellow", soft_wrap=True)
+            print_err(left_out, "yellow")
     recipe = read_recipe(model)
     provenance = {"model": model, "recipe": recipe, "data": name_of(tasks), "mask": mask, "given": given}
     if Path(model).name != FINAL and chosen_on(recipe, batch):
         provenance["chosen_on_these_tasks"] = True
-        flattered = f"{model} was chosen on these tasks: its scores on them flatter it; evaluate it on others, too"
-        error_console().print(flattered, style="yellow", soft_wrap=True)
+        print_err(
+            f"{model} was chosen on these tasks, so its scores on them are too high; evaluate it on other tasks, too",
+            "yellow",
+        )
     with counter("evaluating", unit="tasks", total=len(batch)) as progress:
         report = score(
             synthesizer,
@@ -148,13 +149,13 @@ def evaluate(
             provenance=provenance,
             progress=progress,
         )
-    told = report.to_json()
-    _show(told)
+    figures = report.to_json()
+    _print_report(figures)
     if output is not None:
-        write_text(json.dumps({**told, **report.by_task()}, indent=1), output)
+        write_text(json.dumps({**figures, **report.by_task()}, indent=1), output)
 
 
-def _show(report: dict[str, Any]) -> None:
+def _print_report(report: dict[str, Any]) -> None:
     from rich.table import Table
 
     table = Table(title=f"{report['tasks']:,} tasks, beam {report['beam']}", title_justify="left")
@@ -170,11 +171,10 @@ def _show(report: dict[str, Any]) -> None:
         table.add_row(label, *(f"{part[name][rank]:.2f}" for rank in ranks))
     console().print(table)
     low, high = report["confidence_95"]["generalization"]["1"]
-    console().print(
+    print_out(
         f"{report['provenance']['decoding']} top-1 generalization {report['generalization']['1']:.2f} % "
         f"(95 %: {low:.2f} to {high:.2f}), "
         f"filtered {report['filtered_generalization']:.2f} %, "
         f"some consistent program for {report['any_consistent']:.2f} %, "
-        f"{report['seconds_per_task']:.4f} s a task",
-        soft_wrap=True,
+        f"{report['seconds_per_task']:.4f} s a task"
     )

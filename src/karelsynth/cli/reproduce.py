@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from karelsynth.cli.show import chosen_device, console, error_console
+from karelsynth.cli.common import choose_device, console, error_console
 from karelsynth.errors import KarelsynthError, listed
 from karelsynth.reproduce.rows import TABLES, Job, jobs_of
 
@@ -24,11 +24,6 @@ if TYPE_CHECKING:
 _TELL_EVERY = 20.0
 """Seconds between two lines about a run."""
 _RESULTS = Path("results/reproduce")
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command to the application."""
-    app.command()(reproduce)
 
 
 def reproduce(
@@ -120,7 +115,7 @@ def _measure(
     from karelsynth.reproduce.running import Runner
     from karelsynth.reproduce.side_by_side import SideBySide
 
-    where = chosen_device(device)
+    where = choose_device(device)
     if at_once == 1:
         return Runner(places, device=where, commit=commit, say=_say, on_progress=_Teller()).run(jobs, minutes=minutes)
     with _Board() as board:

@@ -1,4 +1,4 @@
-"""The command that the rest is for: solve."""
+"""The commands around the solver: solve, for a task or many, and serve, for the playground."""
 
 from __future__ import annotations
 
@@ -11,9 +11,21 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from karelsynth.cli.common import (
+    OUT,
+    CpuDevice,
+    Model,
+    choose_device,
+    console,
+    counter,
+    error_console,
+    gallery_task_named,
+    loading,
+    print_err,
+    print_out,
+    write_text,
+)
 from karelsynth.cli.karel import Dialect, Speed
-from karelsynth.cli.progress import counter
-from karelsynth.cli.show import OUT, chosen_device, console, error_console, loading, named_task, write_text
 from karelsynth.errors import KarelsynthError
 from karelsynth.files import STDIN, exists, locked_folder
 
@@ -24,17 +36,14 @@ if TYPE_CHECKING:
     from karelsynth.tasks.task import Task
 
 
-_ENDINGS: Final = {Dialect.paper: "karel", Dialect.stanford: "py", Dialect.tokens: "tokens"}
+_SUFFIXES: Final = {Dialect.paper: "karel", Dialect.stanford: "py", Dialect.tokens: "tokens"}
 _LONGEST_NAME: Final = 40
-"""Characters of a task's name that its file is called by."""
-_FEW: Final = {1: "one example fits", 2: "two examples fit"}
+"""Characters of a task's name that are used for its file's name."""
+_FEW_EXAMPLES: Final = {1: "one example fits", 2: "two examples fit"}
 _LONGER: Final = 5
-"""How many times longer a search is proposed where one found nothing."""
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command to the application."""
-    app.command()(solve)
+"""An unsuccessful search is followed by the advice to search this many times longer."""
+_CORES_PER_SEARCH: Final = 4
+"""Further cores make a search hardly faster."""
 
 
 def _list_gallery(wanted: bool) -> None:
@@ -79,11 +88,8 @@ def solve(
     animate: Annotated[bool, typer.Option("--animate", help="Play the program on every example.")] = False,
     speed: Speed = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON lines: one object per task.")] = False,
-    model: Annotated[
-        str | None,
-        typer.Option(metavar="DIR", help="A folder with a trained model; `shipped`, the package's, if not given."),
-    ] = None,
-    device: Annotated[str, typer.Option(help="Where the model runs: cpu or cuda.")] = "cpu",
+    model: Model = None,
+    device: CpuDevice = "cpu",
     list_gallery: Annotated[
         bool,
         typer.Option("--list", help="List the tasks of the gallery and exit.", callback=_list_gallery, is_eager=True),
@@ -93,7 +99,7 @@ def solve(
 
     The exit status is 0 only if the program is right on all examples (of all tasks), which is checked by running it.
     """
-    tasks = _read(task, after)
+    tasks = _read_tasks(task, after)
     if animate and (as_json or len(tasks) > 1):
         raise KarelsynthError("--animate works with a single task and without --json")
     if speed is not None and not animate:
@@ -102,78 +108,79 @@ def solve(
         raise KarelsynthError("--others works with a single task and without --json, which already has them all")
     if to is not None and as_json and out is None:
         raise KarelsynthError("--json has every dialect: drop --to, or add --out to save programs in that dialect")
-    files = [None] * len(tasks) if out is None else _files(out, tasks, to or Dialect.paper)
+    files = [None] * len(tasks) if out is None else _output_files(out, tasks, to or Dialect.paper)
+    solver = _load_solver(model, device)
 
-    from karelsynth.solve.solver import Solver
-
-    with loading():
-        solver = Solver.load(model, device=chosen_device(device))
-        solver.warm_up()
-
-    def tell(number: int, solution: Solution) -> None:
+    def report(number: int, solution: Solution) -> None:
         saved = _save(solution, files[number], to or Dialect.paper)
         if as_json:
             write_text(json.dumps({"number": number + 1, "name": tasks[number].name, **solution.to_json()}), None)
         elif len(tasks) > 1:
-            _list(number + 1, tasks[number], solution, to if out is None else None, saved)
+            _print_summary(number + 1, tasks[number], solution, to if out is None else None, saved)
         else:
-            _show(tasks[number], solution, to or Dialect.paper, others, budget)
+            _print_solution(tasks[number], solution, to or Dialect.paper, others, budget)
             if saved is not None:
-                error_console().print(f"saved {saved}", soft_wrap=True)
+                print_err(f"saved {saved}")
 
     if len(tasks) > 1:
-        solved = _solve_all(solver, tasks, budget, tell)
+        solved = _solve_all(solver, tasks, budget, report)
         if not as_json:
             console().print(f"{solved} of {len(tasks)} tasks solved")
         raise typer.Exit(0 if solved == len(tasks) else 1)
     solution = _solve_one(solver, tasks[0], budget)
-    tell(0, solution)
+    report(0, solution)
     if animate and solution.program is not None and any(solution.right):
         _play(tasks[0], solution.program, speed)
     raise typer.Exit(0 if solution.solved else 1)
 
 
-def _read(task: str, after: str | None) -> list[Task]:
+def _load_solver(model: str | None, device: str) -> Solver:
+    """A solver whose code is compiled."""
+    from karelsynth.solve.solver import Solver
+
+    with loading():
+        solver = Solver.load(model, device=choose_device(device))
+        solver.warm_up()
+    return solver
+
+
+def _read_tasks(task: str, after: str | None) -> list[Task]:
     from karelsynth.tasks.task_files import read_pair, read_tasks
 
     if after is not None:
         return [replace(read_pair(task, after), name="" if task == STDIN else Path(task).stem)]
-    named = named_task(task)
+    named = gallery_task_named(task)
     return read_tasks(task) if named is None else [named]
 
 
-def _marks() -> tuple[str, str]:
-    """Right and wrong, in what the terminal can show."""
-    from karelsynth.karel.draw.terminal import speaks_unicode
-
-    return ("✓", "✗") if speaks_unicode(console().encoding) else ("yes", "NO")
-
-
 def _solve_one(solver: Solver, task: Task, budget: float) -> Solution:
-    """With a line that tells how the search goes."""
+    """Solve a task and show the search's progress in a line."""
     with error_console().status("reading the examples") as line:
 
-        def tell(progress: Any) -> None:
+        def show(progress: Any) -> None:
             right = "" if progress.best is None else f", best so far right on {sum(progress.best.right)}"
             line.update(f"searching, {progress.beam} programs at a time{right}")
 
-        return solver.solve(task, budget=budget, on_progress=tell)
+        return solver.solve(task, budget=budget, on_progress=show)
 
 
-def _solve_all(solver: Solver, tasks: list[Task], budget: float, tell: Callable[[int, Solution], None]) -> int:
-    """Solve many tasks and tell of each as soon as it is done; how many were solved."""
+def _solve_all(solver: Solver, tasks: list[Task], budget: float, report: Callable[[int, Solution], None]) -> int:
+    """Solve many tasks and report each when it is done. Returns the number of tasks solved."""
     with counter("solving", unit="tasks", total=len(tasks)) as progress:
 
-        def count(number: int, solution: Solution) -> None:
+        def on_solution(number: int, solution: Solution) -> None:
             progress(1)
-            tell(number, solution)
+            report(number, solution)
 
-        return sum(map(bool, solver.solve_many(tasks, budget=budget, on_solution=count)))
+        return sum(map(bool, solver.solve_many(tasks, budget=budget, on_solution=on_solution)))
 
 
-def _files(folder: Path, tasks: list[Task], dialect: Dialect) -> list[Path]:
-    """Where each task's program will be saved; the folder is made. A name that is taken gets the task's number too."""
-    with locked_folder(folder):  # said before the search rather than after it, if it cannot be
+# Files
+
+
+def _output_files(folder: Path, tasks: list[Task], dialect: Dialect) -> list[Path]:
+    """The file for each task's program; makes the folder. A name that is taken gets the task's number as a suffix."""
+    with locked_folder(folder):  # a folder that cannot be written is an error before the search
         pass
     names: dict[str, None] = {}
     for number, task in enumerate(tasks, 1):
@@ -181,58 +188,63 @@ def _files(folder: Path, tasks: list[Task], dialect: Dialect) -> list[Path]:
         while name in names:
             name += f"_{number}"
         names[name] = None
-    return [folder / f"{name}.{_ENDINGS[dialect]}" for name in names]
+    return [folder / f"{name}.{_SUFFIXES[dialect]}" for name in names]
 
 
 def _save(solution: Solution, path: Path | None, dialect: Dialect) -> Path | None:
-    """Write the program to a file, if one is wanted; no partial answer, which would pass for a right one there.
+    """Write the program of a solved task to a file, if there is one; a partial answer would look like a right one.
 
-    An older file, which may be the user's own, is left where there is nothing to write, but not in silence.
+    Without a right program an existing file, which may be the user's own, is kept, with a warning.
     """
     if path is None:
         return None
     if solution.program is None or not solution.solved:
         if exists(path):
-            left = f"{path}: left as it was before: it is no answer of this search, which has none for that task"
-            error_console().print(left, style="yellow", soft_wrap=True)
+            print_err(f"{path}: not changed: it is from before, and this search solved nothing", "yellow")
         return None
     write_text(solution.program.to(dialect), path)
     return path
 
 
-def _list(number: int, task: Task, solution: Solution, dialect: Dialect | None, saved: Path | None) -> None:
-    """Show one of many tasks: a line, and below it the program where a dialect is wanted that takes several."""
+# Output
+
+
+def _marks() -> tuple[str, str]:
+    """The marks for right and wrong, in characters that the terminal can show."""
+    from karelsynth.karel.draw.terminal import speaks_unicode
+
+    return ("✓", "✗") if speaks_unicode(console().encoding) else ("yes", "NO")
+
+
+def _print_summary(number: int, task: Task, solution: Solution, dialect: Dialect | None, saved: Path | None) -> None:
+    """Print one of many tasks: a line, and below it the program if a dialect with several lines is chosen."""
     out = console()
     yes, no = _marks()
     style, mark = ("green", yes) if solution.solved else ("red", no)
     program = solution.program if any(solution.right) else None
     below = None if dialect is Dialect.tokens else dialect
     if program is None:
-        said = "nothing found in time"
+        text = "nothing found in time"
     elif saved is not None:
-        said = str(saved)
+        text = str(saved)
     else:
-        said = "" if below is not None else _one_line(program, dialect)
+        text = "" if below is not None else program_on_one_line(program, dialect)
         if not solution.solved:
-            said = f"only a partial answer, right on {sum(solution.right)} of {len(solution.right)}: {said}"
+            text = f"only a partial answer, right on {sum(solution.right)} of {len(solution.right)}: {text}"
     out.print(mark, style=style, end=" ")
     out.print(f"{number}.", end=" ")
-    out.print(f"{task.name}: {said}".rstrip(), soft_wrap=True)
+    print_out(f"{task.name}: {text}".rstrip())
     if program is not None and below is not None:
         _print_program(program, below)
         out.print()
 
 
-def _one_line(program: Program, dialect: Dialect | None) -> str:
+def program_on_one_line(program: Program, dialect: Dialect | None = None) -> str:
+    """Tokens, or the paper's dialect with braces: `while(frontIsClear) { move(); turnLeft() }; putMarker()`."""
     if dialect is Dialect.tokens:
         return program.to(dialect)
-    return _braced(program.to("paper").splitlines()[1:])
-
-
-def _braced(lines: list[str]) -> str:
-    """Indented lines as one: `while(frontIsClear) { move(); turnLeft() }; putMarker()`."""
     text, level = "", 1
-    for line in lines:
+    for line in program.to("paper").splitlines()[1:]:
         words = line.lstrip()
         depth, opens = (len(line) - len(words)) // 2, words.endswith(":")
         text += " }" * (level - depth)
@@ -243,58 +255,53 @@ def _braced(lines: list[str]) -> str:
 
 
 def _print_program(program: Program, dialect: Dialect) -> None:
-    """In colours and wrapped to the screen; where it goes into a file or a pipe, as it is."""
+    """In colours and wrapped on a terminal; as it is in a file or a pipe."""
     from rich.syntax import Syntax
 
-    if not console().is_terminal:
-        console().print(program.to(dialect).rstrip(), soft_wrap=True)
-        return
-    lexer = "text" if dialect is Dialect.tokens else "python"
-    console().print(Syntax(program.to(dialect).rstrip(), lexer, background_color="default", word_wrap=True))
+    text = program.to(dialect).rstrip()
+    if console().is_terminal:
+        lexer = "text" if dialect is Dialect.tokens else "python"
+        console().print(Syntax(text, lexer, background_color="default", word_wrap=True))
+    else:
+        print_out(text)
 
 
-def _show(task: Task, solution: Solution, dialect: Dialect, others: int, budget: float) -> None:
+def _print_solution(task: Task, solution: Solution, dialect: Dialect, others: int, budget: float) -> None:
+    """Print a single task's program, its verdicts, and what is not certain about it."""
     from rich.text import Text
 
-    out = console()
     if task.name:
-        out.print(task.name, style="bold", soft_wrap=True)
-    if solution.program is None or not any(solution.right):  # right nowhere is not even a partial answer
-        larger = f"--budget {_LONGER * budget:g}"
-        nothing = f"nothing found in {solution.seconds:.2f} s; try to search longer: {larger}"
-        out.print(nothing, style="red", soft_wrap=True)
+        print_out(task.name, "bold")
+    if solution.program is None or not any(solution.right):  # right on no example: not even a partial answer
+        longer = f"--budget {_LONGER * budget:g}"
+        print_out(f"nothing found in {solution.seconds:.2f} s; try to search longer: {longer}", "red")
         return
     if not solution.solved:
-        out.print(
-            f"not solved in {solution.seconds:.2f} s. The best partial answer, which is NOT right on every example:",
-            style="red",
-            soft_wrap=True,
-        )
+        failed = f"not solved in {solution.seconds:.2f} s."
+        print_out(f"{failed} The best partial answer, which is NOT right on every example:", "red")
     _print_program(solution.program, dialect)
     marks = Text()
     yes, no = _marks()
     for number, right in enumerate(solution.right, 1):
         marks.append(f"example {number} ")
         marks.append(f"{yes if right else no}  ", "green" if right else "red")
-    out.print(marks, soft_wrap=True)
+    print_out(marks)
     if solution.solved:
         fitting = len(solution.answers)
         more = f"; {fitting} programs that fit were found" if fitting > 1 else ""
-        said = f"right on every example, found in {solution.seconds:.2f} s{more}"
-        out.print(said, style="green", soft_wrap=True)
+        print_out(f"right on every example, found in {solution.seconds:.2f} s{more}", "green")
         probability = solution.answers[0].probability
         if probability is not None:
-            said = f"probability of being correct on a further example: {_percent(probability)}"
-            out.print(said, style="dim", soft_wrap=True)
+            print_out(f"probability of being correct on a further example: {_percent(probability)}", "dim")
     for number, answer in enumerate(solution.answers[1 : others + 1], 2):
-        likely = "" if answer.probability is None else f", probability {_percent(answer.probability)}"
-        out.print(f"\nnumber {number}: {answer.program.size} tokens, log-likelihood {answer.logprob:.1f}{likely}")
+        probable = "" if answer.probability is None else f", probability {_percent(answer.probability)}"
+        size = f"{answer.program.size} tokens"
+        console().print(f"\nnumber {number}: {size}, log-probability {answer.logprob:.1f}{probable}")
         _print_program(answer.program, dialect)
     if solution.ambiguity is not None:
-        _ask(solution.ambiguity, others)
-    elif solution.solved and len(task.examples) in _FEW:
-        few = f"{_FEW[len(task.examples)]} many programs; add examples to be surer of the answer"
-        out.print(few, style="dim", soft_wrap=True)
+        _print_ambiguity(solution.ambiguity, others)
+    elif solution.solved and len(task.examples) in _FEW_EXAMPLES:
+        print_out(f"{_FEW_EXAMPLES[len(task.examples)]} many programs; add examples to be surer of the answer", "dim")
 
 
 def _percent(probability: float) -> str:
@@ -303,8 +310,8 @@ def _percent(probability: float) -> str:
     return "below 1 %" if percent < 1 else "over 99 %" if percent > 99 else f"about {percent} %"
 
 
-def _ask(ambiguity: Ambiguity, others: int) -> None:
-    """Show the world that tells the answers apart, and what they do there."""
+def _print_ambiguity(ambiguity: Ambiguity, others: int) -> None:
+    """Show the world on which the answers differ, and their outcomes there."""
     from karelsynth.karel.draw.terminal import side_by_side, speaks_unicode
     from karelsynth.karel.interpreter import Status
 
@@ -312,7 +319,7 @@ def _ask(ambiguity: Ambiguity, others: int) -> None:
     out.print(
         "\nSeveral programs fit the examples but differ elsewhere. On the first world below they end as shown; "
         "add the outcome you mean as one more example to settle it.",
-        soft_wrap=not out.is_terminal,  # a paragraph is best wrapped between words, where somebody reads it
+        soft_wrap=not out.is_terminal,
     )
     worlds = [("a world", ambiguity.world)]
     for number, outcome in enumerate(ambiguity.outcomes):
@@ -331,3 +338,64 @@ def _play(task: Task, program: Program, speed: float | None) -> None:
     for number, example in enumerate(task.examples, 1):
         console().print(f"example {number}")
         play(program, example.input, console=console(), speed=speed)
+
+
+# The playground
+
+
+def serve(
+    model: Model = None,
+    host: Annotated[
+        str, typer.Option(help="The address to listen on; by default only this machine can reach it.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 for any free one.")] = 8000,
+    open_page: Annotated[bool, typer.Option("--open/--no-open", help="Open the page in a browser.")] = False,
+    workers: Annotated[
+        int | None,
+        typer.Option(min=1, max=64, help="How many searches run at once; by default one per four cores."),
+    ] = None,
+    queue: Annotated[int, typer.Option(min=0, max=10_000, help="How many requests may wait; more are refused.")] = 32,
+    device: CpuDevice = "cpu",
+) -> None:
+    """Serve the playground: the page and its HTTP API. Ctrl-C stops it."""
+    from karelsynth.karel.threads import core_count
+    from karelsynth.web.server import address_of, is_loopback, listen, network_address_of
+    from karelsynth.web.server import serve as run_server
+
+    with listen(host, port) as listener:  # before the model is loaded: the port may be in use
+        from karelsynth.model.pretrained import SHIPPED
+        from karelsynth.web.app import LOOPBACK, ServiceSettings, create_app
+
+        at_once = workers or max(1, core_count() // _CORES_PER_SEARCH)
+        settings = ServiceSettings(
+            workers=at_once,
+            queue=queue,
+            hosts=LOOPBACK | {host.lower(), listener.getsockname()[0]} if is_loopback(listener) else None,
+            model=Path(model or SHIPPED).name,
+        )
+        if at_once > 1:
+            _limit_threads(core_count() // at_once)
+        solver = _load_solver(model, device)
+        address, network_address = address_of(listener), network_address_of(listener)
+
+        def on_ready() -> None:
+            print_out(f"karelsynth is ready at {address} (Ctrl-C stops it)")
+            if network_address is not None and network_address != address:
+                print_out(f"from other machines: {network_address}")
+            if not is_loopback(listener):
+                print_out(
+                    "everyone who can reach this machine can use it: there are no accounts and no encryption", "yellow"
+                )
+            if open_page:
+                import webbrowser
+
+                webbrowser.open(address)
+
+        run_server(create_app(solver, settings), listener, on_ready)
+
+
+def _limit_threads(number: int) -> None:
+    """Let each search use so many threads: with more threads than cores, searches slow each other down."""
+    import torch
+
+    torch.set_num_threads(max(1, min(number, torch.get_num_threads())))

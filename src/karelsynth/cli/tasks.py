@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from karelsynth.cli.progress import counter
-from karelsynth.cli.show import OUT, console, error_console, write_text
+from karelsynth.cli.common import (
+    OUT,
+    console,
+    counter,
+    error_console,
+    interruptible,
+    print_err,
+    print_out,
+    write_text,
+)
 from karelsynth.errors import KarelsynthError
 from karelsynth.files import STDIN, is_file, name_of
 
@@ -21,28 +29,22 @@ if TYPE_CHECKING:
     from karelsynth.tasks.sets import TaskSet
     from karelsynth.tasks.statistics import FigureComparison
 
-_SHOWN_PROBLEMS = 20
-_MOST = 100_000
-"""Tasks of a file or set that statistics are taken of, if nothing else is said."""
-_MEGABYTE = 1_000_000
-_ENOUGH = 10_000
-"""Tasks: with fewer, chance alone moves figures further than is allowed."""
+STATS_LIMIT: Final = 100_000
+"""The default number of tasks of a file or set that `stats` reads."""
+_SHOWN_PROBLEMS: Final = 20
+_MEGABYTE: Final = 1_000_000
+_ENOUGH: Final = 10_000
+"""With fewer tasks, the sampling error of some figures exceeds the tolerance."""
 Folder = Annotated[Path, typer.Option(*OUT, metavar="DIR", help="The folder to write: a new or an empty one.")]
 Threads = Annotated[int | None, typer.Option(min=1, help="How many threads; by default one for each core.")]
-
-
-def register(app: typer.Typer) -> None:
-    """Add the commands to the application."""
-    for command in (generate, stats, import_msr, export_msr):
-        app.command()(command)
 
 
 def generate(
     out: Folder,
     name: Annotated[str | None, typer.Argument(metavar="NAME", help="A set by name: full, small, val or test.")] = None,
     count: Annotated[int | None, typer.Option(min=1, help="How many tasks.")] = None,
-    seed: Annotated[int | None, typer.Option(min=0, help="Which tasks: the same seed gives the same tasks.")] = None,
-    start: Annotated[int | None, typer.Option(min=0, help="Where in the seed's stream to start.")] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="The seed: the same one gives the same tasks.")] = None,
+    start: Annotated[int | None, typer.Option(min=0, help="The index of the seed's first task to make.")] = None,
     examples: Annotated[int | None, typer.Option(help="Examples per task, 2 to 20; the first five are given.")] = None,
     reserved: Annotated[
         bool,
@@ -68,14 +70,10 @@ def generate(
         reserved = made.reserved
     elif count is None or seed is None:
         raise KarelsynthError("say which tasks to make: a NAME (full, small, val or test), or --count and --seed")
-    try:
-        with counter("generating", unit="tasks", total=chosen["count"]) as progress:
-            written = write_set(out, **chosen, reserved=reserved, threads=threads, progress=progress)
-    except KeyboardInterrupt:
-        stopped = f"stopped; complete files in {out} are kept. Run the same command again to resume from there."
-        error_console().print(stopped, soft_wrap=True)
-        raise typer.Exit(130) from None
-    _say_written(written)
+    stopped = f"stopped; complete files in {out} are kept. Run the same command again to resume from there."
+    with interruptible(stopped), counter("generating", unit="tasks", total=chosen["count"]) as progress:
+        written = write_set(out, **chosen, reserved=reserved, threads=threads, progress=progress)
+    _print_set(written)
 
 
 def import_msr(
@@ -87,7 +85,7 @@ def import_msr(
         bool, typer.Option("--skip-bad", help="Exit with 0 even if records were bad and left out.")
     ] = False,
 ) -> None:
-    """Make a task set of a file of the original data, checking every example by running it.
+    """Make a task set from a file of the original data; every example is checked by running its program.
 
     Bad records are reported by line and left out. The exit status is then 1, unless --skip-bad is given.
     """
@@ -105,8 +103,8 @@ def import_msr(
                 progress(megabytes)
 
         written = run_import(file, out, on_problem=reporter, progress=read)
-    reporter.sum_up()
-    _say_written(written)
+    reporter.print_summary()
+    _print_set(written)
     raise typer.Exit(1 if reporter.lines and not skip_bad else 0)
 
 
@@ -121,7 +119,7 @@ def export_msr(
     tasks = open_set(task_set)
     with counter("exporting", unit="tasks", total=len(tasks)) as progress:
         run_export(tasks, out, progress)
-    error_console().print(f"{out}: {len(tasks):,} tasks", soft_wrap=True)  # the file may be standard output
+    print_err(f"{out}: {len(tasks):,} tasks")  # not to standard output, which may be the file
 
 
 def stats(
@@ -136,7 +134,7 @@ def stats(
     ] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="The seed of fresh tasks; 1 if not given.")] = None,
     limit: Annotated[
-        int | None, typer.Option(min=1, help="Look only at the first N of TASKS; 100,000 if not given.")
+        int | None, typer.Option(min=1, help="Use only the first N of TASKS; 100,000 if not given.")
     ] = None,
     plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw the figures: .svg or .png.")] = None,
     as_json: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Save the figures as JSON.")] = None,
@@ -146,16 +144,16 @@ def stats(
     from karelsynth.tasks.statistics import compare, compute
 
     if (tasks is None) == (fresh is None):
-        raise KarelsynthError("say which tasks to look at: either TASKS or --generate")
+        raise KarelsynthError("say which tasks to use: either TASKS or --generate")
     if tasks is not None and seed is not None:
         raise KarelsynthError("--seed applies only to --generate: use that instead of TASKS, or drop --seed")
     if fresh is not None and limit is not None:
         raise KarelsynthError("--limit applies only to TASKS: --generate already says how many tasks to make")
-    if plot is not None and plot.suffix.lower() not in (".svg", ".png"):  # said before the work, not after
+    if plot is not None and plot.suffix.lower() not in (".svg", ".png"):  # before the work, not after it
         raise KarelsynthError(f"cannot save a picture as {plot}: the name must end in `.svg` or `.png`")
-    with error_console().status("taking statistics"):
+    with error_console().status("computing statistics"):
         if tasks is not None:
-            batch = _tasks(tasks, limit or _MOST)
+            batch = _load(tasks, limit or STATS_LIMIT)
         else:
             batch = generate_tasks(1 if seed is None else seed, 0, fresh or 0)
         statistics = compute(batch)
@@ -165,27 +163,27 @@ def stats(
 
         save_plot(rows, statistics.tasks, plot)
     if as_json is not None:
-        write_text(json.dumps(_as_json(rows, statistics.tasks), indent=1), as_json)
+        write_text(json.dumps(_statistics_json(rows, statistics.tasks), indent=1), as_json)
     console().print(_table(rows))
     judged = [row for row in rows if row.allowed is not None]
     near = sum(row.within for row in judged)
     console().print(f"{statistics.tasks:,} tasks: {near} of {len(judged)} figures near enough to the original's")
     if statistics.tasks < _ENOUGH and near < len(judged):
-        console().print(f"(with fewer than {_ENOUGH:,} tasks, figures may be off by chance alone)", style="dim")
+        console().print(f"(with fewer than {_ENOUGH:,} tasks, figures may be off by sampling error alone)", style="dim")
 
 
-def _tasks(path: str, limit: int) -> TaskBatch:
-    """At most `limit` tasks of a set or a file; what is wrong with a file is said."""
+def _load(path: str, limit: int) -> TaskBatch:
+    """The first tasks of a set or a file, at most `limit`; problems of a file are printed."""
     from karelsynth.tasks.sets import load_tasks
 
     reporter = _Reporter(path)
     batch = load_tasks(path, limit=limit, on_problem=reporter)
-    reporter.sum_up()
+    reporter.print_summary()
     return batch
 
 
 class _Reporter:
-    """Prints the first problems of a file, and counts all."""
+    """Prints the first problems of a file and counts all of them."""
 
     def __init__(self, file: str) -> None:
         self.file = name_of(file)
@@ -196,29 +194,28 @@ class _Reporter:
         self.lines.add(problem.line)
         self.problems += 1
         if self.problems <= _SHOWN_PROBLEMS:
-            error_console().print(f"{self.file}, {problem}", style="red", soft_wrap=True)
+            print_err(f"{self.file}, {problem}", "red")
 
-    def sum_up(self) -> None:
+    def print_summary(self) -> None:
         if self.problems > _SHOWN_PROBLEMS:
-            error_console().print(f"… and {self.problems - _SHOWN_PROBLEMS:,} more problems", style="red")
+            print_err(f"… and {self.problems - _SHOWN_PROBLEMS:,} more problems", "red")
         if self.lines:
             records = "record" if len(self.lines) == 1 else "records"
-            error_console().print(f"{len(self.lines):,} bad {records} left out", style="red")
+            print_err(f"{len(self.lines):,} bad {records} left out", "red")
 
 
-def _say_written(tasks: TaskSet) -> None:
+def _print_set(tasks: TaskSet) -> None:
     manifest = tasks.manifest
     size = sum(shard.bytes for shard in manifest.shards) / _MEGABYTE
     shards = f"{len(manifest.shards)} shard{'s' * (len(manifest.shards) != 1)}"
-    console().print(
+    print_out(
         f"{tasks.folder}: {len(tasks):,} tasks of {manifest.examples} examples, {manifest.novel:,} of them with "
-        f"programs reserved for testing; {shards}, {size:,.1f} MB",
-        soft_wrap=True,
+        f"programs reserved for testing; {shards}, {size:,.1f} MB"
     )
 
 
 def _table(rows: Sequence[FigureComparison]) -> Any:
-    """The figures, group by group; what is too far off is marked."""
+    """The figures by group; those outside the tolerance are marked."""
     from rich.table import Table
 
     from karelsynth.karel.draw.terminal import speaks_unicode
@@ -242,7 +239,7 @@ def _table(rows: Sequence[FigureComparison]) -> Any:
     return table
 
 
-def _as_json(rows: Sequence[FigureComparison], tasks: int) -> dict[str, Any]:
+def _statistics_json(rows: Sequence[FigureComparison], tasks: int) -> dict[str, Any]:
     figures = [
         {
             "group": row.group,

@@ -1,0 +1,212 @@
+"""Parts that several commands share: options, output, progress, and reading of arguments."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from karelsynth.errors import KarelsynthError, ProgramSyntaxError, WorldError
+from karelsynth.files import STDIN, exists, read_text, write_atomically
+from karelsynth.terminal_text import printable
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import torch
+    from rich.console import Console
+    from rich.status import Status
+
+    from karelsynth.karel.program import Program
+    from karelsynth.karel.world import World
+    from karelsynth.tasks.task import Task
+
+# Options
+
+OUT: Final = ("--out", "--output", "-o")
+"""The names of the option that says where to write, in every command that writes."""
+MODEL_HELP: Final = "A folder with a trained model; `shipped`, the package's, if not given."
+Device = Annotated[str | None, typer.Option(help="cpu or cuda; by default a GPU if there is one.")]
+CpuDevice = Annotated[str, typer.Option("--device", help="Where the model runs: cpu or cuda.")]
+Model = Annotated[str | None, typer.Option("--model", metavar="DIR", help=MODEL_HELP)]
+
+# Output
+
+INTERRUPTED: Final = 130
+"""The exit status that shells report for a process ended by Ctrl-C."""
+
+
+@cache
+def console() -> Console:
+    """Standard output, for a command's results."""
+    return _console(stderr=False)
+
+
+@cache
+def error_console() -> Console:
+    """Standard error, for everything else."""
+    return _console(stderr=True)
+
+
+def _console(*, stderr: bool) -> Console:
+    """A console that prints text as it is, without markup, and replaces control characters.
+
+    All output of commands goes through it, so no message has to escape what a file or its name may contain.
+    """
+    from rich.console import Console
+    from rich.segment import Segment
+
+    class Plain(Console):
+        def on_broken_pipe(self) -> None:
+            raise BrokenPipeError  # handled in `cli/__init__.py`
+
+        def render(self, *args: Any, **more: Any) -> Iterator[Segment]:
+            for segment in super().render(*args, **more):  # control segments are rich's own
+                yield segment if segment.control else Segment(printable(segment.text), segment.style)
+
+    return Plain(stderr=stderr, highlight=False, markup=False, emoji=False)
+
+
+def print_out(text: Any, style: str | None = None) -> None:
+    """Print to standard output, without wrapping."""
+    console().print(text, style=style, soft_wrap=True)
+
+
+def print_err(text: str, style: str | None = None) -> None:
+    """Print to standard error, without wrapping."""
+    error_console().print(text, style=style, soft_wrap=True)
+
+
+def write_text(text: str, path: Path | None) -> None:
+    """Write a text to a file, or to standard output if `path` is None."""
+    text = text.rstrip("\n") + "\n"
+    if path is None:
+        sys.stdout.write(text)
+        sys.stdout.flush()  # a reader gets it at once, and an error is raised here
+    else:
+        write_atomically(path, text.encode())
+
+
+# Progress
+
+
+def loading() -> Status:
+    """A spinner for the time in which a model is loaded and code is compiled."""
+    return error_console().status("loading the model; the first time on a machine, compiling takes up to a minute more")
+
+
+@contextmanager
+def counter(what: str, *, unit: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
+    """A progress bar with rate and time left. Yields a function that advances it by a number of units."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, TextColumn, TimeRemainingColumn
+    from rich.text import Text
+
+    class Rate(ProgressColumn):
+        def render(self, task: Any) -> Text:
+            speed = task.finished_speed or task.speed
+            return Text(f"{speed:,.0f} {unit}/s" if speed else f"– {unit}/s", style="progress.data.speed")
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), Rate(), TimeRemainingColumn())
+    with Progress(*columns, console=error_console(), transient=True) as bar:
+        task = bar.add_task(what, total=total)
+        yield lambda more: bar.advance(task, more)
+
+
+@contextmanager
+def interruptible(message: str) -> Iterator[None]:
+    """On Ctrl-C, print a message to standard error and exit."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        print_err(message)
+        raise typer.Exit(INTERRUPTED) from None
+
+
+# Arguments
+
+_GALLERY_NAME: Final = re.compile(r"[a-z][a-z -]*", re.IGNORECASE)
+"""Names and titles that a task of the gallery may have. A file of the same name takes precedence."""
+_TASK_START: Final = re.compile(r'\s*(?:(name|about|input|output|example)\s*#?\d*\s*:|[\[{].*"examples")', re.I | re.S)
+"""The start of a task file, as text or as JSON. No program and no world starts like this."""
+
+
+def read_program(path: str, dialect: str | None = None) -> tuple[str, Program]:
+    """A program file's text and program; `-` is standard input."""
+    from karelsynth.karel.program import Program
+
+    text = read_text(path)
+    try:
+        return text, Program.parse(text, dialect)
+    except ProgramSyntaxError as error:
+        _refuse_task(text, path)
+        name = "standard input" if path == STDIN else path
+        raise KarelsynthError(f"{name}, {error}") from None
+
+
+def read_world(path: str) -> World:
+    """A world file's world; `-` is standard input."""
+    text = read_text(path)
+    _refuse_task(text, path)
+    return _parse_world(text, path)
+
+
+def gallery_task_named(name: str) -> Task | None:
+    """The gallery's task of that name; None if it is a file's name or cannot be a task's."""
+    from karelsynth.tasks.gallery import gallery_task
+
+    if not _GALLERY_NAME.fullmatch(name) or exists(name):
+        return None
+    try:
+        return gallery_task(name)
+    except KarelsynthError as error:
+        raise KarelsynthError(f"{name}: there is no such file, and {error}") from None
+
+
+def read_world_or_task(path: str) -> World | Task:
+    """The world of a file, or a single task, of a file or by its name in the gallery; `-` is standard input."""
+    from karelsynth.tasks.task_files import tasks_from_text
+
+    task = gallery_task_named(path)
+    if task is not None:
+        return task
+    text = read_text(path)
+    if not _TASK_START.match(text):
+        return _parse_world(text, path)
+    tasks = tasks_from_text(text, path)
+    if len(tasks) > 1:
+        raise KarelsynthError(
+            f"{path}: holds {len(tasks)} tasks, and a picture shows one: save it in a file of its own"
+        )
+    return tasks[0]
+
+
+def _parse_world(text: str, path: str) -> World:
+    from karelsynth.karel.formats import world_from_text
+
+    try:
+        return world_from_text(text)
+    except WorldError as error:
+        raise WorldError(f"{path}: {error}") from None
+
+
+def _refuse_task(text: str, path: str) -> None:
+    """Raise an error that explains the mistake if the text is a task and not a program or a world."""
+    if _TASK_START.match(text):
+        raise KarelsynthError(
+            f"{path}: this is a task, not a program or a world; `karelsynth solve {path}` finds its program. "
+            f"`karelsynth draw {path}` draws it. To use one of its worlds here, copy the drawing to a file of its own"
+        )
+
+
+def choose_device(name: str | None) -> torch.device:
+    """The device of that name, by default a GPU if there is one. Raises KarelsynthError if it is not available."""
+    import torch
+
+    from karelsynth.model.devices import usable_device
+
+    return usable_device(name or ("cuda" if torch.cuda.is_available() else "cpu"))
