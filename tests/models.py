@@ -15,6 +15,7 @@ from karelsynth.karel.machine import encode_programs
 from karelsynth.karel.program import Program
 from karelsynth.karel.tokens import PAD
 from karelsynth.model import ModelSettings, Synthesizer
+from karelsynth.model.lstm import LSTMDecoder
 from tests.strategies import random_program, random_world
 
 torch.set_num_threads(1)  # models this small only lose time by sharing out their work
@@ -30,6 +31,12 @@ def tiny_model(seed: int = 0, scale: float = 3, **settings: Any) -> Synthesizer:
         for parameter in model.parameters():
             parameter.mul_(scale)
     return model
+
+
+def lstm_of(model: Synthesizer) -> LSTMDecoder:
+    """A model's decoder, which is an LSTM."""
+    assert isinstance(model.decoder, LSTMDecoder)
+    return model.decoder
 
 
 def execution_model(seed: int = 0, scale: float = 3, **settings: Any) -> Synthesizer:

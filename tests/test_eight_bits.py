@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 from karelsynth.model import eight_bits
 from karelsynth.model.cell_kernel import cells
-from karelsynth.model.decoder import decode_step, start_state
+from karelsynth.model.devices import decoding_dtype
 from karelsynth.model.eight_bits import EightBits, narrowed, widened
-from karelsynth.model.precision import decoding_dtype
-from karelsynth.model.recurrent import PrefixLSTM
+from karelsynth.model.lstm import LSTMSteps
+from karelsynth.model.lstm_step import PrefixLSTM
 from karelsynth.search import beam_search
-from tests.models import random_grids, tiny_model
+from tests.models import lstm_of, random_grids, tiny_model
 
 needs_them = pytest.mark.skipif(not eight_bits.available(), reason="this CPU or tensor library has no such products")
 
@@ -87,12 +87,12 @@ def test_steps_come_near_those_in_float32(mixing: bool, syntax: str) -> None:
     for dtype in (torch.float32, torch.int8):
         weights = model.step_model(dtype)
         tasks = model.step_tasks(weights, encoded)
-        state, rows = start_state(weights, tasks), torch.arange(3)
-        assert (state[0].dtype == torch.uint8) == (dtype == torch.int8)
+        state, rows = weights.start(tasks), torch.arange(3)
+        assert (state[0][0].dtype == torch.uint8) == (dtype == torch.int8)
         generator = torch.Generator().manual_seed(0)
         for _ in range(6):
             tokens = torch.randint(0, 52, (3,), generator=generator)
-            logits, state = decode_step(weights, tasks, state, rows, rows, tokens)
+            logits, state = weights.step(tasks, state, rows, rows, tokens)
         scores[dtype] = logits
     assert (scores[torch.int8] - scores[torch.float32]).abs().max() < 0.03
     assert scores[torch.float32].std() > 0.1
@@ -103,10 +103,12 @@ def test_steps_come_near_those_in_float32(mixing: bool, syntax: str) -> None:
 def test_a_first_state_that_does_not_fit_stays_as_it_is(value: float) -> None:
     model = tiny_model()
     with torch.no_grad():
-        assert isinstance(model.decoder.recurrent, PrefixLSTM)
-        model.decoder.recurrent.initial[0, 0, 0] = value
+        recurrent = lstm_of(model).recurrent
+        assert isinstance(recurrent, PrefixLSTM)
+        recurrent.initial[0, 0, 0] = value
     weights = model.step_model(torch.int8)
-    assert not any(isinstance(layer.states, EightBits) for layer in weights.decoder.layers)
+    assert isinstance(weights.decoder, LSTMSteps)
+    assert not any(isinstance(layer.states, EightBits) for layer in weights.decoder.weights.layers)
     encoded = model.encode(*random_grids(5, 2, 3)).detach()
     assert beam_search(model, encoded, beam=2, weights=weights).lengths.shape == (2, 2)
 

@@ -19,7 +19,6 @@ from karelsynth.karel.formats.codes import worlds_to_codes
 from karelsynth.karel.tokens import START
 from karelsynth.karel.world import World
 from karelsynth.model import Encoded, Synthesizer
-from karelsynth.model.decoder import decode_step, start_state
 from karelsynth.model.encoder import HeroFrame
 from karelsynth.model.execution_encoder import distinct
 from karelsynth.model.prefix_features_kernel import FEATURES, VALUES
@@ -38,10 +37,10 @@ def stepwise(model: Synthesizer, encoded: Encoded, tokens: NDArray[np.uint8]) ->
     weights, runner = model.step_model(torch.float32), encoded.prefix_runner()
     assert runner is not None
     tasks, rows = model.step_tasks(weights, encoded), torch.arange(len(tokens))
-    state, last, logits = start_state(weights, tasks), torch.full_like(rows, START), []
+    state, last, logits = weights.start(tasks), torch.full_like(rows, START), []
     for at in range(tokens.shape[1]):
         features = runner.features(torch.from_numpy(tokens), torch.full_like(rows, at), rows)
-        scores, state = decode_step(weights, tasks, state, rows, rows, last, features)
+        scores, state = weights.step(tasks, state, rows, rows, last, features)
         logits.append(scores)
         last = torch.from_numpy(tokens[:, at].astype(np.int64))
     return torch.stack(logits, dim=1)
@@ -54,7 +53,7 @@ MIXING = {"mixing": True, "head_size": 11}
 @pytest.mark.parametrize("compiled", [True, False])
 def test_steps_equal_teacher_forcing(compiled: bool, settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     if not compiled:
-        monkeypatch.setattr("karelsynth.model.decoder._COMPILED_FOR", ())
+        monkeypatch.setattr("karelsynth.model.lstm._COMPILED_FOR", ())
     model = execution_model(**settings)
     tokens, lengths = random_programs(4, 6, 40)
     present = torch.tensor([[True, k % 2 == 0, k > 2] for k in range(6)])
@@ -63,7 +62,7 @@ def test_steps_equal_teacher_forcing(compiled: bool, settings: dict[str, Any], m
         packed = model.pack(tokens, lengths, encoded=encoded)
         forced = model.score(encoded, packed).logits
         by_step = stepwise(model, encoded, tokens)
-    offsets = np.cumsum(packed.step_sizes.numpy()) - packed.step_sizes.numpy()
+    offsets = np.cumsum(packed.sizes) - np.array(packed.sizes)
     order = np.argsort(-lengths, kind="stable")
     for place, number in enumerate(order):
         rows = [int(offsets[at]) + place for at in range(lengths[number])]
@@ -127,7 +126,7 @@ def test_search_finds_what_teacher_forcing_scores(
     settings: dict[str, Any], threads: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Beams and samples, with tokens that no program has too; on threads of their own, and pieces of a step."""
-    monkeypatch.setattr("karelsynth.model.decoder._SMALLEST_PIECE", 1)
+    monkeypatch.setattr("karelsynth.model.lstm._SMALLEST_PIECE", 1)
     model = execution_model(**settings)
     encoded = model.encode(*random_grids(9, 9, 2)).detach()
     before = torch.get_num_threads()

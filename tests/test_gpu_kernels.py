@@ -16,8 +16,9 @@ import torch
 
 from karelsynth.karel.syntax import SyntaxMachine
 from karelsynth.karel.tokens import VOCABULARY_SIZE
-from karelsynth.model import cell_gpu, recurrent, syntax_gpu
-from karelsynth.model.prefix_trie import _Recurrence, _recurrence, pack_trie
+from karelsynth.model import cell_gpu, lstm_step, syntax_gpu
+from karelsynth.model.lstm_training import TrieRecurrence, trie_recurrence
+from karelsynth.model.prefix_trie import pack_trie
 from karelsynth.search import beam, beam_search
 from karelsynth.search.beam import CHECK_EVERY
 from tests.models import execution_model, random_grids, random_programs, tiny_model
@@ -39,8 +40,8 @@ def test_the_way_back() -> None:
     shapes = ((nodes, examples, 4 * size), (size, 4 * size), (size,), (size,))
     given: Any = [torch.randn(shape, requires_grad=True) for shape in shapes]
     weights = torch.randn(nodes, examples, size)
-    by_hand: Any = _Recurrence.apply
-    plain: Any = _recurrence
+    by_hand: Any = TrieRecurrence.apply
+    plain: Any = trie_recurrence
     results = []
     for hidden in (plain(*given, trie), by_hand(*given, trie)):
         results.append([hidden, *torch.autograd.grad((hidden * weights).sum(), given, retain_graph=True)])
@@ -82,7 +83,7 @@ def test_a_search(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
     run = beam.BeamSearch.run
     monkeypatch.setattr(beam.BeamSearch, "run", for_all_places)
-    monkeypatch.setattr(recurrent, "_compiled_cells", by_kernel)
+    monkeypatch.setattr(lstm_step, "_compiled_cells", by_kernel)
     found = beam_search(model, encoded, beam=3, dtype=torch.float32, max_length=40, threads=1)
     torch.testing.assert_close(found.logprobs, plain.logprobs, rtol=1e-3, atol=1e-3)
     assert torch.equal(found.tokens, plain.tokens)

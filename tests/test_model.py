@@ -21,11 +21,10 @@ from karelsynth.karel.formats.codes import codes_to_tensor
 from karelsynth.karel.grammar import KAREL
 from karelsynth.karel.tokens import ID, PAD, START, TOKENS, VOCABULARY_SIZE
 from karelsynth.model import ModelSettings, Synthesizer, pack_programs
-from karelsynth.model.decoder import decode_step, start_state
-from karelsynth.model.recurrent import PrefixLSTM
+from karelsynth.model.lstm_step import PrefixLSTM
 from karelsynth.model.settings import SYNTAX_MODES
 from karelsynth.model.syntax import handwritten_syntax
-from tests.models import TINY, random_grids, random_programs, tiny_model
+from tests.models import TINY, lstm_of, random_grids, random_programs, tiny_model
 
 
 def parameters(module: torch.nn.Module) -> int:
@@ -40,9 +39,10 @@ def test_sizes_are_the_papers() -> None:
     assert parameters(model.decoder) == lstm + 2 * 2 * 256 + 52 * 256 + 52
     assert parameters(model.embedding) == 52 * 256
     assert model.embedding.weight.abs().max() <= 0.1
-    assert isinstance(model.decoder.recurrent, PrefixLSTM)
-    assert model.decoder.recurrent.initial.abs().max() <= 0.1
-    assert not model.decoder.output.bias.any()
+    decoder = lstm_of(model)
+    assert isinstance(decoder.recurrent, PrefixLSTM)
+    assert decoder.recurrent.initial.abs().max() <= 0.1
+    assert not decoder.output.bias.any()
 
 
 def test_large_has_as_many_parameters_as_learned() -> None:
@@ -152,14 +152,15 @@ def test_packing_lists_every_token_once_by_step() -> None:
         short = [int(token) for token in row[:length] if TOKENS[token] not in KAREL.forced_tokens()]
         rows = unforced.programs == number
         assert unforced.targets[rows].tolist() == short
-        assert unforced.inputs[rows].tolist() == [START, *short[:-1]]
-    assert packed.step_sizes.sum() == lengths.sum() == len(packed.targets)
-    assert packed.step_sizes.tolist() == [(lengths > step).sum() for step in range(lengths.max())]
+        assert unforced.tokens[rows].tolist() == [START, *short[:-1]]
+    assert sum(packed.sizes) == lengths.sum() == len(packed.targets)
+    assert list(packed.sizes) == [(lengths > step).sum() for step in range(lengths.max())]
     for number, (row, length) in enumerate(zip(tokens, lengths, strict=True)):
         of_program = packed.programs == number
         assert packed.targets[of_program].tolist() == row[:length].tolist()
-        assert packed.inputs[of_program].tolist() == [START, *row[: length - 1].tolist()]
-    assert packed.sum_by_program(torch.ones(len(packed.targets))).tolist() == lengths.tolist()
+        assert packed.tokens[of_program].tolist() == [START, *row[: length - 1].tolist()]
+    uniform = packed.program_logprobs(torch.zeros(len(packed.targets), VOCABULARY_SIZE))
+    torch.testing.assert_close(uniform, -torch.from_numpy(lengths) * math.log(VOCABULARY_SIZE), check_dtype=False)
     with pytest.raises(ValueError, match="1 to"):
         pack_programs(tokens, np.zeros_like(lengths))
 
@@ -169,11 +170,11 @@ def stepwise(model: Synthesizer, grids: tuple[Tensor, Tensor], tokens: NDArray[A
     weights = model.step_model(torch.float32)
     tasks = model.step_tasks(weights, model.encode(*grids, present))
     rows = torch.arange(len(tokens))
-    state, last, logits = start_state(weights, tasks), torch.full_like(rows, START), []
+    state, last, logits = weights.start(tasks), torch.full_like(rows, START), []
     syntax = handwritten_syntax(model.machine, torch.device("cpu")) if model.machine else None
     syntax_states = syntax.initial(len(rows)) if syntax else torch.empty(0)
     for column in torch.from_numpy(tokens.astype(np.int64)).T:
-        scores, state = decode_step(weights, tasks, state, rows, rows, last)
+        scores, state = weights.step(tasks, state, rows, rows, last)
         if syntax is not None:
             scores = scores.masked_fill(~syntax.mask(syntax_states), -torch.inf)
             syntax_states = syntax.advance(syntax_states, column)
@@ -215,11 +216,11 @@ def test_programs_may_share_tasks() -> None:
     model = tiny_model(syntax="learned")
     encoded = model.encode(*random_grids(7, 2, 3))
     tokens, lengths = random_programs(8, 5, 30)
-    tasks = torch.tensor([1, 0, 1, 1, 0])
-    logprobs = model.program_logprobs(encoded, model.pack(tokens, lengths), tasks)
+    tasks = np.array([1, 0, 1, 1, 0])
+    logprobs = model.program_logprobs(encoded, model.pack(tokens, lengths, tasks=tasks))
     for number, task in enumerate(tasks.tolist()):
-        alone = model.pack(tokens[number : number + 1], lengths[number : number + 1])
-        expected = model.program_logprobs(encoded, alone, torch.tensor([task]))
+        alone = model.pack(tokens[number : number + 1], lengths[number : number + 1], tasks=np.array([task]))
+        expected = model.program_logprobs(encoded, alone)
         torch.testing.assert_close(logprobs[number : number + 1], expected)
 
 
@@ -231,8 +232,8 @@ def test_handwritten_syntax_leaves_only_valid_programs() -> None:
     rows = [[ID[token] for token in ("DEF", "run", "m(", *body, "m)")] for body in bodies]
     tokens = np.array([row + [PAD] * (6 - len(row)) for row in rows])
     encoded = model.encode(*random_grids(9, 1, 2))
-    packed = model.pack(tokens, (tokens != PAD).sum(1))
-    logprobs = model.program_logprobs(encoded, packed, torch.zeros(30, dtype=torch.int64))
+    packed = model.pack(tokens, (tokens != PAD).sum(1), tasks=np.zeros(30, np.int64))
+    logprobs = model.program_logprobs(encoded, packed)
     torch.testing.assert_close(logprobs.exp().sum(), torch.tensor(1.0))
     with pytest.raises(KarelsynthError, match=r"`DEF DEF .* is not a program .*: token 2 is not allowed"):
         model.pack(tokens[:, [0, 0, 2, 3, 4, 5]], np.array([6] * 30))

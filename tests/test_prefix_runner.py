@@ -27,9 +27,9 @@ from karelsynth.karel.tokens import ID, TOKENS
 from karelsynth.karel.world import HEADINGS, STEP, World
 from karelsynth.model import prefix_runner as runners
 from karelsynth.model import prefix_runner_cuda
-from karelsynth.model.packing_kernel import ALL_TOKENS, UNFORCED, lay_out
 from karelsynth.model.prefix_features_kernel import CHANGING, FEATURES, VALUES, open_blocks
 from karelsynth.model.prefix_runner import HostPrefixRunner, prefix_runner
+from karelsynth.model.prefix_trie_kernel import ALL_TOKENS, UNFORCED, packed_layout
 from karelsynth.search import beam_search
 from karelsynth.train.batches import BatchLoader, TaskStream
 from tests.models import execution_model, random_grids, random_programs
@@ -200,7 +200,7 @@ def test_along_a_program_is_prefix_by_prefix(packed: NDArray[np.bool_]) -> None:
     runner = HostPrefixRunner(inputs, outputs)
     tokens, lengths = encode_programs(several), np.array([program.size for program in several])
     chosen = np.array([rng.sample(range(3), 2) for _ in several])
-    layout = lay_out(tokens, lengths, packed)
+    layout = packed_layout(tokens, lengths, packed)
     order = layout.order
     which = np.arange(0, 120, 3)[:, None] + chosen
     found = runner.features_along(tokens[order], lengths[order], layout, which[order]).numpy()
@@ -280,7 +280,7 @@ def test_what_is_no_world_is_refused() -> None:
     programs = np.full((1, 1), ID["DEF"], np.uint8)
     one = np.ones(1, np.int64)
     with pytest.raises(WorldError, match=r"inputs\[2, 1\] is not a world"):
-        runner.features_along(programs, one, lay_out(programs, one), np.array([[6, 7]]))
+        runner.features_along(programs, one, packed_layout(programs, one), np.array([[6, 7]]))
     some = runner.select(torch.tensor([3, 0]))  # the others can be run on
     assert some.features(tokens, zero, zero).shape == (1, 3, FEATURES)
 

@@ -16,9 +16,9 @@ from karelsynth.errors import KarelsynthError
 from karelsynth.karel.syntax import SyntaxMachine
 from karelsynth.karel.tokens import END, ID, START, VOCABULARY_SIZE
 from karelsynth.model import Synthesizer, cell_gpu, pack_programs
-from karelsynth.model.decoder import decode_step, start_state
-from karelsynth.model.packing_kernel import UNFORCED
-from karelsynth.model.prefix_trie import _Recurrence, _recurrence, pack_trie
+from karelsynth.model.lstm_training import TrieRecurrence, trie_recurrence
+from karelsynth.model.prefix_trie import pack_trie
+from karelsynth.model.prefix_trie_kernel import UNFORCED
 from tests.models import random_grids, random_programs, tiny_model
 
 TASKS, EXAMPLES = 3, 4
@@ -61,31 +61,34 @@ def test_nodes_are_the_distinct_beginnings(seed: int, count: int, skip_forced_to
         for at in range(length)
     }
     assert sum(trie.sizes) == len(trie.tokens) == len(beginnings)
+    assert trie.shared is not None
+    parents, first, after, nodes = trie.shared
     # Every node's way from its root, by its parents; and the children that it is said to have.
     ways: list[tuple[int, ...]] = []
     offset = 0
     for depth, size in enumerate(trie.sizes):
         above = ways[-trie.sizes[depth - 1] :] if depth else []
         for node in range(offset, offset + size):
-            last, parent = int(trie.tokens[node]), int(trie.parents[node])
+            last, parent = int(trie.tokens[node]), int(parents[node])
             ways.append((*above[parent], last) if depth else (int(trie.tasks[node]),))
             assert last == START if depth == 0 else ways[-1][0] == int(trie.tasks[node])
             children = [
                 child
                 for child in range(trie.sizes[depth + 1] if depth + 1 < len(trie.sizes) else 0)
-                if trie.parents[offset + size + child] == node - offset
+                if parents[offset + size + child] == node - offset
             ]
-            assert children == list(range(int(trie.first[node]), int(trie.last[node])))
+            assert children == list(range(int(first[node]), int(after[node])))
         offset += size
     assert set(ways) == beginnings
     for number, (row, length, task) in enumerate(zip(tokens, lengths, tasks, strict=True)):
-        own = trie.next_tokens[trie.programs == number].tolist()
-        assert [(ways[choice // VOCABULARY_SIZE], choice % VOCABULARY_SIZE) for choice in own] == [
+        own = trie.programs == number
+        pairs = zip(nodes[own].tolist(), trie.targets[own].tolist(), strict=True)
+        assert [(ways[node], target) for node, target in pairs] == [
             ((int(task), *row[:at].tolist()), row[at]) for at in range(length)
         ]
 
 
-def test_scaffolding_is_checked_too() -> None:
+def test_forced_tokens_are_checked_too() -> None:
     words = "DEF run m( WHILE frontIsClear w( move w) m)".split()
     tokens, lengths = np.array([[ID[word] for word in words]], np.uint8), np.array([len(words)])
     with pytest.raises(KarelsynthError, match=r"is not a program .*: token 5 is not allowed"):
@@ -105,7 +108,7 @@ def test_programs_have_tokens() -> None:
 
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("some_missing", [False, True])
-def test_the_forest_is_teacher_forcing(name: str, some_missing: bool) -> None:
+def test_sharing_changes_nothing(name: str, some_missing: bool) -> None:
     """Log-probabilities and gradients."""
     model = model_of(name)
     inputs, outputs = random_grids(5, TASKS, EXAMPLES)
@@ -117,11 +120,11 @@ def test_the_forest_is_teacher_forcing(name: str, some_missing: bool) -> None:
     for way in ("sequences", "trie"):
         encoded = model.encode(inputs, outputs, present)
         if way == "trie":
-            trie = model.pack_trie(tokens, lengths, tasks, encoded=encoded)
-            logprobs = model.trie_logprobs(encoded, trie)
+            trie = model.pack(tokens, lengths, encoded=encoded, tasks=tasks, share_prefixes=True)
+            logprobs = model.program_logprobs(encoded, trie)
         else:
             packed = model.pack(tokens, lengths, encoded=encoded, tasks=tasks)
-            logprobs = model.program_logprobs(encoded, packed, torch.from_numpy(tasks))
+            logprobs = model.program_logprobs(encoded, packed)
         weights = torch.linspace(-1, 1, len(tokens))
         gradients = torch.autograd.grad((logprobs * weights).sum(), list(model.parameters()), allow_unused=True)
         results.append((logprobs.detach(), gradients))
@@ -142,7 +145,9 @@ def test_it_is_near_in_bfloat16() -> None:
     for enabled in (False, True):
         with torch.autocast("cpu", torch.bfloat16, enabled=enabled):
             encoded = model.encode(*random_grids(5, TASKS, EXAMPLES))
-            logprobs = model.trie_logprobs(encoded, model.pack_trie(tokens, lengths, tasks, encoded=encoded))
+            logprobs = model.program_logprobs(
+                encoded, model.pack(tokens, lengths, encoded=encoded, tasks=tasks, share_prefixes=True)
+            )
         gradients = torch.autograd.grad(logprobs.sum(), list(model.parameters()), allow_unused=True)
         results.append((logprobs.detach(), [one.flatten() for one in gradients if one is not None]))
     (full, of_full), (fast, of_fast) = results
@@ -155,9 +160,9 @@ def test_a_model_with_execution_wants_the_examples() -> None:
     model = model_of("execution")
     encoded = model.encode(*random_grids(5, TASKS, EXAMPLES))._replace(worlds=None)
     tokens, lengths, tasks = programs_alike(7, 5)
-    trie = model.pack_trie(tokens, lengths, tasks, encoded=encoded)
+    trie = model.pack(tokens, lengths, encoded=encoded, tasks=tasks, share_prefixes=True)
     with pytest.raises(ValueError, match="packed with their examples"):
-        model.trie_logprobs(encoded, trie)
+        model.program_logprobs(encoded, trie)
 
 
 def test_a_machine_besides_the_models_own() -> None:
@@ -165,7 +170,8 @@ def test_a_machine_besides_the_models_own() -> None:
     encoded = model.encode(*random_grids(5, TASKS, EXAMPLES))
     tokens, lengths, tasks = programs_alike(9, 10)
     free, held = (
-        model.trie_logprobs(encoded, pack_trie(tokens, lengths, tasks, machine=held_to)) for held_to in (None, machine)
+        model.program_logprobs(encoded, pack_trie(tokens, lengths, tasks, machine=held_to))
+        for held_to in (None, machine)
     )
     assert (held > free).all()  # what it refuses gets no probability
     tokens[3, 2] = END
@@ -191,7 +197,7 @@ def test_the_way_back_on_a_gpu_is_the_plain_one(size: int) -> None:
     numbers = [(torch.randn(shape) * scale).cuda() for shape, scale in zip(shapes, scales, strict=True)]
     weights = torch.randn(shapes[0][0], EXAMPLES, size).cuda()
     results = []
-    ways: list[Any] = [_recurrence, _Recurrence.apply, _Recurrence.apply]
+    ways: list[Any] = [trie_recurrence, TrieRecurrence.apply, TrieRecurrence.apply]
     for way, dtype in zip(ways, (torch.float32, torch.float32, FAST), strict=True):
         given = [number.to(dtype).requires_grad_() for number in numbers]
         hidden = way(*given, trie)
@@ -213,7 +219,7 @@ def test_the_step_on_a_gpu_is_the_hosts(name: str, dtype: torch.dtype, near: flo
     for device in ("cpu", "cuda"):
         weights = model.to(device).step_model(torch.float32 if device == "cpu" else dtype)
         tasks = model.step_tasks(weights, encoded._replace(codes=encoded.codes.to(device)))
-        state, old, logits = start_state(weights, tasks), TASKS, []
+        state, old, logits = weights.start(tasks), TASKS, []
         generator = torch.Generator().manual_seed(1)
         for rows in (7, 12, 5):
             parents, task, token = (
@@ -223,7 +229,7 @@ def test_the_step_on_a_gpu_is_the_hosts(name: str, dtype: torch.dtype, near: flo
             features = None
             if model.execution is not None:
                 features = torch.randint(0, 16, (rows, EXAMPLES, 114), generator=generator).byte().to(device)
-            scores, state = decode_step(weights, tasks, state, parents, task, token, features)
+            scores, state = weights.step(tasks, state, parents, task, token, features)
             logits.append(scores.cpu())
             old = rows
         seen[device] = torch.cat(logits)
@@ -242,11 +248,11 @@ def test_programs_on_a_gpu_are_the_hosts(name: str, way: str) -> None:
         model = model_of(name).to(device)
         encoded = model.encode(inputs.to(device), outputs.to(device))
         if way == "trie":
-            trie = model.pack_trie(tokens, lengths, tasks, encoded=encoded)
-            logprobs = model.trie_logprobs(encoded, trie)
+            trie = model.pack(tokens, lengths, encoded=encoded, tasks=tasks, share_prefixes=True)
+            logprobs = model.program_logprobs(encoded, trie)
         else:
             packed = model.pack(tokens, lengths, encoded=encoded, tasks=tasks)
-            logprobs = model.program_logprobs(encoded, packed, torch.from_numpy(tasks).to(device))
+            logprobs = model.program_logprobs(encoded, packed)
         gradients = torch.autograd.grad(logprobs.sum(), list(model.parameters()), allow_unused=True)
         found.append((logprobs.detach().cpu(), [one.cpu() for one in gradients if one is not None]))
     (here, of_here), (there, of_there) = found

@@ -56,7 +56,7 @@ def test_scores_equal_teacher_forcing(settings: dict[str, Any], threads: int) ->
     with torch.no_grad():
         encoded = model.encode(*random_grids(2, 3, 4), torch.tensor([[True] * 4, [True, False] * 2, [True] * 4]))
         packed = model.pack(tokens, lengths, encoded=encoded, tasks=tasks)
-        forced = model.program_logprobs(encoded, packed, torch.from_numpy(tasks)).numpy()
+        forced = model.program_logprobs(encoded, packed).numpy()
     found = score_programs(model, encoded, tokens, lengths, tasks, dtype=torch.float32, threads=threads)
     np.testing.assert_allclose(found, forced, atol=1e-3, rtol=1e-3)
     assert len(np.unique(forced.round(4))) > 10  # so it would show if programs were mixed up

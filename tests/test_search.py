@@ -24,14 +24,14 @@ from karelsynth.karel.syntax import SyntaxMachine
 from karelsynth.karel.tokens import END, ID, PAD, TOKENS, VOCABULARY_SIZE
 from karelsynth.karel.world import World
 from karelsynth.model import Encoded, Synthesizer
-from karelsynth.model.decoder import decode_step, start_state
+from karelsynth.model.lstm import LSTMSteps
 from karelsynth.model.prefix_trie import PrefixTrie
 from karelsynth.model.settings import SYNTAX_MODES
 from karelsynth.model.step_threads import shared_steps, single_threaded
 from karelsynth.model.syntax import handwritten_syntax
 from karelsynth.search import Candidates, beam_search, check, rescore, sample_rollouts, with_reference
 from karelsynth.search.beam import BeamSearch
-from tests.models import random_grids, random_programs, tiny_model
+from tests.models import lstm_of, random_grids, random_programs, tiny_model
 from tests.strategies import random_program, random_world
 from tests.test_syntax import expansions, narrowed
 
@@ -64,8 +64,8 @@ def test_a_wide_beam_finds_what_brute_force_finds(settings: dict[str, Any]) -> N
         encoded = model.encode(*random_grids(1, 2, 3))
         candidates = beam_search(model, encoded, beam=len(programs) + 10, machine=machine, dtype=FULL)
         for task in range(2):
-            packed = model.pack(tokens, lengths, machine)
-            logprobs = model.program_logprobs(encoded, packed, torch.full((len(programs),), task))
+            packed = model.pack(tokens, lengths, machine, tasks=np.full(len(programs), task))
+            logprobs = model.program_logprobs(encoded, packed)
             order = logprobs.argsort(descending=True, stable=True).tolist()
             found = listing(candidates, task)
             assert len(found) == len(programs) > 500
@@ -106,8 +106,8 @@ def plain_beam_search(
         whole = [(*prefix, np.flatnonzero(mask)[0]) for (prefix, _), mask in zip(open_now, masks, strict=True)]
         lengths = np.array([len(row) for row in whole])
         programs = np.array([(*row, *[PAD] * (lengths.max() - len(row))) for row in whole])
-        packed = model.pack(programs, lengths, machine)
-        logits = model.score(encoded, packed, torch.full((len(programs),), task)).logits[-len(programs) :]
+        packed = model.pack(programs, lengths, machine, tasks=np.full(len(programs), task))
+        logits = model.score(encoded, packed).logits[-len(programs) :]
         for (prefix, score), mask, logprobs in zip(open_now, masks, logits.log_softmax(1).tolist(), strict=True):
             longer += [(settled((*prefix, token)), score + logprobs[token]) for token in np.flatnonzero(mask).tolist()]
         longer.sort(key=lambda pair: -pair[1])
@@ -134,7 +134,7 @@ def test_equals_a_plain_beam_search(
     model = tiny_model(seed=3, syntax=syntax, max_length=limit, skip_forced_tokens=skip_forced_tokens)
     with torch.no_grad():
         # A sharper model: some tasks are done long before others.
-        model.decoder.output.weight.mul_(2)
+        lstm_of(model).output.weight.mul_(2)
         encoded = model.encode(*random_grids(2, 4, 3))
         for beam, window in ((1, math.inf), (3, math.inf), (7, math.inf), (60, math.inf), (7, 0.5), (7, 0.0)):
             candidates = beam_search(model, encoded, beam=beam, dtype=FULL, window=window)
@@ -235,7 +235,7 @@ def test_rollouts_come_as_often_as_they_are_likely(skip_forced_tokens: bool) -> 
 def test_rollouts_that_do_not_end_are_cut() -> None:
     model = tiny_model(max_length=7)
     with torch.no_grad():
-        model.decoder.output.bias[END] = -100
+        lstm_of(model).output.bias[END] = -100
     rollouts = sample_rollouts(model, model.encode(*random_grids(8, 1, 2)), rollouts=5)
     assert rollouts.lengths.tolist() == [[7] * 5]
 
@@ -328,13 +328,13 @@ def test_scoring_in_parts_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> No
         torch.from_numpy(tokens).view(3, 4, -1), torch.from_numpy(lengths).view(3, 4), torch.zeros(3, 4)
     )
     sizes: list[int] = []
-    score = model.trie_logprobs
+    score = model.program_logprobs
 
     def noted(encoded: Encoded, trie: PrefixTrie) -> torch.Tensor:
-        sizes.append(len(trie.next_tokens))
+        sizes.append(len(trie.targets))
         return score(encoded, trie)
 
-    monkeypatch.setattr(model, "trie_logprobs", noted)
+    monkeypatch.setattr(model, "program_logprobs", noted)
     total_size, gradients = int(lengths.sum()), []
     for at_once, passes in ((10**6, 1), (60, 2), (1, 2)):  # one pass, or once more in the backward pass
         sizes.clear()
@@ -376,7 +376,7 @@ def test_syntax_on_tensors_is_the_machines(device: str, max_length: int) -> None
 def test_the_compiled_cell_is_the_plain_one(
     syntax: str, sizes: tuple[int, int, int, int], some_missing: bool, scale: float, seed: int
 ) -> None:
-    """`decode_step` on a CPU against what a GPU runs, for parents and tasks in any order, steep gates too."""
+    """A step on a CPU against what a GPU runs, for parents and tasks in any order, steep gates too."""
     count, examples, hidden, width = sizes
     model = tiny_model(seed, scale, syntax=syntax, hidden_size=hidden, syntax_size=width)
     present = torch.rand(count, examples) < 0.7 if some_missing else None
@@ -386,15 +386,17 @@ def test_the_compiled_cell_is_the_plain_one(
     for dtype, tolerance in ((FULL, 1e-5), (torch.bfloat16, 0.05)):
         weights = model.step_model(dtype)
         tasks = model.step_tasks(weights, encoded)
-        state, old = start_state(weights, tasks), count
+        state, old = weights.start(tasks), count
         for rows in (7, 12):
             chosen = [torch.randint(0, top, (rows,)) for top in (old, count, VOCABULARY_SIZE)]
-            compiled = decode_step(weights, tasks, state, *chosen)
+            compiled = weights.step(tasks, state, *chosen)
             with pytest.MonkeyPatch.context() as patch:
-                patch.setattr("karelsynth.model.decoder._COMPILED_FOR", ())
-                plain = decode_step(weights, tasks, state, *chosen)
-            largest = max(1.0, *(float(part.abs().max()) for part in (weights.output.layers[0][0], *plain[1])))
-            for one, other in zip(compiled[1], plain[1], strict=True):
+                patch.setattr("karelsynth.model.lstm._COMPILED_FOR", ())
+                plain = weights.step(tasks, state, *chosen)
+            assert isinstance(weights.decoder, LSTMSteps)
+            (new, others) = ([*state[0], *(state[1] or ())] for state in (compiled[1], plain[1]))
+            largest = max(1.0, *(float(part.abs().max()) for part in (weights.decoder.output.layers[0][0], *others)))
+            for one, other in zip(new, others, strict=True):
                 assert one.dtype == other.dtype == dtype
                 torch.testing.assert_close(one, other, atol=tolerance * largest, rtol=tolerance)
             if syntax != "learned":  # whose penalty is an exponential: it would blow up any difference
@@ -405,7 +407,7 @@ def test_the_compiled_cell_is_the_plain_one(
 
 def test_threads_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither those that share each step nor those that search for tasks of their own."""
-    monkeypatch.setattr("karelsynth.model.decoder._SMALLEST_PIECE", 1)
+    monkeypatch.setattr("karelsynth.model.lstm._SMALLEST_PIECE", 1)
     model = tiny_model(syntax="learned", max_length=9)
     encoded = model.encode(*random_grids(16, 7, 2)).detach()
     before = torch.get_num_threads()

@@ -15,9 +15,10 @@ from torch import Tensor
 from torch.nn.utils.rnn import PackedSequence
 
 from karelsynth.model import cell_gpu
-from karelsynth.model import sequences as module
-from karelsynth.model.recurrent import PrefixLSTM
-from karelsynth.model.sequences import Gates, Parts, sequences, step_sums
+from karelsynth.model import lstm_training as module
+from karelsynth.model.lstm_step import PrefixLSTM
+from karelsynth.model.lstm_training import Gates, Parts, run_layer, step_sums
+from karelsynth.model.prefix_trie import PrefixTrie
 
 INPUTS, SIZE = 6, 5
 
@@ -25,6 +26,13 @@ INPUTS, SIZE = 6, 5
 def step_sizes_of(lengths: list[int]) -> Tensor:
     """int64 [T] for programs of so many tokens."""
     return torch.tensor([sum(length > step for length in lengths) for step in range(max(lengths))])
+
+
+def sequences(step_sizes: Tensor, gates: Gates, *layer: Tensor) -> Tensor:
+    """A layer's outputs over a trie without sharing, of which it reads only the sizes."""
+    nothing = torch.empty(0, dtype=torch.int64)
+    trie = PrefixTrie(int(step_sizes[0]), tuple(step_sizes.tolist()), nothing, nothing, nothing, nothing, None)
+    return run_layer(trie, gates, *layer)
 
 
 @settings(max_examples=60, deadline=None)
@@ -132,7 +140,7 @@ def test_in_bfloat16() -> None:
     assert found[0].dtype == torch.bfloat16
     near(found, expected, 0.03)
     many = torch.ones(300, 1, 4, dtype=torch.bfloat16)
-    assert step_sums(many, torch.ones(300, dtype=torch.int64)).flatten().tolist() == [300.0] * 4
+    assert step_sums(many, (1,) * 300).flatten().tolist() == [300.0] * 4
 
 
 def test_the_way_back_can_be_gone_once() -> None:

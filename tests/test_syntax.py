@@ -21,7 +21,7 @@ from karelsynth.karel.syntax import SyntaxMachine
 from karelsynth.karel.syntax_compiler import DEAD, NONE
 from karelsynth.karel.syntax_kernel import append_tokens, masks_along
 from karelsynth.karel.tokens import ID, PAD, TOKENS, VOCABULARY_SIZE
-from karelsynth.model.packing import pack_programs
+from karelsynth.model.prefix_trie import pack_programs
 from karelsynth.model.syntax import handwritten_syntax
 from tests.strategies import programs
 

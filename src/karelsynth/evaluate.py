@@ -30,7 +30,7 @@ from karelsynth.errors import KarelsynthError
 from karelsynth.karel.syntax import SyntaxMachine
 from karelsynth.karel.threads import core_count
 from karelsynth.model.decoder import StepModel
-from karelsynth.model.precision import decoding_dtype
+from karelsynth.model.devices import decoding_dtype
 from karelsynth.model.synthesizer import Synthesizer
 from karelsynth.search import Candidates, beam_search, check
 from karelsynth.search.beam import encode_for_search

@@ -2,8 +2,20 @@
 
 from __future__ import annotations
 
-from karelsynth.model.packing import PackedPrograms, pack_programs
+from karelsynth.model.decoder import Decoder, StepDecoder, StepTasks, register_decoder
+from karelsynth.model.prefix_trie import PrefixTrie, pack_programs, pack_trie
 from karelsynth.model.settings import ModelSettings
 from karelsynth.model.synthesizer import Encoded, Synthesizer
 
-__all__ = ["Encoded", "ModelSettings", "PackedPrograms", "Synthesizer", "pack_programs"]
+__all__ = [
+    "Decoder",
+    "Encoded",
+    "ModelSettings",
+    "PrefixTrie",
+    "StepDecoder",
+    "StepTasks",
+    "Synthesizer",
+    "pack_programs",
+    "pack_trie",
+    "register_decoder",
+]

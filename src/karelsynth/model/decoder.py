@@ -1,215 +1,184 @@
-"""The decoder: the next token's scores from the tokens before and the codes of all examples."""
+"""What a decoder is: the seam between networks and all that uses them.
+
+A synthesizer's decoder maps a prefix and the codes of a task's examples to logits of the next token. Search, rollouts,
+scoring and training use it through two classes only. `Decoder` is a module with parameters. `StepDecoder` holds its
+weights in one precision and evaluates them.
+
+To add a decoder, subclass both, implement the abstract methods, and register it; `transformer.py` is an example:
+
+    register_decoder("mine", MyDecoder)                 # in a module of yours, which a recipe names in `plugins`
+    Synthesizer(ModelSettings(decoder="mine"))          # or `decoder = "mine"` in a recipe's [model]
+
+`StepDecoder.step` is enough for everything. A subclass may override `teacher_forced` to score whole programs faster.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 import torch
 from torch import Tensor, nn
 
-from karelsynth.karel.tokens import VOCABULARY_SIZE
-from karelsynth.model import cell_gpu
-from karelsynth.model.eight_bits import widened
-from karelsynth.model.execution_encoder import StepExecution, distinct
-from karelsynth.model.recurrent import (
-    LSTMState,
-    MixingLSTM,
-    PrefixLSTM,
-    StepWeights,
-    cast,
-    initial_state,
-    lstm_step,
-    lstm_step_compiled,
-    pooled,
-)
-from karelsynth.model.step_threads import single_threaded, threads_of_steps
+from karelsynth.errors import KarelsynthError, listed, nearest
 
 if TYPE_CHECKING:
+    from karelsynth.model.execution_encoder import ExecutionEncoder
+    from karelsynth.model.prefix_trie import PrefixTrie
     from karelsynth.model.settings import ModelSettings
 
-_COMPILED_FOR: Final = (torch.float32, torch.bfloat16, torch.uint8)
-"""Precisions of h that steps on a CPU have compiled cells for."""
-_PIECE: Final = 320
-"""States (hypotheses times examples) that a CPU's core works on at a time."""
-_SMALLEST_PIECE: Final = 32
-"""Fewer than these are not worth the way to another thread."""
+
+@dataclass(frozen=True)
+class StepTasks:
+    """B tasks with K examples, as a decoder reads them at every step."""
+
+    inputs: Tensor
+    """[B, K, …]: computed once from the examples' codes by `StepDecoder.tasks`."""
+    present: Tensor | None
+    """bool [B, K]: which examples exist; None for all."""
+
+    def __len__(self) -> int:
+        return len(self.inputs)
+
+    def select(self, rows: Tensor) -> StepTasks:
+        """The tasks `rows`, int64 [B']."""
+        return StepTasks(self.inputs.index_select(0, rows), self.present_of(rows))
+
+    def present_of(self, rows: Tensor) -> Tensor | None:
+        """`present` of the tasks `rows`."""
+        return None if self.present is None else self.present.index_select(0, rows)
 
 
-class Output(NamedTuple):
-    """From an LSTM's output to scores of tokens, for steps: linear layers with ReLU between them."""
+class StepDecoder(ABC):
+    """A decoder's weights in one precision. Everything is differentiable where gradients are enabled."""
 
-    layers: tuple[tuple[Tensor, Tensor], ...]
-    """Of each layer the matrix [inputs, outputs] and the bias [outputs]."""
+    @abstractmethod
+    def tasks(self, codes: Tensor, present: Tensor | None) -> StepTasks:
+        """Prepare tasks from the codes of their examples [B, K, code_size]; `present` is bool [B, K] or None."""
 
-    @staticmethod
-    def of(module: nn.Module, dtype: torch.dtype) -> Output:
-        """Those of a linear layer or of several, in some precision."""
-        linear = [part for part in module.modules() if isinstance(part, nn.Linear)]
-        return Output(tuple((cast(one.weight, dtype).t().contiguous(), cast(one.bias, dtype)) for one in linear))
+    @abstractmethod
+    def start(self, tasks: StepTasks) -> Any:
+        """The state of B empty prefixes, one for each task."""
 
-    def scores(self, hidden: Tensor) -> Tensor:
-        """float32 [rows, 52] of [rows, hidden_size]."""
-        if hidden.dtype == torch.uint8:
-            hidden = widened(hidden, self.layers[0][0].dtype)
-        for number, (matrix, bias) in enumerate(self.layers):
-            hidden = torch.addmm(bias, hidden if number == 0 else hidden.relu_(), matrix)
-        return hidden.float()
+    @abstractmethod
+    def step(
+        self,
+        tasks: StepTasks,
+        state: Any,
+        parents: Tensor,
+        task: Tensor,
+        tokens: Tensor,
+        features: Tensor | None = None,
+    ) -> tuple[Tensor, Any]:
+        """Extend N hypotheses by one token.
+
+        Args:
+            state: of the last step's hypotheses, or `start`.
+            parents: int64 [N], the row of `state` that each hypothesis extends. Rows may repeat or be left out.
+            task: int64 [N], the task of each hypothesis.
+            tokens: int64 [N], the token that each hypothesis is extended by; `<s>` in the first step.
+            features: uint8 [N, K, 114], the execution features of the extended prefixes, for models with `execution`.
+
+        Returns logits of the next token, float32 [N, 52], without any syntax, and the state of the N hypotheses.
+        """
+
+    def teacher_forced(self, tasks: StepTasks, trie: PrefixTrie) -> Tensor:
+        """Logits of the next token at every node of a prefix trie, float32 [P, 52], with gradient: steps by depth."""
+        state, logits, first = self.start(tasks), [], 0
+        for depth, size in enumerate(trie.sizes):
+            own = slice(first, first + size)
+            parents = trie.parents_at(depth) if depth else trie.tasks[own]
+            features = None if trie.features is None else trie.features[own]
+            scores, state = self.step(tasks, state, parents, trie.tasks[own], trie.tokens[own], features)
+            logits.append(scores)
+            first += size
+        return torch.cat(logits)
+
+    def in_eight_bits(self) -> Self:
+        """The same with eight-bit weights where that is faster on a CPU; by default unchanged."""
+        return self
 
 
-class Decoder(nn.Module):
-    """An LSTM over [token; code of a pair], the same for every example; their maximum; one linear layer.
+class Decoder(nn.Module, ABC):
+    """A decoder's parameters. A subclass is constructed from the model's settings alone."""
 
-    With `execution` the LSTM's input goes on with what that shows of the example; with `mixing` examples see each other
-    on the way; with `head_size` there is one more layer.
-    """
-
+    @abstractmethod
     def __init__(self, settings: ModelSettings) -> None:
         super().__init__()
-        inputs = settings.embedding_size + settings.code_size + settings.execution * settings.execution_size
-        recurrent = MixingLSTM if settings.mixing else PrefixLSTM
-        self.recurrent = recurrent(inputs, settings.hidden_size, settings.layers)
-        self.output: Any = token_scores(settings.head_size or settings.hidden_size)
-        if settings.head_size:
-            self.output = nn.Sequential(nn.Linear(settings.hidden_size, settings.head_size), nn.ReLU(), self.output)
 
+    @abstractmethod
+    def prepare(self, embedding: Tensor, execution: ExecutionEncoder | None, dtype: torch.dtype) -> StepDecoder:
+        """The weights in some precision, with gradient if gradients are enabled.
 
-def token_scores(inputs: int) -> nn.Linear:
-    """A linear layer to scores of tokens whose bias starts at zero."""
-    layer = nn.Linear(inputs, VOCABULARY_SIZE)
-    nn.init.zeros_(layer.bias)
-    return layer
+        Args:
+            embedding: [52, embedding_size], the tokens' embeddings, which belong to the synthesizer.
+            execution: encodes execution features, for models with `execution`.
+        """
+
+    def compile_parts(self) -> None:
+        """Compile what is faster compiled, for training with batches of one size; by default nothing."""
 
 
 class StepModel(NamedTuple):
-    """All that the decoder and what belongs to it need of a synthesizer, in the precision they run in."""
+    """A synthesizer prepared for decoding: its decoder and, if it has one, its learned syntax.
 
-    decoder: StepWeights
-    output: Output
-    syntax: StepWeights | None
-    """Of the learned syntax."""
-    syntax_output: Output | None
-    execution: StepExecution | None
-
-
-class StepTasks(NamedTuple):
-    """What B tasks with K examples bring to every step."""
-
-    gates: Tensor
-    """[B, K, 4 · hidden_size]: what the examples' codes add to the first layer's gates."""
-    present: Tensor | None
-    """bool [B, K]."""
-
-    def select(self, rows: Tensor) -> StepTasks:
-        """Some of the tasks."""
-        present = None if self.present is None else self.present.index_select(0, rows)
-        return StepTasks(self.gates.index_select(0, rows), present)
-
-
-def start_state(model: StepModel, tasks: StepTasks) -> LSTMState:
-    """The state before the first token of one hypothesis for each task: the decoder's [B, K, …], the syntax' [B, …]."""
-    count, examples, _ = tasks.gates.shape
-    state = initial_state(model.decoder, count, examples)
-    return state if model.syntax is None else state + initial_state(model.syntax, count)
-
-
-def decode_step(
-    model: StepModel,
-    tasks: StepTasks,
-    state: LSTMState,
-    parents: Tensor,
-    task: Tensor,
-    tokens: Tensor,
-    features: Tensor | None = None,
-) -> tuple[Tensor, LSTMState]:
-    """One token for N hypotheses: what `Synthesizer.score` computes for whole programs.
-
-    Args:
-        state: of the hypotheses before they were chosen among and reordered.
-        parents: int64 [N], which of those each hypothesis goes on from.
-        task: int64 [N], the task of each hypothesis.
-        tokens: int64 [N], the token that each has just got.
-        features: uint8 [N, K, 114], where that has led the examples, for models with `execution`.
-
-    Returns scores of the next tokens float32 [N, 52], without handwritten syntax, and the state.
+    The learned syntax is a decoder without examples. Its exponentiated scores are subtracted from the logits.
     """
-    if state[0].is_cpu and state[0].dtype in _COMPILED_FOR:
-        return _decode_in_pieces(model, tasks, state, parents, task, tokens, features)
-    if state[0].is_cuda and cell_gpu.available():
-        new = tuple(part.new_empty(len(task), *part.shape[1:]) for part in state)
-        return _decode_piece(model, tasks, state, parents, task, tokens, features, new), new
-    own, rest = state[: 2 * len(model.decoder.layers)], state[2 * len(model.decoder.layers) :]
-    gates = tasks.gates.index_select(0, task).add_(model.decoder.token_gates.index_select(0, tokens)[:, None])
-    if model.execution is not None and features is not None:
-        gates = model.execution.added_to(gates, features)
-    present = None if tasks.present is None else tasks.present.index_select(0, task)
-    hidden, new = lstm_step(model.decoder, gates, own, parents, present)
-    scores = model.output.scores(pooled(hidden, present))
-    if model.syntax is not None and model.syntax_output is not None:
-        gates = model.syntax.token_gates.index_select(0, tokens)
-        hidden, newer = lstm_step(model.syntax, gates, rest, parents)
-        scores, new = scores - model.syntax_output.scores(hidden).exp(), new + newer
-    return scores, new
+
+    decoder: StepDecoder
+    syntax: StepDecoder | None
+    no_examples: StepTasks | None
+    """The one task that the learned syntax sees, without examples."""
+
+    def start(self, tasks: StepTasks) -> tuple[Any, Any]:
+        """The state of one empty prefix for each task."""
+        count = torch.zeros(len(tasks), dtype=torch.int64, device=tasks.inputs.device)
+        syntax = None
+        if self.syntax is not None and self.no_examples is not None:
+            syntax = self.syntax.start(self.no_examples.select(count))
+        return self.decoder.start(tasks), syntax
+
+    def step(
+        self,
+        tasks: StepTasks,
+        state: tuple[Any, Any],
+        parents: Tensor,
+        task: Tensor,
+        tokens: Tensor,
+        features: Tensor | None = None,
+    ) -> tuple[Tensor, tuple[Any, Any]]:
+        """Logits [N, 52] with the learned syntax but without a handwritten one, and the state: `StepDecoder.step`."""
+        logits, own = self.decoder.step(tasks, state[0], parents, task, tokens, features)
+        if self.syntax is None or self.no_examples is None:
+            return logits, (own, None)
+        scores, syntax = self.syntax.step(self.no_examples, state[1], parents, torch.zeros_like(task), tokens)
+        return logits - scores.exp(), (own, syntax)
+
+    def syntax_penalties(self, trie: PrefixTrie) -> Tensor | None:
+        """What the learned syntax subtracts from the logits at every node, float32 [P, 52]; None without it."""
+        if self.syntax is None or self.no_examples is None:
+            return None
+        return self.syntax.teacher_forced(self.no_examples, trie.without_examples()).exp()
 
 
-def _decode_in_pieces(
-    model: StepModel,
-    tasks: StepTasks,
-    state: LSTMState,
-    parents: Tensor,
-    task: Tensor,
-    tokens: Tensor,
-    features: Tensor | None,
-) -> tuple[Tensor, LSTMState]:
-    """`decode_step` on a CPU: every thread takes pieces of the hypotheses through all layers.
-
-    A piece is small enough that what is between two layers stays in a core's cache. Threads of our own, since those
-    of the tensor library share out each operation by itself and wait for the slowest every time.
-    """
-    count, threads = len(task), threads_of_steps()
-    work = count * tasks.gates.shape[1]
-    pieces = max(1, min(count, work // _SMALLEST_PIECE, max(threads, round(work / _PIECE))))
-    new = tuple(part.new_empty(count, *part.shape[1:]) for part in state)
-    split = [tensor.tensor_split(pieces) for tensor in (parents, task, tokens, *new)]
-    seen = [None] * pieces if features is None else features.tensor_split(pieces)
-    each = [(model, tasks, state, *own[:4], own[4:]) for own in zip(*split[:3], seen, *split[3:], strict=True)]
-    if pieces == 1 or threads == 1:
-        scores = [_decode_piece(*piece) for piece in each]
-    else:
-        scores = list(single_threaded(threads).map(_decode_piece, *zip(*each, strict=True)))
-    return torch.cat(scores), new
+_DECODERS: Final[dict[str, type[Decoder]]] = {}
 
 
-@torch.no_grad()
-def _decode_piece(
-    model: StepModel,
-    tasks: StepTasks,
-    state: LSTMState,
-    parents: Tensor,
-    task: Tensor,
-    tokens: Tensor,
-    features: Tensor | None,
-    new: LSTMState,
-) -> Tensor:
-    """The scores of `decode_step`; the state is written to `new`."""
-    depth = 2 * len(model.decoder.layers)
-    gates: Tensor = tasks.gates
-    rows: Tensor | None = task
-    if model.execution is not None and features is not None:
-        if gates.is_cpu:
-            # Many hypotheses have led an example to the same state: what that adds is found once for all of them.
-            some, rows = distinct(task, features)
-            examples = features.shape[1]
-            own = task.index_select(0, some // examples) * examples + some % examples
-            codes = features.flatten(0, 1).index_select(0, some)
-            gates = model.execution.added_to(gates.flatten(0, 1).index_select(0, own), codes)
-        else:
-            gates, rows = model.execution.added_to(gates.index_select(0, task), features), None
-    present = None if tasks.present is None else tasks.present.index_select(0, task)
-    lstm_step_compiled(model.decoder, gates, rows, tokens, state[:depth], parents, new[:depth], present)
-    scores = model.output.scores(pooled(new[depth - 2], present))
-    if model.syntax is not None and model.syntax_output is not None:
-        nothing = model.syntax.token_gates.new_zeros(1, 1, model.syntax.token_gates.shape[1])
-        before, after = (tuple(part[:, None] for part in parts[depth:]) for parts in (state, new))
-        lstm_step_compiled(model.syntax, nothing, torch.zeros_like(task), tokens, before, parents, after)
-        scores = scores - model.syntax_output.scores(new[-2]).exp()
-    return scores
+def register_decoder(name: str, decoder: type[Decoder]) -> None:
+    """Make a decoder available as the model setting `decoder = name`, in the running process."""
+    known = _DECODERS.setdefault(name, decoder)
+    if known is not decoder:
+        raise KarelsynthError(f"a decoder `{name}` is registered already ({known.__qualname__}): choose another name")
+
+
+def decoder_class(name: str) -> type[Decoder]:
+    """The decoder registered under a name; raises KarelsynthError if there is none."""
+    if name not in _DECODERS:
+        close = nearest(name, list(_DECODERS))
+        hint = f"did you mean `{close}`?" if close else f"there are {listed(sorted(_DECODERS), 'and')}."
+        raise KarelsynthError(
+            f"there is no decoder `{name}`; {hint} One of your own is registered by importing its module first "
+            "(`plugins` in a recipe)"
+        )
+    return _DECODERS[name]

@@ -1,10 +1,18 @@
-"""Which devices there are."""
+"""Devices: which there are, what precision is fastest on them, and copies from the host."""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 import torch
+from torch import Tensor
 
 from karelsynth.errors import KarelsynthError
+from karelsynth.model import eight_bits
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 
 def usable_device(name: str | torch.device) -> torch.device:
@@ -18,3 +26,36 @@ def usable_device(name: str | torch.device) -> torch.device:
         known = "cpu or cuda" if torch.cuda.is_available() else "cpu"
         raise KarelsynthError(f"there is no device `{name}` here; this machine has {known}") from None
     return device
+
+
+def to_device(array: NDArray[Any], device: torch.device | str) -> Tensor:
+    """An array as a tensor on a device. Does not synchronise with the device."""
+    tensor = torch.from_numpy(np.ascontiguousarray(array))
+    if torch.device(device).type == "cuda":
+        tensor = tensor.pin_memory()  # or the copy would wait for the GPU
+    return tensor.to(device, non_blocking=True)
+
+
+def cast(parameter: Tensor, dtype: torch.dtype) -> Tensor:
+    """A parameter in some precision, detached where gradients are off."""
+    return (parameter if torch.is_grad_enabled() else parameter.detach()).to(dtype)
+
+
+def autocast_dtype(device: torch.device, otherwise: torch.dtype) -> torch.dtype:
+    """The precision of autocast on a device if it is on, and else `otherwise`."""
+    return torch.get_autocast_dtype(device.type) if torch.is_autocast_enabled(device.type) else otherwise
+
+
+def floating_dtype(device: torch.device) -> torch.dtype:
+    """The fastest floating-point precision: bfloat16, except on CPUs that cannot multiply it."""
+    # A private function of torch: where it is missing, we assume that the CPU cannot.
+    fast = device.type == "cuda" or getattr(torch.cpu, "_is_avx512_bf16_supported", lambda: False)()
+    return torch.bfloat16 if fast else torch.float32
+
+
+def decoding_dtype(device: torch.device) -> torch.dtype:
+    """The fastest precision for decoding.
+
+    torch.int8, on CPUs that multiply it, is for `Synthesizer.step_model`: only products with states are in eight bits.
+    """
+    return torch.int8 if device.type == "cpu" and eight_bits.available() else floating_dtype(device)

@@ -10,7 +10,7 @@ from torch.nn import functional
 
 from karelsynth.karel.formats.codes import CODE_PLANES, HERO, PLANES, SIDE
 from karelsynth.karel.world import HEADINGS
-from karelsynth.model.precision import autocast_dtype
+from karelsynth.model.devices import autocast_dtype
 
 if TYPE_CHECKING:
     from karelsynth.model.settings import ModelSettings

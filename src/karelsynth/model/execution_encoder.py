@@ -12,8 +12,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from karelsynth.model.devices import cast
 from karelsynth.model.prefix_features_kernel import FEATURES, VALUES, group_states
-from karelsynth.model.recurrent import cast
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -31,7 +31,7 @@ from karelsynth.model.prefix_features_kernel import FEATURES, features_along_ran
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from karelsynth.model.packing_kernel import Layout
+    from karelsynth.model.prefix_trie_kernel import PackedLayout
 
 log = logging.getLogger("karelsynth.model")
 _probe_lock = threading.Lock()
@@ -54,7 +54,7 @@ class PrefixRunner(Protocol):
         self,
         tokens: NDArray[np.uint8],
         lengths: NDArray[np.int64],
-        layout: Layout,
+        layout: PackedLayout,
         which: NDArray[np.integer],
         threads: int | None = None,
     ) -> Tensor:
@@ -121,7 +121,7 @@ class HostPrefixRunner:
         self,
         tokens: NDArray[np.uint8],
         lengths: NDArray[np.int64],
-        layout: Layout,
+        layout: PackedLayout,
         which: NDArray[np.integer],
         threads: int | None = None,
     ) -> Tensor:

@@ -22,8 +22,8 @@ from karelsynth.karel.formats.codes import HERO
 from karelsynth.karel.grammar import KAREL
 from karelsynth.karel.machine_kernel import CELLS
 from karelsynth.karel.syntax_compiler import compile_grammar
+from karelsynth.model.devices import to_device
 from karelsynth.model.prefix_features_kernel import FEATURES, run_and_describe, scratch_sizes
-from karelsynth.model.transfer import to_device
 
 if not hasattr(np, "row_stack"):  # NumPy 2.5 has dropped it, and numba-cuda 0.30 looks for it when it first compiles
     np.row_stack = np.vstack
@@ -35,7 +35,7 @@ with warnings.catch_warnings():
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from karelsynth.model.packing_kernel import Layout
+    from karelsynth.model.prefix_trie_kernel import PackedLayout
 
 LONGEST: Final = 128
 """Tokens of the longest prefix that fits into a thread's scratch memory."""
@@ -80,7 +80,7 @@ class CudaPrefixRunner:
         self,
         tokens: NDArray[np.uint8],
         lengths: NDArray[np.int64],
-        layout: Layout,
+        layout: PackedLayout,
         which: NDArray[np.integer],
         threads: int | None = None,
     ) -> Tensor:

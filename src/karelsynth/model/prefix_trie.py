@@ -1,88 +1,161 @@
-"""The prefix tries of many programs for each task, and the decoder evaluated once at every node, with gradient.
+"""Programs as prefix tries, for teacher forcing: the network is evaluated once at every prefix, and never at padding.
 
-Candidates for a task share prefixes, and the network's output after a prefix depends on nothing else. So the distinct
-prefixes of a task's programs are the nodes of a trie, whose root is the empty prefix. A batch has one root per task:
+The decoder's output after a prefix depends on nothing else. The P prefixes of N programs are the nodes of a trie per
+task. There are two layouts of the same data, `PrefixTrie`:
 
-    trie = pack_trie(tokens, lengths, tasks, device=device)     # programs [N, L], and the task of each
-    logits = decode_trie(weights, step_tasks, trie)             # [P, 52], for each of the P nodes
-    trie.program_logprobs(logits)                               # [N]; all of it: `Synthesizer.trie_logprobs`
+    pack_programs(tokens, lengths)          # every program has its own branch: for batches with one program per task
+    pack_trie(tokens, lengths, tasks)       # programs of a task share prefixes: for candidates
 
-For models with `skip_forced_tokens` prefixes have no forced tokens. Nodes are sorted by depth, then by task, then by
-tokens: a node's children are adjacent. `decode_trie` computes what `decode_step` computes step by step and
-`Synthesizer.score` for whole programs. Products with known inputs are done for all nodes at once; products with states
-go from depth to depth. On a GPU the backward pass is written by hand (`_Recurrence`), with the kernels of `cell_gpu`: a
-parent first adds up its children's gradients. So the backward pass needs as few products as the forward pass, and its
-sums have a fixed order.
+Nodes are sorted by depth. Without sharing, the nodes of a depth are sorted by program, the longest program first (the
+layout of PyTorch's packed sequences): node n continues node n of the depth above, and no index is needed. With sharing
+they are sorted by task, then by tokens: a node's children are adjacent.
+
+For models with `skip_forced_tokens`, prefixes have no forced tokens. With K examples a node's K rows are adjacent: an
+array [P · K, …] is a view [P, K, …], and pooling over examples needs no index. The layout is computed on the host, so
+that the loop over depths knows their sizes without synchronising with the GPU.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
+from karelsynth.errors import KarelsynthError
 from karelsynth.karel.syntax_kernel import masks_along
-from karelsynth.karel.tokens import VOCABULARY_SIZE, token_bytes
-from karelsynth.model import cell_gpu
-from karelsynth.model.packing import no_program
-from karelsynth.model.packing_kernel import packed_places
-from karelsynth.model.prefix_trie_kernel import lay_out
-from karelsynth.model.recurrent import pooled
-from karelsynth.model.sequences import Gates, run_layers
+from karelsynth.karel.tokens import VOCABULARY_SIZE, token_bytes, token_name
+from karelsynth.model.devices import to_device
+from karelsynth.model.prefix_trie_kernel import (
+    ALL_TOKENS,
+    UNFORCED,
+    PackedLayout,
+    packed_layout,
+    packed_places,
+    trie_layout,
+)
 from karelsynth.model.syntax import handwritten_syntax
-from karelsynth.model.transfer import to_device
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from karelsynth.karel.syntax import SyntaxMachine
-    from karelsynth.model.decoder import StepModel, StepTasks
     from karelsynth.model.prefix_runner import PrefixRunner
+
+
+class SharedPrefixes(NamedTuple):
+    """The edges of a trie whose programs share prefixes."""
+
+    parents: Tensor
+    """int64 [P]: the index of a node's parent among the nodes one depth above; 0 at depth 0."""
+    first: Tensor
+    """int64 [P]: the index of the node's first child among the nodes one depth below."""
+    last: Tensor
+    """int64 [P]: one more than the index of its last child."""
+    nodes: Tensor
+    """int64 [M]: the node at which each target is predicted."""
 
 
 @dataclass(frozen=True)
 class PrefixTrie:
-    """P distinct prefixes of N programs; see the module's docstring."""
+    """P prefixes of N programs with M tokens; see the module's docstring."""
 
     count: int
     """N."""
     sizes: tuple[int, ...]
-    """[T]: how many nodes there are at each depth."""
-    parents: Tensor
-    """int64 [P]: the number of the node's parent among the nodes one depth above; 0 at depth 0."""
-    first: Tensor
-    """int64 [P]: the number of the node's first child among the nodes one depth below."""
-    last: Tensor
-    """int64 [P]: the number after that of its last child."""
+    """[T]: the number of nodes at each depth."""
     tokens: Tensor
-    """int64 [P]: the last token, `<s>` at depth 0."""
+    """int64 [P]: the last token of the prefix, `<s>` at depth 0."""
     tasks: Tensor
-    """int64 [P]."""
-    admitted: Tensor | None
-    """bool [P, 52]: tokens that the handwritten syntax admits there; None without it."""
-    features: Tensor | None
-    """uint8 [P, K, 114]: the execution features of the prefixes; None for models without `execution`."""
-    next_tokens: Tensor
-    """int64: of every packed token of every program, 52 times the number of the node before it, plus the token."""
+    """int64 [P]: the prefix's task."""
+    targets: Tensor
+    """int64 [M]: the programs' tokens. Without sharing, M = P, and target n is predicted at node n."""
     programs: Tensor
-    """int64: of every packed token of every program, the program's number."""
+    """int64 [M]: the program of each target, in the order given."""
+    admitted: Tensor | None
+    """bool [P, 52]: tokens that the handwritten syntax admits after the prefix; None without it."""
+    features: Tensor | None = None
+    """uint8 [P, K, 114]: the execution features of the prefixes; None for models without `execution`."""
+    shared: SharedPrefixes | None = None
+    """The edges; None if every program has its own branch."""
+
+    def parents_at(self, depth: int) -> Tensor:
+        """int64 [size]: the parents of the nodes at a depth above 0, as indices among the nodes one depth above."""
+        size = self.sizes[depth]
+        if self.shared is None:
+            return torch.arange(size, device=self.tokens.device)
+        return self.shared.parents.narrow(0, sum(self.sizes[:depth]), size)
+
+    def without_examples(self) -> PrefixTrie:
+        """The same prefixes, of one task without examples."""
+        return replace(self, tasks=torch.zeros_like(self.tasks), features=None)
+
+    def logprobs(self, logits: Tensor) -> Tensor:
+        """Log-probabilities of the targets, float32 [M], from logits at every node, float32 [P, 52]."""
+        if self.shared is None:
+            return -functional.cross_entropy(logits, self.targets, reduction="none")
+        places = self.shared.nodes * VOCABULARY_SIZE + self.targets
+        return logits.log_softmax(1).flatten().index_select(0, places)
 
     def program_logprobs(self, logits: Tensor) -> Tensor:
-        """log p(program | examples), float32 [N], from the scores of tokens at every node, float32 [P, 52]."""
-        if self.admitted is not None:
-            logits = logits.masked_fill(~self.admitted, -torch.inf)
-        chosen = logits.log_softmax(1).flatten().index_select(0, self.next_tokens)
-        return chosen.new_zeros(self.count).index_add(0, self.programs, chosen)
+        """log p(program | examples), float32 [N], from logits at every node, float32 [P, 52]."""
+        logprobs = self.logprobs(logits)
+        return logprobs.new_zeros(self.count).index_add(0, self.programs, logprobs)
+
+
+def pack_programs(
+    tokens: NDArray[np.integer],
+    lengths: NDArray[np.integer],
+    tasks: NDArray[np.integer] | None = None,
+    *,
+    machine: SyntaxMachine | None = None,
+    device: torch.device | str = "cpu",
+    runner: PrefixRunner | None = None,
+    which: NDArray[np.integer] | None = None,
+    threads: int | None = None,
+    skip_forced_tokens: bool = False,
+) -> PrefixTrie:
+    """Lay out programs [N, L] of 1 … L tokens [N] without sharing prefixes.
+
+    Args:
+        tasks: [N], each program's task; by default program n is for task n.
+        machine: a syntax; the trie then has `admitted`. KarelsynthError if the syntax does not admit a program.
+        device: where the trie's tensors go.
+        runner: runs prefixes on examples, for models with `execution`.
+        which: [N, K], the examples that each program is run on, as indices among all of the runner's.
+        threads: how many threads run them; by default one for each core.
+        skip_forced_tokens: leave out forced tokens.
+    """
+    _check_lengths(tokens, lengths)
+    ids, long = token_bytes(tokens), lengths.astype(np.int64)
+    layout = packed_layout(ids, long, UNFORCED if skip_forced_tokens else ALL_TOKENS)
+    if not layout.columns.size:
+        raise ValueError("all tokens of these programs are forced: there is nothing to score")
+    ordered, sizes = ids[layout.order], long[layout.order]
+    masks = None if machine is None else _masks(ordered, sizes, layout, machine)
+    features = None
+    if runner is not None and which is not None:
+        features = runner.features_along(ordered, sizes, layout, which[layout.order], threads)
+        if features.device.type != torch.device(device).type:
+            features = to_device(features.numpy(), device)
+    last, targets, programs = to_device(layout.columns[:3], device).long()
+    return PrefixTrie(
+        len(tokens),
+        tuple(layout.step_sizes.tolist()),
+        last,
+        programs if tasks is None else to_device(np.asarray(tasks)[layout.columns[2]].astype(np.int64), device),
+        targets,
+        programs,
+        None if masks is None else to_device(masks, device),
+        features,
+    )
 
 
 def pack_trie(
-    tokens: NDArray[np.uint8],
+    tokens: NDArray[np.integer],
     lengths: NDArray[np.integer],
     tasks: NDArray[np.integer],
     *,
@@ -91,74 +164,67 @@ def pack_trie(
     runner: PrefixRunner | None = None,
     skip_forced_tokens: bool = False,
 ) -> PrefixTrie:
-    """Build the prefix tries of programs [N, L] of 1 … L tokens [N] for tasks [N].
+    """Lay out programs [N, L] of 1 … L tokens [N] for tasks [N] so that a task's programs share prefixes.
 
-    Args:
-        machine: a syntax; the tokens that it admits are found too. KarelsynthError if it does not admit a program.
-        device: where to.
-        runner: runs prefixes on the examples of all tasks, for models with `execution`.
-        skip_forced_tokens: leave out forced tokens.
+    Arguments as in `pack_programs`; `runner` runs the prefixes on all examples of their tasks.
     """
-    if not len(tokens) or lengths.min() < 1 or lengths.max() > tokens.shape[1]:
-        raise ValueError(f"there must be at least one program, and each must have 1 to {tokens.shape[1]} tokens")
-    order = _sorted(tokens, lengths, tasks)
-    tokens = token_bytes(tokens[order])
+    _check_lengths(tokens, lengths)
+    ids = token_bytes(tokens)
+    order = _sorted(ids, lengths, tasks)
+    ids = ids[order]
     long, owners = lengths[order].astype(np.int64), tasks[order].astype(np.int64)
-    packed, ahead = packed_places(tokens, long, skip_forced_tokens=skip_forced_tokens)
+    packed, ahead = packed_places(ids, long, skip_forced_tokens=skip_forced_tokens)
     counts = packed.sum(1)
     if not counts.any():
         raise ValueError("all tokens of these programs are forced: there is nothing to score")
     if skip_forced_tokens and machine is not None:  # the masks below do not cover forced tokens
-        _, wrong = masks_along(machine, tokens, long, np.full(tokens.shape, -1))
+        _, wrong = masks_along(machine, ids, long, np.full(ids.shape, -1))
         if wrong is not None:
-            raise no_program(tokens[wrong[0], : long[wrong[0]]], wrong[1], machine)
-    nodes = lay_out(np.take_along_axis(tokens, ahead[:, : counts.max()], 1), counts, owners)
-    of_nodes = [nodes.tokens, nodes.parents, nodes.first, nodes.last, owners[nodes.rows].astype(np.int32)]
-    last, parents, first, end, task = to_device(np.stack(of_nodes), device).long()
-    of_tokens = to_device(np.stack([nodes.before, tokens[packed], np.repeat(order, counts)]).astype(np.int32), device)
-    before, chosen, programs = of_tokens.long()
+            raise _refused(ids[wrong[0], : long[wrong[0]]], wrong[1], machine)
+    nodes = trie_layout(np.take_along_axis(ids, ahead[:, : counts.max()], 1), counts, owners)
+    by_node = [nodes.tokens, nodes.parents, nodes.first, nodes.last, owners[nodes.rows].astype(np.int32)]
+    last, parents, first, end, task = to_device(np.stack(by_node), device).long()
+    by_target = np.stack([nodes.before, ids[packed], np.repeat(order, counts)]).astype(np.int32)
+    before, targets, programs = to_device(by_target, device).long()
     sizes = tuple(nodes.sizes.tolist())
     features = None
     if runner is not None:
         depths = np.repeat(np.arange(len(sizes)), nodes.sizes)
         places = ahead[nodes.rows, depths]
-        prefixes = to_device(tokens[nodes.rows][:, : places.max()], device)
+        prefixes = to_device(ids[nodes.rows][:, : places.max()], device)
         features = runner.features(prefixes, to_device(places, device), task)
-    next_tokens = before * VOCABULARY_SIZE + chosen
     admitted = None
     if machine is not None:
         admitted = _admitted(machine, sizes, parents, last, skip_forced_tokens=skip_forced_tokens)
-        refused = (~admitted.flatten().index_select(0, next_tokens)).nonzero()[:, 0].cpu().numpy()
+        refused = (~admitted.flatten().index_select(0, before * VOCABULARY_SIZE + targets)).nonzero()[:, 0].cpu()
         if len(refused):
-            number = int(np.searchsorted(np.cumsum(counts), refused[0], side="right"))
-            at = int(ahead[number, refused[0] - counts[:number].sum()])
-            raise no_program(tokens[number, : long[number]], at, machine)
-    return PrefixTrie(
-        len(tokens),
-        sizes,
-        parents,
-        first,
-        end,
-        last,
-        task,
-        admitted,
-        features,
-        next_tokens,
-        programs,
-    )
+            number = int(np.searchsorted(np.cumsum(counts), int(refused[0]), side="right"))
+            at = int(ahead[number, int(refused[0]) - counts[:number].sum()])
+            raise _refused(ids[number, : long[number]], at, machine)
+    shared = SharedPrefixes(parents, first, end, before)
+    return PrefixTrie(len(tokens), sizes, last, task, targets, programs, admitted, features, shared)
 
 
-def _sorted(tokens: NDArray[np.uint8], lengths: NDArray[np.integer], tasks: NDArray[np.integer]) -> NDArray[np.int64]:
-    """The order of programs by task and then by tokens. What comes after a program's end does not matter."""
-    inside = np.arange(tokens.shape[1]) < lengths[:, None]
-    keys = np.concatenate([tasks.astype(">u4")[:, None].view(np.uint8), (tokens + 1) * inside], axis=1, dtype=np.uint8)
-    return np.argsort(np.ascontiguousarray(keys).view(f"S{keys.shape[1]}")[:, 0], kind="stable")
+def _check_lengths(tokens: NDArray[np.integer], lengths: NDArray[np.integer]) -> None:
+    if not len(tokens) or lengths.min() < 1 or lengths.max() > tokens.shape[1]:
+        raise ValueError(f"there must be at least one program, and each must have 1 to {tokens.shape[1]} tokens")
+
+
+def _masks(
+    ordered: NDArray[np.uint8], sizes: NDArray[np.int64], layout: PackedLayout, machine: SyntaxMachine
+) -> NDArray[np.bool_]:
+    """bool [P, 52]: the tokens that the machine admits at each node of a trie without sharing."""
+    masks, refused = masks_along(machine, ordered, sizes, layout.rows)
+    if refused is not None:
+        program, token = refused
+        raise _refused(ordered[program, : sizes[program]], token, machine)
+    return masks
 
 
 def _admitted(
     machine: SyntaxMachine, sizes: tuple[int, ...], parents: Tensor, tokens: Tensor, *, skip_forced_tokens: bool
 ) -> Tensor:
-    """bool [P, 52]: what the machine admits at each node."""
+    """bool [P, 52]: the tokens that the machine admits at each node of a trie with sharing."""
     syntax = handwritten_syntax(machine, parents.device)
     states = syntax.initial(sizes[0])
     states = syntax.after_forced_tokens(states) if skip_forced_tokens else states
@@ -170,118 +236,16 @@ def _admitted(
     return torch.cat(masks)
 
 
-def decode_trie(model: StepModel, tasks: StepTasks, trie: PrefixTrie) -> Tensor:
-    """Scores of the next tokens at every node, float32 [P, 52], without handwritten syntax; differentiable.
-
-    Args:
-        model, tasks: as `decode_step` has them, but with gradient.
-    """
-    # Products with one-hot rows, for their gradients are products too, while those of look-ups are slow.
-    count, dtype = len(tasks.gates), tasks.gates.dtype
-    of_tasks = (trie.tasks[:, None] == torch.arange(count, device=trie.tasks.device)).to(dtype)
-    of_tokens = functional.one_hot(trie.tokens, VOCABULARY_SIZE).to(dtype)
-    gates = (of_tasks @ tasks.gates.flatten(1)).view(-1, *tasks.gates.shape[1:])
-    gates = gates + (of_tokens @ model.decoder.token_gates)[:, None]
-    if model.execution is not None and trie.features is not None:
-        gates = model.execution.added_to(gates, trie.features)
-    present = None if tasks.present is None else tasks.present.index_select(0, trie.tasks)
-    run = partial(_run, trie)
-    scores = model.output.scores(pooled(run_layers(model.decoder, Gates(gates), run, present), present))
-    if model.syntax is not None and model.syntax_output is not None:
-        gates = (of_tokens @ model.syntax.token_gates)[:, None]
-        hidden = run_layers(model.syntax, Gates(gates), run, None)
-        scores = scores - model.syntax_output.scores(hidden[:, 0]).exp()
-    return scores
+def _refused(tokens: NDArray[np.integer], at: int, machine: SyntaxMachine) -> KarelsynthError:
+    """The error for a program whose token number `at` the machine does not admit."""
+    return KarelsynthError(
+        f"`{' '.join(map(token_name, tokens))}` is not a program of at most {machine.max_length} tokens: "
+        f"token {at + 1} is not allowed there; leave it out, or raise `max_length`"
+    )
 
 
-def _run(trie: PrefixTrie, gates: Gates, matrix: Tensor, h: Tensor, c: Tensor) -> Tensor:
-    """One layer's outputs: see `run_layers`."""
-    whole = gates.own
-    assert whole is not None
-    if gates.of_tokens is not None:
-        whole = whole + gates.of_tokens[:, None]
-    recurrence: Any = _Recurrence.apply if whole.is_cuda and cell_gpu.available() else _recurrence
-    hidden: Tensor = recurrence(whole, matrix, h, c, trie)
-    return hidden
-
-
-def _recurrence(gates: Tensor, matrix: Tensor, h: Tensor, c: Tensor, trie: PrefixTrie) -> Tensor:
-    """One layer's outputs [P, K, H] from all of its gates [P, K, 4 · H] but what the states add.
-
-    Args:
-        matrix: [H, 4 · H].
-        h, c: [H], the state before the first token.
-    """
-    size, examples = len(h), gates.shape[1]
-    above: Tensor = h.expand(1, examples, size)
-    cell: Tensor = c.expand(1, examples, size).float()
-    outputs = []
-    for own, parents in _by_depth(trie, gates, trie.parents):
-        whole = (own + (above @ matrix).index_select(0, parents)).float()
-        i, f, o = whole[..., : 3 * size].sigmoid().chunk(3, dim=-1)
-        cell = f * cell.index_select(0, parents) + i * whole[..., 3 * size :].tanh()
-        above = (o * cell.tanh()).to(gates.dtype)
-        outputs.append(above)
-    return torch.cat(outputs)
-
-
-class _Recurrence(torch.autograd.Function):
-    """`_recurrence` on a GPU."""
-
-    @staticmethod
-    def forward(ctx: Any, gates: Tensor, matrix: Tensor, h: Tensor, c: Tensor, trie: PrefixTrie) -> Tensor:
-        gates, matrix = gates.contiguous(), matrix.contiguous()
-        count, examples, size = *gates.shape[:2], len(h)
-        hidden = gates.new_empty(count, examples, size)
-        cell = torch.empty_like(hidden, dtype=torch.float32)
-        acts = torch.empty_like(gates)
-        above: Tensor = h.expand(1, examples, size)
-        before: Tensor = c.float().expand(1, examples, size).contiguous()
-        for own, parents, new_h, new_c, kept in _by_depth(trie, gates, trie.parents, hidden, cell, acts):
-            of_states = above.reshape(-1, size) @ matrix
-            cell_gpu.cells(of_states, parents, own, None, None, None, before, parents, new_h, new_c, kept)
-            above, before = new_h, new_c
-        ctx.save_for_backward(hidden, cell, acts, matrix, h, c)
-        ctx.trie, ctx.used = trie, False
-        return hidden
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor, None]:
-        if ctx.used:
-            raise RuntimeError("backward() can run only once: it overwrites the tensors saved for it")
-        ctx.used = True
-        hidden, cell, acts, matrix, h, c = ctx.saved_tensors
-        trie: PrefixTrie = ctx.trie
-        examples, size = hidden.shape[1:]
-        grad = grads[0].contiguous()
-        sums = torch.empty_like(acts)  # of the children's gradients
-        grad_before = torch.empty_like(cell)
-        of_cells = torch.empty_like(cell)
-        levels = list(
-            _by_depth(trie, grad, acts, cell, grad_before, sums, of_cells, trie.parents, trie.first, trie.last)
-        )
-        start = c.float().expand(1, examples, size).contiguous()
-        for depth in reversed(range(len(levels))):
-            of_h, kept, own_c, own_before, own_sums, own_cells, parents, first, last = levels[depth]
-            more = None
-            if depth + 1 < len(levels):
-                below = levels[depth + 1]
-                cell_gpu.children_sums(below[1], below[3], first, last, own_sums, own_cells)
-                more = ((own_sums.view(-1, 4 * size) @ matrix.t()).view_as(of_h), own_cells)
-            else:
-                own_sums.zero_()
-            c_before = levels[depth - 1][2] if depth else start
-            cell_gpu.cells_backward(of_h, more, kept, own_c, c_before, parents, own_before)
-        # The gradient of the initial state, which all roots share.
-        roots = trie.sizes[0]
-        of_start = acts[:roots].float().sum((0, 1))
-        grad_matrix = hidden.view(-1, size).t() @ sums.view(-1, 4 * size)
-        grad_matrix = grad_matrix + torch.outer(h.float(), of_start).to(grad_matrix.dtype)
-        grad_h = (of_start @ matrix.float().t()).to(h.dtype)
-        return acts, grad_matrix, grad_h, grad_before[:roots].sum((0, 1)).to(c.dtype), None
-
-
-def _by_depth(trie: PrefixTrie, *tensors: Tensor) -> Any:
-    """Tensors [P, …] in their parts at each depth, side by side."""
-    return zip(*(torch.split(tensor, list(trie.sizes)) for tensor in tensors), strict=True)
+def _sorted(tokens: NDArray[np.uint8], lengths: NDArray[np.integer], tasks: NDArray[np.integer]) -> NDArray[np.int64]:
+    """The order of programs by task and then by tokens. Padding does not matter."""
+    inside = np.arange(tokens.shape[1]) < lengths[:, None]
+    keys = np.concatenate([tasks.astype(">u4")[:, None].view(np.uint8), (tokens + 1) * inside], axis=1, dtype=np.uint8)
+    return np.argsort(np.ascontiguousarray(keys).view(f"S{keys.shape[1]}")[:, 0], kind="stable")

@@ -62,6 +62,8 @@ class ModelSettings:
 
     syntax: str = "none"
     """`none`; `handwritten`: tokens that no valid program can go on with get −∞; `learned`: a syntax LSTM."""
+    decoder: str = "lstm"
+    """The decoder's name: `lstm`, `transformer`, or one that was registered (`karelsynth.model.register_decoder`)."""
     skip_forced_tokens: bool = False
     """Whether the decoder skips tokens that the grammar forces, such as `c(` after WHILE: two fifths of all tokens. The
     handwritten syntax, which the model must have, inserts them."""

@@ -1,7 +1,6 @@
-"""The two syntax models of a synthesizer: handwritten rules, or an LSTM that learns the syntax.
+"""The handwritten syntax for hypotheses as tensors: it sets the logits of inadmissible tokens to −∞.
 
-Both change the decoder's logits before the softmax. The handwritten rules set the logits of inadmissible tokens to −∞.
-The syntax LSTM subtracts exp(score); it sees the prefix and no examples.
+The other syntax model, learned, is an LSTM: `lstm.LearnedSyntax`.
 """
 
 from __future__ import annotations
@@ -10,26 +9,14 @@ from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from karelsynth.karel.syntax import SyntaxMachine
 from karelsynth.karel.syntax_kernel import append_tokens
 from karelsynth.model import cell_gpu, syntax_gpu
-from karelsynth.model.decoder import token_scores
-from karelsynth.model.recurrent import PrefixLSTM
 
 if TYPE_CHECKING:
     from karelsynth.karel.syntax_compiler import SyntaxTables
-    from karelsynth.model.settings import ModelSettings
-
-
-class LearnedSyntax(nn.Module):
-    """The syntax LSTM. It shares the tokens' embeddings with the decoder."""
-
-    def __init__(self, settings: ModelSettings) -> None:
-        super().__init__()
-        self.recurrent = PrefixLSTM(settings.embedding_size, settings.syntax_size, settings.layers)
-        self.output = token_scores(settings.syntax_size)
 
 
 class HandwrittenSyntax(NamedTuple):

@@ -2,11 +2,12 @@
 
     model = Synthesizer(ModelSettings())
     encoded = model.encode(inputs, outputs)                 # uint8 [B, K, 18, 18] cell codes, any K
-    packed = model.pack(tokens, lengths, encoded=encoded)   # numpy [B, L], [B]
-    model.score(encoded, packed).logits                     # [P, 52]: teacher forcing
-    model.program_logprobs(encoded, packed)                 # [B]
+    trie = model.pack(tokens, lengths, encoded=encoded)     # numpy [B, L], [B]
+    model.score(encoded, trie).logits                       # [P, 52]: teacher forcing
+    model.program_logprobs(encoded, trie)                   # [B]
 
-Decoding goes step by step: see `step_model`, and `karelsynth.search` for who uses it.
+`step_model` prepares it for decoding step by step, which `karelsynth.search` does. The setting `decoder` names its
+decoder: see `karelsynth.model.decoder`.
 """
 
 from __future__ import annotations
@@ -17,22 +18,18 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 from karelsynth.karel.grammar import KAREL
 from karelsynth.karel.syntax import SyntaxMachine, syntax_machine
 from karelsynth.karel.tokens import VOCABULARY_SIZE
-from karelsynth.model.decoder import Decoder, Output, StepModel, StepTasks
-from karelsynth.model.devices import usable_device
+from karelsynth.model.decoder import StepModel, StepTasks, decoder_class
+from karelsynth.model.devices import autocast_dtype, floating_dtype, usable_device
 from karelsynth.model.encoder import GridEncoder
 from karelsynth.model.execution_encoder import ExecutionEncoder
-from karelsynth.model.packing import PackedPrograms, pack_programs
-from karelsynth.model.precision import autocast_dtype, floating_dtype
+from karelsynth.model.lstm import LearnedSyntax
 from karelsynth.model.prefix_runner import PrefixRunner, prefix_runner
-from karelsynth.model.prefix_trie import PrefixTrie, decode_trie, pack_trie
-from karelsynth.model.sequences import Parts, decode_packed, syntax_penalties
+from karelsynth.model.prefix_trie import PrefixTrie, pack_programs, pack_trie
 from karelsynth.model.storage import load_model, save_model
-from karelsynth.model.syntax import LearnedSyntax
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -69,16 +66,12 @@ class Encoded(NamedTuple):
 
 
 class TeacherForced(NamedTuple):
-    """What the model says at every packed token of some programs."""
+    """The model's output at every node of a prefix trie."""
 
     logits: Tensor
     """float32 [P, 52], syntax included."""
     penalties: Tensor | None
-    """float32 [P, 52]: exp(score) by the learned syntax, already taken off the logits; None in the other modes."""
-
-    def logprobs(self, targets: Tensor) -> Tensor:
-        """Log-probabilities of the tokens [P] themselves, [P]."""
-        return -functional.cross_entropy(self.logits, targets, reduction="none")
+    """float32 [P, 52]: what the learned syntax has subtracted from the logits; None without it."""
 
 
 class Synthesizer(nn.Module):
@@ -90,10 +83,9 @@ class Synthesizer(nn.Module):
         self.encoder = GridEncoder(settings)
         self.embedding = nn.Embedding(VOCABULARY_SIZE, settings.embedding_size)
         nn.init.uniform_(self.embedding.weight, -0.1, 0.1)
-        self.decoder = Decoder(settings)
+        self.decoder = decoder_class(settings.decoder)(settings)
         self.syntax = LearnedSyntax(settings) if settings.syntax == "learned" else None
         self.execution = ExecutionEncoder(settings.execution_size) if settings.execution else None
-        self._parts = Parts()
 
     @property
     def machine(self) -> SyntaxMachine | None:
@@ -101,10 +93,10 @@ class Synthesizer(nn.Module):
         return self.machine_for()
 
     def machine_for(self, machine: SyntaxMachine | None = None, max_length: int | None = None) -> SyntaxMachine | None:
-        """The handwritten syntax that p is under: the one that is given, or else the model's own, if it has one.
+        """The handwritten syntax that defines p: the given one, or else the model's own, if it has one.
 
-        All that decodes and scores asks here, so that it speaks of the same p. With a `max_length` the model's own is
-        for programs of so many tokens; a machine that is given must be made for it.
+        Single source of the syntax constraint for search and scoring. With a `max_length` the model's own is for
+        programs of so many tokens; a machine that is given must be made for it.
         """
         if machine is None:
             own = self.settings.syntax == "handwritten"
@@ -126,9 +118,9 @@ class Synthesizer(nn.Module):
         return self.embedding.weight.device
 
     def compile_parts(self) -> None:
-        """Compile, for training in batches of one size, what that makes faster."""
+        """Compile what is faster compiled, for training with batches of one size."""
         self.encoder.compile(dynamic=False)
-        self._parts = Parts().compiled()
+        self.decoder.compile_parts()
 
     def encode(self, inputs: Tensor, outputs: Tensor, present: Tensor | None = None) -> Encoded:
         """Encode cell codes uint8 [B, K, 18, 18]; `present`, bool [B, K], for tasks with fewer examples than K.
@@ -148,97 +140,76 @@ class Synthesizer(nn.Module):
         *,
         encoded: Encoded | None = None,
         tasks: NDArray[np.integer] | None = None,
-    ) -> PackedPrograms:
-        """Pack programs [N, L] for `score`.
+        share_prefixes: bool = False,
+    ) -> PrefixTrie:
+        """Lay out programs [N, L] for `score`.
 
         Args:
-            machine: a handwritten syntax to apply; it replaces the model's own handwritten one, if there is one.
-            encoded: the examples, which models with `execution` run the programs on.
+            machine: a handwritten syntax to apply instead of the model's own.
+            encoded: the examples, on which models with `execution` run the programs.
             tasks: [N], each program's task, by default its own.
+            share_prefixes: evaluate common prefixes of a task's programs once: faster where there are many.
         """
         runner = None if encoded is None else encoded.prefix_runner()
+        own, skip = self.machine_for(machine), self.settings.skip_forced_tokens
+        if share_prefixes:
+            tasks = np.arange(len(tokens)) if tasks is None else tasks
+            return pack_trie(
+                tokens, lengths, tasks, machine=own, device=self.device, runner=runner, skip_forced_tokens=skip
+            )
         which = None
         if runner is not None:
             count, examples = runner.shape
             which = np.arange(count * examples).reshape(count, examples)
             which = which if tasks is None else which[tasks]
         return pack_programs(
-            tokens, lengths, machine=self.machine_for(machine), device=self.device, runner=runner, which=which,
-            skip_forced_tokens=self.settings.skip_forced_tokens,
+            tokens, lengths, tasks, machine=own, device=self.device, runner=runner, which=which,
+            skip_forced_tokens=skip,
         )  # fmt: skip
 
     def forward(
         self,
         inputs: Tensor,
         outputs: Tensor,
-        packed: PackedPrograms,
+        trie: PrefixTrie,
         present: Tensor | None = None,
     ) -> TeacherForced:
         """`encode` and `score` in one, so that wrappers such as DistributedDataParallel see all of it."""
-        return self.score(self.encode(inputs, outputs, present), packed)
+        return self.score(self.encode(inputs, outputs, present), trie)
 
-    def score(self, encoded: Encoded, packed: PackedPrograms, tasks: Tensor | None = None) -> TeacherForced:
-        """Teacher forcing of N packed programs; `tasks`, int64 [N], is each program's task, by default its own."""
-        if self.execution is not None and packed.features is None:
-            raise ValueError("a model with `execution` needs programs that were packed with their examples")
-        # First to programs, then to tokens: gradients add up in two short steps, not one long queue.
-        own, order = packed.programs, packed.programs[: int(packed.step_sizes[0])]
-        if tasks is not None:
-            own, order = tasks.index_select(0, own), tasks.index_select(0, order)
-        present = None if encoded.present is None else encoded.present.index_select(0, own)
-        with self._precision() as dtype:
-            weights = self._step_model(dtype)
-            of_programs = weights.decoder.constant(encoded.codes.index_select(0, order))
-            logits, penalties = decode_packed(weights, of_programs, present, packed, self._parts)
-        if penalties is not None:
-            logits = logits - penalties
-        if packed.admitted is not None:
-            logits = logits.masked_fill(~packed.admitted, -torch.inf)
-        return TeacherForced(logits, penalties)
-
-    def program_logprobs(self, encoded: Encoded, packed: PackedPrograms, tasks: Tensor | None = None) -> Tensor:
-        """log p(program | examples), float32 [N]."""
-        return packed.sum_by_program(self.score(encoded, packed, tasks).logprobs(packed.targets))
-
-    def pack_trie(
-        self,
-        tokens: NDArray[np.uint8],
-        lengths: NDArray[np.integer],
-        tasks: NDArray[np.integer],
-        *,
-        encoded: Encoded,
-        machine: SyntaxMachine | None = None,
-    ) -> PrefixTrie:
-        """Pack programs [N, L] for encoded tasks [N], many for each, for `trie_logprobs`; `machine` as in `pack`."""
-        return pack_trie(
-            tokens, lengths, tasks, machine=self.machine_for(machine), device=self.device,
-            runner=encoded.prefix_runner(), skip_forced_tokens=self.settings.skip_forced_tokens,
-        )  # fmt: skip
-
-    def trie_logprobs(self, encoded: Encoded, trie: PrefixTrie) -> Tensor:
-        """log p(program | examples), float32 [N]: the same as `program_logprobs`, faster where programs begin alike."""
+    def score(self, encoded: Encoded, trie: PrefixTrie) -> TeacherForced:
+        """Teacher forcing: the model's output at every node."""
         if self.execution is not None and trie.features is None:
             raise ValueError("a model with `execution` needs programs that were packed with their examples")
         with self._precision() as dtype:
-            weights = self._step_model(dtype)
-            tasks = StepTasks(weights.decoder.constant(encoded.codes), encoded.present)
-            return trie.program_logprobs(decode_trie(weights, tasks, trie))
+            model = self._step_model(dtype)
+            tasks = model.decoder.tasks(encoded.codes, encoded.present)
+            logits, penalties = model.decoder.teacher_forced(tasks, trie), model.syntax_penalties(trie)
+        if penalties is not None:
+            logits = logits - penalties
+        if trie.admitted is not None:
+            logits = logits.masked_fill(~trie.admitted, -torch.inf)
+        return TeacherForced(logits, penalties)
 
-    def syntax_penalties(self, packed: PackedPrograms) -> Tensor | None:
-        """exp(score) by the learned syntax, float32 [P, 52]; None without it."""
+    def program_logprobs(self, encoded: Encoded, trie: PrefixTrie) -> Tensor:
+        """log p(program | examples), float32 [N]."""
+        return trie.program_logprobs(self.score(encoded, trie).logits)
+
+    def syntax_penalties(self, trie: PrefixTrie) -> Tensor | None:
+        """What the learned syntax subtracts from the logits at every node, float32 [P, 52]; None without it."""
         with self._precision() as dtype:
-            return syntax_penalties(self._step_model(dtype), packed)
+            return self._step_model(dtype).syntax_penalties(trie)
 
     @contextmanager
     def _precision(self) -> Iterator[torch.dtype]:
-        """The precision that autocast asks for; within it autocast is off, for it would choose others."""
+        """Yields the precision of autocast, and turns autocast off: the network is cast as a whole."""
         dtype = autocast_dtype(self.device, self.embedding.weight.dtype)
         with torch.autocast(self.device.type, enabled=False):
             yield dtype
 
     @torch.no_grad()
     def step_model(self, dtype: torch.dtype) -> StepModel:
-        """The decoder as `decode_step` wants it, without gradient.
+        """The decoder and the learned syntax in some precision, without gradient, for decoding.
 
         In torch.int8, for CPUs where `eight_bits.available`, products with the decoder's states are in eight bits and
         all else in the fastest of the other precisions.
@@ -250,21 +221,14 @@ class Synthesizer(nn.Module):
 
     def _step_model(self, dtype: torch.dtype) -> StepModel:
         embedding = self.embedding.weight
-        changing = 0 if self.execution is None else self.settings.execution_size
-        decoder = self.decoder.recurrent.step_weights(embedding, dtype, changing)
-        return StepModel(
-            decoder,
-            Output.of(self.decoder.output, dtype),
-            None if self.syntax is None else self.syntax.recurrent.step_weights(embedding, dtype),
-            None if self.syntax is None else Output.of(self.syntax.output, dtype),
-            None if self.execution is None else self.execution.step_weights(decoder.changing_matrix, dtype),
-        )
+        syntax, no_examples = (None, None) if self.syntax is None else self.syntax.prepare(embedding, dtype)
+        return StepModel(self.decoder.prepare(embedding, self.execution, dtype), syntax, no_examples)
 
     def step_tasks(self, model: StepModel, encoded: Encoded) -> StepTasks:
-        """Encoded tasks as `decode_step` wants them."""
+        """Encoded tasks, prepared for the steps of a `step_model`."""
         if self.execution is not None and encoded.worlds is None:
             raise ValueError("a model with `execution` needs the examples themselves: encode them with this model")
-        return StepTasks(model.decoder.constant(encoded.codes.detach()), encoded.present)
+        return model.decoder.tasks(encoded.codes.detach(), encoded.present)
 
     def save_pretrained(self, folder: str | Path, dtype: torch.dtype | None = None) -> None:
         """Write `config.json` and `model.safetensors`, in another precision if asked. No file is ever half written."""

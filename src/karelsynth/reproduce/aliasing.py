@@ -67,9 +67,8 @@ def score_programs(model: Synthesizer, *, beam: int) -> list[dict[str, Any]]:
     lengths = np.array([PROGRAM_A.size, PROGRAM_B.size])
     with torch.no_grad():
         encoded = model.encode(inputs, outputs)
-        both = torch.zeros(2, dtype=torch.int64, device=model.device)
         packed = model.pack(tokens, lengths, encoded=encoded, tasks=np.zeros(2, np.int64))
-        logprobs = model.program_logprobs(encoded, packed, both)
+        logprobs = model.program_logprobs(encoded, packed)
         found = beam_search(model, encoded, beam=beam).cpu()
     written = [row[:length].tolist() for row, length in zip(found.tokens[0], found.lengths[0].tolist(), strict=True)]
     return [

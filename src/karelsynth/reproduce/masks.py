@@ -126,7 +126,7 @@ def _masks(
     assert penalties is not None
     passes = (-penalties).exp()
     order = torch.argsort(packed.programs, stable=True)  # packed by step; wanted by program, each in its order
-    valid, shares, last = (part[order].cpu().numpy() for part in (packed.admitted, passes, packed.inputs))
+    valid, shares, last = (part[order].cpu().numpy() for part in (packed.admitted, passes, packed.tokens))
     return valid, shares.astype(np.float64), last
 
 

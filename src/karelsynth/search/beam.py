@@ -32,8 +32,8 @@ from torch import Tensor
 
 from karelsynth.karel.syntax_compiler import NONE
 from karelsynth.karel.tokens import ACTIONS, END, ID, START, VOCABULARY_SIZE
-from karelsynth.model.decoder import StepModel, StepTasks, decode_step, start_state
-from karelsynth.model.precision import decoding_dtype, floating_dtype
+from karelsynth.model.decoder import StepModel, StepTasks
+from karelsynth.model.devices import decoding_dtype, floating_dtype
 from karelsynth.model.step_threads import shared_steps, single_threaded
 from karelsynth.model.syntax import HandwrittenSyntax, handwritten_syntax, put_tokens
 from karelsynth.search.beams import Beams, gathered
@@ -137,7 +137,7 @@ def beam_search(
         )
         tasks = model.step_tasks(weights, encoded)
         threads = (threads or torch.get_num_threads()) if on_cpu else 1
-        if threads > 1 and len(tasks.gates) >= TASKS_PER_THREAD * threads:
+        if threads > 1 and len(tasks) >= TASKS_PER_THREAD * threads:
             return _run_on_threads(search, tasks, limit, threads)
         with shared_steps(threads):
             return search.run(tasks, limit)
@@ -188,7 +188,7 @@ class BeamSearch:
 
     def _start(self, tasks: StepTasks, limit: int) -> Beams:
         """One open hypothesis for each task, without tokens."""
-        count, device = len(tasks.gates), tasks.gates.device
+        count, device = len(tasks), tasks.inputs.device
         scores = torch.full((count, self.beam), -torch.inf, device=device)
         blank = torch.zeros(count, self.beam, limit, dtype=torch.uint8, device=device)
         number = torch.arange(count, device=device)
@@ -199,7 +199,7 @@ class BeamSearch:
             tokens=blank[:, :1].clone(),
             lengths=torch.zeros_like(number)[:, None],
             syntax=None if self.syntax is None else self.syntax.initial(count)[:, None],
-            state=start_state(self.weights, tasks),
+            state=self.weights.start(tasks),
             row=number[:, None],
             last=torch.full_like(number, START)[:, None],
             pool_scores=scores,
@@ -296,7 +296,7 @@ class BeamSearch:
         if self.runner is not None:
             prefixes = (of_places(beams.tokens), of_places(beams.lengths))
             features = self.runner.features(*prefixes, beams.number.index_select(0, task))
-        logits, beams.state = decode_step(self.weights, beams.tasks, beams.state, rows, task, tokens, features)
+        logits, beams.state = self.weights.step(beams.tasks, beams.state, rows, task, tokens, features)
         if self.syntax is not None and beams.syntax is not None:
             logits = logits.masked_fill(~self.syntax.mask(of_places(beams.syntax)), -torch.inf)
         # An empty place's numbers may be anything, NaN too: they must not be added to.
@@ -320,6 +320,6 @@ def _run_on_threads(search: BeamSearch, tasks: StepTasks, limit: int, threads: i
         own = replace(search, pruning=pruning, runner=runner, left_open=left_open)
         return own.run(tasks.select(some), limit)
 
-    found = list(single_threaded(threads).map(run, torch.arange(len(tasks.gates)).tensor_split(threads)))
+    found = list(single_threaded(threads).map(run, torch.arange(len(tasks)).tensor_split(threads)))
     names = ("tokens", "lengths", "logprobs")
     return Candidates(*(torch.cat([getattr(part, name) for part in found]) for name in names))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import torch
 from torch import Tensor
@@ -13,7 +13,6 @@ from karelsynth.model.decoder import StepTasks
 from karelsynth.model.syntax import put_tokens
 
 if TYPE_CHECKING:
-    from karelsynth.model.recurrent import LSTMState
     from karelsynth.search.candidates import Candidates
 
 _RANK: Final = 1000.0
@@ -35,8 +34,8 @@ class Beams:
     """int64 [B, S]: how many tokens each has."""
     syntax: Tensor | None
     """int64 [B, S, width]: states of the handwritten syntax."""
-    state: LSTMState
-    """The network's, of the rows that the last step was run for."""
+    state: Any
+    """The decoder's, of the rows that the last step was run for."""
     row: Tensor
     """int64 [B, S]: the row of `state` that each open hypothesis goes on from."""
     last: Tensor

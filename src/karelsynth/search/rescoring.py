@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from karelsynth.model.transfer import to_device
+from karelsynth.model.devices import to_device
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -60,11 +60,12 @@ def rescore(
     parts = np.split(filled, np.flatnonzero(np.diff((after - 1) // at_once)) + 1)
     values = []
     for part in parts:
-        programs = tokens[part], lengths.ravel()[part], part // slots
-        trie = model.pack_trie(*programs, encoded=encoded, machine=machine)
+        trie = model.pack(
+            tokens[part], lengths.ravel()[part], machine, encoded=encoded, tasks=part // slots, share_prefixes=True
+        )
         if len(parts) == 1 or not torch.is_grad_enabled():
-            values.append(model.trie_logprobs(encoded, trie))
+            values.append(model.program_logprobs(encoded, trie))
         else:
-            score = model.trie_logprobs
+            score = model.program_logprobs
             values.append(checkpoint(score, encoded, trie, use_reentrant=False, preserve_rng_state=False))
     return scores.index_copy(0, to_device(filled, encoded.codes.device), torch.cat(values)).view(count, slots)

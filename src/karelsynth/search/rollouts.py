@@ -8,8 +8,8 @@ import torch
 
 from karelsynth.karel.syntax_compiler import NONE
 from karelsynth.karel.tokens import END, START
-from karelsynth.model.decoder import StepModel, StepTasks, decode_step, start_state
-from karelsynth.model.precision import floating_dtype
+from karelsynth.model.decoder import StepModel, StepTasks
+from karelsynth.model.devices import floating_dtype
 from karelsynth.model.syntax import HandwrittenSyntax, handwritten_syntax, put_tokens
 from karelsynth.search.beam import CHECK_EVERY
 from karelsynth.search.candidates import Candidates
@@ -57,14 +57,14 @@ def _draw(
     skip_forced_tokens: bool,
     generator: torch.Generator | None,
 ) -> Candidates:
-    count, device = len(tasks.gates), tasks.gates.device
+    count, device = len(tasks), tasks.inputs.device
     task = torch.arange(count, device=device).repeat_interleave(rollouts, output_size=count * rollouts)
     syntax_states = None if syntax is None else syntax.initial(len(task))
     tokens = torch.zeros(len(task), limit, dtype=torch.uint8, device=device)
     lengths = torch.zeros(len(task), dtype=torch.int64, device=device)
     logprobs = torch.zeros(len(task), device=device)
     last, active = torch.full_like(task, START), torch.ones_like(task, dtype=torch.bool)
-    state, parents = start_state(weights, tasks), task
+    state, parents = weights.start(tasks), task
 
     if skip_forced_tokens and syntax is not None and syntax_states is not None:
         syntax_states, lengths = syntax.write(
@@ -72,7 +72,7 @@ def _draw(
         )
     for at in range(limit):
         features = None if runner is None else runner.features(tokens, lengths, task)
-        logits, state = decode_step(weights, tasks, state, parents, task, last, features)
+        logits, state = weights.step(tasks, state, parents, task, last, features)
         parents = torch.arange(len(task), device=device)
         if syntax is not None and syntax_states is not None:
             # A program that has ended admits nothing more. What is drawn after it is not used, but must be drawable.

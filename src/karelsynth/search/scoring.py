@@ -12,9 +12,8 @@ import numpy as np
 import torch
 
 from karelsynth.karel.tokens import START
-from karelsynth.model.decoder import decode_step, start_state
-from karelsynth.model.packing_kernel import packed_places
-from karelsynth.model.precision import decoding_dtype
+from karelsynth.model.devices import decoding_dtype
+from karelsynth.model.prefix_trie_kernel import packed_places
 from karelsynth.model.step_threads import shared_steps
 from karelsynth.model.syntax import handwritten_syntax
 
@@ -58,8 +57,8 @@ def score_programs(
     with torch.autocast(device.type, enabled=False), shared_steps(threads if device.type == "cpu" else 1):
         weights, runner = weights or model.step_model(dtype or decoding_dtype(device)), encoded.prefix_runner()
         every = model.step_tasks(weights, encoded)
-        state = start_state(weights, every)
-        syntax_state = None if syntax is None else syntax.initial(len(every.gates))
+        state = weights.start(every)
+        syntax_state = None if syntax is None else syntax.initial(len(every))
         for number in range(int(counts.max(initial=0))):
             open_now = np.flatnonzero(counts > number)
             at = ahead[open_now, number]
@@ -73,7 +72,7 @@ def score_programs(
             if runner is not None:
                 beginnings, ends = (torch.from_numpy(part).to(device) for part in (tokens[rows, : at.max()], at[first]))
                 features = runner.features(beginnings, ends, task)
-            logits, state = decode_step(weights, every, state, parents, task, chosen, features)
+            logits, state = weights.step(every, state, parents, task, chosen, features)
             if syntax is not None and syntax_state is not None:
                 syntax_state = syntax_state.index_select(0, parents)
                 syntax_state = syntax.advance(syntax_state, chosen) if number else syntax_state

@@ -31,7 +31,7 @@ from karelsynth.karel.machine import encode_programs
 from karelsynth.karel.program import Program
 from karelsynth.karel.threads import core_count
 from karelsynth.karel.world import Hero, World
-from karelsynth.model.precision import decoding_dtype
+from karelsynth.model.devices import decoding_dtype
 from karelsynth.model.pretrained import SHIPPED, model_folder
 from karelsynth.model.synthesizer import Encoded, Synthesizer
 from karelsynth.posterior.mcmc import MarkovChain

@@ -18,10 +18,10 @@ from torch import Tensor
 
 from karelsynth.generator.sampler import LONGEST_FITTED
 from karelsynth.karel.threads import core_count
-from karelsynth.model.packing import PackedPrograms, pack_programs
+from karelsynth.model.devices import to_device
 from karelsynth.model.prefix_runner import prefix_runner
+from karelsynth.model.prefix_trie import PrefixTrie, pack_programs
 from karelsynth.model.synthesizer import Synthesizer
-from karelsynth.model.transfer import to_device
 from karelsynth.tasks.batch import TaskBatch, interleave
 from karelsynth.tasks.generate import generate
 from karelsynth.tasks.purposeful.generator import PURPOSEFUL_TOKENS, generate_purposeful
@@ -168,7 +168,7 @@ class TrainingBatch:
     """uint8 [B, E − 1, 18, 18]."""
     present: Tensor | None
     """bool [B, E − 1], on the device: which of those the model is shown; None for all."""
-    packed: PackedPrograms | None
+    packed: PrefixTrie | None
     """The reference programs for teacher forcing, if asked for."""
 
     def examples(self) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:

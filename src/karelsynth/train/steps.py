@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from karelsynth.model.precision import autocast_dtype
+from karelsynth.model.devices import autocast_dtype
 from karelsynth.model.synthesizer import Synthesizer
 from karelsynth.objectives import REWARDS, RL_OBJECTIVES, mle
 from karelsynth.search import beam_search, check, rescore, sample_rollouts, with_reference

@@ -1,11 +1,11 @@
-"""The LSTM over a program's tokens: its weights, and steps by them.
+"""The LSTM of the decoder and of the learned syntax: its weights, and one step of decoding.
 
-Whoever runs it (steps here, whole programs in `sequences`, those that begin alike in `trie`) reads its weights from
-`StepWeights`: a token's share of the first layer's gates is looked up in a table, since there are only 52 tokens, and
-the share of what is constant over time is computed once by `StepWeights.constant`. What remains for each step are the
-products with the states, and they should be nearly all that takes time. `lstm_step` does one step for hypotheses whose
-next token was just chosen: decoding. `lstm_step_compiled` is the same step with all but products in one compiled loop,
-for CPUs and GPUs.
+`StepWeights` holds the weights for steps and for teacher forcing (`lstm_training`). A token's term of the first layer's
+gates is looked up in a table, since there are only 52 tokens. The term of the inputs that are constant over time is
+computed once by `StepWeights.constant`. What remains for each step are the products with the states.
+
+`lstm_step` is one step as tensor operations. `lstm_step_compiled` is the same step with everything but the products in
+one compiled loop, for CPUs and GPUs.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from karelsynth.model import cell_gpu
+from karelsynth.model.devices import cast
 from karelsynth.model.eight_bits import EightBits, narrowed
 
 if TYPE_CHECKING:
@@ -117,11 +118,6 @@ class _Gates(NamedTuple):
     """[4 · hidden_size, hidden_size]."""
     bias: Tensor
     """[4 · hidden_size]."""
-
-
-def cast(parameter: Tensor, dtype: torch.dtype) -> Tensor:
-    """A parameter in some precision; apart from it where gradients are off."""
-    return (parameter if torch.is_grad_enabled() else parameter.detach()).to(dtype)
 
 
 def _gates(lstm: nn.LSTM, layer: int) -> _Gates:

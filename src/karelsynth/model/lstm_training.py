@@ -1,39 +1,35 @@
-"""The network over packed programs, with gradient: teacher forcing.
+"""One LSTM layer after the other over a prefix trie, with gradient: teacher forcing.
 
-    decode_packed(weights, of_programs, present, packed, parts)    # scores float32 [P, 52], and penalties
+It computes what `LSTMSteps.step` computes step by step. A layer's gates are a sum of terms that depend on different
+things (`Gates`). Each term is computed once for all nodes that share it: an example's code is the same for all tokens
+of its program, a token is the same for all examples. Products with known inputs are done for all nodes at once;
+products with states go from depth to depth.
 
-It computes what `decode_step` does step by step. A layer's gates are a sum whose parts depend on different things
-(`Gates`), and a part is computed once for all that share it: an example's code is the same for all tokens of its
-program, a token the same for all examples. Products with what is known beforehand are done for all tokens at once;
-those with states go from step to step (`Sequences`). The programs are laid out by step, the longest first (`packing`),
-so that the programs that have another token are always the first rows of the step before, and no index is needed.
-
-The backward pass is written by hand: it reads and writes less than PyTorch's, and less than cuDNN's, which cannot use
-the parts. On a GPU both passes use the kernels of `cell_gpu`, elsewhere the same formulas as tensor operations.
+The backward passes are written by hand. They read and write less than PyTorch's, and less than cuDNN's, which cannot
+use the terms. In a trie with sharing, a parent first adds up its children's gradients: the backward pass needs as few
+products as the forward pass, and its sums have a fixed order. On a GPU both passes use the kernels of `cell_gpu`,
+elsewhere the same formulas as tensor operations.
 """
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
-from torch.nn import functional
 
-from karelsynth.karel.tokens import VOCABULARY_SIZE
 from karelsynth.model import cell_gpu
+from karelsynth.model.devices import to_device
 from karelsynth.model.execution_encoder import one_hot
-from karelsynth.model.recurrent import pooled, product
-from karelsynth.model.transfer import to_device
+from karelsynth.model.lstm_step import pooled, product
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from karelsynth.model.decoder import StepModel
-    from karelsynth.model.packing import PackedPrograms
-    from karelsynth.model.recurrent import StepWeights
+    from karelsynth.model.lstm_step import StepWeights
+    from karelsynth.model.prefix_trie import PrefixTrie, SharedPrefixes
 
 
 class Gates(NamedTuple):
@@ -63,62 +59,14 @@ class Parts(NamedTuple):
         return Parts(*(torch.compile(part) for part in self))
 
 
-def decode_packed(
-    model: StepModel,
-    of_programs: Tensor,
-    present: Tensor | None,
-    packed: PackedPrograms,
-    parts: Parts,
-) -> tuple[Tensor, Tensor | None]:
-    """Scores of the tokens at every place, float32 [P, 52], and the penalties of the learned syntax, if there is one.
-
-    The penalties are not taken off the scores here, and the handwritten syntax masks nothing yet.
-
-    Args:
-        model: as `decode_step` has it, but with gradient.
-        of_programs: [N, K, 4 · hidden_size], what the codes of their examples add to the first layer's gates, programs
-            in the order of the first step.
-        present: bool [P, K], which examples there are; None for all.
-        packed: the programs.
-        parts: what may be compiled.
-    """
-    own: Tensor | None = None
-    if model.execution is not None and packed.features is not None:
-        own = model.execution.gates_of(packed.features, parts.one_hot)
-    gates = Gates(own, _of_tokens(model.decoder, packed), of_programs)
-    hidden = run_layers(model.decoder, gates, partial(sequences, packed.step_sizes), present, parts.pooled)
-    scores = model.output.scores(parts.pooled(hidden, present))
-    return scores, syntax_penalties(model, packed)
-
-
-def syntax_penalties(model: StepModel, packed: PackedPrograms) -> Tensor | None:
-    """exp(score) by the learned syntax at every place, float32 [P, 52]; None without it."""
-    if model.syntax is None or model.syntax_output is None:
-        return None
-    gates = Gates(None, _of_tokens(model.syntax, packed))
-    hidden = run_layers(model.syntax, gates, partial(sequences, packed.step_sizes), None)
-    return model.syntax_output.scores(hidden[:, 0]).exp()
-
-
-def _of_tokens(weights: StepWeights, packed: PackedPrograms) -> Tensor:
-    """[P, 4 · H]. A product with one-hot rows: its gradient is a product too, while that of a look-up is slow."""
-    table = weights.token_gates
-    return functional.one_hot(packed.inputs, VOCABULARY_SIZE).to(table.dtype) @ table
-
-
 def run_layers(
     weights: StepWeights,
     gates: Gates,
-    run: Callable[[Gates, Tensor, Tensor, Tensor], Tensor],
+    trie: PrefixTrie,
     present: Tensor | None,
     pooled: Callable[[Tensor, Tensor | None], Tensor] = pooled,
 ) -> Tensor:
-    """The top layer's outputs [P, K, H] from the first one's gates.
-
-    Args:
-        run: one layer's outputs from its gates, its matrix [H, 4 · H], and h and c [H] before the first token.
-        present: bool [P, K], which examples there are; None for all.
-    """
+    """The top layer's outputs [P, K, H] from the first layer's gates; `present` is bool [P, K] or None."""
     hidden: Tensor | None = None
     for number, layer in enumerate(weights.layers):
         if hidden is not None and layer.below is not None:
@@ -128,23 +76,33 @@ def run_layers(
                 of_tokens = product(pooled(hidden, present), layer.mixed, layer.bias)
                 gates = Gates(product(hidden, layer.below), of_tokens)
         assert isinstance(layer.states, Tensor)
-        hidden = run(gates, layer.states, *weights.initial[2 * number : 2 * number + 2])
+        hidden = run_layer(trie, gates, layer.states, *weights.initial[2 * number : 2 * number + 2])
     assert hidden is not None
     return hidden
 
 
-def sequences(step_sizes: Tensor, gates: Gates, matrix: Tensor, h: Tensor, c: Tensor) -> Tensor:
-    """One layer's outputs [P, K, H] for packed programs; see `run_layers`. Overwrites `gates.own`.
+def run_layer(trie: PrefixTrie, gates: Gates, matrix: Tensor, h: Tensor, c: Tensor) -> Tensor:
+    """One layer's outputs [P, K, H]. Overwrites `gates.own`.
 
-    `step_sizes`, int64 [T] on the host: how many programs have a token at each step.
+    Args:
+        gates: all of them but the states' term.
+        matrix: [H, 4 · H], of the states.
+        h, c: [H], the state before the first token.
     """
-    apply: Any = Sequences.apply
-    hidden: Tensor = apply(*gates, matrix, h, c, step_sizes, gates.examples())
+    recurrence: Any
+    if trie.shared is None:
+        recurrence = PackedRecurrence.apply
+        hidden: Tensor = recurrence(*gates, matrix, h, c, trie.sizes, gates.examples())
+    else:
+        assert gates.own is not None
+        whole = gates.own if gates.of_tokens is None else gates.own + gates.of_tokens[:, None]
+        recurrence = TrieRecurrence.apply if _by_kernels(whole.device) else trie_recurrence
+        hidden = recurrence(whole, matrix, h, c, trie)
     return hidden
 
 
-class Sequences(torch.autograd.Function):
-    """See `sequences`."""
+class PackedRecurrence(torch.autograd.Function):
+    """`run_layer` over a trie without sharing."""
 
     @staticmethod
     def forward(
@@ -155,15 +113,17 @@ class Sequences(torch.autograd.Function):
         matrix: Tensor,
         h: Tensor,
         c: Tensor,
-        step_sizes: Tensor,
+        sizes: tuple[int, ...],
         examples: int,
     ) -> Tensor:
-        rows, size = [count * examples for count in step_sizes.tolist()], len(h)
+        rows, size = [count * examples for count in sizes], len(h)
         shape = (sum(rows) // examples, examples)
-        wanted = ((*shape, 4 * size), (shape[0], 4 * size), (rows[0] // examples, examples, 4 * size))
-        for part, sizes in zip((own, of_tokens, of_programs), wanted, strict=True):
-            if part is not None and part.shape != sizes:  # kernels would read something else
-                raise ValueError(f"a part of the gates has shape {list(part.shape)}; these programs need {list(sizes)}")
+        expected = ((*shape, 4 * size), (shape[0], 4 * size), (rows[0] // examples, examples, 4 * size))
+        for part, needed in zip((own, of_tokens, of_programs), expected, strict=True):
+            if part is not None and part.shape != needed:  # kernels would read something else
+                raise ValueError(
+                    f"a part of the gates has shape {list(part.shape)}; these programs need {list(needed)}"
+                )
         gates = matrix.new_empty(*shape, 4 * size) if own is None else own.contiguous()
         hidden, cell = matrix.new_empty(*shape, size), matrix.new_empty(*shape, size, dtype=torch.float32)
         cells = _cells(gates, _contiguous(of_programs), _contiguous(of_tokens), _first(c, rows[0]), cell, hidden)
@@ -180,7 +140,7 @@ class Sequences(torch.autograd.Function):
                 cells.forward(first, count, earlier)
                 first, earlier = first + count, first
         ctx.save_for_backward(hidden, cell, gates, matrix, h, c)
-        ctx.rows, ctx.step_sizes, ctx.used = rows, step_sizes, False
+        ctx.rows, ctx.sizes, ctx.used = rows, sizes, False
         return hidden
 
     @staticmethod
@@ -211,7 +171,7 @@ class Sequences(torch.autograd.Function):
         return (
             gates if ctx.needs_input_grad[0] else None,
             gates.sum(1) if ctx.needs_input_grad[1] else None,
-            step_sums(gates, ctx.step_sizes) if ctx.needs_input_grad[2] else None,
+            step_sums(gates, ctx.sizes) if ctx.needs_input_grad[2] else None,
             grad_matrix,
             (of_start @ turned.float()).to(h.dtype),
             of_cells.view(-1, size)[: rows[0]].sum(0).to(c.dtype),
@@ -229,16 +189,15 @@ def _first(c: Tensor, rows: int) -> Tensor:
     return c.float().expand(rows, -1).contiguous()
 
 
-def step_sums(values: Tensor, step_sizes: Tensor) -> Tensor:
-    """The sums over each program's tokens of values [P, K, 4 · H], [N, K, 4 · H], programs as in the first step."""
+def step_sums(values: Tensor, sizes: tuple[int, ...]) -> Tensor:
+    """The sums over each program's tokens of values [P, K, 4 · H]: [N, K, 4 · H], programs as at depth 0."""
     if _by_kernels(values.device):
-        sizes = to_device(step_sizes.numpy(), values.device)
-        first = int(step_sizes[0])
-        steps = (sizes > torch.arange(first, device=values.device)[:, None]).sum(1)
+        first, on_device = sizes[0], to_device(np.array(sizes), values.device)
+        steps = (on_device > torch.arange(first, device=values.device)[:, None]).sum(1)
         sums = values.new_empty(first, *values.shape[1:])
-        cell_gpu.step_sums(values, steps, sizes, sums)
+        cell_gpu.step_sums(values, steps, on_device, sums)
         return sums
-    parts = torch.split(values, step_sizes.tolist())
+    parts = torch.split(values, list(sizes))
     total = parts[0].to(torch.float32, copy=True)
     for part in parts[1:]:
         total[: len(part)] += part
@@ -323,3 +282,88 @@ class Cells:
 
     def _before(self, rows: int, earlier: int | None) -> Tensor:
         return self._start if earlier is None else self._c[earlier : earlier + rows]
+
+
+def trie_recurrence(gates: Tensor, matrix: Tensor, h: Tensor, c: Tensor, trie: PrefixTrie) -> Tensor:
+    """`run_layer` over a trie with sharing, from gates [P, K, 4 · H], as tensor operations.
+
+    Args:
+        matrix: [H, 4 · H].
+        h, c: [H], the state before the first token.
+    """
+    size, examples = len(h), gates.shape[1]
+    above: Tensor = h.expand(1, examples, size)
+    cell: Tensor = c.expand(1, examples, size).float()
+    outputs = []
+    for own, parents in _by_depth(trie, gates, _shared(trie).parents):
+        whole = (own + (above @ matrix).index_select(0, parents)).float()
+        i, f, o = whole[..., : 3 * size].sigmoid().chunk(3, dim=-1)
+        cell = f * cell.index_select(0, parents) + i * whole[..., 3 * size :].tanh()
+        above = (o * cell.tanh()).to(gates.dtype)
+        outputs.append(above)
+    return torch.cat(outputs)
+
+
+class TrieRecurrence(torch.autograd.Function):
+    """`trie_recurrence` with a backward pass written by hand, for GPUs."""
+
+    @staticmethod
+    def forward(ctx: Any, gates: Tensor, matrix: Tensor, h: Tensor, c: Tensor, trie: PrefixTrie) -> Tensor:
+        gates, matrix = gates.contiguous(), matrix.contiguous()
+        count, examples, size = *gates.shape[:2], len(h)
+        hidden = gates.new_empty(count, examples, size)
+        cell = torch.empty_like(hidden, dtype=torch.float32)
+        acts = torch.empty_like(gates)
+        above: Tensor = h.expand(1, examples, size)
+        before: Tensor = c.float().expand(1, examples, size).contiguous()
+        for own, parents, new_h, new_c, kept in _by_depth(trie, gates, _shared(trie).parents, hidden, cell, acts):
+            of_states = above.reshape(-1, size) @ matrix
+            cell_gpu.cells(of_states, parents, own, None, None, None, before, parents, new_h, new_c, kept)
+            above, before = new_h, new_c
+        ctx.save_for_backward(hidden, cell, acts, matrix, h, c)
+        ctx.trie, ctx.used = trie, False
+        return hidden
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor, None]:
+        if ctx.used:
+            raise RuntimeError("backward() can run only once: it overwrites the tensors saved for it")
+        ctx.used = True
+        hidden, cell, acts, matrix, h, c = ctx.saved_tensors
+        trie: PrefixTrie = ctx.trie
+        examples, size = hidden.shape[1:]
+        grad = grads[0].contiguous()
+        sums = torch.empty_like(acts)  # of the children's gradients
+        grad_before = torch.empty_like(cell)
+        of_cells = torch.empty_like(cell)
+        levels = list(_by_depth(trie, grad, acts, cell, grad_before, sums, of_cells, *_shared(trie)[:3]))
+        start = c.float().expand(1, examples, size).contiguous()
+        for depth in reversed(range(len(levels))):
+            of_h, kept, own_c, own_before, own_sums, own_cells, parents, first, last = levels[depth]
+            more = None
+            if depth + 1 < len(levels):
+                below = levels[depth + 1]
+                cell_gpu.children_sums(below[1], below[3], first, last, own_sums, own_cells)
+                more = ((own_sums.view(-1, 4 * size) @ matrix.t()).view_as(of_h), own_cells)
+            else:
+                own_sums.zero_()
+            c_before = levels[depth - 1][2] if depth else start
+            cell_gpu.cells_backward(of_h, more, kept, own_c, c_before, parents, own_before)
+        # The gradient of the initial state, which all roots share.
+        roots = trie.sizes[0]
+        of_start = acts[:roots].float().sum((0, 1))
+        grad_matrix = hidden.view(-1, size).t() @ sums.view(-1, 4 * size)
+        grad_matrix = grad_matrix + torch.outer(h.float(), of_start).to(grad_matrix.dtype)
+        grad_h = (of_start @ matrix.float().t()).to(h.dtype)
+        return acts, grad_matrix, grad_h, grad_before[:roots].sum((0, 1)).to(c.dtype), None
+
+
+def _shared(trie: PrefixTrie) -> SharedPrefixes:
+    assert trie.shared is not None
+    return trie.shared
+
+
+def _by_depth(trie: PrefixTrie, *tensors: Tensor) -> Any:
+    """Tensors [P, …] split by depth, zipped."""
+    return zip(*(torch.split(tensor, list(trie.sizes)) for tensor in tensors), strict=True)
