@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import numpy as np
 import pytest
 
+from karelsynth import Program
 from karelsynth.errors import KarelsynthError
 from karelsynth.karel.formats.codes import HERO, WALL, world_from_codes
 from karelsynth.karel.grammar import NORMAL_FORM
@@ -127,3 +131,17 @@ def test_a_stream_mixes_purposeful_tasks_evenly() -> None:
 def test_a_stream_without_a_share_is_the_first_generators() -> None:
     assert TaskStream(5).tasks(3, 4).digest == generate(5, 3, 4).digest
     assert TaskStream(5, purposeful=1.0).tasks(3, 4).digest == generate_purposeful(5, 3, 4).digest
+
+
+def test_the_classroom_benchmark_is_not_drawn() -> None:
+    """Neither its references nor their mirror images, many of which would be common otherwise."""
+    lines = (Path(__file__).parent.parent / "benchmarks" / "classroom.jsonl").read_text().splitlines()
+    references = {Program.parse(json.loads(line)["reference"]).tokens for line in lines}
+    assert len(references) == 50
+    mirrored = {"turnLeft": "turnRight", "turnRight": "turnLeft"}
+    mirrored |= {"leftIsClear": "rightIsClear", "rightIsClear": "leftIsClear"}
+    images = {tuple(mirrored.get(token, token) for token in reference) for reference in references}
+    drawn = generate_purposeful(5, 0, 20_000)
+    programs = {drawn.program(number).tokens for number in range(len(drawn))}
+    assert not programs & references
+    assert not programs & images

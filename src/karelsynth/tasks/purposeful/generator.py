@@ -9,6 +9,8 @@ never occur.
 
 from __future__ import annotations
 
+from functools import cache
+from importlib.resources import files
 from typing import Final
 
 import numpy as np
@@ -89,6 +91,11 @@ def _generate(
     return TaskBatch(tokens, lengths, inputs.reshape(shape), outputs.reshape(shape), novel), plans
 
 
+@cache
 def rejected_programs() -> NDArray[np.uint64]:
-    """Hashes of the programs that never occur: the references of the classroom benchmark."""
-    return np.zeros(1, np.uint64)
+    """Hashes of the programs that never occur: the classroom benchmark's references and their mirror images.
+
+    `tools/reject_classroom.py` writes the file.
+    """
+    lines = (files("karelsynth.tasks.purposeful") / "rejected.txt").read_text().split()
+    return np.array([int(line, 16) for line in lines], np.uint64)
