@@ -22,6 +22,9 @@ import torch
 from torch import Tensor, nn
 
 from karelsynth.errors import KarelsynthError, listed, nearest
+from karelsynth.karel.tokens import VOCABULARY_SIZE
+from karelsynth.model.devices import cast
+from karelsynth.model.eight_bits import widened
 
 if TYPE_CHECKING:
     from karelsynth.model.execution_encoder import ExecutionEncoder
@@ -160,6 +163,55 @@ class StepModel(NamedTuple):
         if self.syntax is None or self.no_examples is None:
             return None
         return self.syntax.teacher_forced(self.no_examples, trie.without_examples()).exp()
+
+
+# Parts that decoders share
+
+
+def pooled(hidden: Tensor, present: Tensor | None) -> Tensor:
+    """The maximum over examples: [rows, hidden_size] of [rows, K, hidden_size]; `present` is bool [rows, K]."""
+    if present is not None:
+        hidden = hidden.masked_fill(~present[:, :, None], -torch.inf if hidden.is_floating_point() else 0)
+    return hidden.amax(1)
+
+
+def token_scores(inputs: int) -> nn.Linear:
+    """A linear layer to scores of tokens whose bias starts at zero."""
+    layer = nn.Linear(inputs, VOCABULARY_SIZE)
+    nn.init.zeros_(layer.bias)
+    return layer
+
+
+def output_layers(settings: ModelSettings) -> Any:
+    """The layers from `hidden_size` to scores of tokens: one linear layer, or two with `head_size`."""
+    if not settings.head_size:
+        return token_scores(settings.hidden_size)
+    head = nn.Linear(settings.hidden_size, settings.head_size)
+    return nn.Sequential(head, nn.ReLU(), token_scores(settings.head_size))
+
+
+class Output(NamedTuple):
+    """The output layers, from an LSTM's output to logits: linear layers with ReLU between them."""
+
+    layers: tuple[tuple[Tensor, Tensor], ...]
+    """Of each layer the matrix [inputs, outputs] and the bias [outputs]."""
+
+    @staticmethod
+    def of(module: nn.Module, dtype: torch.dtype) -> Output:
+        """The linear layers of a module, in some precision."""
+        linear = [part for part in module.modules() if isinstance(part, nn.Linear)]
+        return Output(tuple((cast(one.weight, dtype).t().contiguous(), cast(one.bias, dtype)) for one in linear))
+
+    def scores(self, hidden: Tensor) -> Tensor:
+        """float32 [rows, 52] of [rows, hidden_size]."""
+        if hidden.dtype == torch.uint8:
+            hidden = widened(hidden, self.layers[0][0].dtype)
+        for number, (matrix, bias) in enumerate(self.layers):
+            hidden = torch.addmm(bias, hidden if number == 0 else hidden.relu_(), matrix)
+        return hidden.float()
+
+
+# The registry
 
 
 _DECODERS: Final[dict[str, type[Decoder]]] = {}

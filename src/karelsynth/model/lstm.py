@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import torch
 from torch import Tensor, nn
@@ -11,9 +11,15 @@ from torch.nn import functional
 
 from karelsynth.karel.tokens import VOCABULARY_SIZE
 from karelsynth.model import cell_gpu
-from karelsynth.model.decoder import Decoder, StepDecoder, StepTasks, register_decoder
-from karelsynth.model.devices import cast
-from karelsynth.model.eight_bits import widened
+from karelsynth.model.decoder import (
+    Decoder,
+    Output,
+    StepDecoder,
+    StepTasks,
+    output_layers,
+    pooled,
+    token_scores,
+)
 from karelsynth.model.execution_encoder import StepExecution, distinct
 from karelsynth.model.lstm_step import (
     LSTMState,
@@ -23,7 +29,6 @@ from karelsynth.model.lstm_step import (
     initial_state,
     lstm_step,
     lstm_step_compiled,
-    pooled,
 )
 from karelsynth.model.lstm_training import Gates, Parts, run_layers
 from karelsynth.model.step_threads import single_threaded, threads_of_steps
@@ -44,34 +49,6 @@ _SMALLEST_PIECE: Final = 32
 _PLAIN: Final = Parts()
 
 
-class Output(NamedTuple):
-    """The output layers, from an LSTM's output to logits: linear layers with ReLU between them."""
-
-    layers: tuple[tuple[Tensor, Tensor], ...]
-    """Of each layer the matrix [inputs, outputs] and the bias [outputs]."""
-
-    @staticmethod
-    def of(module: nn.Module, dtype: torch.dtype) -> Output:
-        """The linear layers of a module, in some precision."""
-        linear = [part for part in module.modules() if isinstance(part, nn.Linear)]
-        return Output(tuple((cast(one.weight, dtype).t().contiguous(), cast(one.bias, dtype)) for one in linear))
-
-    def scores(self, hidden: Tensor) -> Tensor:
-        """float32 [rows, 52] of [rows, hidden_size]."""
-        if hidden.dtype == torch.uint8:
-            hidden = widened(hidden, self.layers[0][0].dtype)
-        for number, (matrix, bias) in enumerate(self.layers):
-            hidden = torch.addmm(bias, hidden if number == 0 else hidden.relu_(), matrix)
-        return hidden.float()
-
-
-def token_scores(inputs: int) -> nn.Linear:
-    """A linear layer to scores of tokens whose bias starts at zero."""
-    layer = nn.Linear(inputs, VOCABULARY_SIZE)
-    nn.init.zeros_(layer.bias)
-    return layer
-
-
 class LSTMDecoder(Decoder):
     """An LSTM over [token; code of a pair], the same for every example; their maximum; one linear layer.
 
@@ -84,9 +61,7 @@ class LSTMDecoder(Decoder):
         inputs = settings.embedding_size + settings.code_size + settings.execution * settings.execution_size
         recurrent = MixingLSTM if settings.mixing else PrefixLSTM
         self.recurrent = recurrent(inputs, settings.hidden_size, settings.layers)
-        self.output: Any = token_scores(settings.head_size or settings.hidden_size)
-        if settings.head_size:
-            self.output = nn.Sequential(nn.Linear(settings.hidden_size, settings.head_size), nn.ReLU(), self.output)
+        self.output = output_layers(settings)
         self._parts = Parts()
 
     def prepare(self, embedding: Tensor, execution: ExecutionEncoder | None, dtype: torch.dtype) -> LSTMSteps:
@@ -243,6 +218,3 @@ class LSTMSteps(StepDecoder):
         present = tasks.present_of(task)
         lstm_step_compiled(self.weights, gates, rows, tokens, state, parents, new, present)
         return self.output.scores(pooled(new[-2], present))
-
-
-register_decoder("lstm", LSTMDecoder)

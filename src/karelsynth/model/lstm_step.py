@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from karelsynth.model import cell_gpu
+from karelsynth.model.decoder import pooled
 from karelsynth.model.devices import cast
 from karelsynth.model.eight_bits import EightBits, narrowed
 
@@ -148,13 +149,6 @@ def _step_weights(
         layers=tuple(layers),
         initial=tuple(part for pair in zip(h, c, strict=True) for part in pair),
     )
-
-
-def pooled(hidden: Tensor, present: Tensor | None) -> Tensor:
-    """The maximum over examples: [rows, hidden_size] of [rows, K, hidden_size]; `present` is bool [rows, K]."""
-    if present is not None:
-        hidden = hidden.masked_fill(~present[:, :, None], -torch.inf if hidden.is_floating_point() else 0)
-    return hidden.amax(1)
 
 
 def lstm_step(

@@ -21,9 +21,10 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from karelsynth.model import cell_gpu
+from karelsynth.model.decoder import pooled
 from karelsynth.model.devices import to_device
 from karelsynth.model.execution_encoder import one_hot
-from karelsynth.model.lstm_step import pooled, product
+from karelsynth.model.lstm_step import product
 
 if TYPE_CHECKING:
     from collections.abc import Callable

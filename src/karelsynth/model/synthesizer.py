@@ -22,14 +22,15 @@ from torch import Tensor, nn
 from karelsynth.karel.grammar import KAREL
 from karelsynth.karel.syntax import SyntaxMachine, syntax_machine
 from karelsynth.karel.tokens import VOCABULARY_SIZE
-from karelsynth.model.decoder import StepModel, StepTasks, decoder_class
+from karelsynth.model.decoder import StepModel, StepTasks, decoder_class, register_decoder
 from karelsynth.model.devices import autocast_dtype, floating_dtype, usable_device
 from karelsynth.model.encoder import GridEncoder
 from karelsynth.model.execution_encoder import ExecutionEncoder
-from karelsynth.model.lstm import LearnedSyntax
+from karelsynth.model.lstm import LearnedSyntax, LSTMDecoder
 from karelsynth.model.prefix_runner import PrefixRunner, prefix_runner
 from karelsynth.model.prefix_trie import PrefixTrie, pack_programs, pack_trie
 from karelsynth.model.storage import load_model, save_model
+from karelsynth.model.transformer import TransformerDecoder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,6 +39,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from karelsynth.model.settings import ModelSettings
+
+
+register_decoder("lstm", LSTMDecoder)
+register_decoder("transformer", TransformerDecoder)
 
 
 class Encoded(NamedTuple):
