@@ -15,7 +15,7 @@ import karelsynth
 SOURCE = Path(karelsynth.__file__).parent
 # Each layer may import itself and those before it.
 LAYERS = (
-    ("errors", "_version", "files", "terminal_text"),
+    ("errors", "_version", "files", "terminal_text", "charts"),
     ("karel",),
     ("generator",),
     ("tasks",),
@@ -103,3 +103,5 @@ def test_heavy_libraries_load_when_first_needed() -> None:
     everyday = everyday.replace("from karelsynth import *", "from karelsynth import Program, World")
     assert not heavy & modules_after(everyday)
     assert "torch" not in modules_after("from karelsynth import generate, load_tasks, run_batch")
+    training = modules_after("import karelsynth.train.loop")
+    assert not {"fastapi", "matplotlib", "pydantic"} & training
