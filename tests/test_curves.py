@@ -10,11 +10,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import typer
 from typer.testing import CliRunner
 
 from karelsynth import curves_page
+from karelsynth.charts import chart_description
 from karelsynth.cli import curves as command
 from karelsynth.curves import (
     FAMILIES,
@@ -34,8 +36,6 @@ from karelsynth.curves import (
 )
 from karelsynth.errors import KarelsynthError
 from karelsynth.evaluate import evaluate
-from karelsynth.karel.draw.scene import Circle, Line, Text
-from karelsynth.karel.draw.svg import scene_svg
 from karelsynth.karel.program import Program
 from karelsynth.solve.solution import Answer, Solution
 from karelsynth.solve.solver import Round, Solver
@@ -316,28 +316,29 @@ def test_bad_arguments(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyP
 @pytest.mark.parametrize("solve", [None, 1.0])
 def test_the_picture_shows_every_point(solve: float | None) -> None:
     curves = invented(solve)
-    scene = curves_page.picture(curves)
-    panels = {group.name: group for group in scene.groups if group.name in FAMILIES}
     drawn = 3 if solve is None else 4
-    for family, names in FAMILIES.items():
-        shapes = panels[family].shapes
-        assert sum(isinstance(shape, Circle) for shape in shapes) == drawn * len(names)
-        words = [shape.text for shape in shapes if isinstance(shape, Text)]
-        assert set(names) <= set(words)
-        # From side to side: five grid lines, and for each measure the data's own distribution.
-        across = [shape for shape in shapes if isinstance(shape, Line) and shape.x2 - shape.x1 > 290]
-        assert len(across) == 5 + drawn
-        width, height = 360, 250
-        for shape in shapes:
-            if isinstance(shape, Circle):
-                assert 0 < shape.x < width
-                assert 0 < shape.y < height
-    ElementTree.fromstring(scene_svg(scene))
+    axes = curves_page.figure(curves).axes
+    assert len(axes) == len(FAMILIES)
+    for panel, (family, names) in zip(axes, FAMILIES.items(), strict=True):
+        assert [label.get_text() for label in panel.get_xticklabels()] == list(names)
+        lines = [one for one in panel.get_lines() if one.get_marker() == "o"]
+        shown = [list(map(float, np.asarray(one.get_ydata()))) for one in lines]
+        measures = [name for name in curves.settings.measures if name != "solved"]
+        assert sorted(shown) == sorted(
+            [curves.points[family, name].shares[measure].percent for name in names] for measure in measures
+        )
+        across = [one for one in panel.get_lines() if one.get_linestyle() == ":" and len(np.asarray(one.get_ydata()))]
+        assert len(across) == drawn  # for each measure the data's own distribution
+        assert len(panel.collections) == drawn  # intervals
+    svg = curves_page.picture(curves)
+    ElementTree.fromstring(svg)
+    for point in curves.points.values():
+        assert f"{point.shares['filtered_generalization'].percent:.1f}" in chart_description(svg)
 
 
 def test_the_picture_has_no_empty_panels() -> None:
-    names = [group.name for group in curves_page.picture(invented(only=("walls",))).groups]
-    assert names == ["examples", "walls", "legend"]
+    panels = [panel.get_title() for panel in curves_page.figure(invented(only=("walls",))).axes]
+    assert panels == ["Fewer examples", "Worlds full of walls"]
 
 
 def test_the_page_has_every_figure(tmp_path: Path) -> None:
@@ -368,4 +369,7 @@ def test_the_page_without_figures_says_so(tmp_path: Path) -> None:
 def test_the_pages_in_the_repository_are_up_to_date() -> None:
     """If this fails: `karelsynth curves --render`."""
     for name, text in curves_page.rendered(ROOT).items():
-        assert (ROOT / name).read_text(encoding="utf-8") == text, name
+        found = (ROOT / name).read_text(encoding="utf-8")
+        if name == curves_page.PICTURE:  # other versions of matplotlib draw otherwise
+            found, text = chart_description(found), chart_description(text)
+        assert found == text, name

@@ -51,6 +51,8 @@ _STYLE: Final[Mapping[str, Any]] = {
     "axes.titlecolor": INK,
     "axes.titlesize": 12,
     "axes.titleweight": "bold",
+    "figure.constrained_layout.h_pad": 0.1,
+    "figure.constrained_layout.w_pad": 0.1,
     "figure.facecolor": CANVAS,
     "figure.titlesize": 15,
     "figure.titleweight": "bold",
@@ -128,15 +130,33 @@ def heatmap(axes: Axes, colours: NDArray[np.float64], rows: Sequence[str], colum
     axes.set_yticks(range(len(rows)), rows, fontsize=7)
 
 
+def second_axis(axes: Axes) -> Axes:
+    """Axes over the same x with a vertical scale of their own, on the right."""
+    with _style():
+        right = axes.twinx()
+        right.grid(False)
+    return right
+
+
 def legend(target: Axes | Figure, **options: Any) -> None:
     """The legend of some axes or of a whole figure; `options` are matplotlib's."""
     with _style():
         target.legend(**options)
 
 
+def colour_legend(figure: Figure, colours: Mapping[str, Any]) -> None:
+    """A legend of coloured squares below a figure: by name, what each colour means."""
+    with _style():
+        from matplotlib.patches import Patch
+
+        squares = [Patch(facecolor=colour, edgecolor=MUTED, label=name) for name, colour in colours.items()]
+        figure.legend(handles=squares, loc="outside lower center", ncols=len(squares))
+
+
 def percent(axes: Axes, low: float = 0.0, high: float = 100.0) -> None:
-    """A vertical axis in percent."""
-    axes.set_ylim(low, high)
+    """A vertical axis in percent, with room for the markers at its ends."""
+    room = 0.025 * (high - low)
+    axes.set_ylim(low - room, high + room)
     axes.yaxis.set_major_formatter("{x:.0f} %")
 
 

@@ -1,24 +1,25 @@
-"""docs/limits.md and its picture, made of results/curves.json; no figure is typed.
+"""docs/limits.md and its picture, rendered from results/curves.json.
 
-    render(root)                     # what `karelsynth curves --render` does
+    render(root)                     # the command `karelsynth curves --render`
 
-`rendered` gives the same as text, so that a test can compare it with the files.
+`rendered` returns the same files as text, for the test that compares them with those of the repository.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from itertools import pairwise
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from karelsynth.curves import FAMILIES, MEASURES, REFERENCE, Curves, Point, Share, read_curves
+from karelsynth.charts import AMBER, BLUE, LIGHT_BLUE, MUTED, chart_svg, legend, line, panels, percent
+from karelsynth.curves import FAMILIES, MEASURES, REFERENCE, Curves, Point, read_curves
 from karelsynth.errors import KarelsynthError
 from karelsynth.files import write_atomically
-from karelsynth.karel.draw.scene import THEMES, Circle, Line, Rect, Scene, Shape, ShapeGroup, Text
-from karelsynth.karel.draw.svg import scene_svg
 from karelsynth.tasks.original import ORIGINAL
 from karelsynth.tasks.shifted import SHIFTS
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 RESULTS: Final = "results/curves.json"
 PAGE: Final = "docs/limits.md"
@@ -71,27 +72,19 @@ _ABOUT: Final = {
     "write. `solve`\nlooks for shorter programs first and gets to these only if time allows.",
     "controls": "REPEAT, WHILE, IF and IFELSE, at any depth. Programs with more of them are longer, too.",
 }
-_THEME: Final = THEMES["light"]
 _COLOURS: Final = {
-    "generalization": _THEME.muted,
-    "filtered_generalization": _THEME.hero,
-    "any_consistent": "#9db7f5",
-    "solved_generalization": _THEME.marker,
+    "generalization": MUTED,
+    "filtered_generalization": BLUE,
+    "any_consistent": LIGHT_BLUE,
+    "solved_generalization": AMBER,
 }
-"""Of the measures that are drawn."""
-_ACROSS: Final = 3
-_PANEL: Final = (360, 250)
-_GAP: Final = 16
-_HEADER: Final = 76
-_LEFT, _RIGHT, _TOP, _BOTTOM = 46, 348, 40, 206
-"""The frame of a panel's curves."""
-_SMALL: Final = 10.5
-_LETTER: Final = 5.7
-"""The width of a letter of the legend, on average."""
+"""The measures that the picture shows, and their colours."""
+_COLUMNS: Final = 3
+_TITLE: Final = "How the model does away from its data"
 
 
 def render(root: Path) -> list[Path]:
-    """Write the page, and the picture if there is something to show, below the repository's folder; returns which."""
+    """Write the page, and the picture if there are results, below the repository's root; returns the paths."""
     if not (root / PAGE).parent.is_dir():
         raise KarelsynthError(f"{root.resolve()}: not the repository's root (there is no docs folder); run this there")
     written = []
@@ -108,12 +101,12 @@ def rendered(root: Path) -> dict[str, str]:
     curves = read_curves(root / RESULTS)
     files = {PAGE: page(curves)}
     if curves is not None:
-        files[PICTURE] = scene_svg(picture(curves))
+        files[PICTURE] = picture(curves)
     return files
 
 
 def _original(family: str) -> str:
-    """What the original data is like, where the figures of a family are to be seen beside it."""
+    """The original data's statistics that belong beside a family; may be empty."""
     match family:
         case "walls" | "markers":
             shares, ends = ORIGINAL[f"share of {family}"].values, ORIGINAL[f"share of {family}, ends"].values
@@ -152,7 +145,7 @@ def page(curves: Curves | None) -> str:
 
 
 def command(curves: Curves | None) -> str:
-    """What measures the same again."""
+    """The command that measures the same again."""
     if curves is None:
         return f"karelsynth curves --json {RESULTS}"
     settings, model = curves.settings, curves.provenance.get("model")
@@ -164,11 +157,11 @@ def command(curves: Curves | None) -> str:
 def _measured(curves: Curves | None) -> str:
     if curves is None:
         return f"This is {NOT_YET}."
-    settings, told = curves.settings, curves.provenance
+    settings, provenance = curves.settings, curves.provenance
     solve = "" if settings.solve is None else f", {settings.solve:g} s a task for solve"
     return (
-        f"{settings.tasks:,} tasks a point, beam {settings.beam}{solve}; decoding is {told.get('decoding')}; "
-        f"on {settings.device}.\nModel: {told.get('model')}, its weights' digest `{settings.model}`."
+        f"{settings.tasks:,} tasks a point, beam {settings.beam}{solve}; decoding is {provenance.get('decoding')}; "
+        f"on {settings.device}.\nModel: {provenance.get('model')}, its weights' digest `{settings.model}`."
     )
 
 
@@ -195,80 +188,56 @@ def _cell(point: Point, measure: str) -> str:
     return f"{share.percent:.2f} ({share.confidence_95[0]:.2f}–{share.confidence_95[1]:.2f})"
 
 
-def picture(curves: Curves) -> Scene:
-    """A panel for each family that was measured; the thin lines across are the data's own distribution."""
-    width, height = _PANEL
-    groups = []
-    families = [family for family, names in FAMILIES.items() if any((family, name) in curves.points for name in names)]
-    for place, family in enumerate(families):
-        row, column = divmod(place, _ACROSS)
-        at = (_GAP + column * (width + _GAP), _HEADER + row * (height + _GAP))
-        groups.append(ShapeGroup(family, tuple(_panel(curves, family)), at=at))
-    whole = _GAP + _ACROSS * (width + _GAP)
-    groups.append(ShapeGroup("legend", tuple(_legend(curves, whole))))
-    told = "; ".join(
-        f"{_AXES[family]} {point}: {found.shares['filtered_generalization'].percent:.1f}"
+def picture(curves: Curves) -> str:
+    """The chart as SVG: a panel for each measured family. Thin lines mark the data's own distribution."""
+    values = "; ".join(
+        f"{_AXES[family]} {point}: " + ", ".join(f"{found.shares[name].percent:.1f}" for name in _drawn(curves))
         for family, points in FAMILIES.items()
         for point in points
         if (found := curves.points.get((family, point)))
     )
-    title = "How the model does away from its data"
-    bottom = _HEADER + -(-len(families) // _ACROSS) * (height + _GAP)
-    return Scene(whole, bottom, _THEME.canvas, tuple(groups), title, f"Filtered top 1 in percent. {told}.")
+    measures = ", ".join(MEASURES[name] for name in _drawn(curves))
+    return chart_svg(figure(curves), title=_TITLE, description=f"In percent ({measures}): {values}.")
 
 
-def _panel(curves: Curves, family: str) -> Iterator[Shape]:
-    width, height = _PANEL
-    yield Rect(0, 0, width, height, _THEME.floor, 6)
-    yield Text(width / 2, 20, _TITLES[family], 13, _THEME.ink)
-    for level in range(0, 101, 25):
-        yield Line(_LEFT, _y(level), _RIGHT, _y(level), 1, _THEME.grid)
-        yield Text(_LEFT - 20, _y(level), f"{level} %", _SMALL, _THEME.muted, bold=False)
-    slot = (_RIGHT - _LEFT) / len(FAMILIES[family])
-    middles = {point: _LEFT + slot * (place + 0.5) for place, point in enumerate(FAMILIES[family])}
-    for point, x in middles.items():
-        yield Text(x, _BOTTOM + 14, point, _SMALL, _THEME.muted, bold=False)
-    yield Text((_LEFT + _RIGHT) / 2, _BOTTOM + 32, _AXES[family], 11, _THEME.ink, bold=False)
-    # Beside each other, not on top: intervals overlap more often than not.
+def figure(curves: Curves) -> Figure:
+    """The chart of `picture`."""
+    families = [family for family, names in FAMILIES.items() if any((family, name) in curves.points for name in names)]
+    rows = max(1, -(-len(families) // _COLUMNS))
+    drawing, axes = panels(1150, 70 + 270 * rows, rows=rows, columns=_COLUMNS, title=_TITLE)
+    for family, panel in zip(families, axes, strict=False):
+        _draw_family(panel, curves, family)
+    for panel in axes[len(families) :]:
+        panel.remove()
+    handles, labels = axes[0].get_legend_handles_labels()
+    legend(drawing, handles=handles, labels=labels, loc="outside lower center", ncols=max(1, len(labels)))
+    return drawing
+
+
+def _draw_family(axes: Axes, curves: Curves, family: str) -> None:
+    names = FAMILIES[family]
+    places = [place for place, name in enumerate(names) if (family, name) in curves.points]
     drawn = _drawn(curves)
-    for number, name in enumerate(drawn):
-        aside = 3 * (number - (len(drawn) - 1) / 2)
-        found = [
-            (x + aside, curves.points[family, point].shares[name])
-            for point, x in middles.items()
-            if (family, point) in curves.points
-        ]
-        yield from _curve(found, _COLOURS[name])
+    for number, measure in enumerate(drawn):
+        shares = [curves.points[family, names[place]].shares[measure] for place in places]
+        line(
+            axes,
+            [place + 0.06 * (number - (len(drawn) - 1) / 2) for place in places],  # side by side: intervals overlap
+            [share.percent for share in shares],
+            colour=_COLOURS[measure],
+            label=MEASURES[measure],
+            low=[share.confidence_95[0] for share in shares],
+            high=[share.confidence_95[1] for share in shares],
+        )
         if REFERENCE in curves.points:
-            y = _y(curves.points[REFERENCE].shares[name].percent)
-            yield Line(_LEFT, y, _RIGHT, y, 0.8, _COLOURS[name])
-
-
-def _curve(points: Sequence[tuple[float, Share]], colour: str) -> Iterator[Shape]:
-    """Shares at their places, with whiskers for the intervals."""
-    for (x1, first), (x2, second) in pairwise(points):
-        yield Line(x1, _y(first.percent), x2, _y(second.percent), 2, colour)
-    for x, share in points:
-        low, high = share.confidence_95
-        yield Line(x, _y(low), x, _y(high), 1, colour)
-        yield Circle(x, _y(share.percent), 3, colour)
+            own = curves.points[REFERENCE].shares[measure].percent
+            axes.axhline(own, color=_COLOURS[measure], linewidth=0.8, linestyle=":")
+    axes.plot([], [], color=MUTED, linewidth=0.8, linestyle=":", label="the data's own distribution")
+    axes.set_xticks(range(len(names)), names)
+    axes.set_title(_TITLES[family])
+    axes.set_xlabel(_AXES[family])
+    percent(axes)
 
 
 def _drawn(curves: Curves) -> list[str]:
     return [name for name in _COLOURS if name in curves.settings.measures]
-
-
-def _y(share: float) -> float:
-    return _BOTTOM - (_BOTTOM - _TOP) * share / 100
-
-
-def _legend(curves: Curves, width: float) -> Iterator[Shape]:
-    yield Text(width / 2, 24, "How the model does away from its data", 17, _THEME.ink)
-    entries = [(_COLOURS[name], MEASURES[name]) for name in _drawn(curves)]
-    entries.append((_THEME.grid, "thin across: the data's own distribution"))
-    at = (width - sum(len(what) * _LETTER + 44 for _, what in entries)) / 2
-    for colour, what in entries:
-        room = len(what) * _LETTER
-        yield Rect(at, 46, 12, 12, colour, 2)
-        yield Text(at + 18 + room / 2, 52, what, 12, _THEME.muted, bold=False)
-        at += room + 44

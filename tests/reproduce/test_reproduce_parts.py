@@ -8,17 +8,32 @@ import numpy as np
 import pytest
 import torch
 
+from karelsynth.charts import chart_description
 from karelsynth.errors import KarelsynthError
 from karelsynth.evaluate import Judged
 from karelsynth.karel.draw.scene import Text
 from karelsynth.karel.program import Program
 from karelsynth.karel.syntax import syntax_machine
 from karelsynth.karel.tokens import ID, TOKENS
-from karelsynth.reproduce.aliasing import ELSEWHERE, PROGRAM_A, PROGRAM_B, aliasing_examples, both_right, score_programs
+from karelsynth.reproduce.aliasing import (
+    ELSEWHERE,
+    PROGRAM_A,
+    PROGRAM_B,
+    aliasing_examples,
+    aliasing_scene,
+    both_right,
+    score_programs,
+)
 from karelsynth.reproduce.intervals import ratio_interval
-from karelsynth.reproduce.masks import MaskTable, masks_along, masks_over
-from karelsynth.reproduce.pictures import aliasing_scene, masks_scene
-from karelsynth.reproduce.validity import shares, without_syntax
+from karelsynth.reproduce.learned_syntax import (
+    MaskTable,
+    differences,
+    masks_along,
+    masks_chart,
+    masks_over,
+    shares,
+    without_syntax,
+)
 from karelsynth.search import Candidates
 from tests.models import tiny_model
 
@@ -45,7 +60,7 @@ def test_masks_along_a_program() -> None:
 
 
 def test_masks_over_programs_are_the_means_of_masks_along_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("karelsynth.reproduce.masks._CHUNK", 2)
+    monkeypatch.setattr("karelsynth.reproduce.learned_syntax._CHUNK", 2)
     model = tiny_model(syntax="learned")
     programs = [PROGRAM_A, PROGRAM_B, Program.parse("DEF run m( move turnLeft m)")]
     tokens = np.zeros((3, 40), np.uint8)
@@ -105,12 +120,17 @@ def test_the_picture_of_masks_paints_what_differs() -> None:
     learned = valid.copy()
     learned[1, ID["run"]], learned[1, ID["move"]] = 0, 1
     table = MaskTable(("<s>", "DEF"), valid, learned, valid * (1 - learned), (1 - valid) * learned)
-    panels = {group.name: group for group in masks_scene(table, "title").groups}
-    cells = [shape for shape in panels["difference"].shapes if getattr(shape, "height", 0) == 11]
-    assert [(cell.x // 11, TOKENS[int(cell.y // 11)]) for cell in cells] == [(1, "run"), (1, "move")]  # type: ignore[union-attr]
-    red, blue = (cell.fill for cell in cells)
-    assert int(red[1:3], 16) > 180 > int(red[5:7], 16)
-    assert int(blue[5:7], 16) > 180 > int(blue[1:3], 16)
+    painted = differences(table)
+    assert [(place, TOKENS[token]) for place, token in zip(*np.nonzero((painted < 1).any(2)), strict=True)] == [
+        (1, "move"), (1, "run"),
+    ]  # fmt: skip
+    red, blue = painted[1, ID["run"]], painted[1, ID["move"]]
+    assert red[0] > 0.7 > red[2]
+    assert blue[2] > 0.7 > blue[0]
+    svg = masks_chart(table, "title")
+    assert chart_description(svg).startswith("Columns: the last token; rows: possible next tokens. Places: <s> DEF.")
+    for text in ("handwritten", "learned", "difference", "valid, yet refused", "turnLeft"):
+        assert text in svg
 
 
 def test_validity_counts_programs() -> None:

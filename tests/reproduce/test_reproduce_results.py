@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from karelsynth.charts import chart_description
 from karelsynth.evaluate import as_bits, interval, percent
 from karelsynth.reproduce import page, tables
 from karelsynth.reproduce.claims import CLAIMS, ONE_SEED, UNEQUAL, claims, difference, spread_of
@@ -304,4 +305,7 @@ def test_the_pages_of_the_repository_agree_with_its_results() -> None:
     """If this fails: `karelsynth reproduce --render`."""
     recipes = page.load_recipes(ROOT / "recipes")
     for name, text in page.rendered(ROOT / "results" / "reproduce", recipes).items():
-        assert (ROOT / name).read_text(encoding="utf-8") == text, name
+        found = (ROOT / name).read_text(encoding="utf-8")
+        if name in page.CHARTS:  # other versions of matplotlib draw otherwise
+            found, text = chart_description(found), chart_description(text)
+        assert found == text, name

@@ -73,7 +73,7 @@ def curves(
         missing = now.missing(wanted)
         if found is not None and not missing:
             now = found  # with the provenance of whoever measured it
-    now = _save(now, output, plot)  # at once, so that a place where nothing can be written is told before all the work
+    now = _save(now, output, plot)  # first: a path that cannot be written must fail before the work
     try:
         with counter("measuring", unit="tasks", total=len(missing) * tasks * (1 if solve is None else 2)) as progress:
             for key in missing:
@@ -104,12 +104,11 @@ def _save(curves: Curves, output: Path | None, plot: Path | None, measured: Key 
     """Write what is wanted; returns the curves with what other processes have added to the file."""
     from karelsynth.curves import save_curves
     from karelsynth.curves_page import picture
-    from karelsynth.karel.draw.svg import scene_svg
 
     if output is not None:
         curves = save_curves(output, curves, measured)
     if plot is not None:
-        write_text(scene_svg(picture(curves)), plot)
+        write_text(picture(curves), plot)
     return curves
 
 
@@ -118,8 +117,8 @@ def _line(key: Key, curves: Curves) -> str:
     from karelsynth.curves import MEASURES
 
     shares = curves.points[key].shares
-    told = ", ".join(f"{MEASURES[name]} {share.percent:.2f} %" for name, share in shares.items())
-    return f"{key[0]} {key[1]}: {told}"
+    shown = ", ".join(f"{MEASURES[name]} {share.percent:.2f} %" for name, share in shares.items())
+    return f"{key[0]} {key[1]}: {shown}"
 
 
 def _show(curves: Curves, keys: list[Key]) -> None:

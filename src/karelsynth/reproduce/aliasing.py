@@ -1,15 +1,18 @@
-"""Program aliasing, the paper's first figure: two programs, one behaviour.
+"""Program aliasing, the paper's Figure 1: two programs with one behaviour.
 
-On worlds without markers, program A (the reference) and program B (with a loop that ends when it is back where it
-began) do the same, so both are right; supervised training nevertheless holds B to be wrong. Here both are run to show
-it, and models are asked what they think of either.
+On worlds without markers, program A (the reference) and program B (a loop that ends where it began) do the same. So
+both are correct, but supervised training treats B as wrong. This module runs both, draws them and scores both under a
+model.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
+from karelsynth.karel.draw.board import layout_of, world_scene
+from karelsynth.karel.draw.scene import THEMES, Scene, ShapeGroup, Text
 from karelsynth.karel.program import Program
 from karelsynth.karel.world import World
 from karelsynth.tasks.task import Example
@@ -30,16 +33,18 @@ _BEFORE: Final = (
     ". . . . .\n. # . . .\n. . . ^ .",
 )
 ELSEWHERE: Final = World.parse(". . . .\n. . 1 .\n. >1 . .")
-"""Where the two differ: Karel begins on a marker, so that B has nothing to do."""
+"""A world on which the two differ: Karel starts on a marker, so B ends at once."""
+_CELL: Final = 30
+_CAPTION: Final = 16
 
 
 def aliasing_examples() -> tuple[Example, ...]:
-    """Six examples, the first of which is drawn; the last is held out."""
+    """Six examples. The first is drawn; the last is held out."""
     return tuple(Example(world, PROGRAM_A.run(world).world) for world in map(World.parse, _BEFORE))
 
 
 def both_right() -> bool:
-    """Whether A and B are right on every example, by running them."""
+    """Whether A and B are correct on every example, by running them."""
     return all(
         (run := program.run(example.input)).ok and run.world == example.output
         for program in (PROGRAM_A, PROGRAM_B)
@@ -48,9 +53,9 @@ def both_right() -> bool:
 
 
 def score_programs(model: Synthesizer, *, beam: int) -> list[dict[str, Any]]:
-    """What a model thinks of A and of B, given five of the examples.
+    """A model's scores of A and of B, given five of the examples.
 
-    For each {"logprob", "rank"}: log p(program | examples), and its place among `beam` candidates, from 1, or None.
+    For each {"logprob", "rank"}: log p(program | examples), and its rank in the beam, from 1, or None.
     """
     import numpy as np
     import torch
@@ -79,3 +84,29 @@ def score_programs(model: Synthesizer, *, beam: int) -> list[dict[str, Any]]:
 
 def _rank(written: Sequence[Sequence[int]], tokens: Sequence[int]) -> int | None:
     return next((place for place, program in enumerate(written, 1) if list(program) == list(tokens)), None)
+
+
+def aliasing_scene() -> Scene:
+    """An example on which both programs are correct, and below it a world on which they differ."""
+    theme = THEMES["light"]
+    before, after = aliasing_examples()[0]
+    alike = (("before", before), ("after A, and after B", after))
+    elsewhere = (
+        ("elsewhere, before", ELSEWHERE),
+        ("after A", PROGRAM_A.run(ELSEWHERE).world),
+        ("after B", PROGRAM_B.run(ELSEWHERE).world),
+    )
+    groups: list[ShapeGroup] = []
+    top, widest = _CAPTION, 0
+    for line in (alike, elsewhere):
+        left = 0
+        for caption, world in line:
+            layout = layout_of(world, theme="light", cell=_CELL)
+            for group in world_scene(world, layout).groups:
+                groups.append(replace(group, at=(group.at[0] + left, group.at[1] + top)))
+            groups.append(ShapeGroup("caption", (Text(left + layout.width / 2, top, caption, 12, theme.ink),)))
+            left += layout.width
+        widest = max(widest, left)
+        top += layout.height + _CAPTION
+    description = "Two programs that are both right on the example above, and differ on the one below."
+    return Scene(widest, top, theme.canvas, tuple(groups), "Program aliasing", description)

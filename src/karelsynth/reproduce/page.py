@@ -13,10 +13,9 @@ from typing import Final
 from karelsynth.files import write_atomically
 from karelsynth.karel.draw.svg import scene_svg
 from karelsynth.reproduce import tables
-from karelsynth.reproduce.aliasing import PROGRAM_A, PROGRAM_B, both_right
+from karelsynth.reproduce.aliasing import PROGRAM_A, PROGRAM_B, aliasing_scene, both_right
 from karelsynth.reproduce.claims import claims
-from karelsynth.reproduce.masks import MaskTable
-from karelsynth.reproduce.pictures import aliasing_scene, masks_scene
+from karelsynth.reproduce.learned_syntax import MaskTable, masks_chart
 from karelsynth.reproduce.results import Recipes, Result, Results, read_results, row_recipe
 from karelsynth.reproduce.rows import ROWS, TABLES
 
@@ -26,6 +25,8 @@ _TEMPLATE: Final = Path(__file__).parent / "results_page.md"
 _MASKS: Final = "docs/pictures/masks.svg"
 _MASKS_OVER: Final = "docs/pictures/masks_test.svg"
 _ALIASING: Final = "docs/pictures/aliasing.svg"
+CHARTS: Final = (_MASKS, _MASKS_OVER)
+"""The pictures that matplotlib draws."""
 
 
 def load_recipes(folder: Path, train_data: Path | None = None, val_data: Path | None = None) -> Recipes:
@@ -118,8 +119,8 @@ def _mask_pictures(results: Results) -> dict[str, str]:
     masks = found.record["masks"]
     along, over = MaskTable.from_json(masks["program"]), MaskTable.from_json(masks["tasks"]["table"])
     return {
-        _MASKS: scene_svg(masks_scene(along, "Handwritten and learned syntax along Program A")),
-        _MASKS_OVER: scene_svg(masks_scene(over, "Handwritten and learned syntax over the test set")),
+        _MASKS: masks_chart(along, "Handwritten and learned syntax along Program A"),
+        _MASKS_OVER: masks_chart(over, "Handwritten and learned syntax over the test set"),
     }
 
 

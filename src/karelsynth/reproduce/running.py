@@ -23,12 +23,11 @@ from karelsynth.files import exists, locked_folder
 from karelsynth.model.synthesizer import Synthesizer
 from karelsynth.reproduce.aliasing import PROGRAM_A, score_programs
 from karelsynth.reproduce.history import read_history, write_history
-from karelsynth.reproduce.masks import masks_along, masks_over
+from karelsynth.reproduce.learned_syntax import masks_along, masks_over, validity
 from karelsynth.reproduce.memory import NoRoom
 from karelsynth.reproduce.results import Results, read_results, row_recipe, write_result
 from karelsynth.reproduce.rows import ROWS, Job
 from karelsynth.reproduce.trained import Trained, check_same, from_kept, from_run, is_finished, is_kept, keep
-from karelsynth.reproduce.validity import validity
 from karelsynth.tasks.batch import TaskBatch
 from karelsynth.tasks.sets import NAMED_SETS, load_tasks, named_tasks
 from karelsynth.train.checkpoint import newest_name
