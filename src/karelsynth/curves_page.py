@@ -210,7 +210,8 @@ def figure(curves: Curves) -> Figure:
     for panel in axes[len(families) :]:
         panel.remove()
     handles, labels = axes[0].get_legend_handles_labels()
-    legend(drawing, handles=handles, labels=labels, loc="outside lower center", ncols=max(1, len(labels)))
+    if labels:
+        legend(drawing, handles=handles, labels=labels, loc="outside lower center", ncols=len(labels))
     return drawing
 
 
