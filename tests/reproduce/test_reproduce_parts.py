@@ -122,7 +122,7 @@ def test_the_picture_of_masks_paints_what_differs() -> None:
     table = MaskTable(("<s>", "DEF"), valid, learned, valid * (1 - learned), (1 - valid) * learned)
     painted = differences(table)
     assert [(place, TOKENS[token]) for place, token in zip(*np.nonzero((painted < 1).any(2)), strict=True)] == [
-        (1, "move"), (1, "run"),
+        (1, "run"), (1, "move"),
     ]  # fmt: skip
     red, blue = painted[1, ID["run"]], painted[1, ID["move"]]
     assert red[0] > 0.7 > red[2]
