@@ -20,6 +20,7 @@ from karelsynth.tasks.purposeful.program_kernel import (
     LONGEST,
     RAW,
     below,
+    counts_markers,
     expand,
     mirror,
     mutate,
@@ -27,7 +28,7 @@ from karelsynth.tasks.purposeful.program_kernel import (
     percent,
     pick_threshold,
 )
-from karelsynth.tasks.purposeful.world_kernel import MIRRORED, STAGE, draw_scene, draw_taste, stage_world
+from karelsynth.tasks.purposeful.world_kernel import MIRRORED, STAGE, VALUES, draw_scene, draw_taste, stage_world
 
 _OK, _NO_MARKER = int(Status.OK), int(Status.NO_MARKER_TO_PICK)
 _MOST: Final = 9
@@ -42,7 +43,7 @@ _PROGRAMS: Final = 12
 """Programs that are tried for one plan."""
 _MUTATED: Final = 12
 """Percent of the programs that are changed at random."""
-_LAX: Final = 6
+_LAX: Final = 2
 """Percent of the tasks in which a condition may have the same outcome throughout."""
 _UNCHANGED: Final = 20
 """Percent of the worlds without a change that are taken, one for each task at most."""
@@ -82,7 +83,7 @@ def _draw_program(
     state: NDArray[np.uint64],
     tables: Any,
     rule: int,
-    mirrored: bool,
+    taste: NDArray[np.int64],
     chosen: NDArray[np.int64],
     stack: NDArray[np.int64],
     raw: NDArray[np.uint8],
@@ -98,7 +99,9 @@ def _draw_program(
         size = mutate(state, raw, size)
         if percent(state, 30):
             size = mutate(state, raw, size)
-    if mirrored:
+    if taste[VALUES] == 0 and counts_markers(raw, size):
+        taste[VALUES] = 1 + below(state, 2)
+    if taste[MIRRORED]:
         mirror(raw, size)
     length = normalise(raw, size, text)
     return length if 5 <= length <= LONGEST else 0
@@ -271,7 +274,7 @@ def generate_range(
             plan = pick_threshold(state, tables.plan_threshold, 0, len(tables.plans))
             for _ in range(_PROGRAMS):
                 draw_taste(state, taste)
-                length = _draw_program(state, tables, tables.plans[plan], taste[MIRRORED] > 0, chosen, stack, raw, text)
+                length = _draw_program(state, tables, tables.plans[plan], taste, chosen, stack, raw, text)
                 if length == 0:
                     continue
                 if (

@@ -21,6 +21,7 @@ _STACK: Final = 512
 _S32 = np.uint64(32)
 _MOVE, _LEFT, _RIGHT, _PICK, _PUT = (ID[name] for name in ACTIONS)
 _REPEAT, _OPEN_R, _CLOSE_R, _NOT = ID["REPEAT"], ID["r("], ID["r)"], ID["not"]
+_OPEN_W, _CLOSE_W, _IF, _IFELSE = ID["w("], ID["w)"], ID["IF"], ID["IFELSE"]
 _LEFT_CLEAR, _RIGHT_CLEAR = ID["leftIsClear"], ID["rightIsClear"]
 _FIRST_SENSOR, _LAST_SENSOR, _FIRST_CLEAR = ID[SENSORS[0]], ID[SENSORS[-1]], ID["leftIsClear"]
 _COUNT, _LAST_COUNT = ID[COUNTS[0]], ID[COUNTS[10]]
@@ -138,6 +139,16 @@ def mutate(state: NDArray[np.uint64], raw: NDArray[np.uint8], size: int) -> int:
             return size
         at = at + 1 if at + 1 < size else 0
     return size
+
+
+@compiled()
+def counts_markers(raw: NDArray[np.uint8], size: int) -> bool:  # pragma: no cover - compiled
+    """Whether a program treats piles other than single markers: it picks in a loop, or looks again after a pick."""
+    found = False
+    for at in range(5, size - 2):
+        loop = raw[at] == _PICK and raw[at - 1] == _OPEN_W and raw[at + 1] == _CLOSE_W
+        found |= loop or (raw[at] == _PICK and (raw[at + 1] == _IF or raw[at + 1] == _IFELSE))
+    return found
 
 
 @compiled()

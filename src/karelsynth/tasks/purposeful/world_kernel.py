@@ -28,12 +28,12 @@ VALUES, ROTATION, QUARTER, SCENERY, DENSITY, DISTRACTED, SCALE, MIRRORED = range
 """Of `taste` [8], what a task's worlds have in common."""
 (
     ROOM, FETCH, CEILING, POTHOLES, NICHES, GAP, STAIRS, DESCENT, MOUNTAIN, HURDLES, HURDLES_ANY, HOUSE, ISLAND, DOOR,
-    ROOM_DOOR, WINDING, TRAIL, SNAIL, MAZE, SIGNS, LANES,
+    ROOM_DOOR, WINDING, TRAIL, SNAIL, MAZE, SIGNS, LANES, CLIFFS,
 ) = range(len(KINDS))  # fmt: skip
 CORNER, FLOOR, START, ANY, ROOMY = range(len(PLACES))
 (
     NO_MARKERS, IN_ROW, FULL_ROW, ONE, TWO, RUN, FEW, FIELD, FULL_FIELD, ONE_IN_FIELD, COLUMNS, PILE, PILES, PILE_FRONT,
-    IN_NICHES, PATH, GOAL,
+    IN_NICHES, PATH, GOAL, TOWERS, ABOVE, TWO_ROWS,
 ) = range(len(MARKERS))  # fmt: skip
 _MOST: Final = 9
 _SIZES: Final = np.repeat(np.arange(2, 17), [4, 9, 12, 13, 13, 12, 10, 8, 6, 3, 3, 2, 1, 1, 1])
@@ -173,6 +173,17 @@ def _room_markers(
                 for r in range(rows):
                     if percent(state, taste[DENSITY]):
                         grid[r * STAGE + c] = 1
+    elif some == TOWERS:
+        for c in range(cols):
+            if percent(state, taste[DENSITY]):
+                for r in range(1 + below(state, rows - 1)):
+                    grid[r * STAGE + c] = _value(state, taste) if taste[VALUES] == 2 else 1
+    elif some == ABOVE or some == TWO_ROWS:
+        density = _density(state, taste)
+        for r in range(row if some == TWO_ROWS else row + 1, min(row + 2, rows)):
+            for c in range(cols):
+                if percent(state, density):
+                    grid[r * STAGE + c] = _value(state, taste)
     elif some == PILE:
         grid[here] = _pile(state)
     elif some == PILES:
@@ -183,7 +194,7 @@ def _room_markers(
         grid[here + 1] = _pile(state)
     elif some == GOAL and ahead > 0:
         grid[base + cols - 1] = 1
-    if taste[DISTRACTED] and some != FIELD and some != FULL_FIELD and some != ONE_IN_FIELD and some != COLUMNS:
+    if taste[DISTRACTED] and (some <= FEW or PILE <= some <= PILE_FRONT):
         for _ in range(below(state, 4)):
             r, c = below(state, rows), below(state, cols)
             if r != row:
@@ -200,7 +211,7 @@ def _open_room(
     grid: NDArray[np.uint8],
     info: NDArray[np.int64],
 ) -> None:  # pragma: no cover - compiled
-    field = some == FIELD or some == FULL_FIELD or some == COLUMNS
+    field = some == FIELD or some == FULL_FIELD or some == COLUMNS or some == TOWERS
     most = 8 if field else 16
     info[COLS] = _side(state, taste, 3 if place == ROOMY else 2, most)
     info[ROWS] = _side(state, taste, 2, most)
@@ -351,6 +362,38 @@ def _slopes(
 
 
 @compiled()
+def _cliffs(
+    state: NDArray[np.uint64], taste: NDArray[np.int64], grid: NDArray[np.uint8], info: NDArray[np.int64]
+) -> None:  # pragma: no cover - compiled
+    """Steps of any height: up, then down where a task has a second slope."""
+    climbs, falls = below(state, 4), 0
+    if taste[QUARTER] > 0:
+        falls = 1 + below(state, 3)
+    if taste[QUARTER] == 1:
+        climbs = 0
+    heights = np.zeros(STAGE, np.int64)
+    height, col, highest = 0, 1 + (below(state, 3) if taste[QUARTER] == 2 else 0), 0
+    if climbs == 0:
+        height = min(12, 2 * falls + 1)
+        heights[:] = height
+    for step in range(climbs + falls):
+        height += (1 + below(state, 3)) * (1 if step < climbs else -1)
+        height = max(0, min(12, height))
+        for _ in range(1 + below(state, 3)):
+            if col < STAGE:
+                heights[col] = height
+                col += 1
+    for at in range(col):
+        highest = max(highest, heights[at])
+    info[COLS], info[ROWS] = max(2, col), highest + 1 + below(state, 3)
+    info[ROWS] = max(2, info[ROWS])
+    _fill(grid, info, 0)
+    for at in range(info[COLS]):
+        _ground(grid, info, at, heights[at])
+    info[ROW], info[COL] = heights[0], 0
+
+
+@compiled()
 def _hurdles(
     state: NDArray[np.uint64],
     taste: NDArray[np.int64],
@@ -366,15 +409,18 @@ def _hurdles(
         highest = 2
     info[COLS], info[ROWS] = cols, highest + 1 + below(state, 3)
     _fill(grid, info, 0)
-    dense = 15 + below(state, 50)
-    before = False
-    last = cols - 1
+    dense = 25 + below(state, 60)
+    last, left, height = cols - 1, 0, 0
+    wide = kind == HURDLES_ANY and taste[QUARTER] >= 2
     for col in range(1, last):
-        if not before and percent(state, dense):
-            _ground(grid, info, col, highest if kind == HURDLES else 1 + below(state, highest))
-            before = True
+        if left == 0 and height == 0 and percent(state, dense):
+            height = highest if kind == HURDLES else 1 + below(state, highest)
+            left = 1 + (below(state, 3) if wide else 0)
+        if left > 0:
+            _ground(grid, info, col, height)
+            left -= 1
         else:
-            before = False
+            height = 0
     info[ROW], info[COL] = 0, 0
     if some == GOAL:
         goal = last if percent(state, 70) else last - below(state, max(1, cols // 3))
@@ -668,6 +714,8 @@ def draw_scene(
         _hall(state, taste, kind, some, grid, info)
     elif kind == STAIRS or kind == DESCENT or kind == MOUNTAIN:
         _slopes(state, taste, kind, grid, info)
+    elif kind == CLIFFS:
+        _cliffs(state, taste, grid, info)
     elif kind == HURDLES or kind == HURDLES_ANY:
         _hurdles(state, taste, kind, some, grid, info)
     elif kind == HOUSE:
