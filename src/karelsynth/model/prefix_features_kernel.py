@@ -1,30 +1,30 @@
-"""The state that a prefix of a program has brought an example to, as 114 small codes; compiled.
+"""The state of an example after a prefix of a program, as 114 small features; compiled.
 
-Each code is a number from 0 to 15, so that a state against its target is 114 bytes and the network's first layer a
-product with one-hot rows. All is told as the hero sees it, which makes equal what is equal to a program: the first 81
-codes are a window of 9 × 9 cells around the hero, turned to its heading (ahead is up; row by row, from the upper left),
-the others say what the window does not. `tests/test_prefix_runner.py` has the same in plain Python.
+Each feature is a number from 0 to 15. So a state against its target takes 114 bytes, and the network's first layer is a
+product with one-hot rows. Features are relative to the hero's place and heading, as a program's sensors are. The first
+81 are a window of 9 × 9 cells around the hero, turned to its heading (ahead is up; row by row, from the upper left).
+`tests/test_prefix_runner.py` has the same definition in plain Python.
 
-| code | |
+| feature | |
 |---|---|
-| 0 … 80 | a cell of the window: `CELL_CODE` of what is there and what the target has there |
+| 0 … 80 | a cell of the window: `CELL_CODE` of its content and the target's |
 | 81 | the target's heading, in quarter turns to the right |
-| 82, 83 | the target's place to the right and ahead, cut off at ±7, plus 7 |
+| 82, 83 | the target's place to the right and ahead, clipped to ±7, plus 7 |
 | 84, 85 | markers under the hero, and in the target at that place |
-| 86 | 0 the target is reached; 1 all markers are right; else 1 + the bucket of how many cells are not |
-| 87, 88 | the buckets of how many cells have too many markers, and too few |
-| 89 | 0 the run has come to the end of the text; else how many open blocks it waits for the end of |
+| 86 | 0 the target is reached; 1 all markers are correct; else 1 + the bucket of the number of wrong cells |
+| 87, 88 | the buckets of the numbers of cells with too many markers, and with too few |
+| 89 | 0 the run has reached the end of the text; else the number of open blocks whose end it waits for |
 | 90 | the run's status |
 | 91 | ticks used: 0, 1, 2 … 3, 4 … 7, …, 128 and more |
 | 92 … 95 | free cells ahead, to the right, behind and to the left, at most 15 |
-| 96 … 99 | on those cells, how far away the first one with markers is; 0 if there is none |
-| 100 … 103 | and the first one that has not as many as the target |
-| 104, 105 | the nearest cell of all that has not: its place, as 82 and 83; 15 if there is none |
-| 106 … 109 | if the innermost open block were closed here: 1 + the status, or 7 if the run waits then; and 86, 82, 83 |
-| 110 … 113 | the same if all open blocks were closed, up to one that cannot be yet: an IFELSE without its second part |
+| 96 … 99 | on those cells, the distance to the first one with markers; 0 without any |
+| 100 … 103 | and to the first one whose markers differ from the target's |
+| 104, 105 | the nearest wrong cell of all: its place, as 82 and 83; 15 without any |
+| 106 … 109 | with the innermost open block closed here: 1 + the status, or 7 if the run waits then; and 86, 82, 83 |
+| 110 … 113 | the same with all open blocks closed, up to one that cannot be: an IFELSE without its ELSE |
 
-The last eight say what a loop would do before the token that ends it must be chosen. They are 15 (`NOTHING`) where
-there is nothing to close: no open block, or none with anything in it.
+The last eight show the effect of a loop before the token that ends it is chosen. They are 15 (`NOTHING`) where no block
+can be closed: none is open, or the innermost one is empty.
 """
 
 from __future__ import annotations
@@ -51,18 +51,18 @@ from karelsynth.karel.machine_kernel import (
 from karelsynth.karel.tokens import ACTIONS, ID
 
 VALUES: Final = 16
-"""Every code is less than this."""
+"""Every feature is less than this."""
 REACH: Final = 4
 """How far the window goes to each side of the hero."""
 WINDOW: Final = (2 * REACH + 1) ** 2
-_TOLD: Final = 15 + 2 * 4 + 2
-"""Codes of a state besides the window."""
-FEATURES: Final = WINDOW + _TOLD + 2 * 4
+_BEYOND_WINDOW: Final = 15 + 2 * 4 + 2
+"""Features of a state besides the window."""
+FEATURES: Final = WINDOW + _BEYOND_WINDOW + 2 * 4
 FARTHEST: Final = 7
 NOTHING: Final = VALUES - 1
 WAITING: Final = 7
 BLOCKED: Final = 1
-"""The code of a cell that cannot be walked on, be it a wall, the frame or beyond."""
+"""The code of a cell that cannot be walked on: a wall, the frame or beyond."""
 
 
 def cell_code(now: int, target: int) -> int:
@@ -94,12 +94,14 @@ BUCKETS: Final = np.array([0, 1, 2, 3, 4, 5, 6, 8, 11, 16, 24, 40])
 """Where each bucket of a number of cells begins."""
 _BUCKET_OF: Final = (np.searchsorted(BUCKETS, np.arange(CELLS + 1), side="right") - 1).astype(np.uint8)
 CHANGING: Final = _changing()
-"""bool [256], by byte: tokens that may lead an example to another state; after all others it is where it was."""
+"""bool [256], by token id: tokens that may change an example's state."""
 _UP: Final = np.array([1, 0, -1, 0])  # north, east, south, west
 _RIGHT: Final = np.array([0, 1, 0, -1])
 _OK, _INVALID = int(Status.OK), int(Status.INVALID_PROGRAM)
-_CLOSED: Final = WINDOW + _TOLD
-"""Where the codes of closed blocks begin."""
+_RAYS: Final = WINDOW + 11
+"""The index of the first feature of the four directions."""
+_CLOSED: Final = WINDOW + _BEYOND_WINDOW
+"""The index of the first feature of closed blocks."""
 _OPEN_W, _OPEN_R, _OPEN_I, _OPEN_E = ID["w("], ID["r("], ID["i("], ID["e("]
 _CLOSE_W, _CLOSE_R, _CLOSE_I, _CLOSE_E = ID["w)"], ID["r)"], ID["i)"], ID["e)"]
 _FNV_PRIME: Final = np.uint64(0x100000001B3)
@@ -109,9 +111,9 @@ _FOLD: Final = np.uint64(29)
 
 @compiled()
 def open_blocks(tokens: NDArray[np.uint8], closing: NDArray[np.uint8]) -> int:  # pragma: no cover - compiled
-    """How many blocks are open at the end of tokens [L]; an IFELSE's two are one, open from `i(` to `e)`.
+    """The number of open blocks at the end of tokens [L]; an IFELSE counts as one, open from `i(` to `e)`.
 
-    `closing` [L + 1] gets the token that closes each, or 0 for an IFELSE whose second part has not begun.
+    Writes the token that closes each to `closing` [L + 1], 0 for an IFELSE whose ELSE has not begun.
     """
     depth, kind = 0, 0
     for token in tokens:
@@ -136,11 +138,12 @@ def open_blocks(tokens: NDArray[np.uint8], closing: NDArray[np.uint8]) -> int:  
 def _compared(
     worlds: NDArray[np.uint8], targets: NDArray[np.uint8], number: int
 ) -> tuple[Any, ...]:  # pragma: no cover - compiled
-    """World against target `number` of [K, 324].
+    """Compare world and target `number` of [K, 324].
 
-    The hero's cell and heading; codes 81, 82, 83 and 86; how many cells have too many markers and too few.
+    Returns the hero's cell and heading; features 81, 82, 83 and 86; the numbers of cells with too many markers and with
+    too few.
     """
-    # Sums without branches, which the compiler turns into vector instructions.
+    # Sums without branches: the compiler vectorises them.
     place, aim, more, fewer = np.int32(0), np.int32(0), np.int32(0), np.int32(0)
     for cell in range(CELLS):
         now, then = worlds[number, cell], targets[number, cell]
@@ -150,7 +153,7 @@ def _compared(
         both = np.int32(now < WALL) & np.int32(then < WALL)
         more += both & np.int32(now > then)
         fewer += both & np.int32(now < then)
-    aim = min(aim, np.int32(CELLS - 1))  # if a target that nobody checked has several heroes: stay in the array
+    aim = min(aim, np.int32(CELLS - 1))  # an unchecked target may have several heroes: stay within the array
     heading = np.int64(worlds[number, place] // HERO) - 1
     turns = (np.int64(targets[number, aim] // HERO) - 1 - heading) & 3
     up, over = np.int64(aim // SIDE - place // SIDE), np.int64(aim % SIDE - place % SIDE)
@@ -164,18 +167,16 @@ def _compared(
 
 
 @compiled()
-def _describe(
+def _describe_window(
     worlds: NDArray[np.uint8],
     targets: NDArray[np.uint8],
     number: int,
-    status: int,
-    waits: int,
-    ticks: int,
+    place: int,
+    heading: int,
     out: NDArray[np.uint8],
     row: int,
 ) -> None:  # pragma: no cover - compiled
-    """The codes of world and target `number` of [K, 324], but for those of closed blocks, to out[row]."""
-    place, heading, turns, aside, ahead, missing, more, fewer = _compared(worlds, targets, number)
+    """Features 0 … 80: the cells around the hero."""
     ahead_row, ahead_col = _UP[heading], _RIGHT[heading]
     right_row, right_col = _UP[(heading + 1) & 3], _RIGHT[(heading + 1) & 3]
     at_row, at_col = np.int64(place // SIDE), np.int64(place % SIDE)
@@ -190,6 +191,71 @@ def _describe(
             else:
                 out[row, at] = BLOCKED
             at += 1
+
+
+@compiled()
+def _describe_rays(
+    worlds: NDArray[np.uint8],
+    targets: NDArray[np.uint8],
+    number: int,
+    place: int,
+    heading: int,
+    out: NDArray[np.uint8],
+    row: int,
+) -> None:  # pragma: no cover - compiled
+    """Features 92 … 103: the free cells in the four directions, the first marked and the first wrong one."""
+    for side in range(4):
+        step = _UP[(heading + side) & 3] * SIDE + _RIGHT[(heading + side) & 3]
+        beside, free, marked, wrong = place + step, 0, 0, 0
+        while free < VALUES - 1 and (worlds[number, beside] & 15) < WALL:
+            free += 1
+            now, then = worlds[number, beside] & 15, targets[number, beside] & 15
+            if now > 0 and marked == 0:
+                marked = free
+            if now != then and then < WALL and wrong == 0:
+                wrong = free
+            beside += step
+        out[row, _RAYS + side] = free
+        out[row, _RAYS + 4 + side] = marked
+        out[row, _RAYS + 8 + side] = wrong
+
+
+@compiled()
+def _nearest_wrong(
+    worlds: NDArray[np.uint8], targets: NDArray[np.uint8], number: int, place: int, heading: int
+) -> tuple[np.int64, np.int64]:  # pragma: no cover - compiled
+    """Features 104 and 105: the nearest cell whose markers differ, to the right and ahead."""
+    at_row, at_col = np.int64(place // SIDE), np.int64(place % SIDE)
+    near_aside, near_ahead, nearest = np.int64(NOTHING), np.int64(NOTHING), np.int64(2 * SIDE)
+    for cell in range(CELLS):
+        now, then = worlds[number, cell] & 15, targets[number, cell] & 15
+        if now != then and now < WALL and then < WALL:
+            rows, cols = np.int64(cell // SIDE) - at_row, np.int64(cell % SIDE) - at_col
+            distance = abs(rows) + abs(cols)
+            if distance < nearest:
+                nearest = distance
+                over = rows * _UP[(heading + 1) & 3] + cols * _RIGHT[(heading + 1) & 3]
+                up = rows * _UP[heading] + cols * _RIGHT[heading]
+                near_aside = min(max(over, -FARTHEST), FARTHEST) + FARTHEST
+                near_ahead = min(max(up, -FARTHEST), FARTHEST) + FARTHEST
+    return near_aside, near_ahead
+
+
+@compiled()
+def _describe(
+    worlds: NDArray[np.uint8],
+    targets: NDArray[np.uint8],
+    number: int,
+    status: int,
+    waits: int,
+    ticks: int,
+    out: NDArray[np.uint8],
+    row: int,
+) -> None:  # pragma: no cover - compiled
+    """Write the features of world and target `number` of [K, 324] to out[row], except those of closed blocks."""
+    place, heading, turns, aside, ahead, missing, more, fewer = _compared(worlds, targets, number)
+    _describe_window(worlds, targets, number, place, heading, out, row)
+    at = WINDOW
     out[row, at] = turns
     out[row, at + 1] = aside
     out[row, at + 2] = ahead
@@ -206,35 +272,10 @@ def _describe(
         ticks >>= 1
         used += 1
     out[row, at + 10] = used
-    for side in range(4):
-        step = _UP[(heading + side) & 3] * SIDE + _RIGHT[(heading + side) & 3]
-        beside, free, marked, wrong = place + step, 0, 0, 0
-        while free < VALUES - 1 and (worlds[number, beside] & 15) < WALL:
-            free += 1
-            now, then = worlds[number, beside] & 15, targets[number, beside] & 15
-            if now > 0 and marked == 0:
-                marked = free
-            if now != then and then < WALL and wrong == 0:
-                wrong = free
-            beside += step
-        out[row, at + 11 + side] = free
-        out[row, at + 15 + side] = marked
-        out[row, at + 19 + side] = wrong
-    near_aside, near_ahead = NOTHING, NOTHING
+    _describe_rays(worlds, targets, number, place, heading, out, row)
+    out[row, at + 23], out[row, at + 24] = NOTHING, NOTHING
     if more + fewer > 0:
-        nearest: Any = 2 * SIDE
-        for cell in range(CELLS):
-            now, then = worlds[number, cell] & 15, targets[number, cell] & 15
-            if now != then and now < WALL and then < WALL:
-                rows, cols = np.int64(cell // SIDE) - at_row, np.int64(cell % SIDE) - at_col
-                distance = abs(rows) + abs(cols)
-                if distance < nearest:
-                    nearest = distance
-                    over, up = rows * right_row + cols * right_col, rows * ahead_row + cols * ahead_col
-                    near_aside = min(max(over, -FARTHEST), FARTHEST) + FARTHEST
-                    near_ahead = min(max(up, -FARTHEST), FARTHEST) + FARTHEST
-    out[row, at + 23] = near_aside
-    out[row, at + 24] = near_ahead
+        out[row, at + 23], out[row, at + 24] = _nearest_wrong(worlds, targets, number, place, heading)
 
 
 @compiled()
