@@ -289,7 +289,9 @@ def test_what_is_too_long_for_a_gpu_is_refused() -> None:
     runner = prefix_runner_cuda.CudaPrefixRunner(*random_grids(23, 1, 1))
     tokens = torch.zeros(1, prefix_runner_cuda.LONGEST + 1, dtype=torch.uint8)
     zero = torch.zeros(1, dtype=torch.int64)
-    with pytest.raises(KarelsynthError, match="more than 80 tokens cannot be run on a GPU: give the model"):
+    with pytest.raises(
+        KarelsynthError, match=f"more than {prefix_runner_cuda.LONGEST} tokens cannot be run on a GPU: give"
+    ):
         runner.features(tokens, zero, zero)
 
 
