@@ -40,7 +40,7 @@ from karelsynth.generator.world_kernel import (
 from karelsynth.karel.formats.codes import BEYOND, FRAME, HERO, WALL
 from karelsynth.karel.grammar import KAREL
 from karelsynth.karel.machine import encode_programs, run_batch
-from karelsynth.karel.machine_kernel import CELLS, compile_program
+from karelsynth.karel.machine_kernel import CELLS, code_buffers, compile_program
 from karelsynth.karel.program import Program
 from karelsynth.karel.syntax_compiler import compile_grammar
 from karelsynth.karel.tokens import ID
@@ -131,18 +131,14 @@ class Posed:
     """A program and worlds, as the likelihood wants them."""
 
     def __init__(self, program: bytes, grids: NDArray[np.uint8]) -> None:
-        grammar = compile_grammar(KAREL)
         tokens, size = np.frombuffer(program, np.uint8), len(program)
-        self.code, origin = np.empty(2 * size + 2, np.int64), np.empty(2 * size + 2, np.int16)
-        stack, opened = np.empty(size + 2, np.int32), np.empty((size + 2, 3), np.int32)
-        compile_program(
-            tokens, grammar.tables.transition, grammar.symbols, grammar.start, self.code, origin, stack, opened
-        )
+        self.code, origin, stack, opened, counters = code_buffers(size)
+        compile_program(tokens, compile_grammar(KAREL).parser, self.code, origin, stack, opened)
         count = len(grids)
         self.counts, self.runs = np.zeros((count, COUNTED), np.int64), np.zeros((count, REPLAYED_RUN), np.uint64)
         self.looks, self.after = np.zeros((count, MOST_TESTS), np.int64), np.empty((count, CELLS), np.uint8)
         self.good = []
-        before, known, counters = np.empty(CELLS, np.uint8), np.empty(CELLS, np.uint8), np.zeros(size + 1, np.int64)
+        before, known = np.empty(CELLS, np.uint8), np.empty(CELLS, np.uint8)
         for row in range(count):
             count_world(grids[row].ravel(), self.counts[row], before)
             start, heading = self.counts[row, START], self.counts[row, START_HEADING]

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from karelsynth.karel.grammar import KAREL, NORMAL_FORM
-from karelsynth.karel.syntax_compiler import compile_grammar
+from karelsynth.karel.syntax_compiler import ParserTables, compile_grammar
 from karelsynth.karel.tokens import ACTIONS
 
 MAX_TOKENS: Final = 72
@@ -197,17 +197,15 @@ class GeneratorTables(NamedTuple):
     """Flat."""
     logs: NDArray[np.float64]
     """`log_probabilities` of the sampler."""
-    transition: NDArray[np.int32]
-    """The grammar's tables, for `compile_program`."""
-    symbols: int
-    start: int
+    parser: ParserTables
+    """Of the grammar, for `compile_program`."""
 
 
 def tables_of(sampler: Sampler) -> GeneratorTables:
     """The tables of a generator that draws from `sampler`."""
     grammar = compile_grammar(KAREL)
     logs = log_probabilities(sampler)
-    return GeneratorTables(sampler.ravel(), logs, grammar.tables.transition, grammar.symbols, grammar.start)
+    return GeneratorTables(sampler.ravel(), logs, grammar.parser)
 
 
 @cache

@@ -57,7 +57,8 @@ from karelsynth.generator.world_kernel import (
     world_log_probability,
 )
 from karelsynth.karel.compiled import compiled
-from karelsynth.karel.machine_kernel import CELLS, IF, IFELSE, WHILE, compile_program
+from karelsynth.karel.machine_kernel import CELLS, IF, IFELSE, WHILE, code_buffers, compile_program
+from karelsynth.karel.syntax_compiler import ParserTables
 
 _ZERO, _ONE, _S48, _LONGEST = np.uint64(0), np.uint64(1), np.uint64(48), np.uint64(LONGEST_TRACE + 1)
 FIRST_PATIENCE: Final = 16
@@ -186,9 +187,7 @@ def generate_range(
     seed: int,
     reserved: bool,
     sampler: Sampler,
-    transition: NDArray[np.int32],
-    symbols: int,
-    grammar_start: int,
+    parser: ParserTables,
     tokens: NDArray[np.uint8],
     lengths: NDArray[np.uint8],
     inputs: NDArray[np.uint8],
@@ -203,11 +202,8 @@ def generate_range(
     state = np.empty(1, np.uint64)
     text = np.empty(SCRATCH_TOKENS, np.uint8)
     blocks = np.empty(4 * LEVELS, np.int64)
-    code = np.empty(SCRATCH_TOKENS + 1, np.int64)
+    code, origin, stack, opened, _ = code_buffers(SCRATCH_TOKENS)
     instructions = code.view(np.uint64)
-    origin = np.empty(SCRATCH_TOKENS + 1, np.int16)
-    stack = np.empty(SCRATCH_TOKENS + 2, np.int32)
-    opened = np.empty((SCRATCH_TOKENS + 2, 3), np.int32)
     counters = np.empty(SCRATCH_TOKENS + 1, np.uint64)
     order = np.empty(examples, np.int64)
     worlds = np.empty((examples, DRAWN_WORLD), np.uint64)
@@ -219,7 +215,7 @@ def generate_range(
         state[0] = mix(stream + np.uint64(start + task) * GAMMA)
         while True:
             length = _draw_allowed(state, sampler, reserved, text, blocks)
-            compile_program(text[:length], transition, symbols, grammar_start, code, origin, stack, opened)
+            compile_program(text[:length], parser, code, origin, stack, opened)
             conditionals = count_conditionals(text, length)
             if not _find_worlds(state, sampler, instructions, conditionals, worlds, cells, marked, counters):
                 continue

@@ -59,8 +59,14 @@ def compiled(*signature: Any, **options: Any) -> Callable[[Callable[..., Any]], 
 
 
 def read_only(kind: Any, dimensions: int) -> Any:
-    """The type of an input array, in C order; read-only ones, such as memory maps, are welcome."""
+    """The type of an input array in C order. Read-only arrays, such as memory maps, are accepted."""
     return numba.types.Array(kind, dimensions, "C", readonly=True)
+
+
+def tuple_type(kind: type, *fields: Any) -> Any:
+    """The type of a NamedTuple with fields of these types."""
+    named_tuple: Any = numba.types.NamedTuple  # untyped
+    return named_tuple(fields, kind)
 
 
 @cache

@@ -129,39 +129,40 @@ def run_batch(
     count, per_program = len(tokens), codes.shape[1]
     shape = (count, per_program)
     conditionals = int(_conditionals(tokens).max(initial=0)) if coverage else 0
-    status = np.empty(shape, np.uint8)
-    ticks = np.empty(shape, np.int16)
-    where = np.empty(shape, np.int16)
-    final = np.empty((*shape, SIDE, SIDE) if keep_worlds else (0, 0, SIDE, SIDE), np.uint8)
-    correct = np.empty(shape if expected is not None else (0, 0), np.bool_)
-    trace = np.zeros((*shape, max_ticks) if traces else (0, 0, 0), np.uint8)
-    lengths = np.empty(shape if traces else (0, 0), np.int16)
-    seen = np.zeros((*shape, conditionals) if coverage else (0, 0, 0), np.uint8)
-    waits = np.empty(shape if prefixes else (0, 0), np.int16)
 
-    from karelsynth.karel.machine_kernel import CELLS, run_range
+    from karelsynth.karel.machine_kernel import CELLS, RunOutputs, run_range
 
-    grammar = compile_grammar(KAREL)
+    nothing, runs = (0, 0), count * per_program
+    out = RunOutputs(
+        status=np.empty(shape, np.uint8),
+        ticks=np.empty(shape, np.int16),
+        where=np.empty(shape, np.int16),
+        worlds=np.empty((runs if keep_worlds else 0, CELLS), np.uint8),
+        correct=np.empty(shape if expected is not None else nothing, np.bool_),
+        traces=np.zeros((runs, max_ticks) if traces else nothing, np.uint8),
+        trace_lengths=np.empty(shape if traces else nothing, np.int16),
+        coverage=np.zeros((runs, conditionals) if coverage else nothing, np.uint8),
+        waits=np.empty(shape if prefixes else nothing, np.int16),
+    )
+    parser = compile_grammar(KAREL).parser
 
     def work(start: int, stop: int) -> None:
         run_range(
-            start, stop, tokens, rows, codes.reshape(-1, CELLS), heroes, wanted.reshape(-1, CELLS),
-            grammar.tables.transition, grammar.symbols, grammar.start, max_ticks, status, ticks, where,
-            final.reshape(-1, CELLS), correct, trace.reshape(-1, max(1, trace.shape[2])), lengths, seen, waits,
-            keep_worlds, expected is not None, traces, coverage, prefixes,
+            start, stop, tokens, rows, codes.reshape(-1, CELLS), heroes, wanted.reshape(-1, CELLS), parser, max_ticks,
+            prefixes, out,
         )  # fmt: skip
 
     parallel_for(work, count, per_program, threads)
     return BatchRun(
-        status,
-        ticks,
-        where,
-        final if keep_worlds else None,
-        correct if expected is not None else None,
-        trace if traces else None,
-        lengths if traces else None,
-        seen if coverage else None,
-        waits if prefixes else None,
+        out.status,
+        out.ticks,
+        out.where,
+        out.worlds.reshape(*shape, SIDE, SIDE) if keep_worlds else None,
+        out.correct if expected is not None else None,
+        out.traces.reshape(*shape, max_ticks) if traces else None,
+        out.trace_lengths if traces else None,
+        out.coverage.reshape(*shape, conditionals) if coverage else None,
+        out.waits if prefixes else None,
     )
 
 

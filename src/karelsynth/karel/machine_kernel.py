@@ -1,26 +1,26 @@
-"""The compiled heart of the batch machine (see `compiled`: compiled once, then loaded from disk).
+"""The compiled core of the batch machine: a bytecode compiler and the loop that runs the bytecode.
 
-A program's tokens are checked with the syntax machine's tables and turned into a flat code, then run on each of
-its worlds. An instruction is one integer: operation, a small operand, a jump target, the number of the
-conditional. Loops test at their end, so an iteration costs one instruction besides its body; each REPEAT has its
-own counter, known when it is compiled. Cells are the codes of `formats.codes` with the hero taken out, so that
-"clear" is one comparison, and the frame around the grid keeps the hero inside without further checks.
+`compile_program` checks a program's tokens with the syntax machine's tables and translates them into bytecode, which
+`run_code` runs on each world. An instruction is one integer: operation, a small operand, a jump target, and the index
+of the conditional or counter. Loops test at their end, so an iteration costs one instruction besides its body. Each
+REPEAT has its own counter. Cells are the codes of `formats.codes` without the hero, so that "clear" is one comparison.
+The frame around the grid keeps the hero inside without further checks.
 
-The functions release the GIL and call nothing parallel: threads are the caller's business.
+The functions release the GIL and start no threads. `machine` splits the work over threads.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 from numba import types
 from numpy.typing import NDArray
 
-from karelsynth.karel.compiled import compiled, read_only
+from karelsynth.karel.compiled import compiled, read_only, tuple_type
 from karelsynth.karel.formats.codes import HERO, SIDE, WALL
 from karelsynth.karel.interpreter import Status
-from karelsynth.karel.syntax_compiler import ACCEPT, CONTROL_BITS, NEVER, OPERATION_BITS, POP, STAY
+from karelsynth.karel.syntax_compiler import ACCEPT, CONTROL_BITS, NEVER, OPERATION_BITS, POP, STAY, ParserTables
 from karelsynth.karel.tokens import COUNTS, ID, PAD, VOCABULARY_SIZE
 from karelsynth.karel.world import MOST_MARKERS
 
@@ -51,6 +51,52 @@ _HIT_WALL, _NO_MARKER = int(Status.HIT_WALL), int(Status.NO_MARKER_TO_PICK)
 _TOO_MANY, _OUT_OF_TICKS = int(Status.TOO_MANY_MARKERS), int(Status.OUT_OF_TICKS)
 _CONTROL_MASK = (1 << CONTROL_BITS) - 1
 _NEVER_SHIFT = CONTROL_BITS + OPERATION_BITS
+PARSER_TYPE: Final = tuple_type(ParserTables, types.int32[:, ::1], types.int64, types.int64)
+"""The type of `ParserTables` in signatures."""
+
+
+class CodeBuffers(NamedTuple):
+    """Memory for compiling and running one program of up to L tokens; see `code_buffers`."""
+
+    code: NDArray[np.int64]
+    """[2 · L + 2], the instructions."""
+    origin: NDArray[np.int16]
+    """[2 · L + 2], the index of the token of each instruction."""
+    stack: NDArray[np.int32]
+    """[L + 2], the parser's stack."""
+    opened: NDArray[np.int32]
+    """[L + 2, 3], the open blocks: keyword, first instruction, index of the keyword."""
+    counters: NDArray[np.int32]
+    """[L + 1], the counters of the REPEATs."""
+
+
+class RunOutputs(NamedTuple):
+    """The arrays that `run_range` fills; see `machine.BatchRun`. Those that are not wanted have size 0."""
+
+    status: NDArray[np.uint8]
+    """[P, K]."""
+    ticks: NDArray[np.int16]
+    """[P, K]."""
+    where: NDArray[np.int16]
+    """[P, K]."""
+    worlds: NDArray[np.uint8]
+    """[P · K, 324]."""
+    correct: NDArray[np.bool_]
+    """[P, K]."""
+    traces: NDArray[np.uint8]
+    """[P · K, max_ticks]."""
+    trace_lengths: NDArray[np.int16]
+    """[P, K]."""
+    coverage: NDArray[np.uint8]
+    """[P · K, C]."""
+    waits: NDArray[np.int16]
+    """[P, K]."""
+
+
+_OUTPUTS_TYPE: Final = tuple_type(
+    RunOutputs, types.uint8[:, ::1], types.int16[:, ::1], types.int16[:, ::1], types.uint8[:, ::1],
+    types.boolean[:, ::1], types.uint8[:, ::1], types.int16[:, ::1], types.uint8[:, ::1], types.int16[:, ::1],
+)  # fmt: skip
 
 
 @compiled(types.int64(types.int64, types.int64, read_only(types.uint8, 4), types.int16[:, ::1]))
@@ -59,8 +105,8 @@ def find_heroes(
 ) -> int:  # pragma: no cover - compiled
     """For rows first … last − 1 of worlds [W, K, 18, 18], fill `heroes` [W, K] with the index of the hero's cell.
 
-    Returns the number of the first bad world, or -1. A world is bad if a run on it could leave the array or is not
-    defined: it has no hero or several, the hero is not on a free cell, or the array's border could be walked on.
+    Returns the index of the first bad world, or -1. A world is bad if a run on it could leave the array or is not
+    defined: it has no hero or several, the hero is not on a free cell, or the hero could walk on the array's border.
     """
     border = np.ones((SIDE, SIDE), np.uint8)
     border[1:-1, 1:-1] = 0
@@ -82,23 +128,46 @@ def find_heroes(
 
 
 @compiled()
+def code_buffers(length: int) -> CodeBuffers:  # pragma: no cover - compiled
+    """Allocate the buffers for programs of up to `length` tokens."""
+    return CodeBuffers(
+        np.empty(2 * length + 2, np.int64),
+        np.empty(2 * length + 2, np.int16),
+        np.empty(length + 2, np.int32),
+        np.empty((length + 2, 3), np.int32),
+        np.empty(length + 1, np.int32),
+    )
+
+
+@compiled(forceinline=True)
+def push_or_pop(entry: int, stack: NDArray[np.int32], depth: int) -> int:  # pragma: no cover - compiled
+    """Push or pop as an entry of the transition table says; returns the new depth of the stack."""
+    operation = (entry >> CONTROL_BITS) & POP
+    if operation == POP:
+        return depth - 1
+    if operation == STAY:
+        return depth
+    stack[depth + 1] = operation
+    return depth + 1
+
+
+@compiled()
 def compile_program(
     tokens: NDArray[np.uint8],
-    transition: NDArray[np.int32],
-    symbols: int,
-    start: int,
+    parser: ParserTables,
     code: NDArray[np.int64],
     origin: NDArray[np.int16],
     stack: NDArray[np.int32],
     opened: NDArray[np.int32],
 ) -> int:  # pragma: no cover - compiled
-    """Translate tokens [L] into `code` [2 · L + 2]; `origin` gives each instruction's token.
+    """Translate tokens [L] into bytecode. The arrays are those of `CodeBuffers`.
 
-    `stack` and `opened` are scratch space, [L + 2] and [L + 2, 3]. Returns -1, or the index of the first wrong token
-    (L if the program only lacks its end). What lacks its end can still be run as far as it goes: its code stops where
-    the tokens do, with origin -1, and where a jump leads out of an open block, with that block's depth as origin.
+    Returns -1, or the index of the first wrong token, or L if the tokens are a prefix of a program. The code of a
+    prefix can be run: it ends where the tokens end, with origin -1, and where a jump leaves an open block, with that
+    block's depth as origin.
     """
-    control, depth, length = start, 0, tokens.shape[0]
+    transition, symbols = parser.transition, parser.symbols
+    control, depth, length = parser.start, 0, tokens.shape[0]
     stack[0] = 0
     size, blocks, counters, conditionals = 0, 0, 0, 0
     kind, kind_at, operand, times = 0, 0, 0, 0
@@ -106,7 +175,7 @@ def compile_program(
         token = tokens[at]
         if token >= VOCABULARY_SIZE:
             return at
-        # Syntax: the tables decide.
+        # Syntax.
         entry = transition[control * symbols + stack[depth], token]
         if entry >> _NEVER_SHIFT >= NEVER:
             return at
@@ -217,17 +286,17 @@ def run_code(
     heading: int,
     max_ticks: int,
     traces: NDArray[np.uint8],
-    result: int,
-    keep_traces: bool,
-    seen: NDArray[np.uint8],
-    program: int,
-    number: int,
-    keep_seen: bool,
+    keep_trace: bool,
+    coverage: NDArray[np.uint8],
+    keep_coverage: bool,
+    row: int,
 ) -> tuple[int, int, int, int, int, int]:  # pragma: no cover - compiled
-    """Run compiled code in the world cells[here], hero taken out, from cell `at` with a heading.
+    """Run compiled code in the world cells[here] without its hero, who starts on cell `at` with a heading.
 
-    `counters` is scratch space. Returns the status, the ticks used, the instruction it ended at, the length of the
-    trace, and the hero's place and heading. Nothing is allocated, so that a GPU can run it too.
+    With `keep_trace`, the actions go to traces[row]; with `keep_coverage`, the outcomes of the conditions to
+    coverage[row]. Otherwise these arrays are not accessed, and any will do. Returns the status, the ticks used, the
+    last instruction, the length of the trace, and the hero's cell and heading. Allocates nothing, so that a GPU can
+    run it.
     """
     delta = (SIDE, 1, -SIDE, -1)  # north, east, south, west
     used, done, pc = 0, 0, 0
@@ -260,8 +329,8 @@ def run_code(
                     outcome = _TOO_MANY
                     break
                 cells[here, at] += 1
-            if keep_traces:
-                traces[result, done] = operation
+            if keep_trace:
+                traces[row, done] = operation
                 done += 1
             pc += 1
         elif operation == BRANCH or operation == AGAIN:
@@ -275,8 +344,8 @@ def run_code(
             else:
                 holds = cells[here, at + delta[(heading + operand) & 3]] < WALL
             holds ^= (operand & NEGATED) != 0
-            if keep_seen:
-                seen[program, number, instruction >> 32] |= 2 if holds else 1
+            if keep_coverage:
+                coverage[row, instruction >> 32] |= 2 if holds else 1
             if holds == (operation == AGAIN):
                 pc = (instruction >> 16) & 0xFFFF
             else:
@@ -313,11 +382,7 @@ def run_code(
 @compiled(
     types.void(
         types.int64, types.int64, read_only(types.uint8, 2), read_only(types.int64, 1), read_only(types.uint8, 2),
-        read_only(types.int16, 2), read_only(types.uint8, 2), read_only(types.int32, 2), types.int64,
-        types.int64, types.int64, types.uint8[:, ::1], types.int16[:, ::1], types.int16[:, ::1],
-        types.uint8[:, ::1], types.boolean[:, ::1], types.uint8[:, ::1], types.int16[:, ::1],
-        types.uint8[:, :, ::1], types.int16[:, ::1], types.boolean, types.boolean, types.boolean, types.boolean,
-        types.boolean,
+        read_only(types.int16, 2), read_only(types.uint8, 2), PARSER_TYPE, types.int64, types.boolean, _OUTPUTS_TYPE,
     ),
 )  # fmt: skip
 def run_range(
@@ -328,43 +393,33 @@ def run_range(
     worlds: NDArray[np.uint8],
     heroes: NDArray[np.int16],
     expected: NDArray[np.uint8],
-    transition: NDArray[np.int32],
-    symbols: int,
-    start: int,
+    parser: ParserTables,
     max_ticks: int,
-    status: NDArray[np.uint8],
-    ticks: NDArray[np.int16],
-    where: NDArray[np.int16],
-    final: NDArray[np.uint8],
-    correct: NDArray[np.bool_],
-    traces: NDArray[np.uint8],
-    lengths: NDArray[np.int16],
-    seen: NDArray[np.uint8],
-    waits: NDArray[np.int16],
-    keep_worlds: bool,
-    compare: bool,
-    keep_traces: bool,
-    keep_seen: bool,
     prefixes: bool,
+    out: RunOutputs,
 ) -> None:  # pragma: no cover - compiled
-    """Run programs first … last − 1.
+    """Run programs first … last − 1 of tokens [P, L] and fill their rows of `out`.
 
-    Arrays as in `machine.run_batch`, but for those of worlds, [· · K, 324], and traces, [P · K, ticks]: one index for
-    each run. Slices of arrays inside the loops would cost a tenth of the time.
+    Args:
+        rows: [P], the row of worlds that each program runs on.
+        worlds, expected: [W · K, 324]. `expected` has size 0 if `correct` is not wanted.
+        heroes: [W, K], the heroes' cells.
+        prefixes: whether unfinished programs are accepted, as in `machine.run_batch`.
+
+    Worlds have one index, because slices of arrays inside the loops would cost a tenth of the time.
     """
-    length = tokens.shape[1]
-    code = np.empty(2 * length + 2, np.int64)
-    origin = np.empty(2 * length + 2, np.int16)
-    stack = np.empty(length + 2, np.int32)
-    opened = np.empty((length + 2, 3), np.int32)
-    counters = np.empty(length + 1, np.int32)
+    # Unpacked outside the loops, because each access to an array in a tuple counts a reference.
+    code, origin, stack, opened, counters = code_buffers(tokens.shape[1])
+    statuses, ticks, where, final, correct, traces, trace_lengths, coverage, waits = out
+    keep_worlds, compare = final.shape[0] > 0, correct.shape[0] > 0
+    keep_trace, keep_coverage = trace_lengths.shape[0] > 0, coverage.shape[0] > 0
     cells = final if keep_worlds else np.empty((1, CELLS), np.uint8)
     per_program = heroes.shape[1]
     for program in range(first, last):
         length = tokens.shape[1]
         while prefixes and length > 0 and tokens[program, length - 1] == PAD:
             length -= 1  # to a whole program padding makes no difference
-        wrong = compile_program(tokens[program, :length], transition, symbols, start, code, origin, stack, opened)
+        wrong = compile_program(tokens[program, :length], parser, code, origin, stack, opened)
         open_end = prefixes and wrong == length
         if open_end:
             wrong = -1
@@ -375,25 +430,25 @@ def run_range(
             here = result if keep_worlds else 0
             at = int(heroes[row, number])
             heading = take_hero_out(worlds, source, at, cells, here)
-            used, done, pc, outcome = 0, 0, 0, _INVALID
+            used, done, pc, status = 0, 0, 0, _INVALID
             if wrong < 0:
-                outcome, used, pc, done, at, heading = run_code(
-                    code, counters, cells, here, at, heading, max_ticks, traces, result, keep_traces, seen, program,
-                    number, keep_seen,
+                status, used, pc, done, at, heading = run_code(
+                    code, counters, cells, here, at, heading, max_ticks, traces, keep_trace, coverage, keep_coverage,
+                    result,
                 )  # fmt: skip
             put_hero_back(cells, here, at, heading)
-            status[program, number] = outcome
+            statuses[program, number] = status
             ticks[program, number] = used
-            if outcome == _OK:
+            if status == _OK:
                 where[program, number] = -1
             else:
-                where[program, number] = wrong if outcome == _INVALID else origin[pc]
+                where[program, number] = wrong if status == _INVALID else origin[pc]
             if prefixes:
-                waits[program, number] = origin[pc] if open_end and outcome == _OK else -1
-            if keep_traces:
-                lengths[program, number] = done
+                waits[program, number] = origin[pc] if open_end and status == _OK else -1
+            if keep_trace:
+                trace_lengths[program, number] = done
             if compare:
                 different = 0
                 for cell in range(CELLS):
                     different += expected[source, cell] != cells[here, cell]
-                correct[program, number] = outcome == _OK and different == 0
+                correct[program, number] = status == _OK and different == 0

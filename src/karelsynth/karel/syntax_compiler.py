@@ -95,14 +95,32 @@ class _Symbol(NamedTuple):
     below: _Extra
 
 
+class ParserTables(NamedTuple):
+    """A pushdown automaton for compiled code that only checks syntax."""
+
+    transition: NDArray[np.int32]
+    """int32 [rows, 52], see `SyntaxTables`."""
+    symbols: int
+    """The number of stack symbols. Symbol 0 is the empty stack."""
+    start: int
+    """The control state before the first token."""
+
+
 @dataclass(frozen=True)
 class CompiledGrammar:
-    """The tables, the number of stack symbols (0 is the empty stack), the start, the shortest program."""
+    """The automaton of a grammar."""
 
     tables: SyntaxTables
     symbols: int
+    """The number of stack symbols. Symbol 0 is the empty stack."""
     start: int
+    """The control state before the first token."""
     shortest: int
+    """The number of tokens of the shortest program."""
+
+    @property
+    def parser(self) -> ParserTables:
+        return ParserTables(self.tables.transition, self.symbols, self.start)
 
 
 @cache

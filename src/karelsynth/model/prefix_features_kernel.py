@@ -42,12 +42,15 @@ from karelsynth.karel.machine_kernel import (
     CELLS,
     IF,
     IFELSE,
+    PARSER_TYPE,
+    code_buffers,
     compile_program,
     find_heroes,
     put_hero_back,
     run_code,
     take_hero_out,
 )
+from karelsynth.karel.syntax_compiler import ParserTables
 from karelsynth.karel.tokens import ACTIONS, ID
 
 VALUES: Final = 16
@@ -284,9 +287,7 @@ def run_and_describe(
     inputs: NDArray[np.uint8],
     heroes: NDArray[np.int16],
     targets: NDArray[np.uint8],
-    transition: NDArray[np.int32],
-    symbols: int,
-    start: int,
+    parser: ParserTables,
     text: NDArray[np.uint8],
     closing: NDArray[np.uint8],
     code: NDArray[np.int64],
@@ -295,8 +296,6 @@ def run_and_describe(
     opened: NDArray[np.int32],
     counters: NDArray[np.int32],
     worlds: NDArray[np.uint8],
-    nothing: NDArray[np.uint8],
-    unseen: NDArray[np.uint8],
     out: NDArray[np.uint8],
     first_row: int,
 ) -> None:  # pragma: no cover - compiled
@@ -305,8 +304,9 @@ def run_and_describe(
     They are run up to the last one that may change something, so that a wrong token in a head, which only models
     without handwritten syntax write, shows when the next such token comes: in training and decoding alike.
 
-    The arrays from `text` to `unseen` are scratch space: see `scratch_sizes`; the worlds [K, 324] that the examples are
-    led to; and two that are never looked into. Nothing is allocated, so that a GPU can run it too.
+    Scratch memory: `text` [2 · L] holds the prefix and the tokens that close its blocks, `closing` [L + 1] is for
+    `open_blocks`, the next five are the `CodeBuffers` for 2 · L tokens, and `worlds` [K, 324] gets the worlds that the
+    runs end in. Nothing is allocated, so that a GPU can run it too.
     """
     count, first = inputs.shape[0], prefix.shape[0]
     while first > 0 and not CHANGING[prefix[first - 1]]:
@@ -335,7 +335,7 @@ def run_and_describe(
                 for at in range(place, place + 4):
                     out[row, at] = out[row, at - 4]
             continue
-        wrong = compile_program(text[:length], transition, symbols, start, code, origin, stack, opened)
+        wrong = compile_program(text[:length], parser, code, origin, stack, opened)
         for number in range(count):
             row = first_row + number
             at = int(heroes[number])
@@ -343,7 +343,7 @@ def run_and_describe(
             status, ticks, waits = _INVALID, 0, -1
             if wrong < 0 or wrong == length:
                 status, ticks, pc, _, at, heading = run_code(
-                    code, counters, worlds, number, at, heading, MAX_TICKS, nothing, 0, False, unseen, 0, 0, False
+                    code, counters, worlds, number, at, heading, MAX_TICKS, worlds, False, worlds, False, 0
                 )
                 if wrong == length and status == _OK:
                     waits = int(origin[pc])
@@ -358,40 +358,11 @@ def run_and_describe(
                 out[row, place + 3] = ahead
 
 
-@compiled()
-def scratch_sizes(most: int) -> tuple[int, int, int, int, int]:  # pragma: no cover - compiled
-    """How long `run_and_describe`'s scratch arrays are for prefixes of up to `most` tokens.
-
-    In this order: `text`; `closing`; `code` and `origin`; `stack` and `opened` [·, 3]; `counters`. With the tokens that
-    close its blocks, a text may be twice as long as the prefix; the last three are what running that takes.
-    """
-    longest = 2 * most
-    return longest, most + 1, 2 * longest + 2, longest + 2, longest + 1
-
-
-@compiled()
-def _scratch(most: int, count: int) -> tuple[Any, ...]:  # pragma: no cover - compiled
-    """What `run_and_describe` wants for prefixes of up to `most` tokens and `count` examples."""
-    text, closing, code, stack, counters = scratch_sizes(most)
-    return (
-        np.empty(text, np.uint8),
-        np.empty(closing, np.uint8),
-        np.empty(code, np.int64),
-        np.empty(code, np.int16),
-        np.empty(stack, np.int32),
-        np.empty((stack, 3), np.int32),
-        np.empty(counters, np.int32),
-        np.empty((count, CELLS), np.uint8),
-        np.empty((0, 0), np.uint8),
-        np.empty((0, 0, 0), np.uint8),
-    )
-
-
 @compiled(
     types.void(
         types.int64, types.int64, read_only(types.uint8, 2), read_only(types.int64, 1), read_only(types.int64, 1),
-        read_only(types.uint8, 3), read_only(types.int16, 2), read_only(types.uint8, 3), read_only(types.int32, 2),
-        types.int64, types.int64, types.uint8[:, ::1],
+        read_only(types.uint8, 3), read_only(types.int16, 2), read_only(types.uint8, 3), PARSER_TYPE,
+        types.uint8[:, ::1],
     )
 )  # fmt: skip
 def features_range(
@@ -403,9 +374,7 @@ def features_range(
     inputs: NDArray[np.uint8],
     heroes: NDArray[np.int16],
     targets: NDArray[np.uint8],
-    transition: NDArray[np.int32],
-    symbols: int,
-    start: int,
+    parser: ParserTables,
     out: NDArray[np.uint8],
 ) -> None:  # pragma: no cover - compiled
     """For prefixes first … last − 1 of tokens [N, L], so long [N], codes to out [N · K, 114].
@@ -416,20 +385,22 @@ def features_range(
         heroes: [B, K], where they stand in the inputs.
     """
     count, most = inputs.shape[1], tokens.shape[1]
-    text, closing, code, origin, stack, opened, counters, worlds, nothing, unseen = _scratch(most, count)
+    text, closing = np.empty(2 * most, np.uint8), np.empty(most + 1, np.uint8)
+    worlds = np.empty((count, CELLS), np.uint8)
+    code, origin, stack, opened, counters = code_buffers(2 * most)
     for number in range(first, last):
         task = tasks[number]
         run_and_describe(
-            tokens[number, : lengths[number]], inputs[task], heroes[task], targets[task], transition, symbols, start,
-            text, closing, code, origin, stack, opened, counters, worlds, nothing, unseen, out, number * count,
+            tokens[number, : lengths[number]], inputs[task], heroes[task], targets[task], parser,
+            text, closing, code, origin, stack, opened, counters, worlds, out, number * count,
         )  # fmt: skip
 
 
 @compiled(
     types.int64(
         types.int64, types.int64, read_only(types.uint8, 2), read_only(types.int64, 1), read_only(types.int64, 2),
-        read_only(types.int64, 2), read_only(types.uint8, 2), read_only(types.uint8, 2), read_only(types.int32, 2),
-        types.int64, types.int64, types.uint8[:, ::1],
+        read_only(types.int64, 2), read_only(types.uint8, 2), read_only(types.uint8, 2), PARSER_TYPE,
+        types.uint8[:, ::1],
     )
 )  # fmt: skip
 def features_along_range(
@@ -441,9 +412,7 @@ def features_along_range(
     which: NDArray[np.int64],
     inputs: NDArray[np.uint8],
     outputs: NDArray[np.uint8],
-    transition: NDArray[np.int32],
-    symbols: int,
-    start: int,
+    parser: ParserTables,
     out: NDArray[np.uint8],
 ) -> int:  # pragma: no cover - compiled
     """Codes before every packed token of programs first … last − 1 to out [P · K, 114].
@@ -460,7 +429,9 @@ def features_along_range(
     count, most = which.shape[1], tokens.shape[1]
     heroes = np.empty((1, count), np.int16)
     befores, targets = np.empty((count, CELLS), np.uint8), np.empty((count, CELLS), np.uint8)
-    text, closing, code, origin, stack, opened, counters, worlds, nothing, unseen = _scratch(most, count)
+    text, closing = np.empty(2 * most, np.uint8), np.empty(most + 1, np.uint8)
+    worlds = np.empty((count, CELLS), np.uint8)
+    code, origin, stack, opened, counters = code_buffers(2 * most)
     for program in range(first, last):
         for number in range(count):
             for cell in range(CELLS):
@@ -477,8 +448,8 @@ def features_along_range(
             row = rows[program, at] * count
             if changed:
                 run_and_describe(
-                    tokens[program, :at], befores, heroes[0], targets, transition, symbols, start, text, closing, code,
-                    origin, stack, opened, counters, worlds, nothing, unseen, out, row,
+                    tokens[program, :at], befores, heroes[0], targets, parser, text, closing, code,
+                    origin, stack, opened, counters, worlds, out, row,
                 )  # fmt: skip
             else:
                 for number in range(count):

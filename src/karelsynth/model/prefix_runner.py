@@ -106,12 +106,11 @@ class HostPrefixRunner:
         befores, targets = (
             np.ascontiguousarray(part).reshape(-1, examples, CELLS) for part in (self.inputs, self.outputs)
         )
-        grammar, flat = compile_grammar(KAREL), out.reshape(-1, FEATURES)
+        parser, flat = compile_grammar(KAREL).parser, out.reshape(-1, FEATURES)
 
         def work(first: int, last: int) -> None:
             features_range(
-                first, last, tokens, lengths, tasks, befores, heroes, targets, grammar.tables.transition,
-                grammar.symbols, grammar.start, flat,
+                first, last, tokens, lengths, tasks, befores, heroes, targets, parser, flat,
             )  # fmt: skip
 
         parallel_for(work, count, examples, None)
@@ -128,12 +127,12 @@ class HostPrefixRunner:
         """See `PrefixRunner.features_along`."""
         out = np.empty((layout.columns.shape[1], which.shape[1], FEATURES), np.uint8)
         befores, targets = (np.ascontiguousarray(part).reshape(-1, CELLS) for part in (self.inputs, self.outputs))
-        grammar, flat, rows = compile_grammar(KAREL), out.reshape(-1, FEATURES), np.ascontiguousarray(which, np.int64)
+        flat, rows = out.reshape(-1, FEATURES), np.ascontiguousarray(which, np.int64)
+        parser = compile_grammar(KAREL).parser
 
         def work(first: int, last: int) -> int:
             found: int = features_along_range(
-                first, last, tokens, lengths, layout.rows, rows, befores, targets, grammar.tables.transition,
-                grammar.symbols, grammar.start, flat,
+                first, last, tokens, lengths, layout.rows, rows, befores, targets, parser, flat,
             )  # fmt: skip
             return found
 

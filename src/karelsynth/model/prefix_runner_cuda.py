@@ -20,10 +20,10 @@ from torch import Tensor
 from karelsynth.errors import KarelsynthError
 from karelsynth.karel.formats.codes import HERO
 from karelsynth.karel.grammar import KAREL
-from karelsynth.karel.machine_kernel import CELLS
-from karelsynth.karel.syntax_compiler import compile_grammar
+from karelsynth.karel.machine_kernel import CELLS, code_buffers
+from karelsynth.karel.syntax_compiler import ParserTables, compile_grammar
 from karelsynth.model.devices import to_device
-from karelsynth.model.prefix_features_kernel import FEATURES, run_and_describe, scratch_sizes
+from karelsynth.model.prefix_features_kernel import FEATURES, run_and_describe
 
 if not hasattr(np, "row_stack"):  # NumPy 2.5 has dropped it, and numba-cuda 0.30 looks for it when it first compiles
     np.row_stack = np.vstack
@@ -45,7 +45,8 @@ _launch_lock = threading.Lock()
 cuda: Any = numba_cuda  # its names are made at run time
 dispatcher: Any = numba_dispatcher
 dispatcher.config.CUDA_LOW_OCCUPANCY_WARNINGS = 0  # the last tasks of a search are few
-_TEXT, _CLOSING, _CODE, _STACK, _COUNTERS = scratch_sizes.py_func(LONGEST)
+_TEXT, _CLOSING = 2 * LONGEST, LONGEST + 1
+_CODE, _, _STACK, _, _COUNTERS = (len(buffer) for buffer in code_buffers.py_func(_TEXT))
 
 
 @cache
@@ -149,9 +150,7 @@ def features_of_prefixes(
             inputs[example : example + 1],
             heroes[example : example + 1],
             targets[example : example + 1],
-            transition,
-            symbols,
-            start,
+            ParserTables(transition, symbols, start),
             cuda.local.array(_TEXT, np.uint8),
             cuda.local.array(_CLOSING, np.uint8),
             cuda.local.array(_CODE, np.int64),
@@ -160,8 +159,6 @@ def features_of_prefixes(
             cuda.local.array((_STACK, 3), np.int32),
             cuda.local.array(_COUNTERS, np.int32),
             cuda.local.array((1, CELLS), np.uint8),
-            cuda.local.array((1, 1), np.uint8),
-            cuda.local.array((1, 1, 1), np.uint8),
             out,
             index,
         )

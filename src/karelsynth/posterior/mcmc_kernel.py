@@ -32,7 +32,7 @@ from karelsynth.generator.world_kernel import (
     run_world,
 )
 from karelsynth.karel.compiled import compiled
-from karelsynth.karel.machine_kernel import CELLS, compile_program
+from karelsynth.karel.machine_kernel import CELLS, code_buffers, compile_program
 from karelsynth.posterior.proposal_kernel import propose
 
 PARTICLES: Final = 8
@@ -131,10 +131,8 @@ def run_chain(
     parts, new_parts = np.zeros((3, BLOCK_TOKENS + 1), np.int64), np.zeros((3, BLOCK_TOKENS + 1), np.int64)
     between_parts = np.zeros((3, BLOCK_TOKENS + 1), np.int64)
     statements, gaps = np.empty((BLOCK_TOKENS, SURVEYED), np.int64), np.empty((2 * BLOCK_TOKENS, SURVEYED), np.int64)
-    code, origin = np.empty(2 * BLOCK_TOKENS + 2, np.int64), np.empty(2 * BLOCK_TOKENS + 2, np.int16)
-    instructions = code.view(np.uint64)
-    stack, opened = np.empty(BLOCK_TOKENS + 2, np.int32), np.empty((BLOCK_TOKENS + 2, 3), np.int32)
-    counters, bits = np.empty(BLOCK_TOKENS + 1, np.int64), np.empty(BLOCK_TOKENS + 1, np.uint64)
+    code, origin, stack, opened, counters = code_buffers(BLOCK_TOKENS)
+    instructions, bits = code.view(np.uint64), np.empty(BLOCK_TOKENS + 1, np.uint64)
     before, counts = np.empty((examples, CELLS), np.uint8), np.zeros((examples, COUNTED), np.int64)
     runs, tests = np.zeros((examples, REPLAYED_RUN), np.uint64), np.zeros((examples, MOST_TESTS), np.int64)
     cells, known, marked = np.empty(CELLS, np.uint8), np.empty(CELLS, np.uint8), np.empty(CELLS, np.uint8)
@@ -163,7 +161,7 @@ def run_chain(
             prior = log_prior(there, size, new_parts[0], new_parts[1], new_parts[2], logs, sampler)
             accepted = prior > -np.inf and (step < 0 or np.log(uniform(state)) < prior - current.log_terms[0] + ratio)
         if accepted:
-            compile_program(there[:size], tables.transition, tables.symbols, tables.start, code, origin, stack, opened)
+            compile_program(there[:size], tables.parser, code, origin, stack, opened)
             for number in range(examples):
                 example = (failing + number) % examples
                 good = replay(

@@ -86,12 +86,12 @@ class _Judge:
         -1 for those that do not parse or are certain to come to more than their bounds [N]; see `judge_range`.
         """
         right, wrong = np.empty(len(tokens), np.int64), np.empty(len(tokens), np.int64)
-        behaviour, grammar = np.empty(len(tokens), np.uint64), compile_grammar(KAREL)
+        behaviour, parser = np.empty(len(tokens), np.uint64), compile_grammar(KAREL).parser
 
         def work(first: int, last: int) -> None:
             judge_range(
-                first, last, tokens, lengths, self._inputs, self._heroes, self._targets, grammar.tables.transition,
-                grammar.symbols, grammar.start, PER_EXAMPLE, PER_CELL, bounds, right, wrong, behaviour,
+                first, last, tokens, lengths, self._inputs, self._heroes, self._targets, parser,
+                PER_EXAMPLE, PER_CELL, bounds, right, wrong, behaviour,
             )  # fmt: skip
 
         parallel_for(work, len(tokens), self.examples, None)

@@ -52,11 +52,13 @@ from karelsynth.karel.machine_kernel import (
     IF,
     REPEAT,
     WHILE,
+    code_buffers,
     compile_program,
     put_hero_back,
     run_code,
     take_hero_out,
 )
+from karelsynth.karel.syntax_compiler import ParserTables
 from karelsynth.karel.tokens import ID, VOCABULARY_SIZE
 
 MOST: Final = 10_000
@@ -242,9 +244,7 @@ def judge_range(
     inputs: NDArray[np.uint8],
     heroes: NDArray[np.int16],
     targets: NDArray[np.uint8],
-    transition: NDArray[np.int32],
-    symbols: int,
-    start: int,
+    parser: ParserTables,
     per_example: float,
     per_cell: float,
     bounds: NDArray[np.float64],
@@ -259,14 +259,11 @@ def judge_range(
     One that comes to more than its bound, each wrong cell costing `per_cell` and each right example saving
     `per_example`, is given up as soon as that is certain, with -1 as well.
     """
-    most = tokens.shape[1]
-    code, origin = np.empty(2 * most + 2, np.int64), np.empty(2 * most + 2, np.int16)
-    stack, opened = np.empty(most + 2, np.int32), np.empty((most + 2, 3), np.int32)
-    counters, cells = np.empty(most + 1, np.int32), np.empty((1, CELLS), np.uint8)
-    nothing, unseen = np.empty((0, 0), np.uint8), np.empty((0, 0, 0), np.uint8)
+    code, origin, stack, opened, counters = code_buffers(tokens.shape[1])
+    cells = np.empty((1, CELLS), np.uint8)
     for number in range(first, last):
         text = tokens[number, : lengths[number]]
-        if compile_program(text, transition, symbols, start, code, origin, stack, opened) >= 0:
+        if compile_program(text, parser, code, origin, stack, opened) >= 0:
             right[number], wrong[number], behaviour[number] = -1, 0, _ZERO
             continue
         good, bad, bits = 0, 0, _ZERO
@@ -274,7 +271,7 @@ def judge_range(
             at = int(heroes[example])
             heading = take_hero_out(inputs, example, at, cells, 0)
             status, _, _, _, at, heading = run_code(
-                code, counters, cells, 0, at, heading, MAX_TICKS, nothing, 0, False, unseen, 0, 0, False
+                code, counters, cells, 0, at, heading, MAX_TICKS, cells, False, cells, False, 0
             )
             put_hero_back(cells, 0, at, heading)
             different = 0

@@ -70,11 +70,11 @@ def generate(
     from karelsynth.generator.task_kernel import generate_range
 
     table = (fitted_sampler() if sampler is None else sampler).ravel()
-    grammar = compile_grammar(KAREL)
+    parser = compile_grammar(KAREL).parser
 
     def work(first: int, last: int) -> None:
         generate_range(
-            first, last, start, seed, reserved, table, grammar.tables.transition, grammar.symbols, grammar.start,
+            first, last, start, seed, reserved, table, parser,
             tokens, lengths, inputs, outputs, novel,
         )  # fmt: skip
 

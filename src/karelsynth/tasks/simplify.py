@@ -42,12 +42,11 @@ def simplify(tasks: TaskBatch, threads: int | None = None) -> TaskBatch:
         )
     heroes = heroes_of("inputs", tasks.inputs, threads)
     inputs, outputs = (np.ascontiguousarray(part).reshape(-1, CELLS) for part in (tasks.inputs, tasks.outputs))
-    grammar = compile_grammar(KAREL)
+    parser = compile_grammar(KAREL).parser
 
     def work(first: int, last: int) -> int:
         bad: int = simplify_range(
-            first, last, tokens, lengths, inputs, heroes, outputs, grammar.tables.transition, grammar.symbols,
-            grammar.start,
+            first, last, tokens, lengths, inputs, heroes, outputs, parser,
         )  # fmt: skip
         return bad
 

@@ -41,11 +41,13 @@ from karelsynth.karel.machine_kernel import (
     CELLS,
     IFELSE,
     WHILE,
+    code_buffers,
     compile_program,
     put_hero_back,
     run_code,
     take_hero_out,
 )
+from karelsynth.karel.syntax_compiler import ParserTables
 from karelsynth.karel.tokens import ID, PAD
 
 _LONGEST_CUT: Final = 4
@@ -146,9 +148,7 @@ def simplify_range(
     inputs: NDArray[np.uint8],
     heroes: NDArray[np.int16],
     outputs: NDArray[np.uint8],
-    transition: NDArray[np.int32],
-    symbols: int,
-    start: int,
+    parser: ParserTables,
 ) -> int:  # pragma: no cover - compiled
     """Simplify programs first … last − 1 of tokens [N, L] in place, and their lengths [N].
 
@@ -156,10 +156,8 @@ def simplify_range(
     Returns the number of the first that is no program, or -1.
     """
     most = tokens.shape[1]
-    code, origin = np.empty(2 * most + 2, np.int64), np.empty(2 * most + 2, np.int16)
-    stack, opened = np.empty(most + 2, np.int32), np.empty((most + 2, 3), np.int32)
-    counters, cells = np.empty(most + 1, np.int32), np.empty((1, CELLS), np.uint8)
-    nothing, unseen = np.empty((0, 0), np.uint8), np.empty((0, 0, 0), np.uint8)
+    code, origin, stack, opened, counters = code_buffers(most)
+    cells = np.empty((1, CELLS), np.uint8)
     ends, opens, elses = np.empty(most + 1, np.int64), np.empty(most + 1, np.int64), np.empty(most + 1, np.int64)
     edits, sizes, text = np.empty((_MOST, PARTS), np.int64), np.empty(_MOST, np.int64), np.empty((1, most), np.uint8)
     examples = heroes.shape[1]
@@ -167,7 +165,7 @@ def simplify_range(
         if not 0 < lengths[task] <= most:
             return task
         whole = tokens[task, : lengths[task]]
-        if compile_program(whole, transition, symbols, start, code, origin, stack, opened) >= 0:
+        if compile_program(whole, parser, code, origin, stack, opened) >= 0:
             return task
         telling = 0  # the example that the last change failed on: the next one will mostly fail there too
         better = True
@@ -186,14 +184,14 @@ def simplify_range(
                     if sizes[number] != size:
                         continue
                     write_edited(tokens[task], length, edits, number, text, 0)
-                    wrong = compile_program(text[0, :size], transition, symbols, start, code, origin, stack, opened)
+                    wrong = compile_program(text[0, :size], parser, code, origin, stack, opened)
                     right = wrong < 0
                     for step in range(examples if right else 0):
                         example = (telling + step) % examples
                         row, at = task * examples + example, int(heroes[task, example])
                         heading = take_hero_out(inputs, row, at, cells, 0)
                         status, _, _, _, at, heading = run_code(
-                            code, counters, cells, 0, at, heading, MAX_TICKS, nothing, 0, False, unseen, 0, 0, False
+                            code, counters, cells, 0, at, heading, MAX_TICKS, cells, False, cells, False, 0
                         )
                         put_hero_back(cells, 0, at, heading)
                         different = 0

@@ -78,12 +78,12 @@ def _generate(
     from karelsynth.tasks.purposeful.generator_kernel import generate_range
 
     tables, rejected = plan_tables(), rejected_programs()
-    grammar = compile_grammar(KAREL)
+    parser = compile_grammar(KAREL).parser
 
     def work(first: int, last: int) -> None:
         generate_range(
-            first, last, start, seed, reserved, tables, rejected, grammar.tables.transition, grammar.symbols,
-            grammar.start, tokens, lengths, inputs, outputs, novel, plans,
+            first, last, start, seed, reserved, tables, rejected, parser, tokens, lengths, inputs, outputs, novel,
+            plans,
         )  # fmt: skip
 
     parallel_for(work, count, examples, threads)

@@ -15,7 +15,8 @@ from karelsynth.generator.random_kernel import GAMMA, mix, shuffle, signed
 from karelsynth.karel.compiled import compiled
 from karelsynth.karel.formats.codes import HERO, WALL
 from karelsynth.karel.interpreter import MAX_TICKS, Status
-from karelsynth.karel.machine_kernel import CELLS, IF, IFELSE, WHILE, compile_program, run_code
+from karelsynth.karel.machine_kernel import CELLS, IF, IFELSE, WHILE, code_buffers, compile_program, run_code
+from karelsynth.karel.syntax_compiler import ParserTables
 from karelsynth.tasks.purposeful.program_kernel import (
     LONGEST,
     RAW,
@@ -130,10 +131,10 @@ def _run_world(
     while status == _NO_MARKER:
         for cell in range(CELLS):
             after[slot, cell] = before[slot, cell]
-        for number in range(seen.shape[2]):
-            seen[0, 0, number] = 0
+        for number in range(seen.shape[1]):
+            seen[0, number] = 0
         status, used, _, length, at, heading = run_code(
-            code, counters, after, slot, start, facing, MAX_TICKS, traces, 0, True, seen, 0, 0, True
+            code, counters, after, slot, start, facing, MAX_TICKS, traces, True, seen, True, 0
         )
         if status == _NO_MARKER:
             repairs += 1
@@ -193,7 +194,7 @@ def _find_worlds(
             continue
         shows_new = False
         for number in range(conditionals):
-            shows_new |= (seen[0, 0, number] | all_seen[number]) != all_seen[number]
+            shows_new |= (seen[0, number] | all_seen[number]) != all_seen[number]
         if not changed and (unchanged > 0 or not percent(state, _UNCHANGED)):
             continue
         if conditionals > 0 and not shows_new and 2 * tried < _PATIENCE * (found + 1):
@@ -211,7 +212,7 @@ def _find_worlds(
         if same:
             continue
         for number in range(conditionals):
-            all_seen[number] |= seen[0, 0, number]
+            all_seen[number] |= seen[0, number]
         hashes[found] = trace
         unchanged += not changed
         found += 1
@@ -237,9 +238,7 @@ def generate_range(
     reserved: bool,
     tables: Any,
     rejected: NDArray[np.uint64],
-    transition: NDArray[np.int32],
-    symbols: int,
-    grammar_start: int,
+    parser: ParserTables,
     tokens: NDArray[np.uint8],
     lengths: NDArray[np.uint8],
     inputs: NDArray[np.uint8],
@@ -258,13 +257,11 @@ def generate_range(
     chosen = np.empty(len(tables.once), np.int64)
     stack = np.empty(512, np.int64)
     raw, text = np.empty(RAW, np.uint8), np.empty(RAW, np.uint8)
-    code, origin = np.empty(2 * LONGEST + 2, np.int64), np.empty(2 * LONGEST + 2, np.int16)
-    parse_stack, opened = np.empty(LONGEST + 2, np.int32), np.empty((LONGEST + 2, 3), np.int32)
-    counters = np.empty(LONGEST + 1, np.int32)
+    code, origin, parse_stack, opened, counters = code_buffers(LONGEST)
     grid, info = np.empty(STAGE * STAGE, np.uint8), np.empty(4, np.int64)
     before, after = np.empty((examples, CELLS), np.uint8), np.empty((examples, CELLS), np.uint8)
     hashes, order = np.empty(examples, np.uint64), np.empty(examples, np.int64)
-    traces, seen = np.empty((1, MAX_TICKS + 1), np.uint8), np.zeros((1, 1, LONGEST), np.uint8)
+    traces, seen = np.empty((1, MAX_TICKS + 1), np.uint8), np.zeros((1, LONGEST), np.uint8)
     all_seen = np.empty(LONGEST, np.uint8)
     stream = mix(mix(np.uint64(seed) + _STREAM) + np.uint64(reserved))
     for task in range(first, last):
@@ -277,12 +274,7 @@ def generate_range(
                 length = _draw_program(state, tables, tables.plans[plan], taste, chosen, stack, raw, text)
                 if length == 0:
                     continue
-                if (
-                    compile_program(
-                        text[:length], transition, symbols, grammar_start, code, origin, parse_stack, opened
-                    )
-                    >= 0
-                ):
+                if compile_program(text[:length], parser, code, origin, parse_stack, opened) >= 0:
                     continue
                 if not reserved and is_reserved_program(text, length):
                     continue
@@ -295,7 +287,7 @@ def generate_range(
                 world = tables.worlds[tables.worlds_first[plan] + below(state, variants)]
                 done = _find_worlds(
                     state, taste, world[0], world[1], world[2], code, conditionals, counters, grid, info, before,
-                    after, hashes, traces, seen[:, :, : max(1, conditionals)], all_seen,
+                    after, hashes, traces, seen[:, : max(1, conditionals)], all_seen,
                 )  # fmt: skip
                 if done:
                     break
