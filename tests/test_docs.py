@@ -150,6 +150,12 @@ def test_python_compiles(page: Path) -> None:
             compile(block, str(page), "exec")
 
 
+def test_training_names_every_recipe() -> None:
+    named = set(re.findall(r"`([a-z_]+)`", text_of(ROOT / "docs" / "training.md")))
+    recipes = {path.stem.removeprefix("small_") for path in (ROOT / "recipes").glob("*.toml")}
+    assert recipes <= named
+
+
 def test_the_picture_of_the_layers_is_that_of_the_test() -> None:
     """If this fails: `python tools/draw_layers.py`."""
     path = ROOT / "tools" / "draw_layers.py"

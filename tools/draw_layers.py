@@ -13,7 +13,7 @@ from typing import Final
 ROOT: Final = Path(__file__).parent.parent
 PICTURE: Final = ROOT / "docs" / "pictures" / "layers.svg"
 ABOUT: Final = {
-    "errors": "errors, files, text for terminals",
+    "errors": "messages, files, text for terminals, charts",
     "karel": "the language: grammar, programs, worlds, interpreters, drawings",
     "generator": "drawing programs and worlds, and their log-probabilities",
     "tasks": "tasks, sets and files of tasks; simplified programs",

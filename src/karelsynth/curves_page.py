@@ -27,14 +27,14 @@ PICTURE: Final = "docs/pictures/limits.svg"
 NOT_YET: Final = "not yet measured"
 _AXES: Final = {"examples": "examples given", **{name: shift.what for name, shift in SHIFTS.items()}}
 _HEAD: Final = """
-# Limits
+# Out of distribution
 
 <!-- Rendered from {results} by `karelsynth curves --render`; change src/karelsynth/curves_page.py, not this. -->
 
-How a model does on tasks unlike its training data: with fewer examples, in other worlds, on longer programs.
-The first curve is about the tasks of `test`. Each point of the others has tasks of its own, made by the generator with
-one thing changed (`tasks/shifted.py`); since programs and worlds that do not fit together are rejected, they also come
-to differ in other ways.
+Scores of a model on tasks unlike its training data: with fewer examples, in other worlds, on longer programs. The first
+curve uses the tasks of `test`. Each point of the others has tasks of its own, generated with one thing changed
+(`tasks/shifted.py`). The generator rejects programs and worlds that do not fit together, so these tasks also differ in
+other ways.
 
 ```console
 $ {command}
@@ -44,13 +44,13 @@ $ karelsynth curves --render     # this page and its picture
 {measured}{guided}
 In percent of tasks, with 95 % intervals:
 
-- *top 1*: the likeliest program of the beam search, as it is, is right on all six examples;
-- *filtered top 1*: the likeliest one that is right on the given examples is right on all six;
+- *top 1*: the top-ranked program of the beam search is right on all six examples;
+- *filtered top 1*: the top-ranked program that is right on the given examples is right on all six;
 - *some consistent*: some program that was found is right on the given examples.{solve}
 """
 _GUIDED: Final = """
-This model sees where its program leads on the given examples while it writes, so that its likeliest program is not
-unfiltered in the paper's sense; it nearly always fits them, and *top 1* and *filtered top 1* are nearly the same."""
+This model sees the state to which each prefix leads the given examples, so its top-ranked program is not unfiltered in
+the paper's sense. It nearly always fits them: *top 1* and *filtered top 1* are nearly the same."""
 _SOLVE: Final = """
 - *solve: an answer*, *a right one*: what `karelsynth solve` finds is right on the given examples, on all six."""
 _TITLES: Final = {
@@ -62,14 +62,13 @@ _TITLES: Final = {
     "controls": "More control statements",
 }
 _ABOUT: Final = {
-    "examples": "The tasks of `test`; the model sees the first one to five of their six examples. The fewer they are, "
-    "the more\nprograms fit them all, and the less likely one that fits is right.",
-    "size": "Every world has as many rows as columns. Grids are at most 16 by 16, and the data has worlds of all sizes "
-    "up to that: there\nis nothing larger to try.",
-    "walls": "The chance that a cell is a wall; cells that the program enters without testing them first never are.",
-    "markers": "The chance that a cell has markers, unless the program needs it otherwise.",
-    "length": "The last band is longer than any program of the data, and ends with the longest that the model can "
-    "write. `solve`\nlooks for shorter programs first and gets to these only if time allows.",
+    "examples": "The tasks of `test`; the model sees the first one to five of their six examples. The fewer examples, the more\n"
+    "programs fit them, and the less likely one that fits is right.",
+    "size": "Every world has as many rows as columns. The data has worlds of all sizes up to 16 by 16, the largest that there are.",
+    "walls": "The probability that a cell is a wall; cells that the program enters without testing them first never are.",
+    "markers": "The probability that a cell has markers, unless the program needs it otherwise.",
+    "length": "The last band is longer than any program of the data, and ends with the longest that the model can write.\n"
+    "`solve` searches shorter programs first and reaches these only if time allows.",
     "controls": "REPEAT, WHILE, IF and IFELSE, at any depth. Programs with more of them are longer, too.",
 }
 _COLOURS: Final = {
