@@ -62,9 +62,10 @@ _TITLES: Final = {
     "controls": "More control statements",
 }
 _ABOUT: Final = {
-    "examples": "The tasks of `test`; the model sees the first one to five of their six examples. The fewer examples, the more\n"
-    "programs fit them, and the less likely one that fits is right.",
-    "size": "Every world has as many rows as columns. The data has worlds of all sizes up to 16 by 16, the largest that there are.",
+    "examples": "The tasks of `test`; the model sees the first one to five of their six examples. The fewer "
+    "examples,\nthe more programs fit them, and the less likely one that fits is right.",
+    "size": "Every world has as many rows as columns. The data has worlds of all sizes up to 16 by 16, the largest "
+    "that there\nare.",
     "walls": "The probability that a cell is a wall; cells that the program enters without testing them first never are.",
     "markers": "The probability that a cell has markers, unless the program needs it otherwise.",
     "length": "The last band is longer than any program of the data, and ends with the longest that the model can write.\n"
