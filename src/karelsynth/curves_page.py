@@ -66,10 +66,10 @@ _ABOUT: Final = {
     "examples,\nthe more programs fit them, and the less likely one that fits is right.",
     "size": "Every world has as many rows as columns. The data has worlds of all sizes up to 16 by 16, the largest "
     "that there\nare.",
-    "walls": "The probability that a cell is a wall; cells that the program enters without testing them first never are.",
+    "walls": "The probability that a cell is a wall; cells that the program enters untested never are.",
     "markers": "The probability that a cell has markers, unless the program needs it otherwise.",
-    "length": "The last band is longer than any program of the data, and ends with the longest that the model can write.\n"
-    "`solve` searches shorter programs first and reaches these only if time allows.",
+    "length": "The last band is longer than any program of the data, and ends with the longest that the model can "
+    "write.\n`solve` searches shorter programs first and reaches these only if time allows.",
     "controls": "REPEAT, WHILE, IF and IFELSE, at any depth. Programs with more of them are longer, too.",
 }
 _COLOURS: Final = {
