@@ -25,11 +25,20 @@ from karelsynth.tasks.purposeful.program_kernel import (
     expand,
     mirror,
     mutate,
+    needs_markers,
     normalise,
     percent,
     pick_threshold,
 )
-from karelsynth.tasks.purposeful.world_kernel import MIRRORED, STAGE, VALUES, draw_scene, draw_taste, stage_world
+from karelsynth.tasks.purposeful.world_kernel import (
+    MIRRORED,
+    NO_MARKERS,
+    STAGE,
+    VALUES,
+    draw_scene,
+    draw_taste,
+    stage_world,
+)
 
 _OK, _NO_MARKER = int(Status.OK), int(Status.NO_MARKER_TO_PICK)
 _MOST: Final = 9
@@ -50,6 +59,10 @@ _UNCHANGED: Final = 20
 """Percent of the worlds without a change that are taken, one for each task at most."""
 _ALIKE: Final = 80
 """Percent of the worlds with a known trace that are passed over."""
+_SHORT: Final = 50
+"""Percent of the worlds with a trace of less than half the longest so far that are passed over."""
+_BARE: Final = 75
+"""Percent of the tasks without markers, if the program neither picks nor looks at any."""
 _STREAM: Final = np.uint64(0x6F6C6B6A)
 
 
@@ -119,9 +132,9 @@ def _run_world(
     facing: int,
     traces: NDArray[np.uint8],
     seen: NDArray[np.uint8],
-) -> tuple[bool, bool, np.uint64, bool]:  # pragma: no cover - compiled
+) -> tuple[bool, bool, np.uint64, int, bool]:  # pragma: no cover - compiled
     """Run in the world before[slot], without its hero; returns whether it is good, whether something changed, a hash of
-    the trace, and whether the run went on and on.
+    the trace, its length, and whether the run went on and on.
 
     Markers are laid where the program picks one without having found out. `after` gets the result, hero included, and
     `before` its hero.
@@ -143,7 +156,7 @@ def _run_world(
             before[slot, at] += 1
     trace = np.uint64(length)
     if status != _OK:
-        return False, False, trace, used == MAX_TICKS
+        return False, False, trace, length, used == MAX_TICKS
     for step in range(length):
         trace = mix(trace * GAMMA + np.uint64(traces[0, step]))
     changed = at != start or heading != facing
@@ -154,7 +167,7 @@ def _run_world(
         most = max(most, signed(here) if here < WALL else 0)
     before[slot, start] += np.uint8(HERO * (facing + 1))
     after[slot, at] += np.uint8(HERO * (heading + 1))
-    return most <= _MOST, changed, trace, False
+    return most <= _MOST, changed, trace, length, False
 
 
 @compiled()
@@ -178,7 +191,7 @@ def _find_worlds(
 ) -> bool:  # pragma: no cover - compiled
     """Fill `before` and `after` [E, 324] with good examples; False if there seem to be too few."""
     wanted = before.shape[0]
-    found, tried, unchanged = 0, 0, 0
+    found, tried, unchanged, longest = 0, 0, 0, 0
     for number in range(conditionals):
         all_seen[number] = 0
     strict = not percent(state, _LAX)
@@ -186,7 +199,7 @@ def _find_worlds(
         tried += 1
         draw_scene(state, taste, kind, place, some, grid, info)
         placed = stage_world(state, taste, grid, info, before, found)
-        good, changed, trace, endless = _run_world(
+        good, changed, trace, length, endless = _run_world(
             code, counters, before, after, found, placed // 4, placed % 4, traces, seen
         )
         if not good:
@@ -195,6 +208,7 @@ def _find_worlds(
         shows_new = False
         for number in range(conditionals):
             shows_new |= (seen[0, number] | all_seen[number]) != all_seen[number]
+        longest = max(longest, length)
         if not changed and (unchanged > 0 or not percent(state, _UNCHANGED)):
             continue
         if conditionals > 0 and not shows_new and 2 * tried < _PATIENCE * (found + 1):
@@ -202,6 +216,8 @@ def _find_worlds(
             for other in range(found):
                 known |= hashes[other] == trace
             if known and percent(state, _ALIKE):
+                continue
+            if 2 * length < longest and percent(state, _SHORT):
                 continue
         same = False
         for other in range(found):
@@ -285,8 +301,11 @@ def generate_range(
                     conditionals += text[at] == IF or text[at] == IFELSE or text[at] == WHILE
                 variants = tables.worlds_first[plan + 1] - tables.worlds_first[plan]
                 world = tables.worlds[tables.worlds_first[plan] + below(state, variants)]
+                some = world[2]
+                if some != NO_MARKERS and not needs_markers(text, length) and percent(state, _BARE):
+                    some = NO_MARKERS
                 done = _find_worlds(
-                    state, taste, world[0], world[1], world[2], code, conditionals, counters, grid, info, before,
+                    state, taste, world[0], world[1], some, code, conditionals, counters, grid, info, before,
                     after, hashes, traces, seen[:, : max(1, conditionals)], all_seen,
                 )  # fmt: skip
                 if done:

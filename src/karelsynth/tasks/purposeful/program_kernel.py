@@ -152,6 +152,15 @@ def counts_markers(raw: NDArray[np.uint8], size: int) -> bool:  # pragma: no cov
 
 
 @compiled()
+def needs_markers(tokens: NDArray[np.uint8], length: int) -> bool:  # pragma: no cover - compiled
+    """Whether a program picks markers or looks at them."""
+    found = False
+    for at in range(length):
+        found |= tokens[at] == _PICK or tokens[at] == _FIRST_SENSOR or tokens[at] == _FIRST_SENSOR + 1
+    return found
+
+
+@compiled()
 def mirror(raw: NDArray[np.uint8], size: int) -> None:  # pragma: no cover - compiled
     """Swap left and right."""
     for at in range(size):

@@ -46,7 +46,7 @@ _STEP_COL: Final = np.array([0, 1, 0, -1])
 def draw_taste(state: NDArray[np.uint64], taste: NDArray[np.int64]) -> None:  # pragma: no cover - compiled
     """Draw what the worlds of a task have in common."""
     kind = below(state, 100)
-    taste[VALUES] = 0 if kind < 62 else 1 if kind < 80 else 2
+    taste[VALUES] = 0 if kind < 72 else 1 if kind < 88 else 2
     kind = below(state, 100)
     taste[ROTATION] = 0 if kind < 72 else 1 if kind < 88 else 2
     taste[QUARTER] = below(state, 4)
@@ -175,7 +175,7 @@ def _room_markers(
                         grid[r * STAGE + c] = 1
     elif some == TOWERS:
         for c in range(cols):
-            if percent(state, taste[DENSITY]):
+            if percent(state, 85 if c == 0 else taste[DENSITY]):
                 for r in range(1 + below(state, rows - 1)):
                     grid[r * STAGE + c] = _value(state, taste) if taste[VALUES] == 2 else 1
     elif some == ABOVE or some == TWO_ROWS:
