@@ -1,15 +1,15 @@
-"""How long `solve` takes for a task, and what more time brings.
+"""Speed of `solve`, and its scores by time budget.
 
     python benchmarks/solve.py [--tasks 1000] [--data FILE] [--budget 10] [--no-repair] [--model DIR] [--json FILE] \\
         [--plot FILE]
     python benchmarks/solve.py --steps [--tasks 2500] [--beam 16 64 256 1024] [--model DIR] [--device cuda]
 
-The first form solves tasks one by one, as a person would have it, with some budget, and prints the median and 95th
-percentile of seconds, all of them, unsolved tasks too. Then, for smaller budgets, how many tasks were solved by then
-and are right on the held-out example too. By default the tasks are those of `test`; FILE is one in the original format.
+The first form solves tasks one by one with a budget. It prints the median and 95th percentile of seconds, unsolved
+tasks included. For smaller budgets it prints the share of tasks that were solved in that time, and of those that are
+correct on the held-out example, too. The default tasks are those of `test`; FILE is one in the original format.
 
-The second form measures what each step of the search brings: the plain beam, programs ranked by how many examples they
-are right on, prefixes dropped that must crash, prefixes merged that have the same futures.
+The second form is an ablation of the search: the plain beam; programs ranked by the number of correct examples;
+prefixes dropped that must crash; equivalent prefixes merged.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -25,10 +24,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from karelsynth.charts import AMBER, BLUE, legend, line, panels, percent, save_chart
 from karelsynth.evaluate import environment, interval
 from karelsynth.files import write_atomically
-from karelsynth.karel.draw.scene import THEMES, Circle, Line, Scene, Shape, ShapeGroup, Text
-from karelsynth.karel.draw.svg import scene_svg
 from karelsynth.karel.formats.codes import world_from_codes
 from karelsynth.karel.machine import encode_programs, run_batch
 from karelsynth.search.beam import beam_search, encode_for_search
@@ -41,9 +39,9 @@ from karelsynth.tasks.sets import NAMED_SETS, load_tasks, named_tasks
 BUDGETS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
 STEPS: dict[str, dict[str, bool] | None] = {
     "plain beam": None,
-    "prefers what is right": {"crashes": False, "merging": False},
-    "and drops what must crash": {"merging": False},
-    "and merges equal futures": {},
+    "ranks by examples": {"crashes": False, "merging": False},
+    "and drops what must fail": {"merging": False},
+    "and merges equivalent prefixes": {},
 }
 
 
@@ -54,7 +52,7 @@ def read(data: str, count: int) -> TaskBatch:
 
 
 def one_by_one(solver: Solver, tasks: TaskBatch, budget: float) -> dict[str, NDArray[Any]]:
-    """Seconds, whether it was solved, and whether the answer is right on all examples, of each task."""
+    """For each task: seconds, whether it was solved, and whether the answer is correct on all examples."""
     seconds, solved, right = [], [], []
     for number in range(len(tasks)):
         pairs = [
@@ -86,7 +84,7 @@ def table(found: dict[str, NDArray[Any]], budget: float) -> list[dict[str, Any]]
     rows = []
     count = len(found["seconds"])
     for limit in (*(limit for limit in BUDGETS if limit < budget), budget):
-        # At the budget that was given, whatever came back counts: the deadline is looked at between two steps.
+        # At the full budget every solution counts: the solver checks its deadline between two steps only.
         in_time = found["seconds"] <= (limit if limit < budget else np.inf)
         solved, right = found["solved"] & in_time, found["right"] & in_time
         rows.append(
@@ -100,36 +98,23 @@ def table(found: dict[str, NDArray[Any]], budget: float) -> list[dict[str, Any]]
     return rows
 
 
-def plot(rows: list[dict[str, Any]], machine: str) -> Scene:
-    """Shares against budgets, the latter on a logarithmic axis."""
-    theme = THEMES["light"]
-    left, right, top, bottom = 60.0, 500.0, 30.0, 300.0
-    low = 5 * np.floor(min(row["filtered_generalization"] for row in rows) / 5)
-    span = np.log(rows[-1]["budget"] / rows[0]["budget"])
-
-    def place(budget: float, share: float) -> tuple[float, float]:
-        across = np.log(budget / rows[0]["budget"]) / span
-        return float(left + across * (right - left)), float(bottom - (share - low) / (100 - low) * (bottom - top))
-
-    shapes: list[Shape] = []
-    for share in np.arange(low, 100.1, 5):
-        _, y = place(rows[0]["budget"], float(share))
-        shapes.append(Line(left, y, right, y, 1, theme.grid))
-        shapes.append(Text(left - 26, y, f"{share:.0f} %", 11, theme.muted, bold=False))
-    shapes += [Text(place(row["budget"], 0)[0], bottom + 20, f"{row['budget']:g} s", 11, theme.muted) for row in rows]
+def plot(rows: list[dict[str, Any]], machine: str, path: Path) -> None:
+    """Save a chart of both shares against the budget, on a logarithmic axis."""
+    figure, (axes,) = panels(660, 366)
+    budgets = [row["budget"] for row in rows]
     for name, colour, label in (
-        ("solved", theme.hero, "right on the five given"),
-        ("filtered_generalization", theme.marker, "right on the sixth too"),
+        ("solved", BLUE, "consistent with the five given examples"),
+        ("filtered_generalization", AMBER, "correct on the sixth example, too"),
     ):
-        points = [place(row["budget"], row[name]) for row in rows]
-        shapes += [Line(*a, *b, 2.5, colour) for a, b in pairwise(points)]
-        shapes += [Circle(*point, 4, colour) for point in points]
-        shapes.append(Text(right + 80, points[-1][1], label, 11, theme.ink, bold=False))
-    shapes.append(Text((left + right) / 2, bottom + 46, f"time budget a task, {machine}", 12, theme.ink))
-    told = "; ".join(f"{row['budget']:g} s: {row['solved']} and {row['filtered_generalization']} %" for row in rows)
-    return Scene(
-        660, 366, theme.canvas, (ShapeGroup("curve", tuple(shapes)),), "Share of tasks solved against time", told
-    )
+        line(axes, budgets, [row[name] for row in rows], colour=colour, label=label)
+    axes.set_xscale("log")
+    axes.set_xticks(budgets, [f"{budget:g} s" for budget in budgets])
+    axes.set_xticks([], minor=True)
+    axes.set_xlabel(f"time budget per task, {machine}")
+    percent(axes, 5 * (min(row["filtered_generalization"] for row in rows) // 5))
+    legend(axes, loc="lower right")
+    shares = (f"{row['budget']:g} s: {row['solved']} and {row['filtered_generalization']} %" for row in rows)
+    save_chart(figure, path, title="Share of tasks solved against time", description="; ".join(shares))
 
 
 def steps(solver: Solver, tasks: TaskBatch, beams: list[int]) -> None:
@@ -175,7 +160,7 @@ def main() -> None:
     if arguments.steps:
         steps(solver, tasks, arguments.beam)
         return
-    one_by_one(solver, tasks[:3], 1.0)  # compiled code is loaded, memory is warm
+    one_by_one(solver, tasks[:3], 1.0)  # loads compiled code, warms memory up
     found = one_by_one(solver, tasks, arguments.budget)
     rows = table(found, arguments.budget)
     median, p95, longest = (float(np.quantile(found["seconds"], share)) for share in (0.5, 0.95, 1.0))
@@ -187,11 +172,11 @@ def main() -> None:
         print(f"| {row['budget']:g} | {row['solved']:.2f} | {row['filtered_generalization']:.2f} ({low} to {high}) |")
     if arguments.json:
         seconds = {"budget": arguments.budget, "median": median, "p95": p95, "longest": longest}
-        told = {"tasks": len(tasks), "data": arguments.data, "seconds": seconds, "rows": rows}
-        report = {**told, **environment(solver.model.device)}
+        what = {"tasks": len(tasks), "data": arguments.data, "seconds": seconds, "rows": rows}
+        report = {**what, **environment(solver.model.device)}
         write_atomically(arguments.json, json.dumps(report, indent=1).encode())
     if arguments.plot:
-        write_atomically(arguments.plot, scene_svg(plot(rows, environment(solver.model.device)["device"])).encode())
+        plot(rows, environment(solver.model.device)["device"], arguments.plot)
 
 
 if __name__ == "__main__":

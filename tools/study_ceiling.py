@@ -1,16 +1,20 @@
-"""How well could anyone do? What five examples tell about the sixth, by the generator's own chances.
+"""An oracle bound: how well can any program chosen by five examples do on the sixth, under the generator's prior?
 
     python tools/study_ceiling.py [MODEL] [--tasks 200] [--steps 400000] [--seed 99 | --data FILE] [--beam 64] \\
         [--device cuda] [--json FILE]
 
-For fresh tasks, or those of a set or file, it walks three times through the programs that fit the five given examples
-(`karelsynth.posterior`): from the reference; with the reference among the programs to jump to; and from the answers of
-a search alone. The first begins with a draw from what it is to draw from, and all else about it depends on the examples
-only, so in the mean it is exact for any one program: it tells how often the network's favourite is right on further
-examples. The second knows where the truth lies, weighs it fairly, and chooses a program as no solver can: how often
-that is right is an upper estimate of what a perfect choice would bring. The third knows what a solver can know. It
-prints how often the best of all programs that were met, and of the answers, are right on further examples of the
-chain, chosen on half of these and judged on the other half, and on the sixth example, which no chain has seen.
+For each task it runs three Markov chains over the programs that are consistent with the five given examples
+(`karelsynth.posterior`):
+
+- From the reference. The reference is a draw from the posterior, and the chain uses nothing else that the examples do
+  not give. So its estimate for any fixed program is unbiased: how often the network's top-ranked program is correct on
+  further examples.
+- With the reference among the programs to jump to. This is an oracle: it knows the reference, weighs it by the
+  posterior, and chooses a program as no solver can. How often that is correct bounds a perfect choice from above.
+- From the answers of a search alone, which is what a solver knows.
+
+It prints how often the best of all visited programs, and the best of the answers, are correct on further examples of
+the chain, chosen on one half of these and scored on the other half, and on the sixth example, which no chain has seen.
 """
 
 from __future__ import annotations
@@ -37,34 +41,34 @@ from karelsynth.tasks.generate import generate
 from karelsynth.tasks.sets import NAMED_SETS, load_tasks, named_tasks
 from karelsynth.tasks.simplify import simplify
 
-BATCH, LONGEST, SLACK, MET, PARTICLES = 16, 48, 8.0, 200, 16
+BATCH, LONGEST, SLACK, MOST_VISITED, PARTICLES = 16, 48, 8.0, 200, 16
 
 
 @dataclass(frozen=True)
-class Walked:
-    """What one chain says of a task."""
+class ChainResult:
+    """The estimates of one chain for one task."""
 
-    favourite: float
-    """The share of further examples that the network's favourite is right on; 0 if it has none."""
+    top_ranked: float
+    """The share of further examples that the network's top-ranked program is correct on; 0 without a program."""
     best: float
-    """That of the best program, chosen on one half of them and judged on the other."""
+    """The same for the best visited program, chosen on one half of the examples and scored on the other."""
     right: bool
-    """Whether the best program is right on the sixth example."""
+    """Whether that program is correct on the sixth example."""
     answer: float
-    """That of the best of the network's answers, chosen and judged likewise; 0 if it has none."""
+    """The same for the best of the network's answers; 0 without an answer."""
     answer_right: bool
-    """Whether that one is right on the sixth example."""
+    """Whether that answer is correct on the sixth example."""
 
 
 @dataclass(frozen=True)
-class Studied:
-    """What is known of a task; a chain that cannot start is None."""
+class TaskResult:
+    """The estimates for one task; None for a chain that cannot start."""
 
-    favourite_right: bool
-    """Whether the network's favourite is right on the sixth example."""
-    from_reference: Walked | None
-    to_reference: Walked | None
-    answers: Walked | None
+    top_ranked_right: bool
+    """Whether the network's top-ranked program is correct on the sixth example."""
+    from_reference: ChainResult | None
+    to_reference: ChainResult | None
+    answers: ChainResult | None
 
 
 def main() -> None:
@@ -76,7 +80,7 @@ def main() -> None:
     parser.add_argument("--data", help="a set's name, or a file in the original format, instead of fresh tasks")
     parser.add_argument("--beam", type=int, default=64)
     parser.add_argument("--device", default="cpu", help="for the network")
-    parser.add_argument("--json", type=Path, help="write what is known of each task to this file")
+    parser.add_argument("--json", type=Path, help="write the estimates for each task to this file")
     arguments = parser.parse_args()
     solver = Solver.load(arguments.model, device=arguments.device)
     solver.warm_up()
@@ -91,16 +95,16 @@ def main() -> None:
     for at in range(0, len(tasks), BATCH):
         found += answers(solver, tasks[at : at + BATCH], arguments.beam)
     torch.set_num_threads(1)
-    rows: list[Studied] = []
+    rows: list[TaskResult] = []
 
-    def study(number: int) -> Studied:
+    def study(number: int) -> TaskResult:
         own, steps = found[number], arguments.steps
         references = np.stack([tasks.tokens[number], simple.tokens[number]])
-        return Studied(
+        return TaskResult(
             bool(len(own)) and bool(right(own[:1], tasks.inputs[number, -1:], tasks.outputs[number, -1:])[0, 0]),
-            walked(tasks, number, own, own, steps, tasks.tokens[number]),
-            walked(tasks, number, np.concatenate([references, own]), own, steps),
-            walked(tasks, number, own, own, steps),
+            run_chain(tasks, number, own, own, steps, tasks.tokens[number]),
+            run_chain(tasks, number, np.concatenate([references, own]), own, steps),
+            run_chain(tasks, number, own, own, steps),
         )
 
     with ThreadPoolExecutor(core_count()) as pool:
@@ -108,13 +112,13 @@ def main() -> None:
             rows.append(row)
             print(f"\r{len(rows):,} of {len(tasks):,} tasks", end="", flush=True)
     print()
-    tell(rows)
+    print_results(rows)
     if arguments.json is not None:
         arguments.json.write_text(json.dumps([asdict(row) for row in rows]))
 
 
 def answers(solver: Solver, tasks: TaskBatch, beam: int) -> list[NDArray[np.uint8]]:
-    """Programs that fit each task's given examples [·, 72], the network's favourite first."""
+    """The programs that are consistent with each task's given examples [·, 72], the network's top-ranked first."""
     inputs, outputs = (np.ascontiguousarray(part[:, :GIVEN_EXAMPLES]) for part in (tasks.inputs, tasks.outputs))
     encoded = encode_for_search(solver.model, inputs, outputs)
     candidates = beam_search(
@@ -135,21 +139,21 @@ def answers(solver: Solver, tasks: TaskBatch, beam: int) -> list[NDArray[np.uint
 
 
 def right(programs: NDArray[np.uint8], inputs: NDArray[np.uint8], outputs: NDArray[np.uint8]) -> NDArray[np.bool_]:
-    """Which programs are right on which examples."""
+    """Whether each program is correct on each example, [N, K]."""
     correct = run_batch(programs, inputs, expected=outputs, keep_worlds=False, threads=1).correct
     assert correct is not None
     return correct
 
 
-def walked(
+def run_chain(
     tasks: TaskBatch,
     number: int,
     others: NDArray[np.uint8],
     own: NDArray[np.uint8],
     steps: int,
     start: NDArray[np.uint8] | None = None,
-) -> Walked | None:
-    """One chain; None if it cannot start."""
+) -> ChainResult | None:
+    """Run one chain; None if it cannot start."""
     if not len(others) and start is None:
         return None
     inputs, outputs = tasks.inputs[number], tasks.outputs[number]
@@ -158,57 +162,57 @@ def walked(
     if not chain.started:
         return None
     chain.run(steps)
-    samples, stayed = chain.samples, chain.samples.visits > 0
-    met, which = np.unique(samples.programs[stayed], axis=0, return_inverse=True)
-    stays = samples.visits[stayed]
-    met = met[np.argsort(-np.bincount(which.reshape(-1), stays))][:MET]
-    programs = np.zeros((len(own) + len(met), met.shape[1]), np.uint8)
-    programs[: len(own), : own.shape[1]], programs[len(own) :] = own, met
-    agree = right(programs, samples.inputs[stayed], samples.outputs[stayed])
-    halves = [np.where(np.arange(len(stays)) % 2 == half, stays, 0) for half in range(2)]
+    samples, visited = chain.samples, chain.samples.visits > 0
+    distinct, which = np.unique(samples.programs[visited], axis=0, return_inverse=True)
+    visits = samples.visits[visited]
+    distinct = distinct[np.argsort(-np.bincount(which.reshape(-1), visits))][:MOST_VISITED]
+    programs = np.zeros((len(own) + len(distinct), distinct.shape[1]), np.uint8)
+    programs[: len(own), : own.shape[1]], programs[len(own) :] = own, distinct
+    agree = right(programs, samples.inputs[visited], samples.outputs[visited])
+    halves = [np.where(np.arange(len(visits)) % 2 == half, visits, 0) for half in range(2)]
     if not all(half.sum() for half in halves):
-        halves = [stays, stays]
+        halves = [visits, visits]
     last = right(programs, inputs[GIVEN_EXAMPLES:], outputs[GIVEN_EXAMPLES:])[:, 0]
 
-    def shares(agree: NDArray[np.bool_], stays: NDArray[np.int64]) -> NDArray[np.float64]:
-        of_all: NDArray[np.float64] = agree @ stays / max(1, stays.sum())
+    def shares(agree: NDArray[np.bool_], visits: NDArray[np.int64]) -> NDArray[np.float64]:
+        of_all: NDArray[np.float64] = agree @ visits / max(1, visits.sum())
         return of_all
 
     def best(agree: NDArray[np.bool_]) -> float:
         one, other = (shares(agree, half) for half in halves)
         return float((one[other.argmax()] + other[one.argmax()]) / 2)
 
-    favourite, answer, answer_right = 0.0, 0.0, False
+    top_ranked, answer, answer_right = 0.0, 0.0, False
     if len(own):
         of_own = agree[: len(own)]
-        favourite, answer = float(shares(agree[:1], stays)[0]), best(of_own)
-        answer_right = bool(last[shares(of_own, stays).argmax()])
-    return Walked(favourite, best(agree), bool(last[shares(agree, stays).argmax()]), answer, answer_right)
+        top_ranked, answer = float(shares(agree[:1], visits)[0]), best(of_own)
+        answer_right = bool(last[shares(of_own, visits).argmax()])
+    return ChainResult(top_ranked, best(agree), bool(last[shares(agree, visits).argmax()]), answer, answer_right)
 
 
-def tell(rows: list[Studied]) -> None:
+def print_results(rows: list[TaskResult]) -> None:
     def share(values: list[float]) -> str:
         return f"{100 * np.mean(values):.2f} ± {196 * np.std(values) / np.sqrt(len(values)):.2f}"
 
     def values(place: str, value: str) -> list[float]:
-        # Where there is no chain, what is known is how it was.
-        chains = [(row.favourite_right, getattr(row, place)) for row in rows]
+        # Without a chain, only the result on the sixth example is known.
+        chains = [(row.top_ranked_right, getattr(row, place)) for row in rows]
         return [float(first if walk is None else getattr(walk, value)) for first, walk in chains]
 
     def count(place: str) -> str:
         return f"{sum(getattr(row, place) is not None for row in rows):,} of {len(rows):,} tasks"
 
-    sixth = [float(row.favourite_right) for row in rows]
-    print(f"the network's favourite is right on the sixth example: {share(sixth)} %")
-    further = share(values("from_reference", "favourite"))
+    sixth = [float(row.top_ranked_right) for row in rows]
+    print(f"the network's top-ranked program is correct on the sixth example: {share(sixth)} %")
+    further = share(values("from_reference", "top_ranked"))
     print(f"and on further ones by chains from the reference ({count('from_reference')}): {further} %")
     for name, place in (("that may jump to the reference", "to_reference"), ("from the answers", "answers")):
         print(f"chains {name} ({count(place)}):")
         for what, value in (
-            ("the favourite is right on further examples", "favourite"),
+            ("the top-ranked program is correct on further examples", "top_ranked"),
             ("the best of the network's answers", "answer"),
             ("that answer, on the sixth example", "answer_right"),
-            ("the best program that was met", "best"),
+            ("the best visited program", "best"),
             ("that program, on the sixth example", "right"),
         ):
             print(f"  {what}: {share(values(place, value))} %")

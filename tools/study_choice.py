@@ -1,12 +1,12 @@
-"""Why tasks are not solved: nothing found, the wrong one of several that fit, or nothing else fits better.
+"""Why tasks fail: no consistent program found, the wrong one of several chosen, or none of them generalizes.
 
     python tools/study_choice.py [MODEL] [--tasks 1600] [--beam 256]
 
-For fresh tasks (a seed that nothing is trained or tested on) it collects all programs that are right on the five given
-examples, by a beam search with pruning, and prints how often one was found, how often one of them is right on the sixth
-as well, and how often a rule of choice picks such a one. The last rule, a vote by what the programs do on the held-out
-input, cannot be used for real: it says how much any vote could bring. Then, for each kind of failure, how the reference
-program compares, and everything by number of control statements.
+For fresh tasks (a seed that nothing is trained or tested on) it collects all programs that are consistent with the five
+given examples, by beam search with pruning. It prints how often there is one, how often one of them is correct on the
+sixth example, and how often each rule of choice picks such a one. The last rule, a vote by the programs' results on the
+held-out input, is an oracle: it shows how much any vote could gain. For each kind of failure it then compares the
+reference program, and prints everything by number of control statements.
 """
 
 from __future__ import annotations
@@ -35,18 +35,18 @@ CONTROLS = [ID[name] for name in ("REPEAT", "WHILE", "IF", "IFELSE")]
 
 
 @dataclass(frozen=True)
-class Fitting:
-    """The programs that fit a task's given examples."""
+class ConsistentPrograms:
+    """The programs that are consistent with a task's given examples."""
 
     lengths: NDArray[np.int64]
     logprobs: NDArray[np.float32]
     right: NDArray[np.bool_]
-    """On the held-out example too."""
+    """Correct on the held-out example, too."""
     ends: list[bytes]
-    """What each leaves of the held-out input; nothing if it crashes."""
+    """The world that each makes of the held-out input; empty if it crashes."""
 
 
-Rule = Callable[[Fitting], int]
+Rule = Callable[[ConsistentPrograms], int]
 
 
 def main() -> None:
@@ -58,19 +58,19 @@ def main() -> None:
     solver = Solver.load(arguments.model)
     solver.warm_up()
     tasks = generate(SEED, 0, arguments.tasks, reserved=True)
-    found: list[Fitting] = []
+    found: list[ConsistentPrograms] = []
     references: list[float] = []
     for at in range(0, len(tasks), BATCH):
         part = tasks[at : at + BATCH]
-        found += fitting(solver, part, arguments.beam)
+        found += consistent_programs(solver, part, arguments.beam)
         references += of_references(solver, part)
         print(f"\r{at + len(part):,} of {len(tasks):,} tasks", end="", flush=True)
     print()
-    tell(found, np.array(references), tasks)
+    print_tables(found, np.array(references), tasks)
 
 
-def fitting(solver: Solver, tasks: TaskBatch, beam: int) -> list[Fitting]:
-    """What fits, for each task."""
+def consistent_programs(solver: Solver, tasks: TaskBatch, beam: int) -> list[ConsistentPrograms]:
+    """The consistent programs of each task."""
     inputs, outputs = (np.ascontiguousarray(part[:, :GIVEN_EXAMPLES]) for part in (tasks.inputs, tasks.outputs))
     candidates = beam_search(
         solver.model,
@@ -94,7 +94,7 @@ def fitting(solver: Solver, tasks: TaskBatch, beam: int) -> list[Fitting]:
             for world, ok in zip(runs.worlds[fits, GIVEN_EXAMPLES], runs.ok[fits, GIVEN_EXAMPLES], strict=True)
         ]
         own = (candidates.lengths[row].numpy()[filled][fits], candidates.logprobs[row].numpy()[filled][fits])
-        found.append(Fitting(*own, runs.correct[fits, GIVEN_EXAMPLES], ends))
+        found.append(ConsistentPrograms(*own, runs.correct[fits, GIVEN_EXAMPLES], ends))
     return found
 
 
@@ -108,7 +108,7 @@ def of_references(solver: Solver, tasks: TaskBatch) -> list[float]:
     return logprobs
 
 
-def likeliest(found: Fitting) -> int:
+def likeliest(found: ConsistentPrograms) -> int:
     return int(found.logprobs.argmax())
 
 
@@ -116,7 +116,7 @@ def shorter(per_token: float) -> Rule:
     return lambda found: int((found.logprobs - per_token * found.lengths).argmax())
 
 
-def voted(found: Fitting) -> int:
+def voted(found: ConsistentPrograms) -> int:
     weights = np.exp(found.logprobs - found.logprobs.max())
     sums: dict[bytes, float] = defaultdict(float)
     for end, weight in zip(found.ends, weights, strict=True):
@@ -124,7 +124,7 @@ def voted(found: Fitting) -> int:
     return found.ends.index(max(sums, key=lambda end: sums[end]))
 
 
-def tell(found: list[Fitting], references: NDArray[np.float64], tasks: TaskBatch) -> None:
+def print_tables(found: list[ConsistentPrograms], references: NDArray[np.float64], tasks: TaskBatch) -> None:
     """Print the tables."""
     some = np.array([len(one.lengths) > 0 for one in found])
     reachable = np.array([bool(one.right.any()) for one in found])
@@ -137,20 +137,20 @@ def tell(found: list[Fitting], references: NDArray[np.float64], tasks: TaskBatch
         "1 nat a token": shorter(1),
         "2 nats a token": shorter(2),
         "the shortest": shorter(1000),
-        "a vote that knows the held-out input": voted,
+        "oracle: a vote with the held-out input": voted,
     }
     print("\n| | % of tasks |\n|---|---|")
-    print(f"| some program fits | {100 * some.mean():.2f} |")
-    print(f"| some of them is right on all six | {100 * reachable.mean():.2f} |")
+    print(f"| some program is consistent | {100 * some.mean():.2f} |")
+    print(f"| some of them is correct on all six | {100 * reachable.mean():.2f} |")
     for name, rule in rules.items():
-        print(f"| right on all six: {name} | {100 * picked(rule).mean():.2f} |")
+        print(f"| correct on all six: {name} | {100 * picked(rule).mean():.2f} |")
     fine = picked(likeliest)
     best = np.array([one.logprobs.max() if len(one.logprobs) else np.nan for one in found])
     controls = np.isin(tasks.tokens, CONTROLS).sum(1)
     kinds = {
-        "nothing fits": ~some,
-        "what fits is wrong on the sixth": some & ~reachable,
-        "another that fits is right": reachable & ~fine,
+        "no consistent program": ~some,
+        "all consistent programs fail on the sixth": some & ~reachable,
+        "another consistent program is correct": reachable & ~fine,
         "solved": fine,
     }
     print("\n| | tasks | tokens | controls | logprob of the reference, median | less the likeliest's |")
@@ -161,7 +161,7 @@ def tell(found: list[Fitting], references: NDArray[np.float64], tasks: TaskBatch
             figures = (tasks.lengths[chosen].mean(), controls[chosen].mean(), np.median(references[chosen]))
             median = "" if np.isnan(apart).all() else f"{np.nanmedian(apart):.1f}"
             print(f"| {name} | {chosen.sum()} | {' | '.join(f'{figure:.1f}' for figure in figures)} | {median} |")
-    print("\n| controls | tasks | some program fits | solved |\n|---|---|---|---|")
+    print("\n| controls | tasks | some program is consistent | solved |\n|---|---|---|---|")
     for number in range(7):
         chosen = controls == number if number < 6 else controls >= number
         if chosen.any():
