@@ -16,6 +16,7 @@ from karelsynth.karel.program import Program
 from karelsynth.karel.tokens import PAD
 from karelsynth.model import ModelSettings, Synthesizer
 from karelsynth.model.lstm import LSTMDecoder
+from karelsynth.model.prefix_trie import PrefixTrie
 from tests.strategies import random_program, random_world
 
 torch.set_num_threads(1)  # models this small only lose time by sharing out their work
@@ -62,3 +63,19 @@ def random_programs(seed: int, count: int, longest: int) -> tuple[NDArray[np.uin
             programs.append(program)
     tokens = encode_programs(programs)
     return tokens, (tokens != PAD).sum(1)
+
+
+def plain_recurrence(trie: PrefixTrie, gates: Tensor, matrix: Tensor, h: Tensor, c: Tensor) -> Tensor:
+    """What `lstm_training.run_layer` computes over a trie with sharing, differentiated by PyTorch."""
+    assert trie.shared is not None
+    size, examples = len(h), gates.shape[1]
+    above: Tensor = h.expand(1, examples, size)
+    cell: Tensor = c.expand(1, examples, size).float()
+    outputs, sizes = [], list(trie.sizes)
+    for own, parents in zip(gates.split(sizes), trie.shared.parents.split(sizes), strict=True):  # type: ignore[no-untyped-call]
+        whole = (own + (above @ matrix).index_select(0, parents)).float()
+        i, f, o = whole[..., : 3 * size].sigmoid().chunk(3, dim=-1)
+        cell = f * cell.index_select(0, parents) + i * whole[..., 3 * size :].tanh()
+        above = (o * cell.tanh()).to(gates.dtype)
+        outputs.append(above)
+    return torch.cat(outputs)

@@ -16,12 +16,12 @@ import torch
 
 from karelsynth.karel.syntax import SyntaxMachine
 from karelsynth.karel.tokens import VOCABULARY_SIZE
-from karelsynth.model import cell_gpu, lstm_step, syntax_gpu
-from karelsynth.model.lstm_training import TrieRecurrence, trie_recurrence
+from karelsynth.model import cell_gpu, lstm_step, lstm_training, syntax_gpu
+from karelsynth.model.lstm_training import Gates, run_layer
 from karelsynth.model.prefix_trie import pack_trie
 from karelsynth.search import beam, beam_search
 from karelsynth.search.beam import CHECK_EVERY
-from tests.models import execution_model, random_grids, random_programs, tiny_model
+from tests.models import execution_model, plain_recurrence, random_grids, random_programs, tiny_model
 
 pytestmark = [
     pytest.mark.skipif(find_spec("triton") is None, reason="no Triton"),
@@ -31,19 +31,21 @@ if not torch.cuda.is_available():
     os.environ["TRITON_INTERPRET"] = "1"  # before Triton is imported, which the first use of a kernel does
 
 
-def test_the_way_back() -> None:
-    """Outputs and gradients of a layer over a trie, against PyTorch's own way back."""
+def test_a_layer_over_a_trie(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Outputs and gradients, against PyTorch's own backward pass."""
+    monkeypatch.setattr(lstm_training, "_by_kernels", lambda device: True)
     tokens, lengths = random_programs(7, 30, 40)
     trie = pack_trie(tokens, lengths, np.arange(30) % 4)
     torch.manual_seed(0)
     size, examples, nodes = 10, 3, sum(trie.sizes)
-    shapes = ((nodes, examples, 4 * size), (size, 4 * size), (size,), (size,))
-    given: Any = [torch.randn(shape, requires_grad=True) for shape in shapes]
+    shapes = ((nodes, examples, 4 * size), (nodes, 4 * size), (size, 4 * size), (size,), (size,))
+    own, of_tokens, *rest = given = [torch.randn(shape, requires_grad=True) for shape in shapes]
     weights = torch.randn(nodes, examples, size)
-    by_hand: Any = TrieRecurrence.apply
-    plain: Any = trie_recurrence
     results = []
-    for hidden in (plain(*given, trie), by_hand(*given, trie)):
+    for hidden in (
+        plain_recurrence(trie, own + of_tokens[:, None], *rest),
+        run_layer(trie, Gates(own.clone(), of_tokens), *rest),
+    ):
         results.append([hidden, *torch.autograd.grad((hidden * weights).sum(), given, retain_graph=True)])
     torch.testing.assert_close(results[0], results[1], rtol=1e-4, atol=1e-4)
     with pytest.raises(RuntimeError, match="once"):

@@ -16,10 +16,10 @@ from karelsynth.errors import KarelsynthError
 from karelsynth.karel.syntax import SyntaxMachine
 from karelsynth.karel.tokens import END, ID, START, VOCABULARY_SIZE
 from karelsynth.model import Synthesizer, cell_gpu, pack_programs
-from karelsynth.model.lstm_training import TrieRecurrence, trie_recurrence
+from karelsynth.model.lstm_training import Gates, run_layer
 from karelsynth.model.prefix_trie import pack_trie
 from karelsynth.model.prefix_trie_kernel import UNFORCED
-from tests.models import random_grids, random_programs, tiny_model
+from tests.models import plain_recurrence, random_grids, random_programs, tiny_model
 
 TASKS, EXAMPLES = 3, 4
 FAST = torch.bfloat16
@@ -181,31 +181,40 @@ def test_a_machine_besides_the_models_own() -> None:
         pack_trie(tokens, lengths, tasks, machine=machine)
 
 
+def compare_layers(size: int, device: str, fast: torch.dtype, near: float) -> None:
+    """A layer's outputs and gradients over a trie, by hand and by PyTorch."""
+    tokens, lengths, tasks = programs_alike(7, 60)
+    trie = pack_trie(tokens, lengths, tasks, device=device)
+    torch.manual_seed(0)
+    shapes = ((sum(trie.sizes), EXAMPLES, 4 * size), (size, 4 * size), (size,), (size,))
+    scales = (1.0, size**-0.5, 1.0, 1.0)
+    numbers = [(torch.randn(shape) * scale).to(device) for shape, scale in zip(shapes, scales, strict=True)]
+    weights = torch.randn(shapes[0][0], EXAMPLES, size).to(device)
+    results = []
+    for by_hand, dtype in ((False, torch.float32), (True, torch.float32), (True, fast)):
+        given = [number.to(dtype).requires_grad_() for number in numbers]
+        own, *rest = given
+        hidden = run_layer(trie, Gates(own.clone()), *rest) if by_hand else plain_recurrence(trie, own, *rest)
+        results.append([hidden, *torch.autograd.grad((hidden.float() * weights).sum(), given)])
+    for exact, full, rough in zip(*results, strict=True):
+        scale = exact.abs().max().item()
+        assert (full - exact).abs().max() < near * scale
+        assert (rough - exact).abs().max() < 0.05 * scale
+
+
+def test_a_layer_is_the_plain_one() -> None:
+    compare_layers(10, "cpu", FAST, near=1e-5)
+
+
 # On a GPU
 
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("size", [10, 256, 360])
-def test_the_way_back_on_a_gpu_is_the_plain_one(size: int) -> None:
-    """Outputs and gradients of a layer, against PyTorch's own way back; bfloat16 is near."""
+def test_a_layer_on_a_gpu_is_the_plain_one(size: int) -> None:
+    """Outputs and gradients, against PyTorch's own backward pass; bfloat16 is near."""
     assert cell_gpu.available(), "PyTorch for GPUs brings Triton: is it installed?"
-    tokens, lengths, tasks = programs_alike(7, 60)
-    trie = pack_trie(tokens, lengths, tasks, device="cuda")
-    torch.manual_seed(0)
-    shapes = ((sum(trie.sizes), EXAMPLES, 4 * size), (size, 4 * size), (size,), (size,))
-    scales = (1.0, size**-0.5, 1.0, 1.0)
-    numbers = [(torch.randn(shape) * scale).cuda() for shape, scale in zip(shapes, scales, strict=True)]
-    weights = torch.randn(shapes[0][0], EXAMPLES, size).cuda()
-    results = []
-    ways: list[Any] = [trie_recurrence, TrieRecurrence.apply, TrieRecurrence.apply]
-    for way, dtype in zip(ways, (torch.float32, torch.float32, FAST), strict=True):
-        given = [number.to(dtype).requires_grad_() for number in numbers]
-        hidden = way(*given, trie)
-        results.append([hidden, *torch.autograd.grad((hidden.float() * weights).sum(), given)])
-    for exact, full, fast in zip(*results, strict=True):
-        scale = exact.abs().max().item()
-        assert (full - exact).abs().max() < 3e-3 * scale  # products in TF32 or not
-        assert (fast - exact).abs().max() < 0.05 * scale
+    compare_layers(size, "cuda", FAST, near=3e-3)  # products in TF32 or not
 
 
 @pytest.mark.gpu

@@ -161,7 +161,7 @@ def test_parts_of_other_programs_are_refused() -> None:
         Gates(own, of_tokens[1:], of_programs),
         Gates(own, of_tokens, of_programs[:, 1:]),
     ):
-        with torch.no_grad(), pytest.raises(ValueError, match="a part of the gates"):
+        with torch.no_grad(), pytest.raises(ValueError, match="a term of the gates"):
             sequences(sizes, gates, *rest)
 
 

@@ -26,10 +26,11 @@ def available() -> bool:
         try:
             one = torch.ones(1, 1, 4, device="cuda")
             zero, out = torch.zeros(1, dtype=torch.int64, device="cuda"), torch.empty(1, 1, 1, device="cuda")
-            cells(one, zero, one, None, None, None, one[:, :, :1].contiguous(), zero, out, torch.empty_like(out))
-            steps = SequenceCells(one, None, None, torch.ones_like(out), torch.empty_like(out), torch.empty_like(out))
-            steps.forward(0, 1, None)
-            steps.backward(torch.ones_like(out), None, torch.empty_like(out), 0, 1, None)
+            cells(one, zero, one, None, one, None, one[:, :, :1].contiguous(), zero, out, torch.empty_like(out))
+            given = (torch.ones_like(out), torch.empty_like(out), torch.empty_like(out))
+            steps, grad_c = TritonCells(one, None, None, *given, None), torch.empty_like(out)
+            steps.forward(0, 1, None, None)
+            steps.backward(torch.ones_like(out), None, grad_c, grad_c, 0, 1, None)
             return True
         except Exception as error:  # whatever a half-installed compiler comes up with
             reason = f"{type(error).__name__}: {error}"
@@ -46,34 +47,30 @@ def cells(
     states: Tensor,
     of_inputs: Tensor,
     inputs: Tensor | None,
-    of_tokens: Tensor | None,
+    of_tokens: Tensor,
     tokens: Tensor | None,
     c: Tensor,
     parents: Tensor,
     new_h: Tensor,
     new_c: Tensor,
-    acts: Tensor | None = None,
 ) -> None:
     """See `cell_kernel.cells`; tensors of floats are contiguous.
 
     Args:
         inputs: None if each hypothesis has its own.
-        of_tokens: None if there are none.
         tokens: None if all have the first of them.
-        acts: [N, K, 4 · H], to be filled with the gates after sigmoid and tanh.
     """
     from karelsynth.model import cell_gpu_kernel as kernel
 
-    _check(of_states, of_inputs, of_tokens, c, new_h, new_c, acts)
+    _check(of_states, of_inputs, of_tokens, c, new_h, new_c)
     states, parents = states.contiguous(), parents.contiguous()
     inputs, tokens = (None if numbers is None else numbers.contiguous() for numbers in (inputs, tokens))
     rows, examples, size = new_h.shape[0] * new_h.shape[1], new_h.shape[1], new_h.shape[2]
     if rows:
         with on_device_of(new_h):
             kernel.cells[(rows,)](
-                of_states, states, of_inputs, inputs, of_tokens, tokens, c, parents, new_h, new_c, acts, examples,
-                SIZE=size, OWN_INPUTS=inputs is None, WITH_TOKENS=of_tokens is not None, ONE_TOKEN=tokens is None,
-                KEEP=acts is not None, **_shape(size),
+                of_states, states, of_inputs, inputs, of_tokens, tokens, c, parents, new_h, new_c, examples,
+                SIZE=size, OWN_INPUTS=inputs is None, ONE_TOKEN=tokens is None, **_shape(size),
             )  # fmt: skip
 
 
@@ -98,36 +95,6 @@ def children_sums(
         )
 
 
-def cells_backward(
-    grad_h: Tensor,
-    more: tuple[Tensor, Tensor] | None,
-    acts: Tensor,
-    c: Tensor,
-    c_before: Tensor,
-    parents: Tensor,
-    grad_before: Tensor,
-) -> None:
-    """From the gradients of h and c back through `cells`.
-
-    Args:
-        grad_h: [N, K, H].
-        more: [N, K, H], to be added to it, and the gradient of c, [N, K, H]; None for nothing.
-        acts: [N, K, 4 · H], what `cells` kept; the gradient of the gates takes its place.
-        c: [N, K, H]; c_before: […, K, H], by `parents` [N].
-        grad_before: [N, K, H], to be filled with the gradient of the state before.
-    """
-    from karelsynth.model import cell_gpu_kernel as kernel
-
-    nodes, examples, size = c.shape
-    more_grad_h, grad_c = more or (grad_h, grad_h)
-    _check(grad_h, more_grad_h, grad_c, acts, c, c_before, parents, grad_before)
-    with on_device_of(c):
-        kernel.cells_backward[(nodes * examples,)](
-            grad_h, more_grad_h, grad_c, acts, c, c_before, parents, grad_before, examples,
-            SIZE=size, WITH_MORE=more is not None, **_shape(size),
-        )  # fmt: skip
-
-
 def step_sums(values: Tensor, steps: Tensor, sizes: Tensor, sums: Tensor) -> None:
     """For each of N programs, packed by step, the sum over its tokens.
 
@@ -145,41 +112,57 @@ def step_sums(values: Tensor, steps: Tensor, sizes: Tensor, sums: Tensor) -> Non
         kernel.step_sums[(count * examples,)](values, steps, sizes, sums, examples, SIZE=size, **_shape(size))
 
 
-class SequenceCells:
-    """The LSTM cells of packed programs, step by step, forward and backward; see `sequences.Cells`.
+class TritonCells:
+    """The LSTM cells of a prefix trie, depth by depth, forward and backward; see `lstm_training.TensorCells`.
 
-    There are many steps, and the host must not take longer for them than the GPU: so tensors are given once, as a
+    There are many steps, and the host must not take longer for them than the GPU. So tensors are given once, as a
     whole, and steps by the numbers of their rows. Launch within `on_device_of`.
     """
 
     def __init__(
-        self, gates: Tensor, of_programs: Tensor | None, of_tokens: Tensor | None, start: Tensor, c: Tensor, h: Tensor
+        self,
+        gates: Tensor,
+        of_programs: Tensor | None,
+        of_tokens: Tensor | None,
+        start: Tensor,
+        c: Tensor,
+        h: Tensor,
+        parents: Tensor | None,
     ) -> None:
         from karelsynth.model import cell_gpu_kernel as kernel
 
-        _check(gates, of_programs, of_tokens, start, c, h)
-        self._forward, self._backward = kernel.sequence_cells, kernel.sequence_cells_backward
-        self._given = gates, of_programs, of_tokens
+        _check(gates, of_programs, of_tokens, start, c, h, parents)
+        self._forward, self._backward = kernel.trie_cells, kernel.trie_cells_backward
+        self._terms, self._parents = (gates, of_programs, of_tokens), parents
         self._start, self._c, self._h, self._examples = start, c, h, h.shape[1]
-        self._shape = {"SIZE": h.shape[2], **_shape(h.shape[2])}
-        self._parts = {"WITH_PROGRAMS": of_programs is not None, "WITH_TOKENS": of_tokens is not None}
+        self._constants = {"SIZE": h.shape[2], "SHARED": parents is not None, **_shape(h.shape[2])}
+        self._with = {"WITH_PROGRAMS": of_programs is not None, "WITH_TOKENS": of_tokens is not None}
 
-    def forward(self, first: int, rows: int, earlier: int | None) -> None:
-        """See `sequences.Cells`."""
+    def forward(self, first: int, rows: int, earlier: int | None, of_states: Tensor | None) -> None:
+        """See `TensorCells`."""
         before = self._start if earlier is None else self._c
         self._forward[(rows,)](
-            *self._given, before, self._c, self._h, first, earlier or 0, self._examples, **self._parts, **self._shape
-        )
+            *self._terms, of_states, self._parents, before, self._c, self._h, first, earlier or 0, self._examples,
+            **self._with, **self._constants,
+        )  # fmt: skip
 
     def backward(
-        self, grad_h: Tensor, more: Tensor | None, grad_c: Tensor, first: int, rows: int, earlier: int | None
+        self,
+        grad_h: Tensor,
+        more: Tensor | None,
+        grad_c: Tensor,
+        after: Tensor,
+        first: int,
+        rows: int,
+        earlier: int | None,
     ) -> None:
-        """See `sequences.Cells`."""
+        """See `TensorCells`."""
         before = self._start if earlier is None else self._c
+        later = first + rows if self._parents is None else first
         count, second = (0, grad_h) if more is None else (len(more), more)
         self._backward[(rows,)](
-            grad_h, second, self._given[0], self._c, before, grad_c, first, earlier or 0, first + rows, count,
-            **self._shape,
+            grad_h, second, self._terms[0], self._parents, self._c, before, after, grad_c, first, earlier or 0, later,
+            count, self._examples, **self._constants,
         )  # fmt: skip
 
 

@@ -59,15 +59,10 @@ def _cell_backward(of_h, of_c, i, f, o, g, after, before):
 
 @triton.jit
 def cells(
-    of_states, states, of_inputs, inputs, of_tokens, tokens, c, parents, new_h, new_c, acts, examples,
-    SIZE: tl.constexpr, BLOCK: tl.constexpr, OWN_INPUTS: tl.constexpr, WITH_TOKENS: tl.constexpr,
-    ONE_TOKEN: tl.constexpr, KEEP: tl.constexpr,
+    of_states, states, of_inputs, inputs, of_tokens, tokens, c, parents, new_h, new_c, examples,
+    SIZE: tl.constexpr, BLOCK: tl.constexpr, OWN_INPUTS: tl.constexpr, ONE_TOKEN: tl.constexpr,
 ):  # fmt: skip
-    """See `cell_kernel.cells`.
-
-    Row n has its own inputs if OWN_INPUTS, no tokens unless WITH_TOKENS, and the first of them if ONE_TOKEN. If KEEP,
-    the gates after sigmoid and tanh are written to `acts`, for the backward pass.
-    """
+    """See `cell_kernel.cells`. Row n has its own inputs if OWN_INPUTS, and the first token if ONE_TOKEN."""
     row = tl.program_id(0).to(tl.int64)
     node, example = row // examples, row % examples
     at = tl.arange(0, BLOCK)
@@ -79,24 +74,21 @@ def cells(
         place = tl.load(inputs + node).to(tl.int64) * examples + example
     i1, f1, o1, g1 = _gates_at(of_inputs, place, at, inside, SIZE)
     i, f, o, g = i + i1, f + f1, o + o1, g + g1
-    if WITH_TOKENS:
-        token = row * 0
-        if not ONE_TOKEN:
-            token = tl.load(tokens + node).to(tl.int64)
-        i2, f2, o2, g2 = _gates_at(of_tokens, token, at, inside, SIZE)
-        i, f, o, g = i + i2, f + f2, o + o2, g + g2
+    token = row * 0
+    if not ONE_TOKEN:
+        token = tl.load(tokens + node).to(tl.int64)
+    i2, f2, o2, g2 = _gates_at(of_tokens, token, at, inside, SIZE)
+    i, f, o, g = i + i2, f + f2, o + o2, g + g2
     parent = tl.load(parents + node).to(tl.int64) * examples + example
     before = tl.load(c + parent * SIZE + at, inside, 0.0).to(tl.float32)
     i, f, o, g, after, h = _cell(i, f, o, g, before)
     tl.store(new_c + row * SIZE + at, after, inside)
     tl.store(new_h + row * SIZE + at, h, inside)
-    if KEEP:
-        _put_gates(acts, row, at, inside, i, f, o, g, SIZE)
 
 
 @triton.jit
 def children_sums(grad_gates, grad_c, first, last, sum_gates, sum_c, examples, SIZE: tl.constexpr, BLOCK: tl.constexpr):
-    """For every row the sums over the nodes that go on from its own, `first` … `last` − 1, of two gradients."""
+    """For every row the sums over its node's children, `first` … `last` − 1, of two gradients."""
     row = tl.program_id(0).to(tl.int64)
     node, example = row // examples, row % examples
     at = tl.arange(0, BLOCK)
@@ -115,55 +107,34 @@ def children_sums(grad_gates, grad_c, first, last, sum_gates, sum_c, examples, S
     tl.store(sum_c + row * SIZE + at, of_c, inside)
 
 
-@triton.jit
-def cells_backward(
-    grad_h, more_grad_h, grad_c, acts, c, c_before, parents, grad_before, examples,
-    SIZE: tl.constexpr, BLOCK: tl.constexpr, WITH_MORE: tl.constexpr,
-):  # fmt: skip
-    """From gradients of h and c to those of the gates, which take the place of `acts`, and of c before, one a row.
-
-    If WITH_MORE, h has two gradients, and c has one of its own.
-    """
-    row = tl.program_id(0).to(tl.int64)
-    node, example = row // examples, row % examples
-    at = tl.arange(0, BLOCK)
-    inside = at < SIZE
-    place = row * SIZE + at
-    of_h = tl.load(grad_h + place, inside, 0.0).to(tl.float32)
-    of_c = tl.zeros([BLOCK], tl.float32)
-    if WITH_MORE:
-        of_h += tl.load(more_grad_h + place, inside, 0.0).to(tl.float32)
-        of_c += tl.load(grad_c + place, inside, 0.0).to(tl.float32)
-    i, f, o, g = _gates_at(acts, row, at, inside, SIZE)
-    after = tl.load(c + place, inside, 0.0).to(tl.float32)
-    parent = tl.load(parents + node).to(tl.int64) * examples + example
-    before = tl.load(c_before + parent * SIZE + at, inside, 0.0).to(tl.float32)
-    i, f, o, g, of_before = _cell_backward(of_h, of_c, i, f, o, g, after, before)
-    tl.store(grad_before + place, of_before, inside)
-    _put_gates(acts, row, at, inside, i, f, o, g, SIZE)
-
-
 @triton.jit(do_not_specialize=["start", "earlier"])
-def sequence_cells(
-    gates, of_programs, of_tokens, c_before, c, h, start, earlier, examples,
+def trie_cells(
+    gates, of_programs, of_tokens, of_states, parents, c_before, c, h, start, earlier, examples,
     SIZE: tl.constexpr, BLOCK: tl.constexpr, WITH_PROGRAMS: tl.constexpr, WITH_TOKENS: tl.constexpr,
+    SHARED: tl.constexpr,
 ):  # fmt: skip
-    """One step of packed programs, whose rows begin at `start`, and those before them, in `c_before`, at `earlier`.
+    """One depth of a prefix trie, whose rows begin at `start`; those of the depth above, in `c_before`, at `earlier`.
 
-    Gates after sigmoid and tanh take the place of `gates`.
+    If SHARED, nodes have `parents`, by whose rows the states' term `of_states` is read. Otherwise row n continues row
+    n, and the states' term is in `gates`. The activated gates replace `gates`.
     """
     row = tl.program_id(0).to(tl.int64)
     place = start + row
     at = tl.arange(0, BLOCK)
     inside = at < SIZE
     i, f, o, g = _gates_at(gates, place, at, inside, SIZE)
+    above = row
+    if SHARED:
+        above = tl.load(parents + place // examples).to(tl.int64) * examples + row % examples
+        i3, f3, o3, g3 = _gates_at(of_states, above, at, inside, SIZE)
+        i, f, o, g = i + i3, f + f3, o + o3, g + g3
     if WITH_PROGRAMS:
         i1, f1, o1, g1 = _gates_at(of_programs, row, at, inside, SIZE)
         i, f, o, g = i + i1, f + f1, o + o1, g + g1
     if WITH_TOKENS:
         i2, f2, o2, g2 = _gates_at(of_tokens, place // examples, at, inside, SIZE)
         i, f, o, g = i + i2, f + f2, o + o2, g + g2
-    before = tl.load(c_before + (earlier + row) * SIZE + at, inside, 0.0)
+    before = tl.load(c_before + (earlier + above) * SIZE + at, inside, 0.0)
     i, f, o, g, after, new = _cell(i, f, o, g, before)
     tl.store(c + place * SIZE + at, after, inside)
     tl.store(h + place * SIZE + at, new, inside)
@@ -171,25 +142,28 @@ def sequence_cells(
 
 
 @triton.jit(do_not_specialize=["start", "earlier", "later", "more"])
-def sequence_cells_backward(
-    grad_h, more_grad_h, gates, c, c_before, grad_before, start, earlier, later, more,
-    SIZE: tl.constexpr, BLOCK: tl.constexpr,
+def trie_cells_backward(
+    grad_h, more_grad_h, gates, parents, c, c_before, grad_after, grad_before, start, earlier, later, more, examples,
+    SIZE: tl.constexpr, BLOCK: tl.constexpr, SHARED: tl.constexpr,
 ):  # fmt: skip
-    """The backward pass of `sequence_cells`: gradients of gates overwrite `gates`.
+    """The backward pass of `trie_cells`: gradients of gates overwrite `gates`.
 
-    The first `more` rows have a next step: a second gradient of h, and one of c, in `grad_before` from `later` on.
+    The first `more` rows have children: a second gradient of h, and one of c, in `grad_after` from `later` on.
     """
     row = tl.program_id(0).to(tl.int64)
     place = start + row
     at = tl.arange(0, BLOCK)
     inside = at < SIZE
-    goes_on = at < tl.where(row < more, SIZE, 0)
+    with_children = at < tl.where(row < more, SIZE, 0)
     of_h = tl.load(grad_h + place * SIZE + at, inside, 0.0).to(tl.float32)
-    of_h += tl.load(more_grad_h + row * SIZE + at, goes_on, 0.0).to(tl.float32)
-    of_c = tl.load(grad_before + (later + row) * SIZE + at, goes_on, 0.0)
+    of_h += tl.load(more_grad_h + row * SIZE + at, with_children, 0.0).to(tl.float32)
+    of_c = tl.load(grad_after + (later + row) * SIZE + at, with_children, 0.0)
     i, f, o, g = _gates_at(gates, place, at, inside, SIZE)
     after = tl.load(c + place * SIZE + at, inside, 0.0)
-    before = tl.load(c_before + (earlier + row) * SIZE + at, inside, 0.0)
+    above = row
+    if SHARED:
+        above = tl.load(parents + place // examples).to(tl.int64) * examples + row % examples
+    before = tl.load(c_before + (earlier + above) * SIZE + at, inside, 0.0)
     i, f, o, g, of_before = _cell_backward(of_h, of_c, i, f, o, g, after, before)
     tl.store(grad_before + place * SIZE + at, of_before, inside)
     _put_gates(gates, place, at, inside, i, f, o, g, SIZE)

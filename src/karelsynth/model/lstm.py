@@ -133,14 +133,14 @@ class LSTMSteps(StepDecoder):
         return Gates(own, of_tokens, of_programs)
 
     def _shared_gates(self, tasks: StepTasks, trie: PrefixTrie, of_tokens: Tensor) -> Gates:
-        gates = of_tokens[:, None]
+        own = None
         if len(self.weights.constant_matrix):
             count, dtype = len(tasks), tasks.inputs.dtype
             of_tasks = (trie.tasks[:, None] == torch.arange(count, device=trie.tasks.device)).to(dtype)
-            gates = (of_tasks @ tasks.inputs.flatten(1)).view(-1, *tasks.inputs.shape[1:]) + gates
-        if self.execution is not None and trie.features is not None:
-            gates = self.execution.added_to(gates, trie.features)
-        return Gates(gates)
+            own = (of_tasks @ tasks.inputs.flatten(1)).view(-1, *tasks.inputs.shape[1:])
+            if self.execution is not None and trie.features is not None:
+                own = self.execution.added_to(own, trie.features)
+        return Gates(own, of_tokens)
 
     def step(
         self,

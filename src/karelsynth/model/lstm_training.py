@@ -5,10 +5,9 @@ things (`Gates`). Each term is computed once for all nodes that share it: an exa
 of its program, a token is the same for all examples. Products with known inputs are done for all nodes at once;
 products with states go from depth to depth.
 
-The backward passes are written by hand. They read and write less than PyTorch's, and less than cuDNN's, which cannot
-use the terms. In a trie with sharing, a parent first adds up its children's gradients: the backward pass needs as few
-products as the forward pass, and its sums have a fixed order. On a GPU both passes use the kernels of `cell_gpu`,
-elsewhere the same formulas as tensor operations.
+The backward pass is written by hand (`Recurrence`). It reads and writes less than PyTorch's, and less than cuDNN's,
+which cannot use the terms. On a GPU both passes use the kernels of `cell_gpu`, elsewhere the same formulas as tensor
+operations.
 """
 
 from __future__ import annotations
@@ -34,14 +33,14 @@ if TYPE_CHECKING:
 
 
 class Gates(NamedTuple):
-    """A layer's gates but for what the states add, as parts of a sum; None for nothing."""
+    """The terms of a layer's gates without the states' term; None for a term that is zero."""
 
     own: Tensor | None
-    """[P, K, 4 · H]; overwritten by whoever uses them."""
+    """[P, K, 4 · H]; `run_layer` overwrites it."""
     of_tokens: Tensor | None = None
     """[P, 4 · H]: the same for all examples."""
     of_programs: Tensor | None = None
-    """[N, K, 4 · H]: the same for all tokens; programs in the order of the first step."""
+    """[N, K, 4 · H]: the same for all tokens, for tries without sharing; programs in the order of depth 0."""
 
     def examples(self) -> int:
         """K; 1 if nothing depends on examples."""
@@ -90,20 +89,13 @@ def run_layer(trie: PrefixTrie, gates: Gates, matrix: Tensor, h: Tensor, c: Tens
         matrix: [H, 4 · H], of the states.
         h, c: [H], the state before the first token.
     """
-    recurrence: Any
-    if trie.shared is None:
-        recurrence = PackedRecurrence.apply
-        hidden: Tensor = recurrence(*gates, matrix, h, c, trie.sizes, gates.examples())
-    else:
-        assert gates.own is not None
-        whole = gates.own if gates.of_tokens is None else gates.own + gates.of_tokens[:, None]
-        recurrence = TrieRecurrence.apply if _by_kernels(whole.device) else trie_recurrence
-        hidden = recurrence(whole, matrix, h, c, trie)
+    recurrence: Any = Recurrence.apply
+    hidden: Tensor = recurrence(*gates, matrix, h, c, trie, gates.examples())
     return hidden
 
 
-class PackedRecurrence(torch.autograd.Function):
-    """`run_layer` over a trie without sharing."""
+class Recurrence(torch.autograd.Function):
+    """`run_layer`. Rows are nodes times examples; the rows of a depth are adjacent."""
 
     @staticmethod
     def forward(
@@ -114,34 +106,38 @@ class PackedRecurrence(torch.autograd.Function):
         matrix: Tensor,
         h: Tensor,
         c: Tensor,
-        sizes: tuple[int, ...],
+        trie: PrefixTrie,
         examples: int,
     ) -> Tensor:
-        rows, size = [count * examples for count in sizes], len(h)
+        rows, size = [count * examples for count in trie.sizes], len(h)
         shape = (sum(rows) // examples, examples)
-        expected = ((*shape, 4 * size), (shape[0], 4 * size), (rows[0] // examples, examples, 4 * size))
-        for part, needed in zip((own, of_tokens, of_programs), expected, strict=True):
-            if part is not None and part.shape != needed:  # kernels would read something else
-                raise ValueError(
-                    f"a part of the gates has shape {list(part.shape)}; these programs need {list(needed)}"
-                )
-        gates = matrix.new_empty(*shape, 4 * size) if own is None else own.contiguous()
+        _check_shapes(own, (*shape, 4 * size))
+        _check_shapes(of_tokens, (shape[0], 4 * size))
+        _check_shapes(of_programs, None if trie.shared is not None else (rows[0] // examples, examples, 4 * size))
+        matrix = matrix.contiguous()
+        if own is not None:
+            gates = own.contiguous()
+        else:
+            gates = (matrix.new_empty if trie.shared is None else matrix.new_zeros)(*shape, 4 * size)
         hidden, cell = matrix.new_empty(*shape, size), matrix.new_empty(*shape, size, dtype=torch.float32)
-        cells = _cells(gates, _contiguous(of_programs), _contiguous(of_tokens), _first(c, rows[0]), cell, hidden)
-        states, above = h.expand(rows[0], size), hidden.view(-1, size)
-        first, earlier = 0, None
+        terms = (gates, _contiguous(of_programs), _contiguous(of_tokens))
+        cells = _cells(terms, _initial_c(c, rows[0], trie, examples), cell, hidden, trie)
+        outputs, first, earlier = hidden.view(-1, size), 0, None
         with cell_gpu.on_device_of(matrix):
-            for count, part in zip(rows, torch.split(gates.view(-1, 4 * size), rows), strict=True):
-                if earlier is not None:
-                    states = above.narrow(0, earlier, count)
-                if own is None:
-                    torch.mm(states, matrix, out=part)
-                else:
-                    part.addmm_(states, matrix)
-                cells.forward(first, count, earlier)
+            for depth, part in enumerate(torch.split(gates.view(-1, 4 * size), rows)):
+                count, of_states = rows[depth], None
+                if trie.shared is None:
+                    states = h.expand(count, size) if earlier is None else outputs.narrow(0, earlier, count)
+                    if own is None:
+                        torch.mm(states, matrix, out=part)
+                    else:
+                        part.addmm_(states, matrix)
+                else:  # one product for all children of a node
+                    of_states = (h.expand(examples, size) if earlier is None else outputs[earlier:first]) @ matrix
+                cells.forward(first, count, earlier, of_states)
                 first, earlier = first + count, first
         ctx.save_for_backward(hidden, cell, gates, matrix, h, c)
-        ctx.rows, ctx.sizes, ctx.used = rows, sizes, False
+        ctx.rows, ctx.trie, ctx.used = rows, trie, False
         return hidden
 
     @staticmethod
@@ -151,43 +147,91 @@ class PackedRecurrence(torch.autograd.Function):
             raise RuntimeError("backward() can run only once: it overwrites the tensors saved for it")
         ctx.used = True
         hidden, cell, gates, matrix, h, c = ctx.saved_tensors
-        rows, size = ctx.rows, len(h)
-        of_hidden, of_cells, turned = grads[0].contiguous(), torch.empty_like(cell), matrix.t()
-        cells = _cells(gates, None, None, _first(c, rows[0]), cell, hidden)
+        rows, trie, size, examples = ctx.rows, ctx.trie, len(h), hidden.shape[1]
+        grad_h, grad_c, transposed = grads[0].contiguous(), torch.empty_like(cell), matrix.t()
+        cells = _cells((gates, None, None), _initial_c(c, rows[0], trie, examples), cell, hidden, trie)
         parts = torch.split(gates.view(-1, 4 * size), rows)
+        children = None if trie.shared is None else Children(trie, trie.shared, gates, grad_c)
         first, more = sum(rows), None
         with cell_gpu.on_device_of(matrix):
-            for step in reversed(range(len(rows))):
-                first -= rows[step]
-                cells.backward(of_hidden, more, of_cells, first, rows[step], first - rows[step - 1] if step else None)
-                if step:
-                    more = parts[step] @ turned
+            for depth in reversed(range(len(rows))):
+                first -= rows[depth]
+                after = grad_c
+                if children is not None:
+                    children.add_up(depth)
+                    after = children.of_c
+                    more = None if depth + 1 == len(rows) else children.gates_at(depth) @ transposed
+                earlier = first - rows[depth - 1] if depth else None
+                cells.backward(grad_h, more, grad_c, after, first, rows[depth], earlier)
+                if children is None and depth:
+                    more = parts[depth] @ transposed
+        # The initial state is the same for all rows of depth 0.
         of_start = parts[0].sum(0, dtype=torch.float32)
         grad_matrix = torch.outer(h.float(), of_start).to(matrix.dtype)
-        if len(rows) > 1:
-            # Of each step the states that go on, one for each row of the next.
-            steps = torch.split(hidden.view(-1, size), rows)[:-1]
-            states = torch.cat([part[:count] for part, count in zip(steps, rows[1:], strict=True)])
+        if children is not None:
+            grad_matrix.addmm_(hidden.view(-1, size).t(), children.of_gates.view(-1, 4 * size))
+        elif len(rows) > 1:
+            # Of each depth the rows that have a child, one for each row of the next depth.
+            depths = torch.split(hidden.view(-1, size), rows)[:-1]
+            states = torch.cat([part[:count] for part, count in zip(depths, rows[1:], strict=True)])
             grad_matrix.addmm_(states.t(), gates.view(-1, 4 * size)[rows[0] :])
         return (
             gates if ctx.needs_input_grad[0] else None,
             gates.sum(1) if ctx.needs_input_grad[1] else None,
-            step_sums(gates, ctx.sizes) if ctx.needs_input_grad[2] else None,
+            step_sums(gates, trie.sizes) if ctx.needs_input_grad[2] else None,
             grad_matrix,
-            (of_start @ turned.float()).to(h.dtype),
-            of_cells.view(-1, size)[: rows[0]].sum(0).to(c.dtype),
+            (of_start @ transposed.float()).to(h.dtype),
+            grad_c.view(-1, size)[: rows[0]].sum(0).to(c.dtype),
             None,
             None,
         )
+
+
+class Children:
+    """Sums over the children of every node of a trie with sharing, of the gradients of their gates and of their c.
+
+    So the backward pass needs one product per node, like the forward pass, and its sums have a fixed order.
+    """
+
+    def __init__(self, trie: PrefixTrie, shared: SharedPrefixes, grad_gates: Tensor, grad_c: Tensor) -> None:
+        self.of_gates, self.of_c = torch.empty_like(grad_gates), torch.empty_like(grad_c)
+        """[P, K, 4 · H] and float32 [P, K, H]."""
+        tensors = (grad_gates, grad_c, self.of_gates, self.of_c, shared.parents, shared.first, shared.last)
+        self._depths = list(zip(*(torch.split(tensor, list(trie.sizes)) for tensor in tensors), strict=True))
+
+    def gates_at(self, depth: int) -> Tensor:
+        """[rows, 4 · H]."""
+        of_gates: Tensor = self._depths[depth][2]
+        return of_gates.flatten(0, 1)
+
+    def add_up(self, depth: int) -> None:
+        """Fill in the sums for the nodes at a depth. The gradients of the next depth are complete."""
+        _, _, of_gates, of_c, _, first, last = self._depths[depth]
+        if depth + 1 == len(self._depths):
+            of_gates.zero_()
+            return
+        grad_gates, grad_c, _, _, parents, _, _ = self._depths[depth + 1]
+        if _by_kernels(of_c.device):
+            cell_gpu.children_sums(grad_gates, grad_c, first, last, of_gates, of_c)
+        else:
+            total = torch.zeros_like(of_gates, dtype=torch.float32)
+            of_gates.copy_(total.index_add_(0, parents, grad_gates.float()))
+            of_c.zero_().index_add_(0, parents, grad_c)
+
+
+def _check_shapes(term: Tensor | None, needed: tuple[int, ...] | None) -> None:
+    """Kernels go by pointers and would read something else."""
+    if term is not None and term.shape != needed:
+        raise ValueError(f"a term of the gates has shape {list(term.shape)}; these programs need {needed}")
 
 
 def _contiguous(tensor: Tensor | None) -> Tensor | None:
     return None if tensor is None else tensor.contiguous()
 
 
-def _first(c: Tensor, rows: int) -> Tensor:
-    """c before the first token [H], float32 [rows, H]."""
-    return c.float().expand(rows, -1).contiguous()
+def _initial_c(c: Tensor, rows: int, trie: PrefixTrie, examples: int) -> Tensor:
+    """c before the first token: float32 [rows, H], or with sharing [K, H], of the one parent of all roots."""
+    return c.float().expand(rows if trie.shared is None else examples, -1).contiguous()
 
 
 def step_sums(values: Tensor, sizes: tuple[int, ...]) -> Tensor:
@@ -210,36 +254,52 @@ def _by_kernels(device: torch.device) -> bool:
 
 
 def _cells(
-    gates: Tensor, of_programs: Tensor | None, of_tokens: Tensor | None, start: Tensor, c: Tensor, h: Tensor
-) -> Cells | cell_gpu.SequenceCells:
+    terms: tuple[Tensor, Tensor | None, Tensor | None], start: Tensor, c: Tensor, h: Tensor, trie: PrefixTrie
+) -> TensorCells | cell_gpu.TritonCells:
     """On a GPU by kernels, if it has them."""
-    return (cell_gpu.SequenceCells if _by_kernels(h.device) else Cells)(gates, of_programs, of_tokens, start, c, h)
+    parents = None if trie.shared is None else trie.shared.parents
+    return (cell_gpu.TritonCells if _by_kernels(h.device) else TensorCells)(*terms, start, c, h, parents)
 
 
-class Cells:
-    """The LSTM cells of packed programs, step by step, forward and backward.
+class TensorCells:
+    """The LSTM cells of a prefix trie, depth by depth, forward and backward, as tensor operations.
 
     Args:
         gates: [P, K, 4 · H].
-        of_programs: [N, K, 4 · H], of_tokens: [P, 4 · H]: other parts of them.
-        start: float32 [N · K, H], c before the first token.
+        of_programs: [N, K, 4 · H], of_tokens: [P, 4 · H]: other terms of the gates.
+        start: float32 [rows, H], c before the first token.
         c: float32 [P, K, H], and h: [P, K, H], to be filled.
+        parents: int64 [P], among the nodes one depth above; None if row n continues row n of the depth above.
     """
 
     def __init__(
-        self, gates: Tensor, of_programs: Tensor | None, of_tokens: Tensor | None, start: Tensor, c: Tensor, h: Tensor
+        self,
+        gates: Tensor,
+        of_programs: Tensor | None,
+        of_tokens: Tensor | None,
+        start: Tensor,
+        c: Tensor,
+        h: Tensor,
+        parents: Tensor | None,
     ) -> None:
         self._gates, self._c, self._h = (part.flatten(0, 1) for part in (gates, c, h))
         self._of_programs = None if of_programs is None else of_programs.flatten(0, 1)
         self._of_tokens, self._start, self._examples = of_tokens, start, h.shape[1]
+        self._parents: Tensor | None = None
+        if parents is not None:
+            examples = torch.arange(self._examples, device=parents.device)
+            self._parents = (parents[:, None] * self._examples + examples).flatten()
 
-    def forward(self, first: int, rows: int, earlier: int | None) -> None:
-        """A step of so many rows from `first` on, which go on from as many from `earlier` on; None at the beginning.
+    def forward(self, first: int, rows: int, earlier: int | None, of_states: Tensor | None) -> None:
+        """One depth: `rows` rows from `first` on. The rows of the depth above begin at `earlier`; None at depth 0.
 
-        Gates after sigmoid and tanh take the place of `gates`.
+        The activated gates replace `gates`. `of_states`, [rows above, 4 · H], is the states' term where there are
+        `parents`; elsewhere it is part of `gates`.
         """
         gates, c, size = self._gates[first : first + rows], self._c[first : first + rows], self._c.shape[1]
         whole = gates.float()
+        if self._parents is not None and of_states is not None:
+            whole += of_states.index_select(0, self._parents[first : first + rows])
         if self._of_programs is not None:
             whole += self._of_programs[:rows]
         if self._of_tokens is not None:
@@ -247,124 +307,52 @@ class Cells:
             whole += own[:, None].expand(-1, self._examples, -1).flatten(0, 1)
         i, f, o = whole[:, : 3 * size].sigmoid_().chunk(3, dim=1)
         g = whole[:, 3 * size :].tanh_()
-        torch.addcmul(i * g, f, self._before(rows, earlier), out=c)
+        torch.addcmul(i * g, f, self._before(first, rows, earlier), out=c)
         self._h[first : first + rows] = o * c.tanh()
         gates.copy_(whole)
 
     def backward(
-        self, grad_h: Tensor, more: Tensor | None, grad_c: Tensor, first: int, rows: int, earlier: int | None
+        self,
+        grad_h: Tensor,
+        more: Tensor | None,
+        grad_c: Tensor,
+        after: Tensor,
+        first: int,
+        rows: int,
+        earlier: int | None,
     ) -> None:
-        """From the gradient of h to those of the gates, which take the place of what `forward` left in them.
+        """From the gradient of h to that of the gates, which replaces the activated gates.
 
         Args:
-            grad_h: [P, K, H].
-            more: [rows of the next step, H], what these add to it; None at the end.
-            grad_c: float32 [P, K, H]: of each row the gradient of c before it. Those of later steps are there, and
-                this step's are filled in.
-            first, rows, earlier: as `forward` had them.
+            grad_h: [P, K, H], without the next depth's part.
+            more: [M, H], the next depth's part, of the first M rows; None at the last depth.
+            grad_c: float32 [P, K, H]: each row's gradient of the c before it, to be filled in for this depth.
+            after: float32 [P, K, H]: where the next depth's gradients of c are. Without `parents` that is `grad_c`
+                itself, in the rows of the next depth; with `parents` their sums, in the rows of this depth.
+            first, rows, earlier: as in `forward`.
         """
         gates, grad_c = self._gates[first : first + rows], grad_c.flatten(0, 1)
         of_h = grad_h.flatten(0, 1)[first : first + rows].to(torch.float32, copy=True)
         of_c = torch.zeros_like(of_h)
         if more is not None:
+            later = first + rows if self._parents is None else first
             of_h[: len(more)] += more
-            of_c[: len(more)] = grad_c[first + rows : first + rows + len(more)]
+            of_c[: len(more)] = after.flatten(0, 1)[later : later + len(more)]
         i, f, o, g = gates.float().chunk(4, dim=1)
         tanh_c = self._c[first : first + rows].tanh()
         of_c += of_h * o * (1 - tanh_c * tanh_c)
         parts = [
             of_c * g * i * (1 - i),
-            of_c * self._before(rows, earlier) * f * (1 - f),
+            of_c * self._before(first, rows, earlier) * f * (1 - f),
             of_h * tanh_c * o * (1 - o),
             of_c * i * (1 - g * g),
         ]
         grad_c[first : first + rows] = of_c * f
         gates.copy_(torch.cat(parts, dim=1))
 
-    def _before(self, rows: int, earlier: int | None) -> Tensor:
-        return self._start if earlier is None else self._c[earlier : earlier + rows]
-
-
-def trie_recurrence(gates: Tensor, matrix: Tensor, h: Tensor, c: Tensor, trie: PrefixTrie) -> Tensor:
-    """`run_layer` over a trie with sharing, from gates [P, K, 4 · H], as tensor operations.
-
-    Args:
-        matrix: [H, 4 · H].
-        h, c: [H], the state before the first token.
-    """
-    size, examples = len(h), gates.shape[1]
-    above: Tensor = h.expand(1, examples, size)
-    cell: Tensor = c.expand(1, examples, size).float()
-    outputs = []
-    for own, parents in _by_depth(trie, gates, _shared(trie).parents):
-        whole = (own + (above @ matrix).index_select(0, parents)).float()
-        i, f, o = whole[..., : 3 * size].sigmoid().chunk(3, dim=-1)
-        cell = f * cell.index_select(0, parents) + i * whole[..., 3 * size :].tanh()
-        above = (o * cell.tanh()).to(gates.dtype)
-        outputs.append(above)
-    return torch.cat(outputs)
-
-
-class TrieRecurrence(torch.autograd.Function):
-    """`trie_recurrence` with a backward pass written by hand, for GPUs."""
-
-    @staticmethod
-    def forward(ctx: Any, gates: Tensor, matrix: Tensor, h: Tensor, c: Tensor, trie: PrefixTrie) -> Tensor:
-        gates, matrix = gates.contiguous(), matrix.contiguous()
-        count, examples, size = *gates.shape[:2], len(h)
-        hidden = gates.new_empty(count, examples, size)
-        cell = torch.empty_like(hidden, dtype=torch.float32)
-        acts = torch.empty_like(gates)
-        above: Tensor = h.expand(1, examples, size)
-        before: Tensor = c.float().expand(1, examples, size).contiguous()
-        for own, parents, new_h, new_c, kept in _by_depth(trie, gates, _shared(trie).parents, hidden, cell, acts):
-            of_states = above.reshape(-1, size) @ matrix
-            cell_gpu.cells(of_states, parents, own, None, None, None, before, parents, new_h, new_c, kept)
-            above, before = new_h, new_c
-        ctx.save_for_backward(hidden, cell, acts, matrix, h, c)
-        ctx.trie, ctx.used = trie, False
-        return hidden
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor, None]:
-        if ctx.used:
-            raise RuntimeError("backward() can run only once: it overwrites the tensors saved for it")
-        ctx.used = True
-        hidden, cell, acts, matrix, h, c = ctx.saved_tensors
-        trie: PrefixTrie = ctx.trie
-        examples, size = hidden.shape[1:]
-        grad = grads[0].contiguous()
-        sums = torch.empty_like(acts)  # of the children's gradients
-        grad_before = torch.empty_like(cell)
-        of_cells = torch.empty_like(cell)
-        levels = list(_by_depth(trie, grad, acts, cell, grad_before, sums, of_cells, *_shared(trie)[:3]))
-        start = c.float().expand(1, examples, size).contiguous()
-        for depth in reversed(range(len(levels))):
-            of_h, kept, own_c, own_before, own_sums, own_cells, parents, first, last = levels[depth]
-            more = None
-            if depth + 1 < len(levels):
-                below = levels[depth + 1]
-                cell_gpu.children_sums(below[1], below[3], first, last, own_sums, own_cells)
-                more = ((own_sums.view(-1, 4 * size) @ matrix.t()).view_as(of_h), own_cells)
-            else:
-                own_sums.zero_()
-            c_before = levels[depth - 1][2] if depth else start
-            cell_gpu.cells_backward(of_h, more, kept, own_c, c_before, parents, own_before)
-        # The gradient of the initial state, which all roots share.
-        roots = trie.sizes[0]
-        of_start = acts[:roots].float().sum((0, 1))
-        grad_matrix = hidden.view(-1, size).t() @ sums.view(-1, 4 * size)
-        grad_matrix = grad_matrix + torch.outer(h.float(), of_start).to(grad_matrix.dtype)
-        grad_h = (of_start @ matrix.float().t()).to(h.dtype)
-        return acts, grad_matrix, grad_h, grad_before[:roots].sum((0, 1)).to(c.dtype), None
-
-
-def _shared(trie: PrefixTrie) -> SharedPrefixes:
-    assert trie.shared is not None
-    return trie.shared
-
-
-def _by_depth(trie: PrefixTrie, *tensors: Tensor) -> Any:
-    """Tensors [P, …] split by depth, zipped."""
-    return zip(*(torch.split(tensor, list(trie.sizes)) for tensor in tensors), strict=True)
+    def _before(self, first: int, rows: int, earlier: int | None) -> Tensor:
+        """c of the rows' parents."""
+        if self._parents is None:
+            return self._start if earlier is None else self._c[earlier : earlier + rows]
+        above = self._start if earlier is None else self._c[earlier:first]
+        return above.index_select(0, self._parents[first : first + rows])
