@@ -1,4 +1,4 @@
-"""How fast programs run: the interpreter, the PyPI package `karel`, and the batch machine.
+"""How fast programs run: the interpreter, the PyPI package `karel`, and the batch interpreter.
 
     python benchmarks/machine.py [--tasks 20000] [--seed 0]
 
@@ -47,10 +47,11 @@ def main() -> None:
     other = package_karel(programs, worlds)
     if other is not None:
         rows["PyPI package `karel` (1 core)"] = other
-    rows["machine, 1 core"] = machine(tasks, threads=1)
+    rows["batch interpreter, 1 core"] = machine(tasks, threads=1)
     if cores > 1:
-        rows[f"machine, {cores} cores"] = machine(tasks, threads=cores)
-        rows[f"machine, {cores} cores, outputs compared but not returned"] = machine(tasks, threads=cores, compare=True)
+        rows[f"batch interpreter, {cores} cores"] = machine(tasks, threads=cores)
+        compared = machine(tasks, threads=cores, compare=True)
+        rows[f"batch interpreter, {cores} cores, outputs compared but not returned"] = compared
     base = rows["interpreter (1 core)"]
     print(f"{checked.ticks.size:,} runs, {checked.ticks.mean():.1f} ticks each on average\n")
     print("| what | runs/s | ratio |\n|---|---:|---:|")
