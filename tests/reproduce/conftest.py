@@ -27,7 +27,7 @@ def others(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def places(tmp_path: Path, tasks: Path) -> Paths:
+def paths(tmp_path: Path, tasks: Path) -> Paths:
     return Paths(write_recipes(tmp_path / "recipes"), tmp_path / "runs", tmp_path / "results", data=tasks)
 
 
@@ -35,9 +35,9 @@ def places(tmp_path: Path, tasks: Path) -> Paths:
 def measured(tmp_path_factory: pytest.TempPathFactory, tasks: Path) -> Paths:
     """Some rows of every table, measured once; tests only read them."""
     folder = tmp_path_factory.mktemp("measured")
-    places = Paths(write_recipes(folder / "recipes"), folder / "runs", folder / "results", folder / "kept", tasks)
+    paths = Paths(write_recipes(folder / "recipes"), folder / "runs", folder / "results", folder / "kept", tasks)
     wanted = [*jobs("small_mle", seeds=(0, 1, 2)), *jobs("small_rl_beam"), *jobs("mle_learned", "rl_beam")]
-    outcome = runner(places).run(wanted)
+    outcome = runner(paths).run(wanted)
     assert outcome.done == tuple(wanted)
     assert not outcome.left
-    return places
+    return paths

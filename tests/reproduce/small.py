@@ -63,8 +63,17 @@ def _objective(name: str) -> str:
     return str(told.get("objective", {}).get("name", "mle"))
 
 
-def runner(places: Paths, said: list[str] | None = None) -> Runner:
-    return Runner(places, device=torch.device("cpu"), commit="abc", say=(said if said is not None else []).append)
+def runner(paths: Paths, said: list[str] | None = None) -> Runner:
+    return Runner(paths, device=torch.device("cpu"), commit="abc", log=(said if said is not None else []).append)
+
+
+def change(paths: Paths, job: Job, **changes: object) -> None:
+    """Change settings in the recipe of one row."""
+    path = paths.recipes / f"{job.row.recipe}.toml"
+    text = path.read_text()
+    for name, value in changes.items():
+        text = re.sub(rf"^{name} = .*$", f"{name} = {value}", text, flags=re.MULTILINE)
+    path.write_text(text)
 
 
 def jobs(*names: str, seeds: tuple[int, ...] = (0,)) -> list[Job]:

@@ -28,10 +28,10 @@ def call(*arguments: object) -> Any:
 
 
 def test_the_command_measures_and_shows_a_table(
-    places: Paths, others: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    paths: Paths, others: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    where = ("--data", places.data, "--results", "mine", "--device", "cpu")
+    where = ("--data", paths.data, "--results", "mine", "--device", "cpu")
     result = call("objectives", "--only", "small_rl_beam", "--seeds", "5", *where)
     assert result.exit_code == 0, result.output
     assert "1 measured now, 0 before; left: nothing" in result.output
@@ -59,11 +59,11 @@ def test_the_command_measures_and_shows_a_table(
 
 
 def test_the_command_fails_where_a_row_diverged_but_not_where_time_was_up(
-    places: Paths, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    paths: Paths, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    write_recipes(places.recipes, learning_rate="1e30")
-    where = ("objectives", "--only", "small_mle", "--seeds", "0", "--data", places.data, "--results", "mine")
+    write_recipes(paths.recipes, learning_rate="1e30")
+    where = ("objectives", "--only", "small_mle", "--seeds", "0", "--data", paths.data, "--results", "mine")
     late = call(*where, "--minutes", "0", "--device", "cpu")
     assert late.exit_code == 0
     assert "left: small_mle-seed0; run the same command again to continue" in late.output

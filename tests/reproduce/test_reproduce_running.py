@@ -18,14 +18,12 @@ from karelsynth.reproduce import page, tables
 from karelsynth.reproduce.results import ResultError, defining_settings, read_results
 from karelsynth.reproduce.rows import ROWS, SEEDS, TABLES, jobs_of
 from karelsynth.reproduce.running import Paths, Runner, RunSummary
-from karelsynth.reproduce.side_by_side import SideBySide
 from karelsynth.tasks.generate import generate
 from karelsynth.tasks.sets import NAMED_SETS, load_tasks, write_set
 from karelsynth.train.loop import train
 from karelsynth.train.recipe import load_recipe
 from karelsynth.train.validation import Validation, Validator
-from tests.reproduce.changing import change
-from tests.reproduce.small import ROOT, jobs, runner, write_recipes
+from tests.reproduce.small import ROOT, change, jobs, runner, write_recipes
 
 # What there is to do
 
@@ -98,20 +96,20 @@ def test_what_is_done_is_not_done_again(measured: Paths) -> None:
     assert not said
 
 
-def test_a_run_stops_in_time_and_goes_on_to_the_same_result(places: Paths, measured: Paths, tmp_path: Path) -> None:
-    places = replace(places, keep=tmp_path / "kept")
+def test_a_run_stops_in_time_and_goes_on_to_the_same_result(paths: Paths, measured: Paths, tmp_path: Path) -> None:
+    paths = replace(paths, keep=tmp_path / "kept")
     said: list[str] = []
-    stopped = runner(places, said).run(jobs("small_mle"), minutes=0.99)  # no row is begun in the last minute
+    stopped = runner(paths, said).run(jobs("small_mle"), minutes=0.99)  # no row is begun in the last minute
     assert (stopped.done, [job.name for job in stopped.left]) == ((), ["small_mle-seed0"])
     assert not said  # it did not even begin
 
-    recipe = load_recipe(places.recipes / "small_mle.toml", ["run.seed=0"])
-    folder = places.runs / "small_mle-seed0"
+    recipe = load_recipe(paths.recipes / "small_mle.toml", ["run.seed=0"])
+    folder = paths.runs / "small_mle-seed0"
     final = train(recipe, folder, device=torch.device("cpu"), stop_after=1)
     assert not final.exists()
     assert [path.name for path in folder.glob("checkpoint-*")] == ["checkpoint-00000001"]
-    assert runner(places).run(jobs("small_mle")).done
-    ours, theirs = (read_results(where.results)[jobs("small_mle")[0]].record for where in (places, measured))
+    assert runner(paths).run(jobs("small_mle")).done
+    ours, theirs = (read_results(where.results)[jobs("small_mle")[0]].record for where in (paths, measured))
     for told in (ours, theirs):
         told["report"].pop("seconds_per_task")
         told["report"]["provenance"].pop("model")
@@ -167,9 +165,9 @@ def test_of_a_run_only_seed_speed_and_logging_may_differ() -> None:
 def test_a_result_counts_no_longer_if_the_recipe_of_its_start_has_changed(measured: Paths, tmp_path: Path) -> None:
     folder = tmp_path / "all"
     shutil.copytree(measured.recipes.parent, folder)
-    places = Paths(folder / "recipes", folder / "runs", folder / "results", data=measured.data)
-    change(places, jobs("small_mle")[0], learning_rate=1e-3)
-    results, recipes = read_results(places.results), page.load_recipes(places.recipes)
+    paths = Paths(folder / "recipes", folder / "runs", folder / "results", data=measured.data)
+    change(paths, jobs("small_mle")[0], learning_rate=1e-3)
+    results, recipes = read_results(paths.results), page.load_recipes(paths.recipes)
     (rl, other) = jobs("small_rl_beam", "rl_beam")
     assert not results[rl].is_current(recipes)
     assert results[other].is_current(recipes)
@@ -178,19 +176,19 @@ def test_a_result_counts_no_longer_if_the_recipe_of_its_start_has_changed(measur
         r"small_rl_beam-seed0: holds a model trained by another .* \(different: start_from\); move it away"
     )
     with pytest.raises(KarelsynthError, match=of_another_start):
-        runner(places, said).run([rl])
+        runner(paths, said).run([rl])
     assert said == [f"{rl.name}: its recipe, or its starting model's, has changed since it was measured"]
-    shutil.rmtree(places.runs / rl.name / "final")  # as if stopped before its end: it must not go on, either
+    shutil.rmtree(paths.runs / rl.name / "final")  # as if stopped before its end: it must not go on, either
     with pytest.raises(
         KarelsynthError, match=r"small_mle-seed0: holds a model trained by another version of small_mle"
     ):
-        runner(places).run([rl])
-    shutil.rmtree(places.runs / "small_mle-seed0")
+        runner(paths).run([rl])
+    shutil.rmtree(paths.runs / "small_mle-seed0")
     with pytest.raises(KarelsynthError, match=of_another_start):
-        runner(places).run([rl])
-    shutil.rmtree(places.runs / rl.name)
-    assert runner(places).run([rl]).done
-    assert read_results(places.results)[rl].is_current(recipes)
+        runner(paths).run([rl])
+    shutil.rmtree(paths.runs / rl.name)
+    assert runner(paths).run([rl]).done
+    assert read_results(paths.results)[rl].is_current(recipes)
 
 
 def test_a_result_of_a_version_with_other_settings_is_stale_not_broken(measured: Paths, tmp_path: Path) -> None:
@@ -213,10 +211,10 @@ def test_a_changed_recipe_is_measured_anew_but_never_on_an_old_model(measured: P
     assert tables.STALE not in tables.objectives(read_results(measured.results), page.load_recipes(measured.recipes))
 
 
-def test_a_row_that_diverges_does_not_stop_the_others(places: Paths) -> None:
-    change(places, jobs("small_mle")[0], learning_rate=1e30)
+def test_a_row_that_diverges_does_not_stop_the_others(paths: Paths) -> None:
+    change(paths, jobs("small_mle")[0], learning_rate=1e30)
     said: list[str] = []
-    outcome = runner(places, said).run(jobs("small_mle", "small_mle_learned"))
+    outcome = runner(paths, said).run(jobs("small_mle", "small_mle_learned"))
     assert [job.name for job in outcome.done] == ["small_mle_learned-seed0"]
     assert [job.name for job in outcome.diverged] == ["small_mle-seed0"]
     assert not outcome.left
@@ -224,18 +222,18 @@ def test_a_row_that_diverges_does_not_stop_the_others(places: Paths) -> None:
 
 
 @pytest.mark.parametrize("wanted", [True, False])
-def test_what_starts_from_a_diverged_row_is_not_tried(wanted: bool, places: Paths) -> None:
+def test_what_starts_from_a_diverged_row_is_not_tried(wanted: bool, paths: Paths) -> None:
     start, *rest = jobs("small_mle", "small_rl_beam", "small_rl_beam_div")
-    change(places, start, learning_rate=1e30)
+    change(paths, start, learning_rate=1e30)
     said: list[str] = []
-    outcome = runner(places, said).run([start, *rest] if wanted else rest)
+    outcome = runner(paths, said).run([start, *rest] if wanted else rest)
     assert outcome == RunSummary((), (), ((start, *rest) if wanted else tuple(rest)))
     assert said[0] == "small_mle-seed0: training"  # once
     assert said[1].startswith("small_mle-seed0: the loss is nan")
     assert said[2:] == [f"{job.name}: cannot begin without the model of small_mle-seed0" for job in rest]
 
 
-def test_a_row_that_finds_no_memory_does_not_stop_the_others(places: Paths, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_row_that_finds_no_memory_does_not_stop_the_others(paths: Paths, monkeypatch: pytest.MonkeyPatch) -> None:
     score = Validator.score
 
     def full(self: Validator, model: Synthesizer) -> Validation:
@@ -246,59 +244,59 @@ def test_a_row_that_finds_no_memory_does_not_stop_the_others(places: Paths, monk
     monkeypatch.setattr(Validator, "score", full)
     start, other, rl = jobs("small_mle", "small_mle_learned", "small_rl_beam")
     said: list[str] = []
-    assert runner(places, said).run([start, other, rl]) == RunSummary((other,), (), (), failed=(start, rl))
+    assert runner(paths, said).run([start, other, rl]) == RunSummary((other,), (), (), failed=(start, rl))
     assert said[1] == "small_mle-seed0: there is not enough memory for it on cpu"
     assert said[-1] == "small_rl_beam-seed0: cannot begin without the model of small_mle-seed0"
 
 
-def test_models_and_results_on_other_training_tasks_are_other_ones(places: Paths, tasks: Path, tmp_path: Path) -> None:
-    assert runner(places).run(jobs("small_mle")).done
-    write_recipes(places.recipes, tasks="8")
-    on_file = replace(places, train_data=tasks, runs=tmp_path / "runs2")
+def test_models_and_results_on_other_training_tasks_are_other_ones(paths: Paths, tasks: Path, tmp_path: Path) -> None:
+    assert runner(paths).run(jobs("small_mle")).done
+    write_recipes(paths.recipes, tasks="8")
+    on_file = replace(paths, train_data=tasks, runs=tmp_path / "runs2")
     said: list[str] = []
     assert runner(on_file, said).run(jobs("small_mle")).done
     assert said[0] == "small_mle-seed0: its recipe, or its starting model's, has changed since it was measured"
-    told = read_results(places.results)[jobs("small_mle")[0]]
+    told = read_results(paths.results)[jobs("small_mle")[0]]
     assert told.record["recipe"]["data"]["source"] == str(tasks.resolve())
-    assert told.is_current(page.load_recipes(places.recipes, tasks))
-    assert not told.is_current(page.load_recipes(places.recipes))
+    assert told.is_current(page.load_recipes(paths.recipes, tasks))
+    assert not told.is_current(page.load_recipes(paths.recipes))
     with pytest.raises(KarelsynthError, match=r"runs2.small_mle-seed0: holds .* \(different: data\.source\)"):
         runner(replace(on_file, train_data=None)).run(jobs("small_mle"))
 
 
-def test_models_chosen_on_other_tasks_are_other_ones(places: Paths, others: Path, tmp_path: Path) -> None:
+def test_models_chosen_on_other_tasks_are_other_ones(paths: Paths, others: Path, tmp_path: Path) -> None:
     """Those that RL starts from, too."""
-    assert runner(places).run(jobs("small_rl_beam")).done
-    on_file = replace(places, val_data=others, runs=tmp_path / "runs2")
+    assert runner(paths).run(jobs("small_rl_beam")).done
+    on_file = replace(paths, val_data=others, runs=tmp_path / "runs2")
     said: list[str] = []
     assert runner(on_file, said).run(jobs("small_rl_beam")).done
     assert said[0] == "small_rl_beam-seed0: its recipe, or its starting model's, has changed since it was measured"
-    told = read_results(places.results)[jobs("small_rl_beam")[0]]
+    told = read_results(paths.results)[jobs("small_rl_beam")[0]]
     for recipe in (told.record["recipe"], told.record["start"]):
         assert recipe["data"]["validation"] == str(others.resolve())
         assert recipe["data"]["source"] == "stream"
-    assert told.is_current(page.load_recipes(places.recipes, val_data=others))
-    assert not told.is_current(page.load_recipes(places.recipes))
+    assert told.is_current(page.load_recipes(paths.recipes, val_data=others))
+    assert not told.is_current(page.load_recipes(paths.recipes))
     with pytest.raises(KarelsynthError, match=r"runs2.small_mle-seed0: holds .* \(different: data\.validation\)"):
         runner(replace(on_file, val_data=None)).run(jobs("small_mle"))
 
 
 def test_tasks_are_the_same_however_their_path_is_written(
-    places: Paths, tasks: Path, monkeypatch: pytest.MonkeyPatch
+    paths: Paths, tasks: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tasks.parent)
     ways = (tasks, Path("eight"), Path("../") / tasks.parent.name / "eight")
-    recipes = {runner(replace(places, train_data=way, val_data=way)).recipe(jobs("small_mle")[0]) for way in ways}
+    recipes = {runner(replace(paths, train_data=way, val_data=way)).recipe(jobs("small_mle")[0]) for way in ways}
     assert [(recipe.data.source, recipe.data.validation) for recipe in recipes] == [(str(tasks.resolve()),) * 2]
 
 
-def test_the_device_is_the_one_that_trained(places: Paths, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_device_is_the_one_that_trained(paths: Paths, monkeypatch: pytest.MonkeyPatch) -> None:
     def on(machine: str) -> None:
         monkeypatch.setattr("karelsynth.reproduce.running.environment", lambda device: {"device": machine})
 
     def trained_on() -> str:
-        assert runner(places).run(jobs("small_mle")).done
-        path = places.results / "small_mle-seed0.json"
+        assert runner(paths).run(jobs("small_mle")).done
+        path = paths.results / "small_mle-seed0.json"
         told = json.loads(path.read_text())
         path.unlink()
         return str(told["training"]["device"])
@@ -307,9 +305,9 @@ def test_the_device_is_the_one_that_trained(places: Paths, monkeypatch: pytest.M
     assert trained_on() == "one"
     on("two")  # only measures it
     assert trained_on() == "one"
-    shutil.rmtree(places.runs / "small_mle-seed0" / "final")  # as if stopped before its end
+    shutil.rmtree(paths.runs / "small_mle-seed0" / "final")  # as if stopped before its end
     assert trained_on() == "one, then two"
-    (places.runs / "small_mle-seed0" / "history.json").unlink()
+    (paths.runs / "small_mle-seed0" / "history.json").unlink()
     assert trained_on() == "not recorded"
 
 
@@ -345,14 +343,14 @@ def test_altered_files_of_a_run_get_one_clear_message(
     shutil.copytree(measured.recipes.parent, folder)
     (folder / name).write_text(text)
     keep = folder / "kept" if name.startswith("kept") else None
-    places = Paths(folder / "recipes", folder / "runs", folder / "new", keep, measured.data)
+    paths = Paths(folder / "recipes", folder / "runs", folder / "new", keep, measured.data)
     with pytest.raises(KarelsynthError, match=message):
-        runner(places).run(jobs("mle"))
+        runner(paths).run(jobs("mle"))
 
 
 def test_without_a_file_the_test_set_is_ours(tmp_path: Path) -> None:
-    places = Paths(recipes=ROOT / "recipes", runs=tmp_path, results=tmp_path)
-    tasks = Runner(places, device=torch.device("cpu"))._test_tasks()
+    paths = Paths(recipes=ROOT / "recipes", runs=tmp_path, results=tmp_path)
+    tasks = Runner(paths, device=torch.device("cpu"))._test_tasks()
     named = NAMED_SETS["test"]
     assert len(tasks) == named.count
     assert np.array_equal(tasks.tokens[:3], generate(named.seed, 0, 3, reserved=True).tokens)
@@ -363,62 +361,60 @@ def test_results_on_other_test_tasks_are_not_taken_for_these(measured: Paths) ->
         runner(replace(measured, data=None)).run(jobs("mle"))
 
 
-def test_tasks_are_told_apart_even_if_their_files_share_a_name(places: Paths, others: Path, tmp_path: Path) -> None:
-    assert runner(places).run(jobs("small_mle")).done
-    result = read_results(places.results)[jobs("small_mle")[0]]
-    assert result.digest == load_tasks(places.data or others).digest
+def test_tasks_are_told_apart_even_if_their_files_share_a_name(paths: Paths, others: Path, tmp_path: Path) -> None:
+    assert runner(paths).run(jobs("small_mle")).done
+    result = read_results(paths.results)[jobs("small_mle")[0]]
+    assert result.digest == load_tasks(paths.data or others).digest
     namesake = tmp_path / "elsewhere" / "eight"
     shutil.copytree(others, namesake)
     for wanted in (jobs("small_mle"), jobs("mle")):  # measured or not
         with pytest.raises(KarelsynthError, match="results on other tasks than these, though both are called eight"):
-            runner(replace(places, data=namesake)).run(wanted)
-    with pytest.raises(KarelsynthError, match="choose another folder"):
-        SideBySide(replace(places, data=namesake), 2, device=torch.device("cpu")).run(jobs("mle"))
-    assert runner(replace(places, data=namesake, results=tmp_path / "b")).run(jobs("mle")).done
-    shutil.copy(tmp_path / "b" / "mle-seed0.json", places.results)
+            runner(replace(paths, data=namesake)).run(wanted)
+    assert runner(replace(paths, data=namesake, results=tmp_path / "b")).run(jobs("mle")).done
+    shutil.copy(tmp_path / "b" / "mle-seed0.json", paths.results)
     with pytest.raises(ResultError, match=r"different test tasks \(mle-seed0\.json on eight with digest \w{16}, small"):
-        read_results(places.results)
-    path = places.results / "mle-seed0.json"  # as older ones are: it goes by the name
+        read_results(paths.results)
+    path = paths.results / "mle-seed0.json"  # as older ones are: it goes by the name
     path.write_text(re.sub(r'"digest": "\w+",', "", path.read_text()))
-    assert len(read_results(places.results)) == 2
-    assert not runner(places).run(jobs("small_mle", "mle")).done
+    assert len(read_results(paths.results)) == 2
+    assert not runner(paths).run(jobs("small_mle", "mle")).done
 
 
-def test_models_are_not_chosen_on_the_test_tasks(places: Paths, tasks: Path, tmp_path: Path) -> None:
+def test_models_are_not_chosen_on_the_test_tasks(paths: Paths, tasks: Path, tmp_path: Path) -> None:
     copied = tmp_path / "copied"
     shutil.copytree(tasks, copied)
     for val in (tasks, copied):
         with pytest.raises(KarelsynthError, match=r"chosen on .* and then scored on the same tasks .*--val"):
-            runner(replace(places, val_data=val)).run(jobs("small_mle"))
+            runner(replace(paths, val_data=val)).run(jobs("small_mle"))
     validation = tmp_path / "validation"
     write_set(validation, seed=NAMED_SETS["val"].seed, count=8, reserved=True)
     with pytest.raises(KarelsynthError, match="chosen on val and then scored on the same tasks"):
-        runner(replace(places, data=validation)).run(jobs("small_mle"))
-    write_recipes(places.recipes, tasks='16\nvalidation = "test"')
+        runner(replace(paths, data=validation)).run(jobs("small_mle"))
+    write_recipes(paths.recipes, tasks='16\nvalidation = "test"')
     with pytest.raises(KarelsynthError, match="chosen on test and then scored on the same tasks"):
-        runner(replace(places, data=None)).run(jobs("small_mle"))
-    assert not places.runs.exists()
+        runner(replace(paths, data=None)).run(jobs("small_mle"))
+    assert not paths.runs.exists()
 
 
-def test_test_tasks_that_are_not_there_are_noticed_before_training(places: Paths, tmp_path: Path) -> None:
-    lost = replace(places, data=tmp_path / "nothing", runs=tmp_path / "runs", results=tmp_path / "results")
+def test_test_tasks_that_are_not_there_are_noticed_before_training(paths: Paths, tmp_path: Path) -> None:
+    lost = replace(paths, data=tmp_path / "nothing", runs=tmp_path / "runs", results=tmp_path / "results")
     with pytest.raises(KarelsynthError, match="nothing: there is no such file"):
         runner(lost).run(jobs("mle"))
     assert not (tmp_path / "runs").exists()
 
 
-def test_validation_tasks_are_looked_at_before_training_but_only_for_it(places: Paths, tmp_path: Path) -> None:
+def test_validation_tasks_are_looked_at_before_training_but_only_for_it(paths: Paths, tmp_path: Path) -> None:
     few, later = tmp_path / "few", tmp_path / "later"
     write_set(few, seed=3, count=8, examples=5)
     for path, message in ((later, "later: there is no such file"), (few, "few: its tasks have 5 examples each")):
         with pytest.raises(KarelsynthError, match=f"^validation tasks: .*{message}"):
-            runner(replace(places, val_data=path)).run(jobs("small_mle_learned", "small_rl_beam"))
-        assert not places.runs.exists()
+            runner(replace(paths, val_data=path)).run(jobs("small_mle_learned", "small_rl_beam"))
+        assert not paths.runs.exists()
     with pytest.raises(KarelsynthError, match="few: its tasks have 5 examples each"):
-        runner(replace(places, data=few)).run(jobs("small_mle"))
-    assert not places.runs.exists()
+        runner(replace(paths, data=few)).run(jobs("small_mle"))
+    assert not paths.runs.exists()
     write_set(later, seed=7, count=8)
-    on_file = replace(places, val_data=later)
+    on_file = replace(paths, val_data=later)
     assert runner(on_file).run(jobs("small_mle")).done
     shutil.rmtree(later)  # what is trained can be measured without
     assert runner(replace(on_file, results=tmp_path / "again")).run(jobs("small_mle")).done

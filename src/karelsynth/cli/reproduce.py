@@ -17,11 +17,10 @@ if TYPE_CHECKING:
     from rich.live import Live
     from rich.text import Text
 
-    from karelsynth.reproduce.processes import Event
     from karelsynth.reproduce.running import Paths, RunSummary
     from karelsynth.train.loop import TrainingProgress
 
-_TELL_EVERY = 20.0
+_LOG_EVERY = 20.0
 """Seconds between two lines about a run."""
 _RESULTS = Path("results/reproduce")
 
@@ -91,16 +90,16 @@ def reproduce(
     if table is not None:
         from karelsynth.reproduce.running import Paths
 
-        jobs = jobs_of(table, only=only or (), seeds=None if seeds is None else _numbers(seeds))
-        places = Paths(recipes, runs, results, keep, data, train, val)
+        jobs = jobs_of(table, only=only or (), seeds=None if seeds is None else _seeds(seeds))
+        paths = Paths(recipes, runs, results, keep, data, train, val)
         try:
-            outcome = _measure(places, jobs, at_once, minutes, commit, device)
+            outcome = _measure(paths, jobs, at_once, minutes, commit, device)
         except KeyboardInterrupt:
-            _say("stopped; the same command resumes from the last checkpoint")
+            _log("stopped; the same command resumes from the last checkpoint")
             raise typer.Exit(130) from None
         text = table_text(table, read_results(results), load_recipes(recipes, train, val))
         console().print(text, soft_wrap=True)
-        _say(_summary(outcome, len(jobs)))
+        _log(_summary(outcome, len(jobs)))
         wrong = bool(outcome.diverged or outcome.failed)
     if render:
         written = write_pages(results, load_recipes(recipes, train, val), root)
@@ -110,17 +109,19 @@ def reproduce(
 
 
 def _measure(
-    places: Paths, jobs: list[Job], at_once: int, minutes: float | None, commit: str | None, device: str | None
+    paths: Paths, jobs: list[Job], at_once: int, minutes: float | None, commit: str | None, device: str | None
 ) -> RunSummary:
+    from karelsynth.reproduce.parallel import run_in_parallel
     from karelsynth.reproduce.running import Runner
-    from karelsynth.reproduce.side_by_side import SideBySide
 
-    where = choose_device(device)
+    chosen = choose_device(device)
     if at_once == 1:
-        return Runner(places, device=where, commit=commit, say=_say, on_progress=_Teller()).run(jobs, minutes=minutes)
-    with _Board() as board:
-        several = SideBySide(places, at_once, device=where, commit=commit, say=_say, on_progress=board)
-        return several.run(jobs, minutes=minutes)
+        runner = Runner(paths, device=chosen, commit=commit, log=_log, on_progress=_RunProgress())
+        return runner.run(jobs, minutes=minutes)
+    with _ParallelProgress() as progress:
+        return run_in_parallel(
+            paths, jobs, at_once, device=chosen, minutes=minutes, commit=commit, log=_log, on_progress=progress
+        )
 
 
 def _summary(outcome: RunSummary, jobs: int) -> str:
@@ -128,65 +129,61 @@ def _summary(outcome: RunSummary, jobs: int) -> str:
         ", ".join(job.name for job in some) for some in (outcome.left, outcome.diverged, outcome.failed)
     )
     before = jobs - sum(map(len, (outcome.done, outcome.left, outcome.diverged, outcome.failed)))
-    told = f"{len(outcome.done)} measured now, {before} before; "
-    told += f"diverged: {diverged}; " * bool(diverged) + f"failed: {failed}; " * bool(failed)
     if before == jobs:
         return f"all {jobs} were measured before; give another folder with --results to measure them again"
-    return told + (f"left: {left}; run the same command again to continue" if left else "left: nothing")
+    text = f"{len(outcome.done)} measured now, {before} before; "
+    text += f"diverged: {diverged}; " * bool(diverged) + f"failed: {failed}; " * bool(failed)
+    return text + (f"left: {left}; run the same command again to continue" if left else "left: nothing")
 
 
-def _numbers(text: str) -> list[int]:
+def _seeds(text: str) -> list[int]:
     try:
-        numbers = [int(part) for part in text.split(",")]
+        seeds = [int(part) for part in text.split(",")]
     except ValueError:
-        numbers = []
-    if not numbers or min(numbers) < 0 or len(set(numbers)) < len(numbers):
+        seeds = []
+    if not seeds or min(seeds) < 0 or len(set(seeds)) < len(seeds):
         raise KarelsynthError(f"--seeds {text}: write whole numbers from 0 with commas between them, such as 0,1,2")
-    return numbers
+    return seeds
 
 
-class _Teller:
-    """Says now and then how a run goes: lines, not a bar, for these commands mostly run unattended."""
+class _RunProgress:
+    """Logs a line about a run now and then. A bar would not do: these commands mostly run unattended."""
 
-    def __init__(self, name: str = " ", *, aloud: bool = True) -> None:
-        self._name, self._aloud, self._next = name, aloud, 0.0
-        self._first = (0.0, 0)
-        self._told = "starting"
-
-    @property
-    def line(self) -> str:
-        """The latest."""
-        return f"{self._name} {self._told}"
+    def __init__(self, name: str = " ", *, logs: bool = True) -> None:
+        self._logs, self._next = logs, 0.0
+        self._name, self._first = name, (0.0, 0)
+        self.line = f"{name} starting"
+        """The latest line."""
 
     def __call__(self, progress: TrainingProgress) -> None:
-        told = progress.metrics
-        reward = f", reward {told['reward']:.3f}" if "reward" in told else ""
+        metrics = progress.metrics
+        reward = f", reward {metrics['reward']:.3f}" if "reward" in metrics else ""
         speed = f"{progress.tasks_per_second:,.0f} tasks/s"
         step = f"step {progress.step:,} of {progress.steps:,}"
-        self._told = f"{step}, {speed}, {self._left(progress)}loss {told['loss']:.4f}{reward}"
-        if self._aloud and time.monotonic() >= self._next:
-            self._next = time.monotonic() + _TELL_EVERY
-            _say(self.line)
+        self.line = f"{self._name} {step}, {speed}, {self._left(progress)}loss {metrics['loss']:.4f}{reward}"
+        if self._logs and time.monotonic() >= self._next:
+            self._next = time.monotonic() + _LOG_EVERY
+            _log(self.line)
 
     def _left(self, progress: TrainingProgress) -> str:
-        """The time left by the pace so far, validations included; nothing as long as there is no pace."""
+        """The time left at the mean speed so far, with validations; empty at a run's first call."""
         now = time.monotonic()
         since, step = self._first
-        if not since or progress.step <= step:  # the first of a run
+        if not since or progress.step <= step:
             self._first = (now, progress.step)
             return ""
         seconds = (now - since) / (progress.step - step) * (progress.steps - progress.step)
         return f"{timedelta(seconds=round(seconds))} left, "
 
 
-class _Board:
-    """How runs side by side go: on a terminal a line for each, always the latest; elsewhere a line now and then."""
+class _ParallelProgress:
+    """Shows parallel runs: on a terminal the latest line of each, elsewhere a line now and then."""
 
     def __init__(self) -> None:
-        self._runs: dict[Job, _Teller] = {}
+        self._runs: dict[Job, _RunProgress] = {}
         self._live: Live | None = None
 
-    def __enter__(self) -> _Board:
+    def __enter__(self) -> _ParallelProgress:
         if error_console().is_terminal:
             from rich.live import Live
 
@@ -198,22 +195,18 @@ class _Board:
         if self._live is not None:
             self._live.stop()
 
-    def __call__(self, job: Job, event: Event) -> None:
-        from karelsynth.reproduce.processes import Began, Ended
-
-        if isinstance(event, Began):
-            self._runs[job] = _Teller(f"{job.name}:", aloud=self._live is None)
-        elif isinstance(event, Ended):
-            self._runs.pop(job, None)  # it may have ended before it began
+    def __call__(self, job: Job, progress: TrainingProgress | None) -> None:
+        if progress is None:
+            self._runs.pop(job, None)
         else:
-            self._runs[job](event)
+            self._runs.setdefault(job, _RunProgress(f"{job.name}:", logs=self._live is None))(progress)
 
     def _drawn(self) -> Text:
         from rich.text import Text
 
-        lines = [run.line for run in list(self._runs.values())]  # a copy: this is called from a thread of its own
+        lines = [run.line for run in list(self._runs.values())]  # a copy: another thread calls this
         return Text("\n".join(lines), no_wrap=True, overflow="ellipsis")
 
 
-def _say(line: str) -> None:
+def _log(line: str) -> None:
     error_console().print(line, soft_wrap=True)

@@ -1,9 +1,9 @@
-"""The paper's tables and figures: what their rows are, measuring them, and rendering what was measured.
+"""The paper's tables and figures: their rows, measuring them, and rendering the results.
 
-rows.py          the rows, and the figures that the paper gives
-running.py       trains and evaluates what is missing; trained.py is what it ends with, history.py what it notes of it
-side_by_side.py  does so with several at a time, each in a process; processes.py and child.py are the two ends of it,
-                 memory.py about room for them
-results.py       what was measured, a file for each row and seed
-tables.py        tables, and page.py the page, of what was measured; pictures.py draws
+rows.py            the rows, and the paper's figures
+running.py         trains and measures the rows that have no result; parallel.py does so with several at a time
+trained.py         trained models: in a run's folder, or kept
+results.py         a JSON file for each row and seed
+aliasing.py        the paper's Figure 1; learned_syntax.py its table of valid programs and its figure of masks
+tables.py          the tables; claims.py the paper's claims, with intervals.py; page.py the page docs/results.md
 """

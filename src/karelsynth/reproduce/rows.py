@@ -69,6 +69,8 @@ def _small() -> tuple[TableRow, ...]:
 
 # The small set first: it is quick. Then those that others start from before these.
 ROWS: Final[dict[str, TableRow]] = {row.recipe: row for row in (*_small(), *_full())}
+STARTS: Final = frozenset(row.start for row in ROWS.values() if row.start)
+"""Rows whose models others start from."""
 VALIDITY: Final = {1: (100.0, 0.0), 5: (100.0, 0.0), 50: (100.0, 0.0), 100: (99.79, 0.04)}
 """The paper's share of programs that parse among the likeliest, by rank: with the learned syntax and without it."""
 OBJECTIVES: Final = ("mle", "rl", "rl_beam", "rl_beam_div", "rl_beam_div_opt")

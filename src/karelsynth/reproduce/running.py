@@ -1,16 +1,16 @@
-"""Measuring rows: train what has no model yet, evaluate it, write its result; and stop in time.
+"""Measuring rows: train each that has no model yet, evaluate it, and write its result.
 
-    Runner(places).run(jobs_of("objectives"))
+    Runner(paths).run(jobs_of("objectives"))
 
-Each job is a run of `train.loop` in a folder of its own, so that what was stopped goes on exactly. Here one job follows
-the other in one process: what is compiled at first use is compiled once. `side_by_side` has several at a time.
+Each job is a run of `train.loop` in a folder of its own, so a job that was stopped resumes exactly. `Runner.run` does
+one job after the other in one process. `parallel` runs several at a time.
 """
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -22,12 +22,20 @@ from karelsynth.evaluate import environment, evaluate
 from karelsynth.files import exists, locked_folder
 from karelsynth.model.synthesizer import Synthesizer
 from karelsynth.reproduce.aliasing import PROGRAM_A, score_programs
-from karelsynth.reproduce.history import read_history, write_history
 from karelsynth.reproduce.learned_syntax import masks_along, masks_over, validity
-from karelsynth.reproduce.memory import NoRoom
 from karelsynth.reproduce.results import Results, read_results, row_recipe, write_result
-from karelsynth.reproduce.rows import ROWS, Job
-from karelsynth.reproduce.trained import Trained, check_same, from_kept, from_run, is_finished, is_kept, keep
+from karelsynth.reproduce.rows import STARTS, Job
+from karelsynth.reproduce.trained import (
+    Trained,
+    check_same,
+    from_kept,
+    from_run,
+    is_finished,
+    is_kept,
+    keep,
+    read_history,
+    write_history,
+)
 from karelsynth.tasks.batch import TaskBatch
 from karelsynth.tasks.sets import NAMED_SETS, load_tasks, named_tasks
 from karelsynth.train.checkpoint import newest_name
@@ -36,47 +44,58 @@ from karelsynth.train.recipe import Recipe
 from karelsynth.train.validation import validation_tasks
 
 OWN_TEST: Final = "our own test set"
-"""What results say of their tasks, if they are the named set `test`."""
+"""The name of the set `test` in results."""
 BEAM: Final = 64
 _TOO_LATE: Final = 60.0
-"""Seconds before the deadline from which on no row is begun: getting ready would take most of them."""
-_STARTS: Final = frozenset(row.start for row in ROWS.values())
-_How = Literal["done", "left", "diverged", "failed"]
+"""No row starts in this many seconds before the deadline: loading would take most of them."""
+HowEnded = Literal["done", "left", "diverged", "failed"]
+
+
+class OutOfMemory(KarelsynthError):
+    """A run needs more memory than there is."""
 
 
 @dataclass(frozen=True)
 class Paths:
-    """Where everything is."""
+    """The folders and files of a reproduction."""
 
     recipes: Path
     runs: Path
     results: Path
     keep: Path | None = None
-    """Where models that others start from are kept in bfloat16, in files of at most 15 MB, and looked for.
+    """A folder for the models that other rows start from, in bfloat16 and in files of at most 15 MB.
 
-    If it is given, rows start from what is kept there and from nothing else, and it is what is measured: so nothing
-    depends on whether the run that made the model is still there.
+    If given, rows start from these models only, and these are measured. So no result depends on whether the run that
+    made the model is still there.
     """
     data: Path | None = None
-    """Test tasks instead of our own: a set's folder or a file in the original's format."""
+    """Test tasks instead of `test`: a set's folder or a file in the original's format."""
     train_data: Path | None = None
-    """Training tasks instead of our own."""
+    """Training tasks instead of the recipe's."""
     val_data: Path | None = None
-    """Tasks to choose models on instead of our own."""
+    """Tasks for model selection instead of `val`."""
 
 
 @dataclass(frozen=True)
 class RunSummary:
-    """What a call of `Runner.run` has come to."""
+    """The jobs of a call, by how they ended."""
 
     done: tuple[Job, ...]
     left: tuple[Job, ...]
-    """For which there was no time."""
+    """Jobs for which there was no time."""
     diverged: tuple[Job, ...]
-    """And those that start from them."""
+    """Jobs whose training diverged, and those that start from them."""
     failed: tuple[Job, ...] = ()
-    """And those that start from them: there was no memory for it, or, side by side, its process met another error (in
-    one process such an error ends the call)."""
+    """Jobs that ran out of memory, and those that start from them. With `parallel`, jobs with any other error, too; in
+    one process such an error ends the call."""
+
+
+def summary(jobs: Sequence[Job], ended: Mapping[Job, HowEnded]) -> RunSummary:
+    """Sort jobs by how they ended; those that did not end are `left`."""
+    by_end: dict[HowEnded, list[Job]] = {"done": [], "left": [], "diverged": [], "failed": []}
+    for job in jobs:
+        by_end[ended.get(job, "left")].append(job)
+    return RunSummary(*map(tuple, by_end.values()))
 
 
 class Runner:
@@ -84,66 +103,62 @@ class Runner:
 
     Args:
         device: where to train; by default a GPU if there is one.
-        at_once: how many runs share the device, this one included; results say so, for it makes each of them slower.
-        commit: of the source tree, where git cannot tell.
-        say: record what is going on, a line at a time.
+        at_once: how many runs share the device. Results record it, since sharing makes each run slower.
+        commit: of the source tree, where git is not available.
+        log: callback for messages, a line each.
         on_progress: record how training goes, see `train`.
     """
 
     def __init__(
         self,
-        places: Paths,
+        paths: Paths,
         *,
         device: torch.device | None = None,
         at_once: int = 1,
         commit: str | None = None,
-        say: Callable[[str], None] = lambda line: None,
+        log: Callable[[str], None] = lambda line: None,
         on_progress: Callable[[TrainingProgress], None] | None = None,
     ) -> None:
-        self._places, self._commit, self._say, self._on_progress = places, commit, say, on_progress
+        self._paths, self._commit, self._log, self._on_progress = paths, commit, log, on_progress
         self._device = device or torch.device("cuda" if torch.cuda.is_available() else "cpu")
         self._at_once = at_once
         self._deadline = math.inf
         self._tasks: TaskBatch | None = None
-        if not places.recipes.is_dir():
+        if not paths.recipes.is_dir():
             raise KarelsynthError(
-                f"{places.recipes}: there is no such folder; run this in the repository's root, or give --recipes DIR"
+                f"{paths.recipes}: there is no such folder; run this in the repository's root, or give --recipes DIR"
             )
 
     def run(self, jobs: Sequence[Job], *, minutes: float | None = None) -> RunSummary:
-        """Measure the jobs that have no result yet; after so many minutes, save what is under way and stop."""
+        """Measure the jobs that have no result yet. After so many minutes, save the current run and stop."""
         deadline = deadline_after(minutes)
-        ended: dict[Job, _How] = {}
-        with locked_folder(self._places.results):
-            missing = self.missing(jobs, read_results(self._places.results))
+        ended: dict[Job, HowEnded] = {}
+        with locked_folder(self._paths.results):
+            missing = self.missing(jobs, read_results(self._paths.results))
             for job in missing:
                 start = self.missing_start(job)
                 if start is not None and start not in ended:
                     ended[start] = self._attempt(start, deadline, result=start in missing)
                 if start is not None and ended[start] in ("diverged", "failed"):
-                    self._say(f"{job.name}: {without(start)}")
+                    self._log(f"{job.name}: {missing_start_message(start)}")
                     ended[job] = ended[start]
                 elif job not in ended:
                     ended[job] = self._attempt(job, deadline, result=True)
+        return summary(missing, ended)
 
-        def those(how: str) -> tuple[Job, ...]:
-            return tuple(job for job in missing if ended[job] == how)
-
-        return RunSummary(those("done"), those("left"), those("diverged"), those("failed"))
-
-    def _attempt(self, job: Job, deadline: float, *, result: bool) -> _How:
-        """The other rows can do without this one."""
+    def _attempt(self, job: Job, deadline: float, *, result: bool) -> HowEnded:
+        """Train and measure a job. A job that diverges or runs out of memory does not stop the others."""
         try:
-            done = may_begin(deadline) and self.train_and_measure(job, deadline, result=result)
-        except (Diverged, NoRoom) as error:
-            self._say(f"{job.name}: {error}")
+            done = time_to_start(deadline) and self.train_and_measure(job, deadline, result=result)
+        except (Diverged, OutOfMemory) as error:
+            self._log(f"{job.name}: {error}")
             return "diverged" if isinstance(error, Diverged) else "failed"
         return "done" if done else "left"
 
     def train_and_measure(self, job: Job, deadline: float, *, result: bool = True) -> bool:
-        """Make a job's model and, if wanted, its result; False if `time.monotonic()` comes to the deadline before.
+        """Make a job's model and, if `result`, its result; False if `time.monotonic()` reaches the deadline first.
 
-        The caller holds the folder of results. Raises NoRoom if memory runs out.
+        The caller has locked the folder of results. Raises OutOfMemory.
         """
         self._deadline = deadline
         if time.monotonic() >= deadline:
@@ -152,26 +167,26 @@ class Runner:
             return self._measure(job) if result else self._trained(job) is not None
         except (RuntimeError, MemoryError) as error:
             if out_of_memory(error):
-                raise NoRoom(f"there is not enough memory for it on {self._device}") from error
+                raise OutOfMemory(f"there is not enough memory for it on {self._device}") from error
             raise
 
     def missing_start(self, job: Job) -> Job | None:
-        """The job whose model must be made (and kept, where models are kept) before this one can begin, if any."""
+        """The job whose model must be made (and kept, with `Paths.keep`) before this one can start, if any."""
         start = job.start
         if start is None or is_finished(self._run_of(job)):
             return None
         return None if self._is_made(start) else start
 
     def missing(self, jobs: Sequence[Job], results: Results) -> list[Job]:
-        """The jobs without a result, or whose recipe, or that of what they start from, has changed since.
+        """The jobs without a result, and those whose recipe, or whose start's recipe, has changed since.
 
-        Raises KarelsynthError if there are results on other test tasks, or if these or those that models are to be
-        chosen on cannot be used, or are the same: training takes long.
+        Checks all tasks first, since training takes long. Raises KarelsynthError if the folder has results on other
+        test tasks, if test or validation tasks cannot be used, or if both are the same.
         """
         for result in results.values():
             if result.record["data"] != self._data_name:
                 raise KarelsynthError(
-                    f"{self._places.results}: has results on {result.record['data']}, not on {self._data_name}; "
+                    f"{self._paths.results}: has results on {result.record['data']}, not on {self._data_name}; "
                     "choose another folder with --results"
                 )
         found = []
@@ -179,29 +194,29 @@ class Runner:
             if job not in results:
                 found.append(job)
             elif not results[job].is_current({each.row.recipe: self.recipe(each) for each in (job, job.start) if each}):
-                self._say(f"{job.name}: its recipe, or its starting model's, has changed since it was measured")
+                self._log(f"{job.name}: its recipe, or its starting model's, has changed since it was measured")
                 found.append(job)
         digests = {result.digest for result in results.values()} - {None}
-        if (digests or (found and self._places.data is not None)) and digests - {self._test_tasks().digest}:
+        if (digests or (found and self._paths.data is not None)) and digests - {self._test_tasks().digest}:
             raise KarelsynthError(
-                f"{self._places.results}: has results on other tasks than these, though both are called "
+                f"{self._paths.results}: has results on other tasks than these, though both are called "
                 f"{self._data_name}; choose another folder with --results"
             )
         self._check_validation(found)
         return found
 
     def _check_validation(self, missing: Sequence[Job]) -> None:
-        """Read the validation tasks of what is to be trained, and see that they are no test tasks.
+        """Raise KarelsynthError if validation tasks of the missing jobs cannot be read, or are the test tasks.
 
-        Where both are sets of ours, their names say that; what is trained can be measured without its validation tasks.
+        Named sets are compared by name. A model that is already trained does not need its validation tasks.
         """
         every = {job for each in missing for job in (each, self.missing_start(each)) if job}
         pairs = [(self.recipe(job), self._is_made(job)) for job in every]
-        recipes = {(record.data.validation, record.run.validation_tasks, made): record for record, made in pairs}
+        recipes = {(recipe.data.validation, recipe.run.validation_tasks, made): recipe for recipe, made in pairs}
         for (source, _, made), recipe in recipes.items():
             if made and source not in NAMED_SETS and not exists(source):
                 continue
-            if self._places.data is None and source in NAMED_SETS:
+            if self._paths.data is None and source in NAMED_SETS:
                 same = source == "test"
             else:
                 same = validation_tasks(recipe).begins_like(self._test_tasks())
@@ -213,30 +228,30 @@ class Runner:
 
     @property
     def _data_name(self) -> str:
-        """What results say of their test tasks."""
-        return OWN_TEST if self._places.data is None else self._places.data.name
+        """The name of the test tasks in results."""
+        return OWN_TEST if self._paths.data is None else self._paths.data.name
 
     def recipe(self, job: Job) -> Recipe:
         """The recipe of a job: its row's, with the job's seed and the chosen tasks."""
-        places = self._places
-        return row_recipe(places.recipes, job.row.recipe, places.train_data, places.val_data, seed=job.seed)
+        paths = self._paths
+        return row_recipe(paths.recipes, job.row.recipe, paths.train_data, paths.val_data, seed=job.seed)
 
     def _run_of(self, job: Job) -> Path:
-        """The folder that the job is trained in."""
-        return self._places.runs / job.name
+        """The folder of the job's run."""
+        return self._paths.runs / job.name
 
     def _kept(self, job: Job) -> Path | None:
-        """Where the job's model is kept, if it is to be."""
-        keep = self._places.keep
-        return None if keep is None or job.row.recipe not in _STARTS else keep / job.name
+        """The folder in which the job's model is kept, if it is to be."""
+        keep = self._paths.keep
+        return None if keep is None or job.row.recipe not in STARTS else keep / job.name
 
     def _is_made(self, job: Job) -> bool:
-        """Whether the job's model is there: where models are kept, in that place."""
+        """Whether the job's model is there; with `Paths.keep`, whether it is kept."""
         kept = self._kept(job)
         return is_finished(self._run_of(job)) if kept is None else is_kept(kept)
 
     def _measure(self, job: Job) -> bool:
-        """Bring one result about; False if time ran out before."""
+        """Make a job's result; False if time ran out first."""
         trained = self._trained(job)
         if trained is None:
             return False
@@ -262,15 +277,15 @@ class Runner:
                 "program": masks_along(model, PROGRAM_A).to_json(),
                 "tasks": masks_over(model, tasks.tokens, tasks.lengths),
             }
-        write_result(self._places.results, job, record)
-        self._say(
+        write_result(self._paths.results, job, record)
+        self._log(
             f"{job.name}: top 1 generalizes {report['generalization']['1']:.2f} %, exact {report['exact']['1']:.2f} %"
             f" (trained {trained.training['seconds']:.0f} s, evaluated {time.perf_counter() - start:.0f} s)"
         )
         return True
 
     def _trained(self, job: Job) -> Trained | None:
-        """The job's model, trained if need be; None if time ran out."""
+        """The job's model, trained if necessary; None if time ran out."""
         wanted, kept = self.recipe(job), self._kept(job)
         if kept is None or not is_kept(kept):
             folder = self._run_of(job)
@@ -289,49 +304,49 @@ class Runner:
             start = self._trained(job.start)
             if start is None:
                 return False
-            if newest_name(folder) is not None:  # it goes on from there, wherever that once came from
+            if newest_name(folder) is not None:  # the run resumes from its checkpoint, whatever it started from
                 check_same(recipe.to_json(), history.start, recipe, start.recipe, folder)
             recipe, history = replace(recipe, start_from=str(start.model)), replace(history, start=start.recipe)
         if time.monotonic() >= self._deadline:
             return False
-        self._say(f"{job.name}: training")
+        self._log(f"{job.name}: training")
         shared = f" (up to {self._at_once} runs at once)" if self._at_once > 1 else ""
         machines = dict.fromkeys([*history.machines, f"{environment(self._device)['device']}{shared}"])
         history = replace(history, machines=tuple(machines))
         write_history(folder, history)
         if self._device.type == "cuda":
-            torch.cuda.empty_cache()  # of the run before
+            torch.cuda.empty_cache()  # memory of the previous run
             torch.cuda.reset_peak_memory_stats(self._device)
         final = train(recipe, folder, device=self._device, on_progress=self._on_progress, deadline=self._deadline)
         if self._device.type == "cuda":
             memory = round(torch.cuda.max_memory_reserved(self._device) / 2**30, 1)
             write_history(folder, replace(history, gpu_gib=max(memory, history.gpu_gib or 0.0)))
         if not final.is_dir():
-            self._say(f"{job.name}: time is up; saved in {folder}, from where it can be resumed")
+            self._log(f"{job.name}: time is up; saved in {folder}, from where it can be resumed")
         return final.is_dir()
 
     def _test_tasks(self) -> TaskBatch:
         if self._tasks is None:
-            if self._places.data is None:
+            if self._paths.data is None:
                 self._tasks = named_tasks("test")
             else:
-                self._tasks = load_tasks(self._places.data, on_problem=self._left_out, scored=True)
+                self._tasks = load_tasks(self._paths.data, on_problem=self._left_out, scored=True)
         return self._tasks
 
     def _left_out(self, problem: object) -> None:
-        self._say(f"{self._places.data}: left out: {problem}")
+        self._log(f"{self._paths.data}: left out: {problem}")
 
 
 def deadline_after(minutes: float | None) -> float:
-    """By `time.monotonic()`, whose reading is the same in all processes."""
+    """By `time.monotonic()`, which is the same in all processes."""
     return math.inf if minutes is None else time.monotonic() + 60 * minutes
 
 
-def may_begin(deadline: float) -> bool:
-    """Whether there is time enough to begin a row."""
+def time_to_start(deadline: float) -> bool:
+    """Whether there is enough time to start a row."""
     return time.monotonic() < deadline - _TOO_LATE
 
 
-def without(start: Job) -> str:
-    """What is said of a job whose start cannot be made."""
+def missing_start_message(start: Job) -> str:
+    """The message for a job whose start cannot be made."""
     return f"cannot begin without the model of {start.name}"

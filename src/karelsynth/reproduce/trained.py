@@ -1,6 +1,7 @@
-"""Models that rows have ended with: in a run's folder, or kept beside what is needed to go on from them.
+"""Trained models of rows: in a run's folder, or kept in bfloat16 for the rows that start from them.
 
-A model trained by an outdated recipe, or started from such a model, is never taken for the one that is wanted.
+A model trained by an outdated recipe, or started from such a model, is refused. `history.json` in a run's folder
+records what the training loop does not: machines, memory, and the recipe of the start. A run may take several sessions.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,27 +19,61 @@ from karelsynth.errors import KarelsynthError
 from karelsynth.files import write_atomically
 from karelsynth.model.storage import save_model
 from karelsynth.model.synthesizer import Synthesizer
-from karelsynth.reproduce.history import read_history
 from karelsynth.reproduce.results import check_recipe, check_trained, defining_settings, read_json
 from karelsynth.train.loop import BEST, FINAL
 from karelsynth.train.metrics import METRICS
 from karelsynth.train.recipe import Recipe, RecipeError
 
 _KEPT: Final = "trained.json"
-"""Beside a kept model: its recipe, and what its training took."""
+"""Beside a kept model: its recipe, and the cost of its training."""
+_HISTORY: Final = "history.json"
 _PART_BYTES: Final = 15_000_000
 
 
 @dataclass(frozen=True)
+class History:
+    """How a run came about."""
+
+    machines: tuple[str, ...] = ()
+    """The machines that trained it, in order."""
+    start: Mapping[str, Any] | None = None
+    """The recipe of the model that it started from, if any."""
+    gpu_gib: float | None = None
+    """The most GPU memory that a session had reserved; None if no session has ended yet, or without a GPU."""
+
+
+def read_history(folder: Path) -> History:
+    """The history in a run's folder; an empty one if there is none."""
+    path = folder / _HISTORY
+    if not path.is_file():
+        return History()
+    try:
+        record = json.loads(path.read_text(encoding="utf-8"))
+        machines, start, memory = record["machines"], record["start"], record["gpu_gib"]
+        kinds = isinstance(machines, list), isinstance(start, dict | None), isinstance(memory, float | None)
+        if all(kinds) and all(isinstance(name, str) for name in machines):
+            return History(tuple(machines), start, memory)
+    except (OSError, LookupError, RecursionError, TypeError, ValueError):
+        pass
+    raise KarelsynthError(f"{path}: not the history of a run; remove {folder} to have it trained again")
+
+
+def write_history(folder: Path, history: History) -> None:
+    """Write the history into a run's folder, which is made if necessary."""
+    folder.mkdir(parents=True, exist_ok=True)
+    write_atomically(folder / _HISTORY, json.dumps(asdict(history), indent=1).encode())
+
+
+@dataclass(frozen=True)
 class Trained:
-    """A model that a job has ended with."""
+    """The trained model of a job."""
 
     model: Path
     recipe: dict[str, Any]
     start: Mapping[str, Any] | None
     """The recipe of the model that it started from."""
     training: dict[str, Any]
-    """What it took: see `results`."""
+    """The cost of training: see `results`."""
 
 
 def is_finished(folder: Path) -> bool:
@@ -69,7 +104,7 @@ def is_kept(folder: Path) -> bool:
 
 
 def from_kept(folder: Path, wanted: Recipe) -> Trained:
-    """A model that is kept, which started from none."""
+    """A kept model. It started from random weights."""
     record = read_json(folder / _KEPT, _anew(folder))
     check_trained(record, folder / _KEPT, _anew(folder))
     check_same(record["recipe"], None, wanted, None, folder)
@@ -77,11 +112,11 @@ def from_kept(folder: Path, wanted: Recipe) -> Trained:
 
 
 def keep(trained: Trained, folder: Path) -> None:
-    """Keep a model that started from none, in bfloat16 and in files of at most 15 MB."""
+    """Keep a model that started from random weights, in bfloat16 and in files of at most 15 MB."""
     model = Synthesizer.from_pretrained(trained.model)
     save_model(folder, model.settings, model.state_dict(), torch.bfloat16, part_bytes=_PART_BYTES)
     record = {"recipe": trained.recipe, "training": trained.training}
-    write_atomically(folder / _KEPT, json.dumps(record, indent=1).encode())  # last: it says that the rest is there
+    write_atomically(folder / _KEPT, json.dumps(record, indent=1).encode())  # last: it marks the folder as complete
 
 
 def check_same(
@@ -91,7 +126,7 @@ def check_same(
     wanted_start: Mapping[str, Any] | None,
     folder: Path,
 ) -> None:
-    """Raise KarelsynthError unless what a folder holds was made by the recipe, and from the start, that is wanted."""
+    """Raise KarelsynthError unless a folder's model was made by the wanted recipe from the wanted start."""
     try:
         old, new = defining_settings(recipe, start), defining_settings(wanted.to_json(), wanted_start)
         different = ", ".join(sorted(place for place in new if old[place] != new[place]))
@@ -105,12 +140,12 @@ def check_same(
 
 
 def _finished(folder: Path) -> Path:
-    """What the loop writes last."""
+    """The file that the training loop writes last."""
     return folder / FINAL / "recipe.json"
 
 
 def _logged(folder: Path) -> tuple[float, list[list[float]]]:
-    """How long a run took, in all its sittings, and its validations (see `results`), by its own log."""
+    """From a run's log: its seconds over all sessions, and its validations (see `results`)."""
     try:
         entries = [json.loads(line) for line in (folder / METRICS).read_text(encoding="utf-8").splitlines()]
         seconds = float(entries[-1]["seconds"])
