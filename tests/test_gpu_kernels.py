@@ -16,7 +16,7 @@ import torch
 
 from karelsynth.karel.syntax import SyntaxMachine
 from karelsynth.karel.tokens import VOCABULARY_SIZE
-from karelsynth.model import cell_gpu, lstm_step, lstm_training, syntax_gpu
+from karelsynth.model import lstm_step, lstm_training, triton_launch
 from karelsynth.model.lstm_training import Gates, run_layer
 from karelsynth.model.prefix_trie import pack_trie
 from karelsynth.search import beam, beam_search
@@ -61,9 +61,9 @@ def test_syntax() -> None:
         numbers = rng.integers(-VOCABULARY_SIZE, 2 * VOCABULARY_SIZE, 40)  # some are no token's
         mixed = np.where(rng.random(40) < 0.98, column, numbers).astype(np.int64)
         last = torch.from_numpy(mixed)
-        assert torch.equal(syntax_gpu.mask(machine, tables, states), machine.mask(states, tables))
+        assert torch.equal(triton_launch.syntax_mask(machine, tables, states), machine.mask(states, tables))
         after = machine.advance(states, last, tables)
-        assert torch.equal(syntax_gpu.advance(machine, tables, states, last), after)
+        assert torch.equal(triton_launch.syntax_advance(machine, tables, states, last), after)
         states = after
 
 
@@ -78,7 +78,7 @@ def test_a_search(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
         of_states, states, of_inputs, inputs, of_tokens, tokens, c, *rest = given
         if inputs is not None and inputs.ndim == 2:  # as a CPU has them, for each example its own
             of_inputs, inputs = of_inputs[inputs], None
-        cell_gpu.cells(of_states, states, of_inputs, inputs, of_tokens, tokens, c.contiguous(), *rest)
+        triton_launch.cells(of_states, states, of_inputs, inputs, of_tokens, tokens, c.contiguous(), *rest)
 
     def for_all_places(search: Any, *given: Any) -> Any:
         return run(replace(search, dense=True, every=CHECK_EVERY), *given)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from karelsynth.errors import KarelsynthError
 from karelsynth.karel.syntax import SyntaxMachine
 from karelsynth.karel.tokens import END, ID, START, VOCABULARY_SIZE
-from karelsynth.model import Synthesizer, cell_gpu, pack_programs
+from karelsynth.model import Synthesizer, pack_programs, triton_launch
 from karelsynth.model.lstm_training import Gates, run_layer
 from karelsynth.model.prefix_trie import pack_trie
 from karelsynth.model.prefix_trie_kernel import UNFORCED
@@ -213,7 +213,7 @@ def test_a_layer_is_the_plain_one() -> None:
 @pytest.mark.parametrize("size", [10, 256, 360])
 def test_a_layer_on_a_gpu_is_the_plain_one(size: int) -> None:
     """Outputs and gradients, against PyTorch's own backward pass; bfloat16 is near."""
-    assert cell_gpu.available(), "PyTorch for GPUs brings Triton: is it installed?"
+    assert triton_launch.available(), "PyTorch for GPUs brings Triton: is it installed?"
     compare_layers(size, "cuda", FAST, near=3e-3)  # products in TF32 or not
 
 

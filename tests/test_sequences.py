@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.nn.utils.rnn import PackedSequence
 
-from karelsynth.model import cell_gpu
 from karelsynth.model import lstm_training as module
+from karelsynth.model import triton_launch
 from karelsynth.model.lstm_step import PrefixLSTM
 from karelsynth.model.lstm_training import Gates, Parts, run_layer, step_sums
 from karelsynth.model.prefix_trie import PrefixTrie
@@ -127,7 +127,7 @@ def test_kernels_by_the_interpreter(
 @pytest.mark.parametrize("size", [10, 360, 512])
 @pytest.mark.parametrize("which", PARTS)
 def test_kernels_on_a_gpu(which: tuple[bool, bool, bool], size: int, dtype: torch.dtype, share: float) -> None:
-    assert cell_gpu.available(), "PyTorch for GPUs brings Triton: is it installed?"
+    assert triton_launch.available(), "PyTorch for GPUs brings Triton: is it installed?"
     made, weights = parts_of(which, size)
     near(outcome(as_dtype(made, dtype, "cuda"), weights.cuda()), outcome(made, weights), share)
 

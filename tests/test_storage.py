@@ -13,8 +13,7 @@ import torch
 from karelsynth.errors import KarelsynthError
 from karelsynth.files import write_atomically
 from karelsynth.model import storage
-from karelsynth.model.pretrained import SHIPPED, model_folder
-from karelsynth.model.storage import load_model, save_model
+from karelsynth.model.storage import SHIPPED, load_model, model_folder, save_model
 from karelsynth.model.synthesizer import Synthesizer
 from tests.models import tiny_model
 

@@ -89,8 +89,7 @@ def curves(
 
 def _provenance(folder: str | None, model: Synthesizer, device: torch.device) -> dict[str, Any]:
     from karelsynth.evaluate import environment
-    from karelsynth.model.pretrained import SHIPPED
-    from karelsynth.model.storage import read_recipe
+    from karelsynth.model.storage import SHIPPED, read_recipe
 
     return {
         "model": folder or SHIPPED,

@@ -363,7 +363,7 @@ def serve(
     from karelsynth.web.server import serve as run_server
 
     with listen(host, port) as listener:  # before the model is loaded: the port may be in use
-        from karelsynth.model.pretrained import SHIPPED
+        from karelsynth.model.storage import SHIPPED
         from karelsynth.web.app import LOOPBACK, ServiceSettings, create_app
 
         at_once = workers or max(1, core_count() // _CORES_PER_SEARCH)

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from karelsynth.karel.tokens import VOCABULARY_SIZE
-from karelsynth.model import cell_gpu
+from karelsynth.model import triton_launch
 from karelsynth.model.decoder import (
     Decoder,
     Output,
@@ -154,7 +154,7 @@ class LSTMSteps(StepDecoder):
         """See `StepDecoder.step`. Without gradient on CPUs and on GPUs with Triton."""
         if state[0].is_cpu and state[0].dtype in _COMPILED_FOR:
             return self._step_in_pieces(tasks, state, parents, task, tokens, features)
-        if state[0].is_cuda and cell_gpu.available():
+        if state[0].is_cuda and triton_launch.available():
             new = tuple(part.new_empty(len(task), *part.shape[1:]) for part in state)
             return self._step_piece(tasks, state, parents, task, tokens, features, new), new
         gates = tasks.inputs.index_select(0, task).add_(self.weights.token_gates.index_select(0, tokens)[:, None])

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from karelsynth.model import cell_gpu
+from karelsynth.model import triton_launch
 from karelsynth.model.decoder import pooled
 from karelsynth.model.devices import cast
 from karelsynth.model.eight_bits import EightBits, narrowed
@@ -273,7 +273,9 @@ def _compiled_cells(
         given = (of_states, states, of_inputs, inputs, of_tokens, tokens, c, parents, new_h, new_c)
         cells(*(_array(tensor) for tensor in given))
     else:
-        cell_gpu.cells(of_states, states, of_inputs, inputs, of_tokens, tokens, c.contiguous(), parents, new_h, new_c)
+        triton_launch.cells(
+            of_states, states, of_inputs, inputs, of_tokens, tokens, c.contiguous(), parents, new_h, new_c
+        )
 
 
 def _array(tensor: Tensor) -> NDArray[Any]:

@@ -6,8 +6,8 @@ of its program, a token is the same for all examples. Products with known inputs
 products with states go from depth to depth.
 
 The backward pass is written by hand (`Recurrence`). It reads and writes less than PyTorch's, and less than cuDNN's,
-which cannot use the terms. On a GPU both passes use the kernels of `cell_gpu`, elsewhere the same formulas as tensor
-operations.
+which cannot use the terms. On a GPU both passes use the kernels of `triton_launch`, elsewhere the same formulas as
+tensor operations.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from karelsynth.model import cell_gpu
+from karelsynth.model import triton_launch
 from karelsynth.model.decoder import pooled
 from karelsynth.model.devices import to_device
 from karelsynth.model.execution_encoder import one_hot
@@ -123,7 +123,7 @@ class Recurrence(torch.autograd.Function):
         terms = (gates, _contiguous(of_programs), _contiguous(of_tokens))
         cells = _cells(terms, _initial_c(c, rows[0], trie, examples), cell, hidden, trie)
         outputs, first, earlier = hidden.view(-1, size), 0, None
-        with cell_gpu.on_device_of(matrix):
+        with triton_launch.on_device_of(matrix):
             for depth, part in enumerate(torch.split(gates.view(-1, 4 * size), rows)):
                 count, of_states = rows[depth], None
                 if trie.shared is None:
@@ -153,7 +153,7 @@ class Recurrence(torch.autograd.Function):
         parts = torch.split(gates.view(-1, 4 * size), rows)
         children = None if trie.shared is None else Children(trie, trie.shared, gates, grad_c)
         first, more = sum(rows), None
-        with cell_gpu.on_device_of(matrix):
+        with triton_launch.on_device_of(matrix):
             for depth in reversed(range(len(rows))):
                 first -= rows[depth]
                 after = grad_c
@@ -212,7 +212,7 @@ class Children:
             return
         grad_gates, grad_c, _, _, parents, _, _ = self._depths[depth + 1]
         if _by_kernels(of_c.device):
-            cell_gpu.children_sums(grad_gates, grad_c, first, last, of_gates, of_c)
+            triton_launch.children_sums(grad_gates, grad_c, first, last, of_gates, of_c)
         else:
             total = torch.zeros_like(of_gates, dtype=torch.float32)
             of_gates.copy_(total.index_add_(0, parents, grad_gates.float()))
@@ -240,7 +240,7 @@ def step_sums(values: Tensor, sizes: tuple[int, ...]) -> Tensor:
         first, on_device = sizes[0], to_device(np.array(sizes), values.device)
         steps = (on_device > torch.arange(first, device=values.device)[:, None]).sum(1)
         sums = values.new_empty(first, *values.shape[1:])
-        cell_gpu.step_sums(values, steps, on_device, sums)
+        triton_launch.step_sums(values, steps, on_device, sums)
         return sums
     parts = torch.split(values, list(sizes))
     total = parts[0].to(torch.float32, copy=True)
@@ -250,15 +250,15 @@ def step_sums(values: Tensor, sizes: tuple[int, ...]) -> Tensor:
 
 
 def _by_kernels(device: torch.device) -> bool:
-    return device.type == "cuda" and cell_gpu.available()
+    return device.type == "cuda" and triton_launch.available()
 
 
 def _cells(
     terms: tuple[Tensor, Tensor | None, Tensor | None], start: Tensor, c: Tensor, h: Tensor, trie: PrefixTrie
-) -> TensorCells | cell_gpu.TritonCells:
+) -> TensorCells | triton_launch.TritonCells:
     """On a GPU by kernels, if it has them."""
     parents = None if trie.shared is None else trie.shared.parents
-    return (cell_gpu.TritonCells if _by_kernels(h.device) else TensorCells)(*terms, start, c, h, parents)
+    return (triton_launch.TritonCells if _by_kernels(h.device) else TensorCells)(*terms, start, c, h, parents)
 
 
 class TensorCells:

@@ -19,7 +19,6 @@ from torch import Tensor
 from karelsynth._version import __version__
 from karelsynth.errors import KarelsynthError
 from karelsynth.files import exists, is_folder, read_text, write_atomically
-from karelsynth.model.pretrained import model_folder
 from karelsynth.model.settings import ModelSettings
 
 if TYPE_CHECKING:
@@ -31,7 +30,15 @@ RECIPE: Final = "recipe.json"
 """How the model was trained, if it says so."""
 MODEL_TYPE: Final = "karelsynth"
 _VERSION_KEY: Final = "karelsynth_version"
+SHIPPED: Final = "shipped"
+"""The name of the package's own model, wherever a model's folder is expected."""
+_SHIPPED_FOLDER: Final = Path(__file__).parent.parent / "pretrained"
 _ALTERED: Final = "it was cut off or altered; get or save the model again"
+
+
+def model_folder(model: str | Path) -> Path:
+    """The folder of a model, given as such or as `shipped`. Write `./shipped`, or a `Path`, for a folder called so."""
+    return _SHIPPED_FOLDER if isinstance(model, str) and model == SHIPPED else Path(model)
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from karelsynth.karel.syntax import SyntaxMachine
 from karelsynth.karel.syntax_kernel import append_tokens
-from karelsynth.model import cell_gpu, syntax_gpu
+from karelsynth.model import triton_launch
 
 if TYPE_CHECKING:
     from karelsynth.karel.syntax_compiler import SyntaxTables
@@ -31,15 +31,15 @@ class HandwrittenSyntax(NamedTuple):
 
     def mask(self, states: Tensor) -> Tensor:
         """Tokens that are admitted, bool [..., 52]."""
-        if states.is_cuda and cell_gpu.available():
-            return syntax_gpu.mask(self.machine, self.tables, states)
+        if states.is_cuda and triton_launch.available():
+            return triton_launch.syntax_mask(self.machine, self.tables, states)
         admitted: Tensor = self.machine.mask(states, self.tables)
         return admitted
 
     def advance(self, states: Tensor, tokens: Tensor) -> Tensor:
         """The states [..., width] after one token [...] each."""
-        if states.is_cuda and cell_gpu.available():
-            return syntax_gpu.advance(self.machine, self.tables, states, tokens)
+        if states.is_cuda and triton_launch.available():
+            return triton_launch.syntax_advance(self.machine, self.tables, states, tokens)
         after: Tensor = self.machine.advance(states, tokens, self.tables)
         return after
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from karelsynth.search.beam import beam_search
 from karelsynth.search.candidates import Candidates, Outcomes, check, with_reference
-from karelsynth.search.rescoring import rescore
 from karelsynth.search.rollouts import sample_rollouts
+from karelsynth.search.scoring import rescore
 
 __all__ = ["Candidates", "Outcomes", "beam_search", "check", "rescore", "sample_rollouts", "with_reference"]

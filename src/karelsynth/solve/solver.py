@@ -32,7 +32,7 @@ from karelsynth.karel.program import Program
 from karelsynth.karel.threads import core_count
 from karelsynth.karel.world import Hero, World
 from karelsynth.model.devices import decoding_dtype
-from karelsynth.model.pretrained import SHIPPED, model_folder
+from karelsynth.model.storage import SHIPPED, model_folder
 from karelsynth.model.synthesizer import Encoded, Synthesizer
 from karelsynth.posterior.mcmc import MarkovChain
 from karelsynth.search.beam import TASKS_PER_THREAD, beam_search, encode_for_search

@@ -27,8 +27,7 @@ from torch.nn.parallel import DistributedDataParallel
 from karelsynth._version import __version__
 from karelsynth.errors import KarelsynthError
 from karelsynth.files import exists, locked_folder, write_atomically
-from karelsynth.model.pretrained import model_folder
-from karelsynth.model.storage import RECIPE
+from karelsynth.model.storage import RECIPE, model_folder
 from karelsynth.model.synthesizer import Synthesizer
 from karelsynth.tasks.sets import NAMED_SETS
 from karelsynth.train import checkpoint

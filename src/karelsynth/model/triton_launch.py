@@ -1,4 +1,4 @@
-"""Launching the kernels of `cell_gpu_kernel`, where there is Triton: it comes with PyTorch for GPUs."""
+"""Launches the kernels of `triton_kernels`, where there is Triton: it comes with PyTorch for GPUs."""
 
 from __future__ import annotations
 
@@ -6,19 +6,29 @@ import logging
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from importlib.util import find_spec
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final
 
 import torch
 from torch import Tensor
 
+from karelsynth.karel.syntax_compiler import CONTROL_BITS, OPERATION_BITS, POP, STAY
+
+if TYPE_CHECKING:
+    from karelsynth.karel.syntax import SyntaxMachine
+    from karelsynth.karel.syntax_compiler import SyntaxTables
+
 log = logging.getLogger("karelsynth.model")
+
+_ROWS_OF_MASKS: Final = 16
+_ROWS: Final = 128
+"""States that a program of the kernel takes on."""
 
 
 @cache
 def available() -> bool:
-    """Whether Triton's kernels run here: that takes a C compiler, too. If not, the log says why, once.
+    """Whether Triton's kernels run here, which also needs a C compiler. If not, the log says why, once.
 
-    So ask only where there is a GPU to use.
+    Call it only where there is a GPU to use.
     """
     if find_spec("triton") is None:
         reason = "there is no Triton"
@@ -60,7 +70,7 @@ def cells(
         inputs: None if each hypothesis has its own.
         tokens: None if all have the first of them.
     """
-    from karelsynth.model import cell_gpu_kernel as kernel
+    from karelsynth.model import triton_kernels as kernel
 
     _check(of_states, of_inputs, of_tokens, c, new_h, new_c)
     states, parents = states.contiguous(), parents.contiguous()
@@ -85,7 +95,7 @@ def children_sums(
         sum_gates: [N, K, 4 · H], to be filled.
         sum_c: [N, K, H], to be filled.
     """
-    from karelsynth.model import cell_gpu_kernel as kernel
+    from karelsynth.model import triton_kernels as kernel
 
     _check(grad_gates, grad_c, first, last, sum_gates, sum_c)
     nodes, examples, size = sum_c.shape
@@ -104,7 +114,7 @@ def step_sums(values: Tensor, steps: Tensor, sizes: Tensor, sums: Tensor) -> Non
         sizes: int64 [T], how many programs have a token at each step.
         sums: [N, K, 4 · H], to be filled.
     """
-    from karelsynth.model import cell_gpu_kernel as kernel
+    from karelsynth.model import triton_kernels as kernel
 
     _check(values, steps, sizes, sums)
     count, examples, size = *sums.shape[:2], sums.shape[2] // 4
@@ -129,7 +139,7 @@ class TritonCells:
         h: Tensor,
         parents: Tensor | None,
     ) -> None:
-        from karelsynth.model import cell_gpu_kernel as kernel
+        from karelsynth.model import triton_kernels as kernel
 
         _check(gates, of_programs, of_tokens, start, c, h, parents)
         self._forward, self._backward = kernel.trie_cells, kernel.trie_cells_backward
@@ -164,6 +174,38 @@ class TritonCells:
             grad_h, second, self._terms[0], self._parents, self._c, before, after, grad_c, first, earlier or 0, later,
             count, self._examples, **self._constants,
         )  # fmt: skip
+
+
+def syntax_mask(machine: SyntaxMachine, tables: SyntaxTables, states: Tensor) -> Tensor:
+    """Tokens that the machine admits, bool [..., 52], at states int64 [..., width]."""
+    from karelsynth.model import triton_kernels as kernel
+
+    states, tokens = states.contiguous(), tables.price.shape[1]
+    admitted = torch.empty(*states.shape[:-1], tokens, dtype=torch.bool, device=states.device)
+    count = states.numel() // machine.width
+    if count:
+        with on_device_of(states):
+            kernel.masks[(-(-count // _ROWS_OF_MASKS),)](
+                states, tables.price, admitted, count, WIDTH=machine.width, SYMBOLS=machine.symbols, TOKENS=tokens,
+                SYMBOL_BITS=machine.symbol_bits, ROWS=_ROWS_OF_MASKS, LANES=1 << (tokens - 1).bit_length(),
+            )  # fmt: skip
+    return admitted
+
+
+def syntax_advance(machine: SyntaxMachine, tables: SyntaxTables, states: Tensor, tokens: Tensor) -> Tensor:
+    """The states int64 [..., width] after one token int64 [...] each."""
+    from karelsynth.model import triton_kernels as kernel
+
+    states, tokens = states.contiguous(), tokens.contiguous()
+    new, count = torch.empty_like(states), tokens.numel()
+    if count:
+        with on_device_of(states):
+            kernel.advances[(-(-count // _ROWS),)](
+                states, tokens, tables.transition, new, count, WIDTH=machine.width, SYMBOLS=machine.symbols,
+                SYMBOL_BITS=machine.symbol_bits, WORD_BITS=machine.word_bits, CONTROL_BITS=CONTROL_BITS,
+                OPERATION_BITS=OPERATION_BITS, POP=POP, STAY=STAY, TOKENS=tables.transition.shape[1], ROWS=_ROWS,
+            )  # fmt: skip
+    return new
 
 
 def on_device_of(tensor: Tensor) -> AbstractContextManager[object]:

@@ -1,8 +1,13 @@
-"""An LSTM's cell on a GPU, in Triton: from the parts of the gates to the new state in one pass, and back.
+"""The Triton kernels: an LSTM's cells, forward and backward, and the steps of the syntax machine.
 
-The twin of `cell_kernel`, which says why; import it through `cell_gpu`, for Triton comes only with PyTorch for GPUs. A
-program of the kernel does one row: a hypothesis and an example. Numbers may be of any precision (but for c of
-sequences and its gradient, which are float32), and all arithmetic is in float32.
+Import them through `triton_launch`, since Triton comes only with PyTorch for GPUs.
+
+The cells are the twins of `cell_kernel.cells`, which says why they exist: from the terms of the gates to the new state
+in one pass. A program of a cell kernel does one row: a hypothesis or a node, and an example. Numbers may be of any
+precision, except that c and its gradient are float32 in training. All arithmetic is in float32.
+
+The syntax machine's `mask` and `advance` (`karel.syntax`) take dozens of tensor operations on a few thousand numbers.
+Launching those takes longer than all else in a search, so there is one kernel for each.
 """
 
 # mypy: ignore-errors
@@ -185,3 +190,61 @@ def step_sums(values, steps, sizes, sums, examples, SIZE: tl.constexpr, BLOCK: t
         place += tl.load(sizes + step).to(tl.int64) * examples
         step += 1
     _put_gates(sums, row, at, inside, i, f, o, g, SIZE)
+
+
+# The syntax machine
+
+
+@triton.jit
+def masks(
+    states, price, admitted, count,
+    WIDTH: tl.constexpr, SYMBOLS: tl.constexpr, SYMBOL_BITS: tl.constexpr, TOKENS: tl.constexpr,
+    ROWS: tl.constexpr, LANES: tl.constexpr,
+):  # fmt: skip
+    """See `SyntaxMachine.mask`."""
+    row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
+    token = tl.arange(0, LANES)
+    there = row < count
+    control = tl.load(states + row * WIDTH, there, 0)
+    spare = tl.load(states + row * WIDTH + 1, there, -1)
+    top = tl.load(states + row * WIDTH + 2, there, 0) & ((1 << SYMBOL_BITS) - 1)
+    start = (control * SYMBOLS + top) * TOKENS
+    both = there[:, None] & (token < TOKENS)[None, :]
+    prices = tl.load(price + start[:, None] + token[None, :], both, 0).to(tl.int64)
+    tl.store(admitted + row[:, None] * TOKENS + token[None, :], prices <= spare[:, None], both)
+
+
+@triton.jit
+def advances(
+    states, tokens, transition, new, count,
+    WIDTH: tl.constexpr, SYMBOLS: tl.constexpr, SYMBOL_BITS: tl.constexpr, WORD_BITS: tl.constexpr,
+    CONTROL_BITS: tl.constexpr, OPERATION_BITS: tl.constexpr, POP: tl.constexpr, STAY: tl.constexpr,
+    TOKENS: tl.constexpr, ROWS: tl.constexpr,
+):  # fmt: skip
+    """See `SyntaxMachine.advance`."""
+    row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
+    there = row < count
+    control = tl.load(states + row * WIDTH, there, 0)
+    spare = tl.load(states + row * WIDTH + 1, there, 0)
+    now = tl.load(states + row * WIDTH + 2, there, 0)
+    token = tl.load(tokens + row, there, 0)
+    known = (token >= 0) & (token < TOKENS)
+    place = (control * SYMBOLS + (now & ((1 << SYMBOL_BITS) - 1))) * TOKENS + tl.where(known, token, 0)
+    entry = tl.load(transition + place, there, 0).to(tl.int64)
+    spare -= entry >> (CONTROL_BITS + OPERATION_BITS)
+    alive = (spare >= 0) & known
+    operation = (entry >> CONTROL_BITS) & POP
+    tl.store(new + row * WIDTH, tl.where(alive, entry & ((1 << CONTROL_BITS) - 1), 0), there)
+    tl.store(new + row * WIDTH + 1, tl.where(alive, spare, -1), there)
+    popped = operation == POP
+    pushed = (operation > STAY) & (operation != POP)
+    incoming = operation
+    for word in tl.static_range(WIDTH - 2):
+        above = now * 0
+        if word + 3 < WIDTH:
+            above = tl.load(states + row * WIDTH + 3 + word, there, 0)
+        up = ((now << SYMBOL_BITS) & ((1 << WORD_BITS) - 1)) | incoming
+        down = (now >> SYMBOL_BITS) | ((above & ((1 << SYMBOL_BITS) - 1)) << (WORD_BITS - SYMBOL_BITS))
+        tl.store(new + row * WIDTH + 2 + word, tl.where(pushed, up, tl.where(popped, down, now)), there)
+        incoming = now >> (WORD_BITS - SYMBOL_BITS)
+        now = above
