@@ -5,9 +5,12 @@
 
 from __future__ import annotations
 
+import os
 import re
 import runpy
 import shlex
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -148,6 +151,17 @@ def test_python_compiles(page: Path) -> None:
     for language, block in FENCE.findall(text_of(page)):
         if language == "python":
             compile(block, str(page), "exec")
+
+
+def test_pages_of_the_site_load_nothing_from_elsewhere(tmp_path: Path) -> None:
+    pytest.importorskip("mkdocs")
+    command = [sys.executable, "-m", "mkdocs", "build", "--quiet", "--strict", "--site-dir", str(tmp_path)]
+    subprocess.run(command, cwd=ROOT, check=True, env=os.environ | {"NO_MKDOCS_2_WARNING": "1"})
+    built = list(tmp_path.rglob("*.html"))
+    assert len(built) > len(PAGES) - 2  # the README is for the repository only
+    for page in built:
+        loaded = re.findall(r"<(?:script|img|iframe)[^>]+src=\"([^\"]+)|<link[^>]+href=\"([^\"]+)", text_of(page))
+        assert not [first or second for first, second in loaded if re.match(r"(https?:)?//", first or second)], page
 
 
 def test_training_names_every_recipe() -> None:
