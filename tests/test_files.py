@@ -162,14 +162,14 @@ def test_a_place_that_is_looked_at_stays_as_it_was(tmp_path: Path) -> None:
 
 @POSIX
 def test_two_who_write_the_same_file_do_not_mix(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files, "_PATIENCE", 0.05)
+    monkeypatch.setattr(files, "LOCK_TIMEOUT", 0.05)
     path = tmp_path / "a"
     with atomic_writer(path) as file:
         file.write(b"first")
-        with pytest.raises(FileError, match="another process is writing it"):
+        with pytest.raises(FileError, match="another process is writing there"):
             write_atomically(path, b"second")
     assert path.read_bytes() == b"first"
-    monkeypatch.setattr(files, "_PATIENCE", 60.0)
+    monkeypatch.setattr(files, "LOCK_TIMEOUT", 60.0)
     contents = [bytes([letter]) * 300_000 for letter in b"abcdefgh"]
     writers = [threading.Thread(target=write_atomically, args=(path, content)) for content in contents]
     for writer in writers:

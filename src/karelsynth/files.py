@@ -1,4 +1,4 @@
-"""Reading and writing of files, with errors for people.
+"""Reading and writing files, with readable errors.
 
 Files are written atomically: a kill, a full disk or a power cut never leaves half a file under its name.
 """
@@ -6,12 +6,13 @@ Files are written atomically: a kill, a full disk or a power cut never leaves ha
 from __future__ import annotations
 
 import errno
+import hashlib
 import io
 import os
 import re
 import stat
 import sys
-import time
+import tempfile
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
@@ -21,10 +22,10 @@ from karelsynth.errors import KarelsynthError
 
 STDIN: Final = "-"
 _LARGEST: Final = 2**20
-"""In bytes: no program, world or recipe needs more."""
+"""Bytes. No program, world or recipe needs more."""
 _OPEN: Final = re.compile(r"/dev/std(?P<name>out|err)|/(?:dev|proc/self)/fd/(?P<number>\d{1,6})")
-"""What stands for something that the process has open."""
-_PATIENCE: Final = 5.0
+"""Paths that stand for a file descriptor of this process."""
+LOCK_TIMEOUT: Final = 5.0
 """Seconds to wait for another process that writes the same file."""
 
 
@@ -33,17 +34,17 @@ class FileError(KarelsynthError, OSError):
 
 
 def is_folder(path: str | Path) -> bool:
-    """Whether there is such a folder. `Path.is_dir` fails for names that are too long or may not be looked at."""
+    """Whether there is such a folder. Unlike `Path.is_dir`, it raises no error for names that cannot be looked up."""
     return os.path.isdir(path)  # noqa: PTH112
 
 
 def is_file(path: str | Path) -> bool:
-    """Whether there is such a file, and no pipe or device; see `is_folder`."""
+    """Whether there is such a regular file; see `is_folder`."""
     return os.path.isfile(path)  # noqa: PTH113
 
 
 def exists(path: str | Path) -> bool:
-    """Whether there is anything of that name; see `is_folder`."""
+    """Whether there is a file, folder, pipe or device of that name; see `is_folder`."""
     return os.path.exists(path)  # noqa: PTH110
 
 
@@ -72,14 +73,14 @@ def _read(path: str | Path, largest: int) -> bytes:
 
 @contextmanager
 def opened(path: str | Path) -> Iterator[io.BufferedReader]:
-    """A file to read, or standard input for `-`, which stays open. A `Path` is a file even if it is called so."""
+    """Open a file to read, or standard input for the string `-`. `Path("-")` is a file."""
     if path != STDIN:
         with Path(path).open("rb") as file:
             yield file
         return
     if sys.stdin is None:  # started without one, as by `<&-`
         raise OSError(errno.EBADF, "there is no standard input; give a file, or send the text through a pipe")
-    file = io.BufferedReader(cast("Any", sys.stdin.buffer))  # what stands in for it may not be able to peek
+    file = io.BufferedReader(cast("Any", sys.stdin.buffer))  # a replaced stdin may lack `peek`
     try:
         yield file
     finally:
@@ -87,51 +88,51 @@ def opened(path: str | Path) -> Iterator[io.BufferedReader]:
 
 
 def name_of(path: str | Path) -> str:
-    """What messages call a file that may be standard input."""
+    """The name of a file or of standard input, for messages."""
     return "standard input" if path == STDIN else str(path)
 
 
 def write_atomically(path: str | Path, content: bytes) -> None:
-    """Write a file in one go; see `atomic_writer`."""
+    """Write a file; see `atomic_writer`."""
     with atomic_writer(Path(path)) as file:
         file.write(content)
 
 
 @contextmanager
 def atomic_writer(path: Path) -> Iterator[BinaryIO]:
-    """A file that appears at `path`, whole and on disk, when the block ends; if the block fails, not at all.
+    """A file that replaces `path` when the block ends. If the block raises, `path` stays as it was.
 
-    Links are followed. What is not a regular file, such as /dev/null or a pipe, is written to directly.
+    Links are followed. Pipes and devices, such as /dev/null, are written directly.
     """
     try:
-        writing: AbstractContextManager[BinaryIO] = _written_as_it_is(path) or _appearing(_target(path))
+        writing: AbstractContextManager[BinaryIO] = _open_special(path) or _replacing(_target(path))
     except (OSError, ValueError) as error:  # ValueError: a null character in the name
         raise cannot_write(path, error) from None
     try:
         with writing as file:
             yield file
-    except (FileError, BrokenPipeError):  # of something else, inside the block; or of what reads a pipe
+    except (FileError, BrokenPipeError):  # raised inside the block, or by the reader of a pipe
         raise
     except OSError as error:
         raise cannot_write(path, error) from None
 
 
 def check_writable(path: Path) -> None:
-    """Raise FileError if no file can be written there: whoever works for long should know before, not after."""
+    """Raise FileError if no file can be written there. Call it before long work."""
 
     class Tried(Exception):
         pass
 
     try:
-        if not _is_open_or_special(path):  # a pipe that is closed again would end for its reader
-            with suppress(Tried), _appearing(_target(path)):
+        if not _is_open_or_special(path):  # opening and closing a pipe would end its reader
+            with suppress(Tried), _replacing(_target(path)):
                 raise Tried
     except (OSError, ValueError) as error:
         raise cannot_write(path, error) from None
 
 
 def _target(path: Path) -> Path:
-    """The file that a path means."""
+    """The file that a path names, links followed."""
     if is_folder(path):
         raise IsADirectoryError(errno.EISDIR, "it is a folder")
     target = path.resolve() if path.is_symlink() else path
@@ -140,18 +141,18 @@ def _target(path: Path) -> Path:
     return target
 
 
-def _written_as_it_is(path: Path) -> BinaryIO | None:
-    """A device or a pipe, or what this process has open, as /dev/stdout; None for all else."""
+def _open_special(path: Path) -> BinaryIO | None:
+    """Open a device, a pipe or a file descriptor of this process, such as /dev/stdout; None for regular files."""
     if opened := _OPEN.fullmatch(str(path)):
         number = {"out": 1, "err": 2}.get(opened["name"]) or int(opened["number"])
         if number == 1 and sys.stdout is not None:
             sys.stdout.flush()
-        return os.fdopen(os.dup(number), "wb")  # where it is now: to open it again would begin anew
+        return os.fdopen(os.dup(number), "wb")  # opening it anew would start at its beginning
     return path.open("wb") if _is_open_or_special(path) else None
 
 
 def _is_open_or_special(path: Path) -> bool:
-    """Whether it is a device or a pipe, or what this process has open."""
+    """Whether it is a device, a pipe or a file descriptor of this process."""
     if _OPEN.fullmatch(str(path)):
         return True
     try:
@@ -162,69 +163,53 @@ def _is_open_or_special(path: Path) -> bool:
 
 
 @contextmanager
-def _appearing(target: Path) -> Iterator[BinaryIO]:
-    """See `atomic_writer`. The temporary name is always the same, so what a killed process left is overwritten."""
+def _replacing(target: Path) -> Iterator[BinaryIO]:
+    """See `atomic_writer`. The temporary name is always the same, so that leftovers of killed processes go away."""
     temporary = target.with_name(f".{target.name}.tmp")
-    with os.fdopen(_claimed(temporary), "wb") as file:
+    flags = os.O_RDWR | os.O_CREAT | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0)
+    with _locked(target, LOCK_TIMEOUT), os.fdopen(os.open(temporary, flags, 0o666), "wb") as file:
         try:
             yield file
             file.flush()
             os.fsync(file.fileno())
-            if os.name == "nt":  # pragma: no cover - where what is open cannot be renamed, and nothing is held
+            if os.name == "nt":  # pragma: no cover - an open file cannot be renamed there
                 file.close()
             temporary.replace(target)
         except BaseException:
             _discard(temporary)
-            with suppress(OSError):  # what is left to be written is not wanted, and may fail again
+            with suppress(OSError):  # flushing may fail again
                 file.close()
             raise
     sync_folder(target.parent)
 
 
-def _claimed(temporary: Path) -> int:
-    """A file, open and empty, that no other process writes as long as it is open."""
-    until = time.monotonic() + _PATIENCE
-    while True:
-        opened = os.open(temporary, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o666)
-        try:
-            # Another process may have held it, finished and given it its own name meanwhile.
-            if _hold(opened) and _still_there(temporary, opened):
-                os.ftruncate(opened, 0)
-                return opened
-            if time.monotonic() > until:
-                raise OSError(errno.EBUSY, "another process is writing it; wait for it or choose another place")
-        except BaseException:
-            os.close(opened)
-            raise
-        os.close(opened)
-        time.sleep(0.02)
+@contextmanager
+def _locked(path: Path, timeout: float) -> Iterator[None]:
+    """Lock a file or folder against other writers; raises OSError if another holds the lock for `timeout` seconds.
 
-
-def _still_there(path: Path, opened: int) -> bool:
-    try:
-        return os.path.samestat(path.stat(), os.fstat(opened))
-    except FileNotFoundError:
-        return False
-
-
-def _hold(opened: int) -> bool:
-    """Lock a file or folder against other processes, until it is closed; False if one of them has locked it.
-
-    Where there are no such locks (Windows, some network file systems), nothing is locked.
+    The lock file lies in the system's temporary folder, so that none is left beside `path`. The lock ends with the
+    process, even if that is killed.
     """
-    try:
-        import fcntl
+    from filelock import FileLock, Timeout  # takes a while to import
 
-        fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    except (ImportError, OSError):
-        pass
-    return True
+    digest = hashlib.sha256(os.fsencode(path.resolve())).hexdigest()[:16]
+    user = os.getuid() if hasattr(os, "getuid") else "user"
+    folder = Path(tempfile.gettempdir()) / f"karelsynth-locks-{user}"
+    folder.mkdir(exist_ok=True)
+    lock = FileLock(folder / f"{digest}.lock")
+    try:
+        lock.acquire(timeout=timeout)
+    except Timeout:
+        reason = "another process is writing there; wait for it or choose another place"
+        raise OSError(errno.EBUSY, reason) from None
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 def sync_folder(path: Path) -> None:
-    """See to it that renames in a folder survive a power cut, where the system can (Windows cannot)."""
+    """Make renames in a folder survive a power cut, where the system can (Windows cannot)."""
     try:
         folder = os.open(path, os.O_RDONLY)
     except OSError:
@@ -239,37 +224,22 @@ def sync_folder(path: Path) -> None:
 
 @contextmanager
 def locked_folder(folder: Path) -> Iterator[None]:
-    """Make a folder, if need be, and lock it against a second writer until the block ends.
+    """Make a folder if there is none, and lock it against a second writer until the block ends.
 
-    An OSError inside the block becomes a FileError. The lock ends with the process, even if that is killed.
+    An OSError inside the block becomes a FileError.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with _lock(folder):
+        with _locked(folder, 0):
             yield
-    except (FileError, BrokenPipeError):  # a broken pipe is the output's, not the folder's
+    except (FileError, BrokenPipeError):  # a broken pipe has nothing to do with the folder
         raise
     except OSError as error:
         raise cannot_write(folder, error) from None
 
 
-@contextmanager
-def _lock(folder: Path) -> Iterator[None]:
-    try:
-        held = os.open(folder, os.O_RDONLY)
-    except OSError:  # Windows opens no folders
-        yield
-        return
-    try:
-        if not _hold(held):
-            raise FileError(f"{folder}: another process is writing there; wait for it or choose another folder")
-        yield
-    finally:
-        os.close(held)
-
-
 def cannot_write(path: Path, error: OSError | ValueError) -> FileError:
-    """The error in words for the person who chose the place."""
+    """The error with its reason and what to do."""
     if isinstance(error, ValueError):
         return FileError(f"{path}: cannot be written: {error}")
     match error.errno:
