@@ -1,4 +1,4 @@
-"""How fast tasks are made: the generator on one core and on all, and the PyPI package `karel`'s beside it.
+"""How fast tasks are made: both generators on one core and on all, and the PyPI package `karel`'s beside them.
 
     python benchmarks/generate.py [--tasks 100000] [--seed 0]
 
@@ -13,14 +13,20 @@ from __future__ import annotations
 
 import argparse
 import time
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Final
 
 import numpy as np
 
 from karelsynth.karel.threads import core_count
-from karelsynth.tasks.batch import EXAMPLES
+from karelsynth.tasks.batch import EXAMPLES, TaskBatch
 from karelsynth.tasks.generate import generate
+from karelsynth.tasks.purposeful.generator import generate_purposeful
 
+STREAMS: Final[dict[str, Callable[..., TaskBatch]]] = {
+    "karelsynth": generate,
+    "karelsynth, purposeful tasks": generate_purposeful,
+}
 PACKAGE_SECONDS = 10.0
 MOST_WORLDS = 100
 GIVE_UP = 20
@@ -33,26 +39,28 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
     cores = core_count()
-    generate(arguments.seed, 0, 512)  # compiled, or loaded from disk
+    for stream in STREAMS.values():
+        stream(arguments.seed, 0, 512)  # compiled, or loaded from disk
     rates = {}
     package = package_rate(arguments.seed)
     if package is not None:
         rates["PyPI package `karel`, 1 core"] = package
-    rates["karelsynth, 1 core"] = own_rate(arguments.seed, max(1, arguments.tasks // cores), 1)
-    if cores > 1:
-        rates[f"karelsynth, {cores} cores"] = own_rate(arguments.seed, arguments.tasks, cores)
+    for name, stream in STREAMS.items():
+        rates[f"{name}, 1 core"] = own_rate(stream, arguments.seed, max(1, arguments.tasks // cores), 1)
+        if cores > 1:
+            rates[f"{name}, {cores} cores"] = own_rate(stream, arguments.seed, arguments.tasks, cores)
     base = next(iter(rates.values()))
     print("| generator | tasks/s | ratio |\n|---|---:|---:|")
     for name, rate in rates.items():
         print(f"| {name} | {rate:,.{0 if rate >= 100 else 2}f} | {rate / base:,.1f} |")
 
 
-def own_rate(seed: int, count: int, threads: int) -> float:
+def own_rate(stream: Callable[..., TaskBatch], seed: int, count: int, threads: int) -> float:
     """Tasks a second, the best of three."""
     rates = []
     for repetition in range(3):
         began = time.perf_counter()
-        generate(seed, repetition * count, count, threads=threads)
+        stream(seed, repetition * count, count, threads=threads)
         rates.append(count / (time.perf_counter() - began))
     return max(rates)
 

@@ -7,8 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 from karelsynth import Program
+from karelsynth.cli import app
 from karelsynth.errors import KarelsynthError
 from karelsynth.karel.formats.codes import HERO, WALL, world_from_codes
 from karelsynth.karel.grammar import NORMAL_FORM
@@ -20,6 +22,8 @@ from karelsynth.tasks.batch import TaskBatch
 from karelsynth.tasks.generate import generate, is_reserved
 from karelsynth.tasks.purposeful.generator import PURPOSEFUL_TOKENS, generate_purposeful, plans_of
 from karelsynth.tasks.purposeful.plans import plan_names
+from karelsynth.tasks.sets import holds_purposeful_tasks, write_set
+from karelsynth.tasks.statistics import compare, compute
 from karelsynth.train.batches import TaskStream
 
 
@@ -145,3 +149,33 @@ def test_the_classroom_benchmark_is_not_drawn() -> None:
     programs = {drawn.program(number).tokens for number in range(len(drawn))}
     assert not programs & references
     assert not programs & images
+
+
+def test_a_set_of_purposeful_tasks(tmp_path: Path) -> None:
+    written = write_set(tmp_path / "set", seed=3, start=2, count=12, purposeful=True, shard_size=5)
+    assert written[:].digest == generate_purposeful(3, 2, 12).digest
+    assert holds_purposeful_tasks(tmp_path / "set")
+    before = {path.name: path.read_bytes() for path in written.folder.iterdir()}
+    (written.folder / "shard-00001.safetensors").unlink()
+    write_set(tmp_path / "set", seed=3, start=2, count=12, purposeful=True, shard_size=5)
+    assert {path.name: path.read_bytes() for path in written.folder.iterdir()} == before
+    with pytest.raises(KarelsynthError, match="holds another set: purposeful is on there and not given now"):
+        write_set(tmp_path / "set", seed=3, start=2, count=12, shard_size=5)
+    write_set(tmp_path / "random", seed=3, count=2)
+    assert not holds_purposeful_tasks(tmp_path / "random")
+
+
+def test_statistics_stand_beside_the_original_s_without_a_verdict(tasks: TaskBatch) -> None:
+    statistics = compute(tasks[:500])
+    assert not all(row.within for row in compare(statistics))
+    assert all(row.within for row in compare(statistics, judge=False))
+
+
+def test_the_commands_know_purposeful_tasks(tmp_path: Path) -> None:
+    runner, folder = CliRunner(), str(tmp_path / "set")
+    made = runner.invoke(app, ["generate", "--purposeful", "--count", "20", "--seed", "3", "--out", folder])
+    assert made.exit_code == 0, made.output
+    for arguments in ([folder], ["--generate", "20", "--seed", "3", "--purposeful"]):
+        shown = runner.invoke(app, ["stats", *arguments])
+        assert shown.exit_code == 0, shown.output
+        assert "20 purposeful tasks, beside the original's random ones" in shown.output

@@ -50,10 +50,14 @@ def generate(
         bool,
         typer.Option("--reserved", help="Allow programs reserved for testing: for validation, not for training."),
     ] = False,
+    purposeful: Annotated[
+        bool,
+        typer.Option("--purposeful", help="Make purposeful tasks: programs and worlds like those that people pose."),
+    ] = False,
     shard_size: Annotated[int | None, typer.Option(min=1, max=1_000_000, help="Tasks per file.")] = None,
     threads: Threads = None,
 ) -> None:
-    """Make tasks like the original data's: a named set, or --count tasks of a --seed.
+    """Make tasks like the original data's, or purposeful ones: a named set, or --count tasks of a --seed.
 
     If stopped or killed, run the same command again: it resumes and ends with the same files, byte for byte.
     """
@@ -62,7 +66,8 @@ def generate(
     given = {"count": count, "seed": seed, "start": start, "examples": examples, "shard_size": shard_size}
     chosen: dict[str, Any] = {option: value for option, value in given.items() if value is not None}
     if name is not None:
-        fixed = [option for option in chosen if option != "shard_size"] + ["reserved"] * reserved
+        fixed = [option for option in chosen if option != "shard_size"]
+        fixed += ["reserved"] * reserved + ["purposeful"] * purposeful
         if fixed:
             raise KarelsynthError(f"`{name}` is a predefined set: drop NAME or --{fixed[0]}")
         made = recipe(name)
@@ -72,7 +77,7 @@ def generate(
         raise KarelsynthError("say which tasks to make: a NAME (full, small, val or test), or --count and --seed")
     stopped = f"stopped; complete files in {out} are kept. Run the same command again to resume from there."
     with interruptible(stopped), counter("generating", unit="tasks", total=chosen["count"]) as progress:
-        written = write_set(out, **chosen, reserved=reserved, threads=threads, progress=progress)
+        written = write_set(out, **chosen, reserved=reserved, purposeful=purposeful, threads=threads, progress=progress)
     _print_set(written)
 
 
@@ -133,20 +138,28 @@ def stats(
         int | None, typer.Option("--generate", min=1, max=1_000_000, help="Make this many fresh tasks instead.")
     ] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="The seed of fresh tasks; 1 if not given.")] = None,
+    purposeful: Annotated[bool, typer.Option("--purposeful", help="Make purposeful ones: with --generate.")] = False,
     limit: Annotated[
         int | None, typer.Option(min=1, help="Use only the first N of TASKS; 100,000 if not given.")
     ] = None,
     plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw the figures: .svg or .png.")] = None,
     as_json: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Save the figures as JSON.")] = None,
 ) -> None:
-    """Compare the statistics of tasks with those of the original data."""
+    """Compare the statistics of tasks with those of the original data.
+
+    Purposeful tasks are of another kind: the original's figures stand beside theirs without a verdict.
+    """
     from karelsynth.tasks.generate import generate as generate_tasks
+    from karelsynth.tasks.purposeful.generator import generate_purposeful
+    from karelsynth.tasks.sets import holds_purposeful_tasks
     from karelsynth.tasks.statistics import compare, compute
 
     if (tasks is None) == (fresh is None):
         raise KarelsynthError("say which tasks to use: either TASKS or --generate")
     if tasks is not None and seed is not None:
         raise KarelsynthError("--seed applies only to --generate: use that instead of TASKS, or drop --seed")
+    if tasks is not None and purposeful:
+        raise KarelsynthError("--purposeful applies only to --generate: a set knows which tasks it holds")
     if fresh is not None and limit is not None:
         raise KarelsynthError("--limit applies only to TASKS: --generate already says how many tasks to make")
     if plot is not None and plot.suffix.lower() not in (".svg", ".png"):  # before the work, not after it
@@ -154,10 +167,12 @@ def stats(
     with error_console().status("computing statistics"):
         if tasks is not None:
             batch = _load(tasks, limit or STATS_LIMIT)
+            purposeful = holds_purposeful_tasks(tasks)
         else:
-            batch = generate_tasks(1 if seed is None else seed, 0, fresh or 0)
+            stream = generate_purposeful if purposeful else generate_tasks
+            batch = stream(1 if seed is None else seed, 0, fresh or 0)
         statistics = compute(batch)
-    rows = compare(statistics)
+    rows = compare(statistics, judge=not purposeful)
     if plot is not None:
         from karelsynth.tasks.plots import save_plot
 
@@ -165,6 +180,9 @@ def stats(
     if as_json is not None:
         write_text(json.dumps(_statistics_json(rows, statistics.tasks), indent=1), as_json)
     console().print(_table(rows))
+    if purposeful:
+        console().print(f"{statistics.tasks:,} purposeful tasks, beside the original's random ones")
+        return
     judged = [row for row in rows if row.allowed is not None]
     near = sum(row.within for row in judged)
     console().print(f"{statistics.tasks:,} tasks: {near} of {len(judged)} figures near enough to the original's")

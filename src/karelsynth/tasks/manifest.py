@@ -146,6 +146,13 @@ class Generated:
 
 
 @dataclass(frozen=True)
+class GeneratedPurposeful(Generated):
+    """Likewise of the stream of purposeful tasks."""
+
+    purposeful: bool = True
+
+
+@dataclass(frozen=True)
 class Imported:
     """Tasks of a file in the original format."""
 
@@ -270,9 +277,10 @@ def _manifest(record: dict[str, Any]) -> Manifest:
     kind = kinds.get(_typed(source, "kind", str))
     if kind is None:
         raise _Unfit("`source.kind` is neither `generated` nor `imported`")
+    generated = GeneratedPurposeful if source.get("purposeful") is True else Generated
     manifest = Manifest(
         source=(
-            Generated(_number(source, "seed"), _number(source, "start"), _typed(source, "reserved", bool))
+            generated(_number(source, "seed"), _number(source, "start"), _typed(source, "reserved", bool))
             if kind is Generated
             else Imported(_typed(source, "file", str))
         ),

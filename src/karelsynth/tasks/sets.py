@@ -30,11 +30,22 @@ import numpy as np
 
 from karelsynth.errors import KarelsynthError, TaskFileError, checked_int, listed, nearest
 from karelsynth.files import STDIN, atomic_writer, is_folder, locked_folder, name_of
+from karelsynth.generator.sampler import MAX_TOKENS
 from karelsynth.karel.world import quoted
 from karelsynth.tasks.batch import EXAMPLES, GIVEN_EXAMPLES, TaskBatch, concatenate
 from karelsynth.tasks.generate import generate
-from karelsynth.tasks.manifest import FILE_NAME, Generated, Imported, Manifest, Shard, read_manifest, shard_name
+from karelsynth.tasks.manifest import (
+    FILE_NAME,
+    Generated,
+    GeneratedPurposeful,
+    Imported,
+    Manifest,
+    Shard,
+    read_manifest,
+    shard_name,
+)
 from karelsynth.tasks.msr_tasks import read_tasks, write_tasks
+from karelsynth.tasks.purposeful.generator import PURPOSEFUL_TOKENS, generate_purposeful
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -216,11 +227,14 @@ def write_set(
     start: int = 0,
     examples: int = EXAMPLES,
     reserved: bool = False,
+    purposeful: bool = False,
     shard_size: int = SHARD_SIZE,
     threads: int | None = None,
     progress: Progress | None = None,
 ) -> TaskSet:
     """Generate tasks `start` … `start + count - 1` of a seed into a folder, or finish doing so.
+
+    `purposeful` takes them from the stream of purposeful tasks.
 
     What is there already of the same set is kept if it is intact, and made anew if it is not; a folder that holds
     something else is refused.
@@ -229,11 +243,14 @@ def write_set(
     generate(seed, start + count, 0, examples=examples)  # what is wrong with these is said before anything is written
     folder = Path(folder)
     with locked_folder(folder):
-        writer = SetWriter.resume(folder, Manifest(Generated(seed, start, reserved), count, examples, shard_size))
+        source = GeneratedPurposeful(seed, start, reserved) if purposeful else Generated(seed, start, reserved)
+        width = PURPOSEFUL_TOKENS if purposeful else MAX_TOKENS
+        writer = SetWriter.resume(folder, Manifest(source, count, examples, shard_size, width))
         kept = [number for number in range(len(writer.manifest.shards)) if writer.holds(number)]
 
         def make(first: int, number: int) -> TaskBatch:
-            return generate(seed, start + first, number, examples=examples, reserved=reserved, threads=threads)
+            stream = generate_purposeful if purposeful else generate
+            return stream(seed, start + first, number, examples=examples, reserved=reserved, threads=threads)
 
         if kept and len(kept) < writer.manifest.shard_count:
             writer.compare(kept[-1], make(kept[-1] * shard_size, min(shard_size, _COMPARED)))
@@ -252,6 +269,11 @@ def write_set(
                 writing.result()
         writer.finish()
     return open_set(folder)
+
+
+def holds_purposeful_tasks(path: str | Path) -> bool:
+    """Whether a path is the folder of a set of purposeful tasks."""
+    return is_folder(path) and isinstance(read_manifest(Path(path)).source, GeneratedPurposeful)
 
 
 def open_set(folder: str | Path, *, verify: bool = False) -> TaskSet:

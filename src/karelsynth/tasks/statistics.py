@@ -70,10 +70,10 @@ def compute(batch: TaskBatch) -> Statistics:
     return Statistics(len(batch), {name: groups[name] for name in ORIGINAL})
 
 
-def compare(statistics: Statistics) -> list[FigureComparison]:
-    """Every figure beside the original's."""
+def compare(statistics: Statistics, *, judge: bool = True) -> list[FigureComparison]:
+    """Every figure beside the original's. Without `judge`, any distance is allowed: for tasks of another kind."""
     return [
-        FigureComparison(group, name, statistics.groups[group][name], original, figures.allowed)
+        FigureComparison(group, name, statistics.groups[group][name], original, figures.allowed if judge else None)
         for group, figures in ORIGINAL.items()
         for name, original in figures.values.items()
     ]
