@@ -32,8 +32,18 @@ from karelsynth.karel.program import (
 )
 from karelsynth.karel.tokens import ACTIONS, ID
 from karelsynth.karel.world import World
-from karelsynth.search.repair import ALIKE, OPEN, PER_CELL, PER_EXAMPLE, _Judge, _Waiting, repair
-from karelsynth.search.repair_kernel import CRASH, MOST, neighbours
+from karelsynth.search.repair import (
+    CRASH_CELLS,
+    MOST_EDITS,
+    MOST_EQUIVALENT,
+    PER_CELL,
+    PER_EXAMPLE,
+    QUEUE_SIZE,
+    ProgramScorer,
+    RepairQueue,
+    neighbours,
+    repair,
+)
 from tests.strategies import programs, random_program, random_world
 
 CONDITIONS: list[Condition] = [
@@ -108,7 +118,11 @@ def faults(tokens: tuple[str, ...]) -> int:
 
 
 def found_neighbours(program: Program, longest: int) -> list[tuple[int, ...]]:
-    tokens, out, lengths = encode_programs([program])[0], np.zeros((MOST, longest), np.uint8), np.empty(MOST, np.int64)
+    tokens, out, lengths = (
+        encode_programs([program])[0],
+        np.zeros((MOST_EDITS, longest), np.uint8),
+        np.empty(MOST_EDITS, np.int64),
+    )
     count = neighbours(tokens, program.size, longest, np.zeros(1 << 16, np.uint64), out, lengths)
     return [tuple(out[row, : lengths[row]].tolist()) for row in range(count)]
 
@@ -142,7 +156,11 @@ def test_a_program_outside_the_normal_form_keeps_its_neighbours() -> None:
 
 def test_a_program_that_was_met_is_no_neighbour_again() -> None:
     program = Program.parse("DEF run m( move putMarker m)")
-    tokens, out, lengths = encode_programs([program])[0], np.zeros((MOST, 30), np.uint8), np.empty(MOST, np.int64)
+    tokens, out, lengths = (
+        encode_programs([program])[0],
+        np.zeros((MOST_EDITS, 30), np.uint8),
+        np.empty(MOST_EDITS, np.int64),
+    )
     seen = np.zeros(1 << 16, np.uint64)
     assert neighbours(tokens, program.size, 30, seen, out, lengths) > 100
     assert neighbours(tokens, program.size, 30, seen, out, lengths) == 0
@@ -155,11 +173,11 @@ def test_judging_is_the_interpreters(seed: int) -> None:
     several = [random_program(rng, 2) for _ in range(8)]
     befores = [random_world(rng) for _ in range(3)]
     afters = [run(several[0], world).world if rng.random() < 0.7 else random_world(rng) for world in befores]
-    judge = _Judge(worlds_to_codes(befores), worlds_to_codes(afters))
+    scorer = ProgramScorer(worlds_to_codes(befores), worlds_to_codes(afters))
     tokens, sizes = encode_programs(several), np.array([program.size for program in several])
-    right, wrong, behaviour = judge(tokens, sizes, np.full(8, np.inf))
+    right, wrong, behaviour = scorer(tokens, sizes, np.full(8, np.inf))
     bounds = np.array([rng.uniform(-12, 40) for _ in several])
-    bounded = judge(tokens, sizes, bounds)
+    bounded = scorer(tokens, sizes, bounds)
     # Given up is what comes to more than its bound, but never what is right; all else is judged the same.
     beyond = (wrong > 0) & (PER_CELL * wrong - PER_EXAMPLE * right > bounds)
     np.testing.assert_array_equal(bounded[0], np.where(beyond, -1, right))
@@ -170,7 +188,7 @@ def test_judging_is_the_interpreters(seed: int) -> None:
         runs = [run(program, world) for world in befores]
         good = [one.ok and one.world == after for one, after in zip(runs, afters, strict=True)]
         cells = [
-            int((one.world.to_codes() != after.to_codes()).sum()) + (0 if one.ok else CRASH)
+            int((one.world.to_codes() != after.to_codes()).sum()) + (0 if one.ok else CRASH_CELLS)
             for one, after in zip(runs, afters, strict=True)
         ]
         assert right[number] == sum(good)
@@ -217,9 +235,9 @@ WANTED = Program.parse(
         "DEF run m( REPEAT R=3 r( IFELSE c( markersPresent c) i( pickMarker i) ELSE e( putMarker e) move r) m)",
     ],
 )
-@pytest.mark.parametrize("open_", [OPEN, 24], ids=["all wait", "few may wait"])
+@pytest.mark.parametrize("open_", [QUEUE_SIZE, 24], ids=["all wait", "few may wait"])
 def test_near_misses_are_repaired(start: str, open_: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("karelsynth.search.repair.OPEN", open_)
+    monkeypatch.setattr("karelsynth.search.repair.QUEUE_SIZE", open_)
     befores, inputs, outputs = examples_of(WANTED, 3)
     program = Program.parse(start)
     rounds = iter(range(400))
@@ -244,16 +262,18 @@ def test_near_misses_are_repaired(start: str, open_: int, monkeypatch: pytest.Mo
 
 
 def test_the_least_promising_go_and_leave_their_places() -> None:
-    waiting, program = _Waiting(), np.zeros(5, np.uint8)
-    kinds = iter(range(10 * OPEN))
-    for price in range(2 * OPEN):
+    waiting, program = RepairQueue(), np.zeros(5, np.uint8)
+    kinds = iter(range(10 * QUEUE_SIZE))
+    for price in range(2 * QUEUE_SIZE):
         assert waiting.push(float(price), program, 0.0, next(kinds))
     waiting.trim()
-    assert (len(waiting), waiting.bound) == (2 * OPEN, np.inf)  # not yet too many
+    assert (len(waiting), waiting.bound) == (2 * QUEUE_SIZE, np.inf)  # not yet too many
     dear = next(kinds)
-    assert [waiting.push(1e9, program, 0.0, dear) for _ in range(ALIKE + 1)] == [True] * ALIKE + [False]
+    assert [waiting.push(1e9, program, 0.0, dear) for _ in range(MOST_EQUIVALENT + 1)] == [True] * MOST_EQUIVALENT + [
+        False
+    ]
     waiting.trim()
-    assert (len(waiting), waiting.bound) == (OPEN, OPEN - 1)
+    assert (len(waiting), waiting.bound) == (QUEUE_SIZE, QUEUE_SIZE - 1)
     assert waiting.push(-1.0, program, 7.0, dear)  # those of its kind were never changed
     assert waiting.pop()[1] == 7.0
     waiting.pop()
@@ -261,7 +281,7 @@ def test_the_least_promising_go_and_leave_their_places() -> None:
 
 
 def test_it_does_not_run_dry_before_it_is_told_to_stop(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("karelsynth.search.repair.OPEN", 16)
+    monkeypatch.setattr("karelsynth.search.repair.QUEUE_SIZE", 16)
     _, inputs, _ = examples_of(WANTED, 3)
     outputs = examples_of(Program.parse("DEF run m( turnLeft m)"), 5)[2]  # of other worlds: there is no answer
     program, asked = Program.parse("DEF run m( move turnLeft m)"), iter(range(60))
@@ -270,7 +290,7 @@ def test_it_does_not_run_dry_before_it_is_told_to_stop(monkeypatch: pytest.Monke
     assert next(asked, None) is None
 
 
-def test_it_stops_when_told_and_where_there_is_nothing_to_repair() -> None:
+def test_it_stops_on_request_and_where_there_is_nothing_to_repair() -> None:
     _, inputs, outputs = examples_of(WANTED, 3)
     program = Program.parse("DEF run m( move m)")
     start = (encode_programs([program]), np.array([program.size]), np.array([-1.0]))
@@ -280,8 +300,8 @@ def test_it_stops_when_told_and_where_there_is_nothing_to_repair() -> None:
     few = iter(range(3))
     nearer = repair(*start, inputs, outputs, longest=40, stop=lambda: next(few, None) is None)
     assert not nearer.solves
-    judge, all_of_them = _Judge(inputs, outputs), np.full(1, np.inf)
-    assert judge(nearer.tokens, nearer.lengths, all_of_them)[1] < judge(start[0], start[1], all_of_them)[1]
+    scorer, all_of_them = ProgramScorer(inputs, outputs), np.full(1, np.inf)
+    assert scorer(nearer.tokens, nearer.lengths, all_of_them)[1] < scorer(start[0], start[1], all_of_them)[1]
     none = (np.zeros((0, 5), np.uint8), np.zeros(0, np.int64), np.zeros(0))
     assert not len(repair(*none, inputs, outputs, longest=40, stop=lambda: False).tokens)
     broken = (start[0][:, :-1], start[1] - 1, start[2])  # does not parse

@@ -5,7 +5,7 @@ A change takes a program apart at the ends of statements and puts it together ag
     tokens[: at] + piece + tokens[p : q] + piece + tokens[r : s] + piece + tokens[rest :]
 
 Pieces are short runs of tokens, from none to the head of a loop, numbered in a table. Which changes there are is for
-those who make them: `simplify_kernel` for shorter programs, `search.repair_kernel` for all that are near.
+those who make them: `simplify_kernel` for shorter programs, `search.repair` for all that are near.
 """
 
 from __future__ import annotations

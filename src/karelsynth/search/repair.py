@@ -1,13 +1,18 @@
-"""Repair of near misses: from programs that are right on some examples, one change at a time, to one right on all.
+"""Repair of near misses: best-first search over edits, from programs that are correct on some examples to one for all.
 
-    found = repair(tokens, lengths, logprobs, inputs, outputs, stop=lambda: time.monotonic() > late)
+    found = repair(tokens, lengths, logprobs, inputs, outputs, longest=60, stop=lambda: time.monotonic() > deadline)
 
-A network that has not found an answer has mostly written most of it: a branch is missing, or a condition is the wrong
-one. A best-first search takes the most promising programs so far, makes everything that is one change away from them
-(see `repair_kernel`), and runs all of that on the examples; two cores run some hundred thousand programs a second, and
-leave off where a program cannot become promising any more.
-Promising is what is right on many examples and nearly so on the others, was likely to begin with, is short, and has not
-been changed often. Programs that lead all examples to the same ends are the same so far: a few of each kind go on.
+A network that has found no answer has often written most of one: a branch is missing, or a condition is wrong. The
+search takes the most promising programs so far, makes every program that is one edit away, and runs all of them on the
+examples. Two cores run about a hundred thousand programs a second. A run ends early when its program can no longer
+become promising.
+
+A program is promising if it is correct on many examples and nearly correct on the others, if the program it came from
+was likely, if it is short, and if it took few edits. Programs that leave all examples in the same states are
+equivalent so far: only a few of them are queued.
+
+`generator.edit_kernel` defines how edits are recorded and applied. Every edit makes a program that parses. Edits that
+violate the normal form are left out, unless the program itself violates it: a shorter program mostly does the same.
 """
 
 from __future__ import annotations
@@ -16,50 +21,111 @@ import heapq
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
-from karelsynth.karel.grammar import KAREL
+from karelsynth.generator.edit_kernel import (
+    ACTION,
+    ACTION_KINDS,
+    BEGINS,
+    CLOSE_I,
+    CLOSE_R,
+    CLOSE_W,
+    CLOSES,
+    CONDITION,
+    CONDITION_KINDS,
+    COUNT,
+    COUNT_KINDS,
+    ELSE,
+    ELSE_WITH,
+    FIRST_ACTION,
+    IF_HEAD,
+    IFELSE_HEAD,
+    LAST_ACTION,
+    OPEN_I,
+    OPEN_W,
+    OPENS,
+    PARTS,
+    REPEAT_HEAD,
+    TO_IF,
+    TO_IFELSE,
+    TO_WHILE,
+    WHILE_HEAD,
+    edited_length,
+    note_edit,
+    structure,
+    write_edited,
+)
+from karelsynth.generator.random_kernel import GAMMA, mix
+from karelsynth.karel.compiled import compiled
+from karelsynth.karel.grammar import KAREL, NORMAL_FORM
+from karelsynth.karel.interpreter import MAX_TICKS, Status
 from karelsynth.karel.machine import heroes_of
-from karelsynth.karel.machine_kernel import CELLS
-from karelsynth.karel.syntax_compiler import compile_grammar
+from karelsynth.karel.machine_kernel import (
+    CELLS,
+    IF,
+    REPEAT,
+    WHILE,
+    code_buffers,
+    compile_program,
+    put_hero_back,
+    run_code,
+    take_hero_out,
+)
+from karelsynth.karel.syntax_compiler import ParserTables, compile_grammar
 from karelsynth.karel.threads import parallel_for
-from karelsynth.karel.tokens import PAD
-from karelsynth.search.repair_kernel import MOST, judge_range, neighbours
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from karelsynth.karel.tokens import ID, PAD, VOCABULARY_SIZE
 
 PER_EXAMPLE: Final = 2.0
-"""What being right on one more example is worth."""
+"""A program's priority value falls by this for each correct example; the lowest value is expanded first."""
 PER_CELL: Final = 0.5
-"""What a cell that is not as it should be costs."""
+"""It rises by this for each wrong cell."""
 PER_NAT: Final = 0.15
-"""What a nat less of likelihood costs, of the program that the network wrote."""
-PER_CHANGE: Final = 1.0
-"""What each change since then costs."""
+"""It rises by this for each nat that the network's own program is less likely."""
+PER_EDIT: Final = 1.0
+"""It rises by this for each edit."""
 PER_TOKEN: Final = 0.05
-AT_ONCE: Final = 8
-"""How many programs are changed at a time: more of them keep all cores busy, fewer are more choosy."""
-KEPT: Final = 20
-"""How many neighbours of a program, on average, may be taken further."""
-ALIKE: Final = 3
-"""How many programs with the same ends may."""
-OPEN: Final = 512
-"""How many programs are queued to be changed. At twice as many the less promising half is dropped; from then on, while
-this many are queued, programs less promising than all that were kept are given up early."""
-_SEEN: Final = 1 << 22
-"""Places of the table of programs that were met; it is never more than half full."""
+"""It rises by this for each token."""
+CRASH_CELLS: Final = 8
+"""A crash counts as so many wrong cells."""
+MOST_EXPANDED: Final = 8
+"""Programs that are expanded at the same time. More keep all cores busy; fewer follow the priorities more closely."""
+QUEUED_PER_PROGRAM: Final = 20
+"""The most neighbours of an expanded program that are queued, on average."""
+MOST_EQUIVALENT: Final = 3
+"""The most queued programs that leave all examples in the same states."""
+QUEUE_SIZE: Final = 512
+"""Programs in the queue. At twice as many the less promising half is dropped. From then on, while the queue has at
+least this many, programs less promising than all that were kept are dropped early."""
+MOST_EDITS: Final = 10_000
+"""Room for the edits of a program; the rest is left out. A plain action has 152, and 60 tokens hold 56."""
+LONGEST_WRAPPED: Final = 4
+"""The most statements that one edit wraps in a block."""
+_SEEN_SIZE: Final = 1 << 22
+"""Slots of the hash table of programs that have been made; it is never more than half full."""
+_OK = int(Status.OK)
+_ZERO, _ONE, _S8 = np.uint64(0), np.uint64(1), np.uint64(8)
+
+
+def _never() -> NDArray[np.bool_]:
+    never = np.zeros((VOCABULARY_SIZE, VOCABULARY_SIZE), np.bool_)
+    for one, other in NORMAL_FORM.never_adjacent:
+        never[ID[one], ID[other]] = True
+    return never
+
+
+_NEVER: Final = _never()
+"""bool [52, 52]: pairs of tokens that the normal form forbids."""
 
 
 @dataclass(frozen=True)
 class Repaired:
-    """What a repair found: programs that are right on all examples, all of them one change away from a few, or all of
-    them among those that it began with.
+    """The result of a repair.
 
-    Or, if there is none, the one that came nearest of those that were taken further; without a program to begin with,
-    not even that.
+    Either programs that are correct on all examples, found in the same step. Or, without any, the queued program that
+    came nearest; or nothing, if there was no program to start from.
     """
 
     tokens: NDArray[np.uint8]
@@ -70,8 +136,8 @@ class Repaired:
     """How many programs were run."""
 
 
-class _Judge:
-    """Runs programs on a task's examples."""
+class ProgramScorer:
+    """Runs programs on a task's examples, [K, 18, 18] each."""
 
     def __init__(self, inputs: NDArray[np.uint8], outputs: NDArray[np.uint8]) -> None:
         self.examples = len(inputs)
@@ -81,60 +147,119 @@ class _Judge:
     def __call__(
         self, tokens: NDArray[np.uint8], lengths: NDArray[np.int64], bounds: NDArray[np.float64]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.uint64]]:
-        """On how many examples programs [N, L] are right, by how many cells not, and a number for what they do.
+        """Correct examples, wrong cells and a hash of the final states of programs [N, L]: three arrays [N].
 
-        -1 for those that do not parse or are certain to come to more than their bounds [N]; see `judge_range`.
+        The number of correct examples is -1 for programs that do not parse, and for those that certainly exceed their
+        bounds [N]: see `_score_range`.
         """
         right, wrong = np.empty(len(tokens), np.int64), np.empty(len(tokens), np.int64)
         behaviour, parser = np.empty(len(tokens), np.uint64), compile_grammar(KAREL).parser
 
         def work(first: int, last: int) -> None:
-            judge_range(
-                first, last, tokens, lengths, self._inputs, self._heroes, self._targets, parser,
-                PER_EXAMPLE, PER_CELL, bounds, right, wrong, behaviour,
+            _score_range(
+                first, last, tokens, lengths, self._inputs, self._heroes, self._targets, parser, bounds, right, wrong,
+                behaviour,
             )  # fmt: skip
 
         parallel_for(work, len(tokens), self.examples, None)
         return right, wrong, behaviour
 
 
-class _Waiting:
-    """Programs that wait to be changed, those with the least `price` first."""
+class RepairQueue:
+    """Programs that wait to be expanded; the lowest priority value comes first."""
 
     def __init__(self) -> None:
         self._heap: list[tuple[float, int, NDArray[np.uint8], float, int]] = []
-        self._kinds: Counter[int] = Counter()
-        self._pushed, self._dearest = 0, np.inf
+        self._by_behaviour: Counter[int] = Counter()
+        self._pushed, self._highest = 0, np.inf
 
     def __len__(self) -> int:
         return len(self._heap)
 
     @property
     def bound(self) -> float:
-        """The price above which a program need not be queued: enough better ones are, or have been."""
-        return self._dearest if len(self._heap) >= OPEN else np.inf
+        """The priority value above which a program need not be queued: enough better ones are or have been."""
+        return self._highest if len(self._heap) >= QUEUE_SIZE else np.inf
 
-    def push(self, price: float, program: NDArray[np.uint8], cost: float, kind: int) -> bool:
-        """Queue a program and what it has cost so far, unless enough of its kind are or have been here."""
-        if self._kinds[kind] >= ALIKE:
+    def push(self, priority: float, program: NDArray[np.uint8], cost: float, behaviour: int) -> bool:
+        """Queue a program and its cost so far, unless enough equivalent ones are or have been queued."""
+        if self._by_behaviour[behaviour] >= MOST_EQUIVALENT:
             return False
-        self._kinds[kind] += 1
-        self._pushed += 1  # of two that are equal the older one goes first
-        heapq.heappush(self._heap, (price, self._pushed, program.copy(), cost, kind))
+        self._by_behaviour[behaviour] += 1
+        self._pushed += 1  # of two equal programs the older one goes first
+        heapq.heappush(self._heap, (priority, self._pushed, program.copy(), cost, behaviour))
         return True
 
     def pop(self) -> tuple[NDArray[np.uint8], float]:
-        """The most promising one, and what it has cost so far."""
+        """The most promising program and its cost so far."""
         _, _, program, cost, _ = heapq.heappop(self._heap)
         return program, cost
 
     def trim(self) -> None:
-        """Let the least promising ones go if there are too many. Others of their kinds may then come."""
-        if len(self._heap) > 2 * OPEN:
-            self._heap.sort()  # which leaves it a heap
-            self._kinds.subtract(entry[-1] for entry in self._heap[OPEN:])
-            del self._heap[OPEN:]
-            self._dearest = self._heap[-1][0]
+        """Drop the less promising half if the queue is too long. Programs equivalent to those may then be queued."""
+        if len(self._heap) > 2 * QUEUE_SIZE:
+            self._heap.sort()  # a sorted list is a heap
+            self._by_behaviour.subtract(entry[-1] for entry in self._heap[QUEUE_SIZE:])
+            del self._heap[QUEUE_SIZE:]
+            self._highest = self._heap[-1][0]
+
+
+class _BestFirstSearch:
+    """The state of one repair."""
+
+    def __init__(self, scorer: ProgramScorer, longest: int) -> None:
+        self.scorer, self.longest = scorer, longest
+        self.queue, self.tried = RepairQueue(), 0
+        self.nearest = np.zeros(0, np.uint8)
+        """The queued program with most correct examples, and among those fewest wrong cells."""
+        self._nearest_score = (-1, 0)
+        self._seen = np.zeros(_SEEN_SIZE, np.uint64)
+        room = MOST_EXPANDED * MOST_EDITS
+        self._made, self._sizes = np.zeros((room, longest), np.uint8), np.empty(room, np.int64)
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether nothing is left to expand, or the hash table could become more than half full."""
+        return not len(self.queue) or self.tried >= _SEEN_SIZE // 2 - MOST_EXPANDED * MOST_EDITS
+
+    def score(
+        self, rows: NDArray[np.uint8], lengths: NDArray[np.int64], costs: NDArray[np.float64], most: int
+    ) -> Repaired | None:
+        """Run programs with costs so far [N] and queue the `most` promising; returns those that are correct."""
+        own = costs + PER_TOKEN * lengths
+        right, wrong, behaviour = self.scorer(rows, lengths, self.queue.bound - own)
+        priorities = own + PER_CELL * wrong - PER_EXAMPLE * right
+        pushed = 0
+        scored = np.flatnonzero(right >= 0)
+        for row in scored[priorities[scored].argsort(kind="stable")]:
+            program = rows[row, : lengths[row]]
+            if self.queue.push(priorities[row], program, costs[row], int(behaviour[row])):
+                if (right[row], -wrong[row]) > self._nearest_score:
+                    self._nearest_score, self.nearest = (right[row], -wrong[row]), program.copy()
+                pushed += 1
+                if pushed == most:
+                    break
+        self.queue.trim()
+        correct = np.flatnonzero(right == self.scorer.examples)
+        return self.result(rows[correct], lengths[correct], solves=True) if len(correct) else None
+
+    def expand(self) -> Repaired | None:
+        """Run all programs one edit away from the most promising ones; returns those that are correct."""
+        count, costs = 0, []
+        for _ in range(min(MOST_EXPANDED, len(self.queue))):
+            program, cost = self.queue.pop()
+            made, sizes = self._made[count : count + MOST_EDITS], self._sizes[count:]
+            more = neighbours(program, len(program), self.longest, self._seen, made, sizes)
+            costs.append(np.full(more, cost + PER_EDIT))
+            count += more
+        self.tried += count
+        most = QUEUED_PER_PROGRAM * len(costs)
+        return self.score(self._made[:count], self._sizes[:count], np.concatenate(costs), most)
+
+    def result(self, rows: NDArray[np.uint8], lengths: NDArray[np.int64], *, solves: bool) -> Repaired:
+        """Programs [N, L] as a result, padded."""
+        padded = np.where(np.arange(rows.shape[1]) < lengths[:, None], rows, PAD).astype(np.uint8)
+        return Repaired(padded, lengths, solves, self.tried)
 
 
 def repair(
@@ -147,57 +272,241 @@ def repair(
     longest: int,
     stop: Callable[[], bool],
 ) -> Repaired:
-    """Search from programs [N, L], those that parse, until something is right on all examples or it is told to stop.
+    """Search from programs [N, L] until one is correct on all examples. Programs that do not parse are left out.
 
     Args:
         logprobs: [N], the programs' log-probabilities.
         inputs, outputs: the examples, uint8 [K, 18, 18].
-        longest: how long a program may become, in tokens.
-        stop: asked after every AT_ONCE programs, some dozen times a second.
+        longest: the most tokens of a program.
+        stop: called after every MOST_EXPANDED programs, some dozen times a second; True ends the search.
     """
-    judge = _Judge(inputs, outputs)
-    seen = np.zeros(_SEEN, np.uint64)
-    made, sizes = np.zeros((AT_ONCE * MOST, longest), np.uint8), np.empty(AT_ONCE * MOST, np.int64)
-    waiting, tried = _Waiting(), 0
-    nearest, best = (-1, 0), np.zeros(0, np.uint8)
-
-    def queue(rows: NDArray[np.uint8], counts: NDArray[np.int64], costs: NDArray[np.float64], most: int) -> list[int]:
-        """Judge programs that have cost so much so far, and queue the most promising; returns those that are right."""
-        nonlocal nearest, best
-        own = costs + PER_TOKEN * counts
-        right, wrong, behaviour = judge(rows, counts, waiting.bound - own)
-        prices = own + PER_CELL * wrong - PER_EXAMPLE * right
-        pushed = 0
-        judged = np.flatnonzero(right >= 0)
-        for row in judged[prices[judged].argsort(kind="stable")]:
-            program = rows[row, : counts[row]]
-            if waiting.push(prices[row], program, costs[row], int(behaviour[row])):
-                if (right[row], -wrong[row]) > nearest:
-                    nearest, best = (right[row], -wrong[row]), program.copy()
-                pushed += 1
-                if pushed == most:
-                    break
-        waiting.trim()
-        return np.flatnonzero(right == judge.examples).tolist()
-
-    def result(rows: NDArray[np.uint8], counts: NDArray[np.int64], *, solves: bool) -> Repaired:
-        padded = np.where(np.arange(rows.shape[1]) < counts[:, None], rows, PAD).astype(np.uint8)
-        return Repaired(padded, counts, solves, tried)
-
+    search = _BestFirstSearch(ProgramScorer(inputs, outputs), longest)
     short = lengths <= longest
-    own = -PER_NAT * logprobs[short].astype(np.float64)
     given, counts = np.ascontiguousarray(tokens[short]), lengths[short].astype(np.int64)
-    if answers := queue(given, counts, own, len(given)):
-        return result(given[answers], counts[answers], solves=True)
-    while waiting and not stop() and tried < _SEEN // 2 - AT_ONCE * MOST:
-        count, costs = 0, []
-        for _ in range(min(AT_ONCE, len(waiting))):
-            program, cost = waiting.pop()
-            more = neighbours(program, len(program), longest, seen, made[count : count + MOST], sizes[count:])
-            costs.append(np.full(more, cost + PER_CHANGE))
-            count += more
-        tried += count
-        if answers := queue(made[:count], sizes[:count], np.concatenate(costs), KEPT * len(costs)):
-            return result(made[answers], sizes[answers], solves=True)
-    some = int(len(best) > 0)
-    return result(best[None][:some], np.full(some, len(best)), solves=False)
+    found = search.score(given, counts, -PER_NAT * logprobs[short].astype(np.float64), len(given))
+    while found is None and not search.exhausted and not stop():
+        found = search.expand()
+    if found is None:
+        nearest = search.nearest[None][: len(search.nearest)]  # no row without a program
+        found = search.result(nearest, np.full(len(nearest), len(search.nearest)), solves=False)
+    return found
+
+
+@compiled()
+def _is_new(bits: np.uint64, seen: NDArray[np.uint64]) -> bool:  # pragma: no cover - compiled
+    """Add a number to a set; whether it is new. The set is an open hash table, its size a power of two; 0 is empty."""
+    bits = bits | _ONE
+    last = np.uint64(seen.shape[0] - 1)
+    place = (bits >> _S8) & last
+    while seen[place] != _ZERO:
+        if seen[place] == bits:
+            return False
+        place = (place + _ONE) & last
+    seen[place] = bits
+    return True
+
+
+@compiled()
+def _within(
+    edits: NDArray[np.int64], count: int, kind: int, at: int, opened: int, otherwise: int, end: int
+) -> int:  # pragma: no cover - compiled
+    """Record edits of a control statement: another condition, count or kind, or only its body; the new count."""
+    close = otherwise - 1 if otherwise > 0 else end - 1  # of the first block
+    body = opened + 1
+    count = note_edit(edits, count, at, 0, body, close, 0, 0, 0, 0, end)
+    if kind == REPEAT:
+        for times in range(COUNT_KINDS):
+            count = note_edit(edits, count, at + 1, COUNT + times, 0, 0, 0, 0, 0, 0, at + 2)
+        for condition in range(CONDITION_KINDS):
+            count = note_edit(edits, count, at, WHILE_HEAD + condition, body, close, CLOSE_W, 0, 0, 0, end)
+        return count
+    for condition in range(CONDITION_KINDS):
+        count = note_edit(edits, count, at + 2, CONDITION + condition, 0, 0, 0, 0, 0, 0, opened - 1)
+    if kind == IF:
+        count = note_edit(edits, count, at, TO_WHILE, at + 1, opened, OPEN_W, body, close, CLOSE_W, end)
+        for action in range(ACTION_KINDS):
+            count = note_edit(edits, count, at, TO_IFELSE, at + 1, close, ELSE_WITH + action, 0, 0, 0, end)
+    elif kind == WHILE:
+        count = note_edit(edits, count, at, TO_IF, at + 1, opened, OPEN_I, body, close, CLOSE_I, end)
+        for times in range(COUNT_KINDS):
+            count = note_edit(edits, count, at, REPEAT_HEAD + times, body, close, CLOSE_R, 0, 0, 0, end)
+    else:
+        other = otherwise + 2
+        count = note_edit(edits, count, at, 0, other, end - 1, 0, 0, 0, 0, end)
+        count = note_edit(edits, count, at, TO_IF, at + 1, close + 1, 0, 0, 0, 0, end)
+        count = note_edit(edits, count, body, 0, other, end - 1, ELSE, body, close, 0, end - 1)  # swap both blocks
+    return count
+
+
+@compiled()
+def _around(
+    edits: NDArray[np.int64], count: int, at: int, last: int, single: bool
+) -> int:  # pragma: no cover - compiled
+    """Record edits that wrap the tokens from `at` to `last` in a block; the new count."""
+    for condition in range(CONDITION_KINDS):
+        count = note_edit(edits, count, at, WHILE_HEAD + condition, at, last, CLOSE_W, 0, 0, 0, last)
+        count = note_edit(edits, count, at, IF_HEAD + condition, at, last, CLOSE_I, 0, 0, 0, last)
+        if single:
+            for action in range(ACTION_KINDS):
+                count = note_edit(
+                    edits, count, at, IFELSE_HEAD + condition, at, last, ELSE_WITH + action, 0, 0, 0, last
+                )
+    for times in range(COUNT_KINDS):
+        count = note_edit(edits, count, at, REPEAT_HEAD + times, at, last, CLOSE_R, 0, 0, 0, last)
+    return count
+
+
+@compiled()
+def _all_edits(tokens: NDArray[np.uint8], length: int, edits: NDArray[np.int64]) -> int:  # pragma: no cover - compiled
+    """Record every edit of a program in `edits` [·, 9]; returns how many."""
+    ends, opens, elses = np.empty(length, np.int64), np.empty(length, np.int64), np.empty(length, np.int64)
+    structure(tokens, length, ends, opens, elses)
+    count = 0
+    for at in range(3, length):
+        here = tokens[at]
+        if not BEGINS[here] and not CLOSES[here]:
+            continue
+        for action in range(ACTION_KINDS):  # insert an action
+            count = note_edit(edits, count, at, ACTION + action, 0, 0, 0, 0, 0, 0, at)
+        end = ends[at]
+        if end == 0:
+            continue
+        if not (OPENS[tokens[at - 1]] and CLOSES[tokens[end]]):  # delete a statement
+            count = note_edit(edits, count, at, 0, 0, 0, 0, 0, 0, 0, end)
+        after = ends[end]
+        if after > 0:  # swap two statements
+            count = note_edit(edits, count, at, 0, end, after, 0, at, end, 0, after)
+        if FIRST_ACTION <= here <= LAST_ACTION:  # replace an action
+            for action in range(ACTION_KINDS):
+                count = note_edit(edits, count, at, ACTION + action, 0, 0, 0, 0, 0, 0, end)
+        else:
+            count = _within(edits, count, here, at, opens[at], elses[at], end)
+        last = end
+        for number in range(LONGEST_WRAPPED):
+            count = _around(edits, count, at, last, number == 0)
+            if ends[last] == 0:
+                break
+            last = ends[last]
+    return count
+
+
+@compiled()
+def neighbours(
+    tokens: NDArray[np.uint8],
+    length: int,
+    longest: int,
+    seen: NDArray[np.uint64],
+    out: NDArray[np.uint8],
+    lengths: NDArray[np.int64],
+) -> int:  # pragma: no cover - compiled
+    """Write the programs one edit away from a program [L] to `out` [·, longest]; returns how many.
+
+    Programs longer than `longest` are left out, and those in the hash table `seen`. All others are added to `seen`.
+    """
+    edits = np.empty((MOST_EDITS, PARTS), np.int64)
+    faults = _faults(tokens, length)
+    count = 0
+    for number in range(_all_edits(tokens, length, edits)):
+        if count == out.shape[0]:
+            break
+        size = edited_length(edits, number, length)
+        if size > longest:
+            continue
+        write_edited(tokens, length, edits, number, out, count)
+        if _faults(out[count], size) <= faults and _is_new(_hash_program(out[count], size), seen):
+            lengths[count] = size
+            count += 1
+    return count
+
+
+@compiled()
+def _faults(row: NDArray[np.uint8], size: int) -> int:  # pragma: no cover - compiled
+    """How many times the program in row[:size] violates the normal form."""
+    faults = 0
+    for place in range(2, size):
+        token, before = row[place], row[place - 1]
+        if _NEVER[before, token] or (token == before == row[place - 2] and FIRST_ACTION <= token <= LAST_ACTION):
+            faults += 1
+    return faults
+
+
+@compiled()
+def _hash_program(row: NDArray[np.uint8], size: int) -> np.uint64:  # pragma: no cover - compiled
+    """A hash of the program in row[:size]."""
+    bits = np.uint64(size)
+    for place in range(size):
+        bits = mix(bits + np.uint64(row[place]) * GAMMA)
+    return bits
+
+
+@compiled()
+def _hash_byte(example: int, place: int, value: int) -> np.uint64:  # pragma: no cover - compiled
+    """A hash of one byte of an example's final state: a cell's code, or at place CELLS the status."""
+    number: np.uint64 = mix(np.uint64(((example * (CELLS + 1) + place) << 8) + value + 1) * GAMMA)
+    return number
+
+
+@compiled()
+def _compare(
+    cells: NDArray[np.uint8], targets: NDArray[np.uint8], example: int
+) -> tuple[int, np.uint64]:  # pragma: no cover - compiled
+    """How many cells of cells [1, 324] differ from an example's target, and a hash of those."""
+    different, bits = 0, _ZERO
+    for cell in range(CELLS):
+        different += cells[0, cell] != targets[example, cell]
+    if different > 0:
+        for cell in range(CELLS):
+            if cells[0, cell] != targets[example, cell]:
+                bits += _hash_byte(example, cell, int(cells[0, cell]))
+    return different, bits
+
+
+@compiled()
+def _score_range(
+    first: int,
+    last: int,
+    tokens: NDArray[np.uint8],
+    lengths: NDArray[np.int64],
+    inputs: NDArray[np.uint8],
+    heroes: NDArray[np.int16],
+    targets: NDArray[np.uint8],
+    parser: ParserTables,
+    bounds: NDArray[np.float64],
+    right: NDArray[np.int64],
+    wrong: NDArray[np.int64],
+    behaviour: NDArray[np.uint64],
+) -> None:  # pragma: no cover - compiled
+    """Run programs first … last − 1 of tokens [N, L] on inputs [K, 324].
+
+    Writes for each program: the number of correct examples, or -1 if it does not parse; the number of wrong cells, a
+    crash counting as CRASH_CELLS more; and a hash of the final states. The run of a program ends, with -1, as soon as
+    PER_CELL · wrong − PER_EXAMPLE · right certainly exceeds its bound.
+    """
+    code, origin, stack, opened, counters = code_buffers(tokens.shape[1])
+    cells = np.empty((1, CELLS), np.uint8)
+    for number in range(first, last):
+        text = tokens[number, : lengths[number]]
+        if compile_program(text, parser, code, origin, stack, opened) >= 0:
+            right[number], wrong[number], behaviour[number] = -1, 0, _ZERO
+            continue
+        good, bad, bits = 0, 0, _ZERO
+        for example in range(inputs.shape[0]):
+            at = int(heroes[example])
+            heading = take_hero_out(inputs, example, at, cells, 0)
+            status, _, _, _, at, heading = run_code(
+                code, counters, cells, 0, at, heading, MAX_TICKS, cells, False, cells, False, 0
+            )
+            put_hero_back(cells, 0, at, heading)
+            different, own = _compare(cells, targets, example)
+            bits += own
+            if status == _OK:
+                good += different == 0
+                bad += different
+            else:
+                bad += different + CRASH_CELLS
+                bits += _hash_byte(example, CELLS, status)
+            left = inputs.shape[0] - 1 - example
+            if bad > 0 and PER_CELL * bad - PER_EXAMPLE * (good + left) > bounds[number]:
+                good = -1
+                break
+        right[number], wrong[number], behaviour[number] = good, bad, bits
