@@ -85,7 +85,7 @@ def test_a_search(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
     run = beam.BeamSearch.run
     monkeypatch.setattr(beam.BeamSearch, "run", for_all_places)
-    monkeypatch.setattr(lstm_step, "_compiled_cells", by_kernel)
+    monkeypatch.setattr(lstm_step, "_cells", by_kernel)
     found = beam_search(model, encoded, beam=3, dtype=torch.float32, max_length=40, threads=1)
     torch.testing.assert_close(found.logprobs, plain.logprobs, rtol=1e-3, atol=1e-3)
     assert torch.equal(found.tokens, plain.tokens)

@@ -20,6 +20,8 @@ from karelsynth.model.lstm_step import PrefixLSTM
 from karelsynth.model.lstm_training import Gates, Parts, run_layer, step_sums
 from karelsynth.model.prefix_trie import PrefixTrie
 
+if not torch.cuda.is_available():
+    os.environ["TRITON_INTERPRET"] = "1"  # before Triton is imported
 INPUTS, SIZE = 6, 5
 
 
@@ -115,7 +117,6 @@ def as_dtype(made: list[Any], dtype: torch.dtype, device: str = "cpu") -> list[A
 def test_kernels_by_the_interpreter(
     which: tuple[bool, bool, bool], dtype: torch.dtype, share: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(os.environ, "TRITON_INTERPRET", "1")
     made, weights = parts_of(which)
     expected = outcome(made, weights)
     monkeypatch.setattr(module, "_by_kernels", lambda device: True)

@@ -10,7 +10,6 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from karelsynth.karel.tokens import VOCABULARY_SIZE
-from karelsynth.model import triton_launch
 from karelsynth.model.decoder import (
     Decoder,
     Output,
@@ -28,7 +27,6 @@ from karelsynth.model.lstm_step import (
     StepWeights,
     initial_state,
     lstm_step,
-    lstm_step_compiled,
 )
 from karelsynth.model.lstm_training import Gates, Parts, run_layers
 from karelsynth.model.step_threads import single_threaded, threads_of_steps
@@ -38,8 +36,6 @@ if TYPE_CHECKING:
     from karelsynth.model.prefix_trie import PrefixTrie
     from karelsynth.model.settings import ModelSettings
 
-_COMPILED_FOR: Final = (torch.float32, torch.bfloat16, torch.uint8)
-"""Precisions of h that the compiled cells on a CPU support."""
 _PIECE: Final = 320
 """States (hypotheses times examples) that a CPU core works on at a time."""
 _SMALLEST_PIECE: Final = 32
@@ -151,18 +147,11 @@ class LSTMSteps(StepDecoder):
         tokens: Tensor,
         features: Tensor | None = None,
     ) -> tuple[Tensor, LSTMState]:
-        """See `StepDecoder.step`. Without gradient on CPUs and on GPUs with Triton."""
-        if state[0].is_cpu and state[0].dtype in _COMPILED_FOR:
+        """See `StepDecoder.step`. Without gradient: training has `teacher_forced`."""
+        if state[0].is_cpu:
             return self._step_in_pieces(tasks, state, parents, task, tokens, features)
-        if state[0].is_cuda and triton_launch.available():
-            new = tuple(part.new_empty(len(task), *part.shape[1:]) for part in state)
-            return self._step_piece(tasks, state, parents, task, tokens, features, new), new
-        gates = tasks.inputs.index_select(0, task).add_(self.weights.token_gates.index_select(0, tokens)[:, None])
-        if self.execution is not None and features is not None:
-            gates = self.execution.added_to(gates, features)
-        present = tasks.present_of(task)
-        hidden, new = lstm_step(self.weights, gates, state, parents, present)
-        return self.output.scores(pooled(hidden, present)), new
+        new = tuple(part.new_empty(len(task), *part.shape[1:]) for part in state)
+        return self._step_piece(tasks, state, parents, task, tokens, features, new), new
 
     def _step_in_pieces(
         self,
@@ -216,5 +205,5 @@ class LSTMSteps(StepDecoder):
             else:
                 gates, rows = self.execution.added_to(gates.index_select(0, task), features), None
         present = tasks.present_of(task)
-        lstm_step_compiled(self.weights, gates, rows, tokens, state, parents, new, present)
+        lstm_step(self.weights, gates, rows, tokens, state, parents, new, present)
         return self.output.scores(pooled(new[-2], present))

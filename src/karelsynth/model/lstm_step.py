@@ -4,13 +4,13 @@
 gates is looked up in a table, since there are only 52 tokens. The term of the inputs that are constant over time is
 computed once by `StepWeights.constant`. What remains for each step are the products with the states.
 
-`lstm_step` is one step as tensor operations. `lstm_step_compiled` is the same step with everything but the products in
-one compiled loop, for CPUs and GPUs.
+`lstm_step` does one step for hypotheses whose next token was just chosen. Everything but its products is one compiled
+loop, on CPUs and GPUs.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -22,6 +22,9 @@ from karelsynth.model.eight_bits import EightBits, narrowed
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+_COMPILED_FOR: Final = (torch.float32, torch.bfloat16, torch.uint8)
+"""Precisions of h that `cell_kernel` is compiled for."""
 
 LSTMState = tuple[Tensor, ...]
 """h and c of the first layer, h and c of the second, …; each [rows, …, hidden_size]."""
@@ -151,41 +154,6 @@ def _step_weights(
     )
 
 
-def lstm_step(
-    weights: StepWeights, gates: Tensor, state: LSTMState, parents: Tensor, present: Tensor | None = None
-) -> tuple[Tensor, LSTMState]:
-    """One step of all layers, not in eight bits.
-
-    Args:
-        gates: [rows, …, 4 · hidden_size], what tokens and constants add to the first layer; overwritten.
-        state: tensors [old rows, …, hidden_size].
-        parents: int64 [rows], the old row that each row goes on from.
-        present: bool [rows, K], which examples there are; None for all.
-
-    Returns the top layer's output [rows, …, hidden_size] and the new state.
-    """
-    new: list[Tensor] = []
-    below: Tensor | None = None
-    shared = len(state[0]) < len(parents)
-    for number, layer in enumerate(weights.layers):
-        h, c = state[2 * number : 2 * number + 2]
-        if shared:
-            # Several rows go on from one: what they have in common, most of the work, is done once.
-            of_states = product(h, layer.states).index_select(0, parents)
-        else:
-            of_states = product(h.index_select(0, parents), layer.states)
-        if below is None or layer.below is None:
-            gates = gates.add_(of_states)
-        else:
-            gates = of_states.add_(product(below, layer.below, layer.bias))
-            if layer.mixed is not None:
-                gates = gates.add_(product(pooled(below, present), layer.mixed)[:, None])
-        below, c = _cell(gates, c.index_select(0, parents))
-        new += [below, c]
-    assert below is not None
-    return below, tuple(new)
-
-
 def product(rows: Tensor, matrix: Tensor | EightBits, bias: Tensor | None = None) -> Tensor:
     """rows [..., n] · matrix [n, m] + bias [m]."""
     flat = rows.flatten(0, -2)
@@ -196,19 +164,7 @@ def product(rows: Tensor, matrix: Tensor | EightBits, bias: Tensor | None = None
     return found.view(*rows.shape[:-1], -1)
 
 
-def _cell(gates: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
-    """h and c from gates [..., 4 · hidden_size] and the last c [..., hidden_size]; overwrites both.
-
-    Working in place matters on a CPU, where fresh memory is slow.
-    """
-    size = c.shape[-1]
-    i, f, o = gates[..., : 3 * size].sigmoid_().chunk(3, dim=-1)
-    g = gates[..., 3 * size :].tanh_()
-    c = c.mul_(f).addcmul_(i, g)
-    return torch.tanh(c).mul_(o), c
-
-
-def lstm_step_compiled(
+def lstm_step(
     weights: StepWeights,
     constant: Tensor,
     rows: Tensor | None,
@@ -218,22 +174,23 @@ def lstm_step_compiled(
     new: LSTMState,
     present: Tensor | None = None,
 ) -> None:
-    """The same step with a compiled cell; on a CPU on the calling thread, in float32 or bfloat16, h in eight bits too.
+    """One step of all layers for N hypotheses, without gradient; on a CPU on the calling thread.
 
     Args:
-        constant: [tasks, K, 4 · hidden_size], what constants add to the first layer; on a CPU also [M, …].
-        rows: int64 [N], which of those is for each hypothesis, or of M [N, K]; None if each has its own.
-        tokens: int64 [N]; None if all have the first of them.
-        state: tensors [old rows, K, hidden_size].
-        parents: int64 [N], the old row that each goes on from; those of the same should stand side by side.
-        new: the new state, contiguous tensors [N, K, hidden_size] to be filled.
-        present: bool [N, K], which examples there are; None for all.
+        constant: [B, K, 4 · hidden_size], the constant inputs' term of the first layer's gates, by task; or [M, …], or
+            [N, K, …].
+        rows: int64 [N], the task of each hypothesis; [N, K] into M; or None if each hypothesis has its own.
+        tokens: int64 [N]; None if all have token 0.
+        state: tensors [old rows, K, hidden_size]; h may be in eight bits on a CPU.
+        parents: int64 [N], the old row that each hypothesis extends. Equal ones should be adjacent.
+        new: contiguous tensors [N, K, hidden_size] to be filled with the new state.
+        present: bool [N, K], which examples exist; None for all.
     """
     states, used = parents, None
     if constant.is_cpu:
-        # Several hypotheses may go on from one: what they have in common, most of the work, is done once.
+        # Several hypotheses may extend one: its products with the states, most of the work, are done once.
         used, states = torch.unique_consecutive(parents, return_inverse=True)
-    elif len(state[0]) > len(parents):  # on a GPU it is done for all, if they are not more than the hypotheses
+    elif len(state[0]) > len(parents):  # on a GPU they are done for all old rows, if these are not more
         used, states = parents, torch.arange(len(parents), device=parents.device)
     of_tokens: Tensor = weights.token_gates
     for number, layer in enumerate(weights.layers):
@@ -246,10 +203,10 @@ def lstm_step_compiled(
                 of_tokens = product(pooled(below, present), layer.mixed, layer.bias)
                 tokens = torch.arange(len(parents), device=parents.device)
         of_states = product(h if used is None else h.index_select(0, used), layer.states)
-        _compiled_cells(of_states, states, constant, rows, of_tokens, tokens, c, parents, *after)
+        _cells(of_states, states, constant, rows, of_tokens, tokens, c, parents, *after)
 
 
-def _compiled_cells(
+def _cells(
     of_states: Tensor,
     states: Tensor,
     of_inputs: Tensor,
@@ -261,21 +218,38 @@ def _compiled_cells(
     new_h: Tensor,
     new_c: Tensor,
 ) -> None:
-    """See `cell_kernel.cells`."""
-    if new_h.is_cpu:
+    """See `cell_kernel.cells`: by Triton on a GPU, by Numba on a CPU, and otherwise as tensor operations."""
+    if new_h.is_cuda and triton_launch.available():
+        c = c.contiguous()
+        triton_launch.cells(of_states, states, of_inputs, inputs, of_tokens, tokens, c, parents, new_h, new_c)
+        return
+    if inputs is None or inputs.ndim == 1:
+        first = torch.arange(len(parents), device=parents.device) if inputs is None else inputs
+        inputs = first[:, None] * new_h.shape[1] + torch.arange(new_h.shape[1], device=parents.device)
+    of_inputs = of_inputs.flatten(0, -2)
+    tokens = torch.zeros_like(parents) if tokens is None else tokens
+    if new_h.is_cpu and new_h.dtype in _COMPILED_FOR:
         from karelsynth.model.cell_kernel import cells
 
-        if inputs is None or inputs.ndim == 1:
-            first = torch.arange(len(parents)) if inputs is None else inputs
-            inputs = first[:, None] * new_h.shape[1] + torch.arange(new_h.shape[1])
-        of_inputs = of_inputs.flatten(0, -2)
-        tokens = torch.zeros_like(parents) if tokens is None else tokens
         given = (of_states, states, of_inputs, inputs, of_tokens, tokens, c, parents, new_h, new_c)
         cells(*(_array(tensor) for tensor in given))
-    else:
-        triton_launch.cells(
-            of_states, states, of_inputs, inputs, of_tokens, tokens, c.contiguous(), parents, new_h, new_c
-        )
+        return
+    gates = of_states[states].float() + of_inputs[inputs] + of_tokens[tokens][:, None]
+    after, hidden = lstm_cell(gates, c[parents].float())
+    new_c.copy_(after)
+    new_h.copy_(hidden)
+
+
+def lstm_cell(gates: Tensor, before: Tensor, out: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    """c, written to `out` if given, and h from gates float32 [..., 4 · H] and the c before, float32 [..., H].
+
+    The activated gates replace `gates`.
+    """
+    size = before.shape[-1]
+    i, f, o = gates[..., : 3 * size].sigmoid_().chunk(3, dim=-1)
+    g = gates[..., 3 * size :].tanh_()
+    c = torch.addcmul(i * g, f, before, out=out)
+    return c, o * c.tanh()
 
 
 def _array(tensor: Tensor) -> NDArray[Any]:

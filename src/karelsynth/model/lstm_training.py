@@ -23,7 +23,7 @@ from karelsynth.model import triton_launch
 from karelsynth.model.decoder import pooled
 from karelsynth.model.devices import to_device
 from karelsynth.model.execution_encoder import one_hot
-from karelsynth.model.lstm_step import product
+from karelsynth.model.lstm_step import lstm_cell, product
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -296,7 +296,7 @@ class TensorCells:
         The activated gates replace `gates`. `of_states`, [rows above, 4 · H], is the states' term where there are
         `parents`; elsewhere it is part of `gates`.
         """
-        gates, c, size = self._gates[first : first + rows], self._c[first : first + rows], self._c.shape[1]
+        gates = self._gates[first : first + rows]
         whole = gates.float()
         if self._parents is not None and of_states is not None:
             whole += of_states.index_select(0, self._parents[first : first + rows])
@@ -305,10 +305,8 @@ class TensorCells:
         if self._of_tokens is not None:
             own = self._of_tokens[first // self._examples : (first + rows) // self._examples]
             whole += own[:, None].expand(-1, self._examples, -1).flatten(0, 1)
-        i, f, o = whole[:, : 3 * size].sigmoid_().chunk(3, dim=1)
-        g = whole[:, 3 * size :].tanh_()
-        torch.addcmul(i * g, f, self._before(first, rows, earlier), out=c)
-        self._h[first : first + rows] = o * c.tanh()
+        _, h = lstm_cell(whole, self._before(first, rows, earlier), out=self._c[first : first + rows])
+        self._h[first : first + rows] = h
         gates.copy_(whole)
 
     def backward(
