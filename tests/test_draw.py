@@ -33,11 +33,10 @@ from karelsynth.karel.draw import (
     world_image,
     world_svg,
 )
-from karelsynth.karel.draw.board import layout_of
+from karelsynth.karel.draw.board import layout_of, sheet_scene
 from karelsynth.karel.draw.film import durations, film_gif, film_images, film_layout, frame_scene
 from karelsynth.karel.draw.raster import scene_image
 from karelsynth.karel.draw.scene import THEMES, fitted
-from karelsynth.karel.draw.sheet import sheet_scene
 from karelsynth.karel.interpreter import Status, run
 from karelsynth.karel.program import Action, If, Not, Program, Repeat, Sensor, While
 from karelsynth.karel.world import HEADINGS, Hero, World
@@ -425,7 +424,7 @@ def test_settings_that_do_not_work() -> None:
 
 
 def test_importing_is_light() -> None:
-    modules = "karelsynth.karel.draw, karelsynth.karel.draw.motion, karelsynth.karel.draw.terminal"
+    modules = "karelsynth.karel.draw, karelsynth.karel.draw.film, karelsynth.karel.draw.terminal"
     code = f"import sys, {modules}; print({{'PIL', 'rich'}} & set(sys.modules))"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout.strip() == "set()"

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from karelsynth.errors import KarelsynthError, ProgramSyntaxError
 from karelsynth.karel.dialects import DIALECTS, parse, recognise, render
-from karelsynth.karel.dialects.lexer import lex
+from karelsynth.karel.dialects.indented import lex
 from karelsynth.karel.program import DEEPEST, Action, If, Not, Program, Repeat, Sensor, While
 from tests.strategies import random_program
 from tests.test_dialects import FRONT, GOLDEN, loop

@@ -82,7 +82,7 @@ def run(
     The exit status is 0 if the program finishes, 1 if it crashes or runs out of ticks.
     """
     from karelsynth.karel.dialects import parse_with_spans
-    from karelsynth.karel.dialects.lexer import lines_of
+    from karelsynth.karel.dialects.indented import lines_of
     from karelsynth.karel.draw import save_run_picture
     from karelsynth.karel.draw.terminal import play, side_by_side
 

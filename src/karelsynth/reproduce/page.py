@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from karelsynth.files import write_atomically
-from karelsynth.karel.draw.svg import scene_svg
+from karelsynth.karel.draw.scene import scene_svg
 from karelsynth.reproduce import tables
 from karelsynth.reproduce.aliasing import PROGRAM_A, PROGRAM_B, aliasing_scene, both_right
 from karelsynth.reproduce.claims import claims

@@ -18,8 +18,7 @@ from typing import Final
 from karelsynth.errors import KarelsynthError
 from karelsynth.files import write_atomically
 from karelsynth.karel.draw.raster import scene_image
-from karelsynth.karel.draw.scene import LETTER, THEMES, Line, Rect, Scene, Shape, ShapeGroup, Text
-from karelsynth.karel.draw.svg import scene_svg
+from karelsynth.karel.draw.scene import LETTER, THEMES, Line, Rect, Scene, Shape, ShapeGroup, Text, scene_svg
 from karelsynth.tasks.statistics import FigureComparison
 
 _WIDTH: Final = 1400

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from karelsynth.errors import KarelsynthError, listed, nearest
 from karelsynth.karel.dialects import data, paper, stanford
-from karelsynth.karel.dialects.lexer import lines_of
+from karelsynth.karel.dialects.indented import lines_of
 from karelsynth.karel.program import Action, inner_blocks
 from karelsynth.karel.tokens import BRACKETS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from karelsynth.karel.dialects.lexer import Word
+    from karelsynth.karel.dialects.indented import Word
     from karelsynth.karel.program import Program, Statement
 
 _PARSERS: Final[Mapping[str, Callable[[str], Program]]] = {

@@ -1,6 +1,6 @@
 """The data's tokens: `DEF run m( move WHILE c( frontIsClear c) w( move w) m)`.
 
-Reader and writer know no statement: both follow the grammar's rules, and an alternative's parts become, in
+Reader and writer follow the grammar's rules and know no statement by name. The parts of an alternative become, in
 order, the fields of the node that its first token names.
 """
 
@@ -11,7 +11,7 @@ from operator import index
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from karelsynth.errors import KarelsynthError, ProgramSyntaxError, listed, nearest
-from karelsynth.karel.dialects.lexer import lines_of
+from karelsynth.karel.dialects.indented import lines_of
 from karelsynth.karel.grammar import BLOCK, KAREL
 from karelsynth.karel.program import COMPOSITES, DEEPEST, TOO_DEEP, Action, Part, Program, Sensor
 from karelsynth.karel.tokens import ACTIONS, COUNTS, PAD, SENSORS, TOKENS, token_name
@@ -124,7 +124,7 @@ class _Reader:
         return parts
 
     def rule(self, name: str, *instead: str) -> Part:
-        """Read one of a rule's alternatives. `instead` is what else could stand here, for the error message."""
+        """Read one of a rule's alternatives. `instead` names other possible tokens, for the error message."""
         first = self.peek()
         if first is None or first not in _ALTERNATIVES[name]:
             self.expected([*_ALTERNATIVES[name], *instead])

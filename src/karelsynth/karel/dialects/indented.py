@@ -1,18 +1,22 @@
-"""What the paper's text and classroom Python share: lines, blocks, conditions; both read and written.
+"""The lexer, parser and printer that the paper's text and classroom Python share.
 
-A `Spelling` holds a dialect's words as data. A dialect derives a parser from `Parser` for what is around the
-blocks (`def run():`, imports, helper functions) and for the head of its counting loop.
+The lexer turns indentation into `indent` and `dedent` words, as Python does. It compares levels as text, so any width
+will do, and tabs are fine if they are used consistently. It never fails: text that it cannot read becomes a word with a
+`problem`. The parser reports the problem when it gets there, so that an error always names the first mistake.
+
+A `Spelling` holds a dialect's words as data. A dialect derives a parser from `Parser` for what is around the blocks
+(`def run():`, imports, helper functions) and for the head of its counting loop.
 """
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Final, NoReturn
+from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn
 
 from karelsynth.errors import ProgramSyntaxError, listed, nearest
-from karelsynth.karel.dialects.lexer import Word, lex
 from karelsynth.karel.program import (
     DEEPEST,
     TOO_DEEP,
@@ -33,8 +37,8 @@ from karelsynth.karel.tokens import LARGEST_COUNT
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    OnStatement = Callable[[Word, Word], None]
-    """Told of every statement of the program, in the order of `Program.walk`: the first and last word of its head."""
+    OnStatement = Callable[["Word", "Word"], None]
+    """Called for every statement in the order of `Program.walk`, with the first and the last word of its head."""
 
 _COUNTS: Final = {str(n): n for n in range(LARGEST_COUNT + 1)}
 _LACKING: Final = {
@@ -46,9 +50,105 @@ _LACKING: Final = {
     "and": "there is no `and`: a condition tests one sensor; for two, put a second `if` inside the first",
     "or": "there is no `or`: a condition tests one sensor; for two, put a second `if` in the first one's `else:`",
     "True": "there is no `True`: a condition tests a sensor; write the one that should end the loop",
-    "False": "there is no `False`: a condition asks a sensor",
+    "False": "there is no `False`: a condition tests a sensor",
     "def": "`def` is only possible at the left margin",
 }
+
+
+class Word(NamedTuple):
+    """A piece of the text. `line` and `column` count from 1.
+
+    `kind` is `name`, `number`, `string`, `mark` (anything else that is visible), or, with an empty text,
+    `newline`, `indent`, `dedent`, `end`.
+    """
+
+    kind: str
+    text: str
+    line: int
+    column: int
+    problem: str = ""
+
+
+_PIECE: Final = re.compile(
+    r'''
+      (?P<string> [rRbBuUfF]{0,2} (?: """ (?:[^\\]|\\.)*? """ | \'\'\' (?:[^\\]|\\.)*? \'\'\'
+                                    | "(?!"") (?:[^"\\\n]|\\[^\n])* " | '(?!\'\') (?:[^'\\\n]|\\[^\n])* ' ) )
+    | (?P<unclosed> """ .* | \'\'\' .* | ["'] [^\n]* )  # takes the rest, so that the search does not repeat
+    | (?P<comment> \#[^\n]* )
+    | (?P<newline> \n )
+    | (?P<space> [ \t\f\xa0\u2000-\u200a\u202f\u3000]+ )  # as copied from web pages, or typed on a Japanese keyboard
+    | (?P<number> [0-9]\w* )
+    | (?P<name> [^\W\d]\w* )
+    | (?P<mark> -> | == | . )
+    ''',
+    re.VERBOSE | re.DOTALL,
+)
+_SPACES: Final = {ord(space): " " for space in "\xa0\u202f" + "".join(map(chr, range(0x2000, 0x200B)))} | {0x3000: "  "}
+"""Other space characters count as spaces in an indentation; the ideographic one counts as two."""
+
+
+def lines_of(text: str) -> list[str]:
+    """The lines of a text as line numbers count them. `str.splitlines` knows more line ends."""
+    return re.sub(r"\r\n?", "\n", text.removeprefix("\ufeff")).split("\n")
+
+
+def lex(text: str) -> tuple[list[Word], list[str]]:
+    """The words of a text, the last one an `end`, and the text's lines."""
+    lines = lines_of(text)
+    text = "\n".join(lines)
+    words: list[Word] = []
+    levels: list[str] = []
+    line, line_start, after, fresh = 1, 0, 1, True
+    for match in _PIECE.finditer(text):
+        kind, piece = str(match.lastgroup), match.group()
+        column = match.start() - line_start + 1
+        if kind == "newline":
+            if not fresh:
+                words.append(Word("newline", "", line, after))
+            fresh = True
+        elif kind not in ("space", "comment"):
+            if fresh:
+                words += _update_levels(text[line_start : match.start()], levels, line, column)
+                fresh = False
+            if kind == "unclosed":
+                mark = piece[:3] if piece[:3] in ('"""', "'''") else piece[0]
+                words.append(Word(kind, mark, line, column, "this quotation mark is never closed"))
+            else:
+                words.append(Word(kind, piece, line, column))
+        if "\n" in piece:
+            line += piece.count("\n")
+            line_start = match.start() + piece.rindex("\n") + 1
+        if kind not in ("newline", "space", "comment"):
+            after = match.end() - line_start + 1
+    if not fresh:
+        words.append(Word("newline", "", line, after))
+    last = words[-1] if words else Word("end", "", 1, 1)
+    ends = ["dedent"] * (len(levels) - 1) + ["end"]
+    return words + [Word(kind, "", last.line, last.column) for kind in ends], lines
+
+
+def _update_levels(indentation: str, levels: list[str], line: int, column: int) -> list[Word]:
+    """The words for a line's indentation; updates `levels`, the open levels.
+
+    The first line sets the margin, so a whole program may be indented.
+    """
+    indentation = indentation.translate(_SPACES)
+    if not levels:
+        levels.append(indentation)
+    if indentation == levels[-1]:
+        return []
+    if indentation.startswith(levels[-1]):
+        levels.append(indentation)
+        return [Word("indent", "", line, column)]
+    if indentation in levels:
+        closed = len(levels) - 1 - levels.index(indentation)
+        del levels[len(levels) - closed :]
+        return [Word("dedent", "", line, column)] * closed
+    if levels[-1].startswith(indentation):
+        problem = "this line is indented less than the one above, but lines up with no earlier line"
+    else:
+        problem = "the indentation mixes tabs and spaces; use one of them throughout"
+    return [Word("mark", "", line, column, problem)]
 
 
 @dataclass(frozen=True)
@@ -57,9 +157,8 @@ class Spelling:
 
     `actions` and `conditions` map words to what they mean; a condition's word may stand for a `Not`.
     `heads` are the first lines of the statements, by the node's keyword, with `{}` for count or condition.
-    `foreign` maps words of other dialects to what to write here; `lacking` maps words that have no
-    counterpart to a sentence that says what to do. Python is stricter than the paper: with `python`, every
-    name is called with `()`, and a loop or an `if` begins a line of its own.
+    `foreign` maps words of other dialects to this dialect's. `lacking` maps words without a counterpart to a sentence
+    that says what to do. With `python`, every name is called with `()`, and a loop or an `if` begins a line.
     """
 
     python: bool
@@ -139,7 +238,7 @@ class Parser(ABC):
     # Blocks and statements
 
     def block(self, owner: Word) -> Block:
-        """What follows a head: a colon and either the rest of the line or the indented lines below."""
+        """The block after a head: a colon, then the rest of the line or the indented lines below."""
         self.expect(":", f" after the `{owner.text}`" if owner.text == "else" else "")
         if self.next.kind != "newline":
             found = self.line(inline=True)
@@ -180,7 +279,7 @@ class Parser(ABC):
         return found
 
     def compound(self, begins_line: bool) -> Statement:
-        """A statement with a block. An `else` goes with an `if` that begins a line, as the eye has it."""
+        """A statement with a block. An `else` belongs to an `if` that begins a line."""
         head = self.take()
         self.deeper(head)
         statement: Statement
@@ -215,7 +314,7 @@ class Parser(ABC):
         return (self.spelling.actions[word.text],)
 
     def note(self, first: Word) -> None:
-        """Tell of a statement whose head, from its first word on, has just been read."""
+        """Call `on_statement` for the statement whose head has just been read."""
         if self.on_statement is not None:
             self.on_statement(first, self.words[self.at - 1])
 
@@ -313,10 +412,10 @@ class Parser(ABC):
         if self.depth > DEEPEST:
             self.fail(word, TOO_DEEP)
 
-    # Complaints
+    # Errors
 
     def unexpected(self, wanted: str, choices: Iterable[str] = ()) -> NoReturn:
-        """Complain about the next word. `choices` are the words it could be a misspelling of."""
+        """Raise an error for the next word. `choices` are the words that it could be a misspelling of."""
         word, spelling = self.next, self.spelling
         if word.problem:
             self.fail(word, word.problem)

@@ -5,9 +5,9 @@
         putMarker()
         move()
 
-Its actions and conditions are the data's tokens. Written as above; read more generously: any indentation,
-`()` after a name or not, parentheses around a condition or not, `if … else` for `ifelse`, several statements
-on a line with `;` between them, a body on the line of its head, and comments.
+Its actions and conditions are the data's tokens. The printer writes as above. The reader also accepts any indentation,
+names without `()`, conditions without parentheses, `if … else` for `ifelse`, several statements on a line with `;`
+between them, a body on the line of its head, and comments.
 """
 
 from __future__ import annotations

@@ -1,12 +1,11 @@
 """Classroom Python for Stanford Karel: a complete file for the package `stanfordkarel`.
 
-Markers are beepers there, a blocked side has a word of its own, and there is no right turn, so that programs
-which turn right bring a helper. Written so that nothing is lost; read as students write it: any helper
-functions without arguments (their statements are written out where they are called), any order of
-definitions, docstrings, and no matter whether the import and the last two lines are there. What Python would run
-otherwise than it reads here is refused.
+Markers are called beepers, a blocked side has its own condition, and there is no right turn: programs that turn right
+define a helper function. The reader accepts what students write: helper functions without arguments (their statements
+replace the calls), definitions in any order, docstrings, and files without the import or the last two lines. It refuses
+what Python would run differently.
 
-Python itself refuses more than 20 loops inside each other, so such programs convert but do not run there.
+Python refuses more than 20 nested loops, so such programs convert but do not run there.
 """
 
 from __future__ import annotations
@@ -21,8 +20,7 @@ from karelsynth.karel.program import Action, Block, Condition, Not, Program, Rep
 from karelsynth.karel.world import HEADINGS
 
 if TYPE_CHECKING:
-    from karelsynth.karel.dialects.indented import OnStatement
-    from karelsynth.karel.dialects.lexer import Word
+    from karelsynth.karel.dialects.indented import OnStatement, Word
 
 _ACTIONS: Final[dict[str, Action]] = {
     "move": Action.MOVE,
@@ -44,7 +42,7 @@ _CONDITIONS: Final[dict[str, Condition]] = {
 _HEADINGS: Final = tuple(f"{no}facing_{heading}" for no in ("", "not_") for heading in HEADINGS)
 _NO_COMPASS: Final = "this Karel cannot sense its heading; look with `front_is_clear()` or `left_is_clear()`"
 _NO_COLOUR: Final = "this Karel has no colours; mark corners with `put_beeper()`"
-_NO_BAG: Final = "this Karel's bag is never empty; ask `beepers_present()` for the corner it stands on"
+_NO_BAG: Final = "this Karel's bag is never empty; test the corner it stands on with `beepers_present()`"
 
 SPELLING: Final = Spelling(
     python=True,
@@ -71,17 +69,17 @@ _RUN: Final = "run_karel_program"
 _THREE_LEFT: Final[Block] = (Action.TURN_LEFT,) * 3
 _TURN_RIGHT: Final = (_THREE_LEFT, (Repeat(3, (Action.TURN_LEFT,)),))
 _MOST_WRITTEN_OUT: Final = 10_000
-"""Helpers that call helpers can make a short text a program without end; so many calls and statements inside them are
-written out, in all functions of a text."""
+"""The most calls and statements inside helpers that are written out, over all functions of a text. Helpers that call
+helpers can make a short text an exponentially long program."""
 
 
 def parse(text: str, on_statement: OnStatement | None = None) -> Program:
-    """Read a Stanford Karel file. Of a helper's statements, `on_statement` is told at each call."""
+    """Read a Stanford Karel file. `on_statement` is called for a helper's statements at each call of the helper."""
     return _Parser(text, SPELLING, on_statement).program()
 
 
 def render(program: Program, world: str = "") -> str:
-    """The program as a complete file; `world` is the name of a file to run it in, if not that of the package."""
+    """The program as a complete file; `world` names the world file to run it in, by default the package's."""
     turns_right = any(statement is Action.TURN_RIGHT for _, statement in program.walk())
     parts = [
         [_IMPORT],
@@ -162,9 +160,9 @@ class _Parser(Parser):
         self.end_of_line()
 
     def check_imported(self) -> None:
-        """Complain about what a file that imports single names forgets; one that imports nothing is let pass.
+        """Raise an error for names that are used but not imported. Files without any import pass.
 
-        `run_karel_program` gives `main` all of Karel's functions, imported or not; who calls `main` has to import them.
+        `run_karel_program` gives `main` all of Karel's functions, imported or not. A direct call of `main` does not.
         """
         if self.imported is None:
             return
@@ -223,7 +221,7 @@ class _Parser(Parser):
         bodies[name.text] = body
 
     def function(self) -> Block:
-        """Read a function from its `def` on, with the bodies of the helpers that it calls in their places."""
+        """Read a function from its `def` on. Calls of helpers are replaced by the helpers' bodies."""
         head = self.take()
         name = self.new_name("the name of a function, as in `def main():`")
         self.expect("(")
@@ -249,7 +247,7 @@ class _Parser(Parser):
         if word.text in self.calling:
             self.fail(word, f"`{word.text}` calls itself; expected a loop instead: there is no recursion")
         self.write_out(word)
-        self.deeper(word, 2)  # reading a function takes more of Python's stack than reading a loop does
+        self.deeper(word, 2)  # a function takes more of Python's stack than a loop
         back, self.at = self.at, self.functions[word.text]
         body = self.function()
         self.at = back
@@ -266,14 +264,14 @@ class _Parser(Parser):
             self.used.setdefault(word.text, word)
 
     def check_hidden(self, word: Word) -> None:
-        """Complain if the function of that name cannot be called: to Python, a loop's variable is one everywhere in
-        the function around it."""
+        """Raise an error if a loop variable hides the function of that name. To Python, a loop variable is local in the
+        whole function."""
         if word.text in self.variables.get(self.calling[-1], ()):
             reason = f"`{word.text}` is a loop variable in this function, and Python cannot call a number"
             self.fail(word, f"{reason}; name the variable `i` instead")
 
     def note(self, first: Word) -> None:
-        """The program consists of `main` and what that calls; other functions are read only to find mistakes."""
+        """Note only statements of `main` and of the functions it calls. Other functions are read to find mistakes."""
         if len(self.calling) > 1:
             self.write_out(first)
         if self.calling[0] == "main":

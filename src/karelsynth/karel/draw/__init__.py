@@ -5,9 +5,9 @@
     >>> save_run_picture(program, world, "run.gif")
     >>> save_examples_picture(task.examples, "task.svg", title=task.name)
 
-`board` says what a world looks like, as the shapes of `scene`, and `sheet` what a task's examples do; `svg` and
-`raster` paint them. `film` makes frames of a run, `motion` an animated SVG of the frames, and `terminal` shows worlds
-and runs as text. Pillow and rich are imported only when they are needed.
+`board` makes scenes of worlds and of a task's examples. `scene` writes a scene as SVG, `raster` paints it as pixels.
+`film` makes the frames of a run, as a GIF or an animated SVG. `terminal` shows worlds and runs as text. Pillow and rich
+are imported only when they are needed.
 """
 
 from __future__ import annotations
@@ -18,10 +18,9 @@ from typing import TYPE_CHECKING, Final
 
 from karelsynth.errors import KarelsynthError, listed
 from karelsynth.files import write_atomically
-from karelsynth.karel.draw.board import layout_of, world_scene
+from karelsynth.karel.draw.board import layout_of, sheet_scene, world_scene
 from karelsynth.karel.draw.film import Frame, film_gif, film_layout, frame_scene, run_frames
-from karelsynth.karel.draw.sheet import sheet_scene
-from karelsynth.karel.draw.svg import scene_svg
+from karelsynth.karel.draw.scene import scene_svg
 from karelsynth.karel.interpreter import MAX_TICKS
 
 if TYPE_CHECKING:
@@ -45,9 +44,9 @@ __all__ = [
 ]
 
 CELL: Final = 40
-"""The side of a cell in pixels, unless another is asked for."""
+"""The default side of a cell in pixels."""
 EXAMPLES_CELL: Final = 22
-"""The same where all examples of a task are in one picture."""
+"""The same for pictures of all examples of a task."""
 
 
 def world_svg(
@@ -93,7 +92,7 @@ def examples_svg(
     name: str = "",
     about: str = "",
 ) -> str:
-    """Pairs of worlds as one SVG, each before above after; `name` and `about` are for those who cannot see them."""
+    """Pairs of worlds as one SVG, each input above its output. `name` and `about` are for screen readers."""
     scene = sheet_scene(pairs, theme=theme, cell=cell, labels=labels, title=title, name=name, about=about)
     return scene_svg(scene, each_once=True)
 
@@ -132,7 +131,7 @@ def run_svg(
     max_ticks: int = MAX_TICKS,
 ) -> str:
     """The run as an SVG that plays by itself, `speed` ticks a second; without `cell`, small worlds get large cells."""
-    from karelsynth.karel.draw.motion import film_svg
+    from karelsynth.karel.draw.film import film_svg
 
     layout = film_layout(world, theme=theme, cell=cell, labels=labels)
     return film_svg(run_frames(program, world, max_ticks), layout, speed=speed)

@@ -1,17 +1,19 @@
-"""What a world looks like: the one place that knows.
+"""Pictures of worlds, and of a task's examples in one sheet.
 
-A `BoardLayout` says where things go; the functions give the groups of shapes of the board, of a cell's markers and of
-the hero, so that a still picture can show them together and an animated one can move them apart.
+A `BoardLayout` says where things go. The functions make the groups of shapes of the board, of a cell's markers and of
+the hero. A still picture shows them together; an animated one moves them separately.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Final, Literal, cast
 from unicodedata import normalize
 
 from karelsynth.errors import KarelsynthError
 from karelsynth.karel.draw.scene import (
+    LETTER,
     Circle,
     Line,
     Palette,
@@ -26,13 +28,22 @@ from karelsynth.karel.draw.scene import (
     theme_named,
 )
 from karelsynth.karel.world import HEADINGS, Cell, Hero, World
+from karelsynth.terminal_text import display_width
 
 SMALLEST_CELL: Final = 12
 LARGEST_CELL: Final = 400
 CAPTION_SIZE: Final = 16
 CAPTION_HEIGHT: Final = 56
 NARROWEST_FILM: Final = 300
-"""Pixels, so that a caption can be read below a small world."""
+"""Pixels. A caption needs that much below a small world."""
+WIDEST: Final = 54
+"""The width of a row of examples in cells, margins included. A single example may be wider."""
+_ARROW: Final = 14 / 22
+"""The gap between input and output, relative to the side of a cell."""
+_SMALLEST_ARROW: Final = 14
+_SMALLEST_TITLE: Final = 16
+
+Pair = tuple[World, World]
 
 
 @dataclass(frozen=True)
@@ -57,7 +68,7 @@ class BoardLayout:
 
     @property
     def label_room(self) -> int:
-        """What the labels need to the left of the board and below it."""
+        """The room for labels to the left of the board and below it."""
         return self.cell // 2 if self.labels else 0
 
     @property
@@ -112,8 +123,8 @@ def layout_of(
     """The layout of a world's pictures; raises KarelsynthError for an unknown theme or an absurd size."""
     if not SMALLEST_CELL <= cell <= LARGEST_CELL:
         raise KarelsynthError(f"a cell is {SMALLEST_CELL} to {LARGEST_CELL} pixels wide, not {cell}")
-    if title is not None:  # any text may be given; one line of what can be printed is what both back ends can show
-        whole = normalize("NFC", title)  # an umlaut in one piece is in more fonts than its two dots
+    if title is not None:  # both back ends can show one line of printable text
+        whole = normalize("NFC", title)  # more fonts have composed letters than combining marks
         title = " ".join("".join(letter if letter.isprintable() else " " for letter in whole).split())
     return BoardLayout(world.rows, world.cols, cell, theme_named(theme), labels, title or None, caption)
 
@@ -126,7 +137,7 @@ def world_scene(world: World, layout: BoardLayout, *, alarm: bool = False, capti
 
 
 def groups_below(layout: BoardLayout, world: World) -> list[ShapeGroup]:
-    """What lies under the hero's layer: the markers."""
+    """The markers, which lie below the hero."""
     here = world.hero[:2]
     return [
         tint_group(layout, cell) if cell == here else marker_group(layout, cell, count)
@@ -135,20 +146,20 @@ def groups_below(layout: BoardLayout, world: World) -> list[ShapeGroup]:
 
 
 def groups_above(layout: BoardLayout, world: World, *, alarm: bool) -> list[ShapeGroup]:
-    """What lies over the hero: the count of the markers it stands on, and the sign of a failed run."""
+    """The groups above the hero: the count of the markers it stands on, and the sign of a failed run."""
     count = world.markers.get(world.hero[:2])
     groups = [badge_group(layout, world.hero, count)] if count else []
     return [*groups, alarm_group(layout, world.hero)] if alarm else groups
 
 
 def scene_of(layout: BoardLayout, world: World, groups: tuple[ShapeGroup, ...]) -> Scene:
-    """A scene of these groups, with the world described in words."""
+    """A scene of these groups, with a description of the world."""
     title = layout.title or f"Karel world of {world.rows} rows and {world.cols} columns"
     return Scene(layout.width, layout.height, layout.theme.canvas, groups, title, description(world))
 
 
 def description(world: World) -> str:
-    """The world in words, for those who cannot see the picture."""
+    """The world in words, for screen readers."""
     row, col, heading = world.hero
     parts = [f"Karel stands at row {row}, column {col} and faces {heading}."]
     if world.walls:
@@ -160,7 +171,7 @@ def description(world: World) -> str:
 
 
 def board_groups(layout: BoardLayout, walls: frozenset[Cell]) -> tuple[ShapeGroup, ...]:
-    """Everything that no program changes: title, labels, border, floor, grid and walls."""
+    """The parts that no program changes: title, labels, border, floor, grid and walls."""
     groups = [ShapeGroup("board", _floor(layout))]
     if walls:
         groups += [ShapeGroup("wall-joins", _joins(layout, walls)), ShapeGroup("walls", _walls(layout, walls))]
@@ -187,14 +198,14 @@ def _floor(layout: BoardLayout) -> tuple[Shape, ...]:
 
 
 def _walls(layout: BoardLayout, walls: frozenset[Cell]) -> tuple[Shape, ...]:
-    """One block a wall cell."""
+    """One block for each wall cell."""
     gap, side = _gap(layout), layout.cell - 2 * _gap(layout)
     corners = [layout.corner(cell) for cell in sorted(walls)]
     return tuple(Rect(x + gap, y + gap, side, side, layout.theme.wall, 0.14 * layout.cell) for x, y in corners)
 
 
 def _joins(layout: BoardLayout, walls: frozenset[Cell]) -> tuple[Shape, ...]:
-    """Rectangles from centre to centre that melt neighbouring blocks into one; squares of four lose their hole."""
+    """Rectangles from centre to centre that join neighbouring blocks, and fill the hole in squares of four."""
     cell, gap, wall = layout.cell, _gap(layout), layout.theme.wall
     joins: list[Shape] = []
     for row, col in sorted(walls):
@@ -210,7 +221,7 @@ def _joins(layout: BoardLayout, walls: frozenset[Cell]) -> tuple[Shape, ...]:
 
 
 def _gap(layout: BoardLayout) -> int:
-    """Between the edge of a cell and a block in it; whole pixels, or the joins would show at blurred edges."""
+    """The gap between the edge of a cell and its block, in whole pixels: blurred edges would show the joins."""
     return max(1, round(layout.cell / 20))
 
 
@@ -235,14 +246,14 @@ def marker_group(layout: BoardLayout, cell: Cell, count: int) -> ShapeGroup:
 
 
 def tint_group(layout: BoardLayout, cell: Cell) -> ShapeGroup:
-    """Under the hero, where it stands on markers."""
+    """The floor below a hero that stands on markers."""
     (x, y), gap = layout.corner(cell), _gap(layout)
     side = layout.cell - 2 * gap
     return ShapeGroup("tint", (Rect(x + gap, y + gap, side, side, layout.theme.tint, 0.14 * layout.cell),))
 
 
 def badge_group(layout: BoardLayout, hero: Hero, count: int) -> ShapeGroup:
-    """Over the hero, at its back: the number of markers it stands on."""
+    """The number of markers that the hero stands on, at its back."""
     theme = layout.theme
     size = (0.3 if count < 10 else 0.26) * layout.cell
     right_upper = hero.heading in ("south", "west")
@@ -254,7 +265,7 @@ def badge_group(layout: BoardLayout, hero: Hero, count: int) -> ShapeGroup:
 
 
 def alarm_group(layout: BoardLayout, hero: Hero) -> ShapeGroup:
-    """Over the hero, at the other corner of its back: the run has failed here."""
+    """The sign of a failed run, at the other corner of the hero's back."""
     theme = layout.theme
     x, y = _corner_sign(layout, hero, right=hero.heading in ("north", "west"), upper=hero.heading in ("south", "east"))
     disc = _disc(layout, x, y, theme.floor, theme.alarm)
@@ -293,7 +304,7 @@ def hero_group(layout: BoardLayout, hero: Hero) -> ShapeGroup:
 
 
 def caption_group(layout: BoardLayout, caption: str, tick: int, *, alarm: bool = False) -> ShapeGroup:
-    """Two lines below the board: what happens, and when."""
+    """Two lines below the board: the event and the tick."""
     text, size = fitted(caption, CAPTION_SIZE, layout.width - 16)
     x, y = layout.width / 2, layout.caption_top + 12
     colour = layout.theme.alarm if alarm else layout.theme.ink
@@ -301,3 +312,67 @@ def caption_group(layout: BoardLayout, caption: str, tick: int, *, alarm: bool =
         "caption",
         (Text(x, y, text, size, colour), Text(x, y + 24, f"tick {tick}", 13, layout.theme.muted, bold=False)),
     )
+
+
+def sheet_scene(
+    pairs: Sequence[Pair],
+    *,
+    theme: str,
+    cell: int,
+    labels: bool = False,
+    title: str | None = None,
+    name: str = "",
+    about: str = "",
+) -> Scene:
+    """A task's examples in one picture, each input above its output, side by side and in rows.
+
+    `title` is put on top; `name` and `about` are for screen readers.
+    """
+    layouts = [layout_of(before, theme=theme, cell=cell, labels=labels, title=title) for before, _ in pairs]
+    words = layouts[0].title  # the printable part
+    layouts = [replace(layout, title=None) for layout in layouts]
+    gap, large = max(_SMALLEST_ARROW, round(_ARROW * cell)), max(_SMALLEST_TITLE, cell)
+    groups: list[ShapeGroup] = []
+    width, top = 0, 2 * large if words else 0
+    for row in _rows(layouts, WIDEST * cell):
+        shown, left = [layouts[number] for number in row], 0
+        band = max(layout.height for layout in shown)
+        for number, layout in zip(row, shown, strict=True):
+            before, after = pairs[number]
+            groups += _translated(before, layout, left, top + band - layout.height)  # next to the arrow
+            groups.append(_arrow(layout.theme, gap, left + layout.width / 2, top + band))
+            groups += _translated(after, layout, left, top + band + gap)
+            left += layout.width
+        width, top = max(width, left), top + 2 * band + gap
+    if words:
+        needed = round(LETTER * large * display_width(words)) + 2 * layouts[0].margin
+        wider = max(width, min(needed, WIDEST * cell))  # a long title may be wider than a small world
+        groups = [replace(group, at=(group.at[0] + (wider - width) / 2, group.at[1])) for group in groups]
+        text, size = fitted(words, large, wider - layouts[0].margin)
+        groups.append(ShapeGroup("heading", (Text(wider / 2, 1.2 * large, text, size, layouts[0].theme.ink),)))
+        width = wider
+    count = "One example." if len(pairs) == 1 else f"{len(pairs)} examples."
+    called = name or words or "Examples for Karel"
+    return Scene(width, top, layouts[0].theme.canvas, tuple(groups), called, f"{count} {about}".rstrip())
+
+
+def _rows(layouts: Sequence[BoardLayout], room: int) -> list[list[int]]:
+    """The indices of the examples of each row: as few rows as there is room for, of about equal size."""
+    count = 1
+    while True:
+        size = -(-len(layouts) // count)
+        rows = [list(range(start, min(start + size, len(layouts)))) for start in range(0, len(layouts), size)]
+        if size == 1 or all(sum(layouts[number].width for number in row) <= room for row in rows):
+            return rows
+        count += 1
+
+
+def _translated(world: World, layout: BoardLayout, right: float, down: float) -> list[ShapeGroup]:
+    """The groups of a world's picture, translated."""
+    scene = world_scene(world, layout)
+    return [replace(group, at=(group.at[0] + right, group.at[1] + down)) for group in scene.groups]
+
+
+def _arrow(theme: Palette, size: int, x: float, y: float) -> ShapeGroup:
+    points = ((-size / 2, 2.0), (size / 2, 2.0), (0.0, size - 2.0))
+    return ShapeGroup("arrow", (Polygon(points, theme.muted, 2),), at=(x, y))

@@ -1,17 +1,37 @@
-"""A run as a series of frames, and that series as a GIF."""
+"""A run as a series of frames, as a GIF, and as an animated SVG that plays in any browser without scripts.
+
+The SVG draws once what never changes. It also draws the hero once, and moves it. Each count of markers on a cell is
+drawn once and shown while it holds. The captions are a strip behind a window. All of it is CSS keyframes over one
+duration. The attributes without CSS are those of the last frame: readers who prefer no motion, and programs that know
+no CSS, see how the run ends.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import io
 from collections import Counter
-from dataclasses import dataclass
-from itertools import combinations, pairwise
+from dataclasses import dataclass, replace
+from itertools import accumulate, combinations, pairwise
 from typing import TYPE_CHECKING, Final
 
 from karelsynth.errors import KarelsynthError
-from karelsynth.karel.draw.board import BoardLayout, caption_group, layout_of, world_scene
+from karelsynth.karel.draw.board import (
+    CAPTION_HEIGHT,
+    BoardLayout,
+    board_groups,
+    caption_group,
+    groups_above,
+    groups_below,
+    hero_group,
+    layout_of,
+    scene_of,
+    world_scene,
+)
+from karelsynth.karel.draw.scene import ShapeGroup, group_svg, number, scene_svg
 from karelsynth.karel.interpreter import MAX_TICKS, Status, Tick, run
 from karelsynth.karel.program import Action, Condition, Not, Program, Repeat
+from karelsynth.karel.world import HEADINGS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -21,18 +41,23 @@ if TYPE_CHECKING:
     from karelsynth.karel.draw.scene import Palette, Scene
     from karelsynth.karel.world import World
 
+GLIDE: Final = 0.7
+"""The share of a tick that a move or a turn takes. Karel rests for the remainder."""
 FIRST_SECONDS: Final = 0.6
 LAST_SECONDS: Final = 2.0
 FILM_SIDE: Final = 448
-"""About how many pixels the longer side of a film's board has, unless the size of a cell is given."""
+"""The default length of the longer side of a film's board, in pixels."""
 MOST_FRAMES: Final = 1000
-"""Of a GIF, whose frames are all held in memory: about half a megabyte each."""
+"""The most frames of a GIF. They are all held in memory, about half a megabyte each."""
 
 
 @dataclass(frozen=True)
 class Frame:
-    """A moment of a run: the world after tick number `tick`, the token index of the statement that took it (None
-    for the start and for a good end), what happened in words, and how the run ended (None while it goes on)."""
+    """A moment of a run.
+
+    `world` is the world after tick number `tick`, `where` the token index of the statement that took the tick (None for
+    the start and for a good end), `caption` what happened, and `status` how the run ended (None before the end).
+    """
 
     world: World
     where: int | None
@@ -56,7 +81,7 @@ def run_frames(program: Program, world: World, max_ticks: int = MAX_TICKS) -> tu
         if isinstance(statement, Action):
             caption = statement.value
         elif isinstance(statement, Repeat):
-            # A repeat that is entered again has run all its rounds before, so the rounds of all entries can be counted.
+            # A REPEAT that is entered again has run all its iterations before, so one counter serves all entries.
             caption = f"repeat: {rounds[tick.where] % statement.times + 1} of {statement.times}"
             rounds[tick.where] += 1
         else:
@@ -122,7 +147,7 @@ def film_gif(frames: Sequence[Frame], layout: BoardLayout, *, speed: float | Non
 
 
 def film_images(frames: Sequence[Frame], layout: BoardLayout) -> Iterator[Image.Image]:
-    """The frames as RGB images. From the second on, only the cells that changed and the caption are painted anew."""
+    """The frames as RGB images. After the first, only changed cells and the caption are painted."""
     from karelsynth.karel.draw.raster import scene_image
 
     image = scene_image(frame_scene(frames[0], layout))
@@ -139,15 +164,15 @@ def film_images(frames: Sequence[Frame], layout: BoardLayout) -> Iterator[Image.
 
 
 def _changed(before: Frame, after: Frame) -> set[tuple[int, int]]:
-    """The cells that look different: where the hero was and is, and where markers came or went."""
+    """The cells that look different: the hero's old and new cell, and cells whose markers changed."""
     cells = {before.world.hero[:2], after.world.hero[:2]}
     return cells | {cell for cell, _ in before.world.markers.items() ^ after.world.markers.items()}
 
 
 def _gif_palette(theme: Palette) -> Image.Image:
-    """The theme's colours, and between every two of them shades for smooth edges.
+    """The theme's colours, and shades between every two of them for smooth edges.
 
-    A shade that is hardly another colour is left out: Pillow's search for the nearest is coarse and would mix them up.
+    Shades close to another colour are left out: Pillow's search for the nearest colour is coarse and would mix them up.
     """
     from PIL import Image, ImageColor
 
@@ -167,3 +192,126 @@ def _indexed(image: Image.Image, palette: Image.Image) -> Image.Image:
     from PIL import Image
 
     return image.quantize(palette=palette, dither=Image.Dither.NONE)
+
+
+def film_svg(frames: Sequence[Frame], layout: BoardLayout, *, speed: float | None) -> str:
+    """The frames as an endless animated SVG."""
+    clock = _Clock.of(durations(frames, speed))
+    rules: list[str] = []
+    below = _shown_in_turn([groups_below(layout, frame.world) for frame in frames], clock, "b", rules)
+    hero = _moving_hero(frames, layout, clock, rules)
+    above_frames = [groups_above(layout, frame.world, alarm=frame.failed) for frame in frames]
+    above = _shown_in_turn(above_frames, clock, "a", rules)
+    captions = _caption_strip(frames, layout, clock, rules)
+    body = "\n".join([*below, hero, *above, captions])
+
+    # A page may show several runs and shares the names of keyframes between them, so names carry a content hash.
+    identity = "k" + hashlib.sha256("\n".join([*rules, body]).encode()).hexdigest()[:8]
+    style = "\n".join(
+        [
+            f"#{identity} .run{{animation-duration:{number(clock.total)}s;animation-iteration-count:infinite}}",
+            *(rule.replace("@ID", identity) for rule in rules),
+            f"@media (prefers-reduced-motion:reduce){{#{identity} .run{{animation:none!important}}}}",
+        ]
+    )
+    last = frames[-1]
+    scene = scene_of(layout, last.world, board_groups(layout, last.world.walls))
+    scene = replace(scene, title=f"Karel runs a program: {last.caption}")
+    return scene_svg(scene, style=style, extra=body, identity=identity)
+
+
+@dataclass(frozen=True)
+class _Clock:
+    """When each frame begins, in seconds from the start, and when the last one ends."""
+
+    starts: tuple[float, ...]
+    total: float
+
+    @classmethod
+    def of(cls, seconds: Sequence[float]) -> _Clock:
+        *starts, total = accumulate(seconds, initial=0.0)
+        return cls(tuple(starts), total)
+
+    def percent(self, seconds: float) -> str:
+        return f"{100 * seconds / self.total:.3f}".rstrip("0").rstrip(".") + "%"
+
+    def glide(self, place: int) -> float:
+        """The seconds that a change into a frame takes."""
+        end = self.starts[place + 1] if place + 1 < len(self.starts) else self.total
+        return GLIDE * min(0.5, end - self.starts[place])
+
+
+def _rule(name: str, timing: str, keyframes: Sequence[tuple[str, str]]) -> str:
+    """The CSS that makes `.name` follow the keyframes; `@ID` stands for the document's id."""
+    steps = "".join(f"{at}{{{what}}}" for at, what in keyframes)
+    follow = f"#@ID .{name}{{animation-name:@ID-{name};animation-timing-function:{timing}}}"
+    return f"{follow}\n@keyframes @ID-{name}{{{steps}}}"
+
+
+def _shown_in_turn(groups_of_frames: list[list[ShapeGroup]], clock: _Clock, prefix: str, rules: list[str]) -> list[str]:
+    """Every group once. A group that some frames lack is shown during the others."""
+    shown: dict[ShapeGroup, list[bool]] = {}
+    for place, groups in enumerate(groups_of_frames):
+        for group in groups:
+            shown.setdefault(group, [False] * len(groups_of_frames))[place] = True
+    drawn = []
+    for group, when in shown.items():
+        if all(when):
+            drawn.append(group_svg(group))
+            continue
+        name = f"{prefix}{len(drawn)}"
+        # A group changes halfway through the hero's glide.
+        changes = [("0%", when[0])] + [
+            (clock.percent(clock.starts[place] + clock.glide(place) / 2), now)
+            for place, (before, now) in enumerate(pairwise(when), 1)
+            if before != now
+        ]
+        rules.append(_rule(name, "step-end", [(at, f"opacity:{now:d}") for at, now in [*changes, ("100%", when[-1])]]))
+        drawn.append(group_svg(group, classes=f"run {name}", attributes="" if when[-1] else ' opacity="0"'))
+    return drawn
+
+
+def _moving_hero(frames: Sequence[Frame], layout: BoardLayout, clock: _Clock, rules: list[str]) -> str:
+    poses = _poses(frames, layout)
+    keyframes = [("0%", poses[0])]
+    for place, (before, now) in enumerate(pairwise(poses), 1):
+        if now != before:
+            start = clock.starts[place]
+            keyframes += [(clock.percent(start), before), (clock.percent(start + clock.glide(place)), now)]
+    keyframes.append(("100%", poses[-1]))
+    rules.append(_rule("h", "ease-in-out", [(at, f"transform:{pose}") for at, pose in keyframes]))
+    return group_svg(hero_group(layout, frames[-1].world.hero), classes="run h")
+
+
+def _poses(frames: Sequence[Frame], layout: BoardLayout) -> list[str]:
+    """The hero's place and heading as CSS. Angles grow past a full turn, so that the hero turns the short way."""
+    angle = HEADINGS.index(frames[0].world.hero.heading) * 90
+    poses = []
+    for frame in frames:
+        row, col, heading = frame.world.hero
+        turn = (HEADINGS.index(heading) * 90 - angle) % 360
+        angle += turn if turn <= 180 else turn - 360
+        x, y = layout.centre((row, col))
+        poses.append(f"translate({number(x)}px,{number(y)}px) rotate({angle}deg)")
+    return poses
+
+
+def _caption_strip(frames: Sequence[Frame], layout: BoardLayout, clock: _Clock, rules: list[str]) -> str:
+    """The captions below each other, behind a window that shows one of them."""
+    lines = []
+    for place, frame in enumerate(frames):
+        group = caption_group(layout, frame.caption, frame.tick, alarm=frame.failed)
+        lines.append(group_svg(ShapeGroup(group.name, group.shapes, (0, place * CAPTION_HEIGHT - layout.caption_top))))
+    keyframes = [
+        (clock.percent(start), f"transform:translateY({-place * CAPTION_HEIGHT}px)")
+        for place, start in enumerate(clock.starts)
+    ]
+    keyframes.append(("100%", keyframes[-1][1]))
+    rules.append(_rule("c", "step-end", keyframes))
+    size = f'width="{layout.width}" height="{CAPTION_HEIGHT}"'
+    return (
+        f'<svg y="{layout.caption_top}" {size} overflow="hidden">\n'
+        f'<g class="run c" transform="translate(0 {-(len(frames) - 1) * CAPTION_HEIGHT})">\n'
+        + "\n".join(lines)
+        + "\n</g>\n</svg>"
+    )

@@ -1,7 +1,7 @@
 """Scenes as pixels, with Pillow.
 
-Shapes are painted four times as large and then averaged down, which gives smooth edges. Any box of the scene
-can be painted alone and gives the very pixels of the whole, so a film repaints only what has changed.
+Shapes are painted four times as large and then averaged down, which gives smooth edges. A box of the scene painted
+alone has the same pixels as in the whole picture, so that a film repaints only what has changed.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 FINER: Final = 4
 _PROBE: Final = 32
-"""The size in which fonts are asked for letters."""
+"""The font size for testing whether a font has a letter."""
 _NO_LETTER: Final = "\U0010ffff"
 _SYSTEM_FONTS: Final = (
     *("DejaVuSans.ttf", "NotoSans-Regular.ttf", "LiberationSans-Regular.ttf", "FreeSans.ttf", "Arial.ttf"),
     *("segoeui.ttf", "Arial Unicode.ttf", "NotoSansCJK-Regular.ttc", "wqy-microhei.ttc", "DroidSansFallbackFull.ttf"),
     *("Hiragino Sans GB.ttc", "AppleSDGothicNeo.ttc", "msyh.ttc", "YuGothM.ttc", "malgun.ttf"),
 )
-"""Common ones of Linux, macOS and Windows, with few scripts and with many; Pillow knows the folders."""
+"""Common fonts of Linux, macOS and Windows. Pillow knows their folders."""
 Box = tuple[int, int, int, int]
 """Left, top, right, bottom, in whole pixels of the scene."""
 
@@ -84,13 +84,13 @@ class _Brush:
         return (x + group.at[0] - self.left) * FINER, (y + group.at[1] - self.top) * FINER
 
     def box(self, start: Point, end: Point, group: ShapeGroup) -> tuple[float, float, float, float]:
-        """The corners in the order that Pillow wants; its boxes include their last pixel."""
+        """The corners in Pillow's order. Its boxes include their last pixel."""
         (x1, y1), (x2, y2) = self.place(start, group), self.place(end, group)
         return round(min(x1, x2)), round(min(y1, y2)), round(max(x1, x2)) - 1, round(max(y1, y2)) - 1
 
 
 def _bounds(shape: Shape, group: ShapeGroup) -> tuple[float, float, float, float]:
-    """A box of the scene that the shape does not leave."""
+    """A bounding box of the shape."""
     match shape:
         case Rect(x, y, width, height):
             x1, y1, x2, y2 = x, y, x + width, y + height
@@ -122,13 +122,13 @@ def _parabola(start: Point, tip: Point, end: Point, steps: int = 6) -> list[Poin
 
 
 def _font_for(text: str, size: int) -> Font:
-    """Pillow's own font, so that pictures are alike on every machine, or if it lacks a letter, a system's that has all.
+    """Pillow's own font, so that pictures are equal on every machine. If it lacks a letter, a system font that has all.
 
-    Raises KarelsynthError if there is none: fonts show boxes for what they lack.
+    Raises KarelsynthError if no font has all letters, because fonts draw boxes for missing ones.
     """
     fewest = text
     for name in (None, *_SYSTEM_FONTS):
-        with suppress(OSError):  # it is not there
+        with suppress(OSError):  # not installed
             lacking = _lacking(name, text)
             if not lacking:
                 return _font(name, size)
@@ -139,7 +139,7 @@ def _font_for(text: str, size: int) -> Font:
 
 @lru_cache(maxsize=256)
 def _lacking(name: str | None, text: str) -> str:
-    """The letters of a text that a font has no picture of: it gives them the one of a letter that does not exist."""
+    """The letters of a text that a font lacks: it draws them like a letter that does not exist."""
     font = _font(name, _PROBE)
     nothing = _painted(font, _NO_LETTER)
     return "".join(letter for letter in dict.fromkeys(text) if _painted(font, letter) == nothing)

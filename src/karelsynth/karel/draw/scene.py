@@ -1,12 +1,14 @@
-"""A picture as a list of shapes, which any back end can paint.
+"""Pictures as lists of shapes, and their SVG.
 
-Lengths are pixels, x to the right and y downwards. A scene knows nothing of Karel: `board` makes scenes out of
-worlds, `svg` and `raster` paint them, and a test that both paint the same is a test of the list.
+Lengths are pixels, x to the right and y downwards. A scene knows nothing of Karel: `board` makes scenes of worlds.
+`scene_svg` writes them as SVG, and `raster` paints them.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, fields
+from html import escape
 from itertools import accumulate
 from math import hypot
 from types import MappingProxyType
@@ -16,6 +18,7 @@ from karelsynth.errors import KarelsynthError, listed, nearest
 from karelsynth.terminal_text import display_width
 
 Point = tuple[float, float]
+FONT: Final = "ui-sans-serif,system-ui,-apple-system,'Segoe UI',Roboto,'Helvetica Neue',Arial,sans-serif"
 
 
 @dataclass(frozen=True)
@@ -42,7 +45,7 @@ class Circle:
 
 @dataclass(frozen=True)
 class Polygon:
-    """A filled polygon with round corners: each gives way to a parabola that begins and ends `radius` away."""
+    """A filled polygon. Each corner is rounded to a parabola that begins and ends `radius` away."""
 
     points: tuple[Point, ...]
     fill: str
@@ -50,7 +53,7 @@ class Polygon:
 
     @property
     def corners(self) -> list[tuple[Point, Point, Point]]:
-        """Of each corner the start, the control point and the end of its parabola."""
+        """The start, the control point and the end of each corner's parabola."""
         return [
             (_towards(point, self.points[place - 1], self.radius), point, _towards(point, after, self.radius))
             for place, (point, after) in enumerate(zip(self.points, self.points[1:] + self.points[:1], strict=True))
@@ -87,18 +90,18 @@ class Text:
 
 Shape = Union[Rect, Circle, Polygon, Line, Text]
 CAPITAL: Final = 0.71
-"""The height of capital letters and digits in sizes of the font, about the same in every sans serif."""
+"""The height of capital letters and digits, relative to the font size; about the same in every sans serif."""
 _SMALLEST: Final = 9
-"""The size that text is not made smaller than: it is cut short instead."""
+"""The smallest font size. Text that does not fit is cut short."""
 LETTER: Final = 0.62
-"""The width of a letter in sizes of the font, on the generous side."""
+"""An upper estimate of the width of a letter, relative to the font size."""
 _ROUNDING: Final = 1e-6
-"""Of a column: a size that was made for a text must not seem too large for it."""
+"""A tolerance in columns: text must fit into the room that its size was computed from."""
 
 
 @dataclass(frozen=True)
 class ShapeGroup:
-    """Shapes that belong together, turned clockwise by quarter turns and then moved to `at`."""
+    """Shapes that belong together, rotated clockwise by quarter turns and then translated to `at`."""
 
     name: str
     shapes: tuple[Shape, ...]
@@ -108,7 +111,7 @@ class ShapeGroup:
 
 @dataclass(frozen=True)
 class Scene:
-    """A picture. `title` and `description` are for those who cannot see it."""
+    """A picture. `title` and `description` are for screen readers."""
 
     width: int
     height: int
@@ -120,7 +123,7 @@ class Scene:
 
 @dataclass(frozen=True)
 class Palette:
-    """The colours, as `#rrggbb`. Blue hero, amber markers: a pair that every kind of colour vision tells apart."""
+    """The colours, as `#rrggbb`. Every kind of colour vision distinguishes the blue hero from the amber markers."""
 
     canvas: str
     floor: str
@@ -189,7 +192,7 @@ def theme_named(name: str) -> Palette:
 
 
 def fitted(text: str, size: float, room: float) -> tuple[str, float]:
-    """The text and a size of at most `size` with which it fits into `room` pixels; if need be it is cut short.
+    """The text and a font size of at most `size` that fit into `room` pixels. Long text is cut short.
 
     Letters that take two columns of a terminal, as Chinese ones do, count as two here as well.
     """
@@ -204,3 +207,87 @@ def fitted(text: str, size: float, room: float) -> tuple[str, float]:
 def _towards(start: Point, goal: Point, distance: float) -> Point:
     share = distance / hypot(goal[0] - start[0], goal[1] - start[1])
     return start[0] + share * (goal[0] - start[0]), start[1] + share * (goal[1] - start[1])
+
+
+def scene_svg(scene: Scene, *, style: str = "", extra: str = "", identity: str = "", each_once: bool = False) -> str:
+    """A standalone SVG document, with `extra` after the scene's groups. `identity` is the id that `style` refers to.
+
+    With `each_once`, groups that occur several times, such as boards and heroes, are written once and then referenced.
+    """
+    lines = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {scene.width} {scene.height}" '
+        f'width="{scene.width}" height="{scene.height}" role="img" text-anchor="middle" font-family="{FONT}"'
+        + (f' id="{identity}">' if identity else ">"),
+        f"<title>{escape(scene.title)}</title>",
+        f"<desc>{escape(scene.description)}</desc>",
+    ]
+    if style:
+        lines.append(f"<style>\n{style}\n</style>")
+    lines.append(f'<rect width="{scene.width}" height="{scene.height}" fill="{scene.background}"/>')
+    lines += _each_once(scene.groups) if each_once else [group_svg(group) for group in scene.groups]
+    if extra:
+        lines.append(extra)
+    return "\n".join([*lines, "</svg>"]) + "\n"
+
+
+def group_svg(group: ShapeGroup, *, classes: str = "", attributes: str = "") -> str:
+    """`<g class="name">…</g>`, with more `classes` and `attributes` (each after a space) if given."""
+    inner = "".join(f"\n{_shape_svg(shape)}" for shape in group.shapes)
+    names = f"{group.name} {classes}".rstrip()
+    return f'<g class="{names}"{_transform(group)}{attributes}>{inner}\n</g>'
+
+
+def _each_once(groups: Iterable[ShapeGroup]) -> list[str]:
+    names: dict[tuple[Shape, ...], str] = {}
+    lines = []
+    for group in groups:
+        if group.shapes not in names:
+            names[group.shapes] = f"g{len(names)}"
+            identity = f' id="{names[group.shapes]}"'
+            lines.append(f"<defs>{group_svg(ShapeGroup(group.name, group.shapes), attributes=identity)}</defs>")
+        turn = f" rotate({90 * group.turns})" if group.turns else ""
+        place = f"translate({number(group.at[0])} {number(group.at[1])}){turn}"
+        lines.append(f'<use href="#{names[group.shapes]}" transform="{place}"/>')
+    return lines
+
+
+def _transform(group: ShapeGroup) -> str:
+    steps = []
+    if group.at != (0, 0):
+        steps.append(f"translate({number(group.at[0])} {number(group.at[1])})")
+    if group.turns:
+        steps.append(f"rotate({90 * group.turns})")
+    return f' transform="{" ".join(steps)}"' if steps else ""
+
+
+def _shape_svg(shape: Shape) -> str:
+    match shape:
+        case Rect(x, y, width, height, fill, radius):
+            corners = f' rx="{number(radius)}"' if radius else ""
+            return (
+                f'<rect x="{number(x)}" y="{number(y)}" width="{number(width)}" height="{number(height)}"'
+                f'{corners} fill="{fill}"/>'
+            )
+        case Circle(x, y, radius, fill):
+            return f'<circle cx="{number(x)}" cy="{number(y)}" r="{number(radius)}" fill="{fill}"/>'
+        case Polygon(_, fill):
+            curves = "L".join(f"{_point(start)}Q{_point(tip)} {_point(end)}" for start, tip, end in shape.corners)
+            return f'<path d="M{curves}Z" fill="{fill}"/>'
+        case Line(x1, y1, x2, y2, width, fill):
+            return f'<path d="M{_point((x1, y1))}L{_point((x2, y2))}" stroke="{fill}" stroke-width="{number(width)}"/>'
+        case Text(x, _, text, size, fill, bold):
+            # The baseline is computed, because some programs ignore `dominant-baseline`.
+            weight = ' font-weight="700"' if bold else ""
+            return (
+                f'<text x="{number(x)}" y="{number(shape.baseline)}" font-size="{number(size)}"{weight} fill="{fill}">'
+                f"{escape(text)}</text>"
+            )
+
+
+def _point(point: Point) -> str:
+    return f"{number(point[0])},{number(point[1])}"
+
+
+def number(value: float) -> str:
+    """A number with at most two decimals and without trailing zeros."""
+    return f"{round(value, 2) + 0.0:g}"  # adding 0.0 turns -0.0 into 0.0

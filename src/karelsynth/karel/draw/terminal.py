@@ -1,9 +1,9 @@
 """Worlds and runs as text in a terminal, with rich.
 
-A cell is two columns wide, about as wide as it is high. Walls are solid, the hero is an arrow, numbers are
-markers; behind the hero stands the number of markers under it, `+` for ten. The colours are the pictures'; they come
-with a background of their own or are of medium brightness, so all can be seen on dark and on light. Without
-colour nothing is lost.
+A cell is two columns wide, about as wide as it is high. Walls are solid, the hero is an arrow, numbers are markers.
+Behind the hero stands the number of markers under it, `+` for ten. The colours are the pictures' colours. They have
+their own background or medium brightness, so that they are visible on dark and on light terminals. Without colour,
+nothing is lost.
 """
 
 from __future__ import annotations
@@ -160,7 +160,8 @@ def play(
 ) -> None:
     """Play a run in the terminal, `speed` ticks a second, the program beside the world with its current line marked.
 
-    Ctrl-C is the caller's, with the terminal as it was. Where the output is none, the start and the end are printed.
+    Ctrl-C restores the terminal and raises KeyboardInterrupt. If the output is no terminal, the start and the end are
+    printed.
     """
     from rich.console import Console
     from rich.live import Live
@@ -175,7 +176,7 @@ def play(
         console.print(frames[-1].caption, highlight=False, markup=False)
         return
     stage = _Stage(program, console)
-    with Live(stage.picture(frames[0]), console=console, auto_refresh=False) as live:  # which gives the cursor back
+    with Live(stage.picture(frames[0]), console=console, auto_refresh=False) as live:  # restores the cursor
         for frame, pause in zip(frames, seconds, strict=True):
             live.update(stage.picture(frame), refresh=True)
             if frame.status is None:
@@ -183,7 +184,7 @@ def play(
 
 
 class _Stage:
-    """What `play` shows: world and program next to each other, and a line about the present below."""
+    """The picture of `play`: world and program side by side, and a status line below."""
 
     def __init__(self, program: Program, console: Console) -> None:
         self.console = console

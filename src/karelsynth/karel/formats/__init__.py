@@ -1,4 +1,4 @@
-"""World files: read by their content, written by their suffix.
+"""World files. Reading recognises the format by content, writing chooses it by suffix.
 
 A drawing (`.txt` and anything else), the original data's JSON (`.json`), or Stanford Karel's `.w`.
 """
@@ -55,5 +55,5 @@ def _json(text: str) -> Any:
         return json.loads(text)
     except json.JSONDecodeError as error:
         raise WorldError(f"line {error.lineno}, column {error.colno}: not valid JSON: {error.msg}") from None
-    except (ValueError, RecursionError):  # a number of thousands of digits; thousands of brackets
+    except (ValueError, RecursionError):  # thousands of digits or brackets
         raise WorldError("not a world: the JSON has too long a number or is nested too deep") from None

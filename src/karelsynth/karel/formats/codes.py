@@ -3,9 +3,9 @@
 The network's input is a tensor of 16 planes over 18 × 18 cells: the grid in rows and columns 1 …, a frame of
 one cell around it, nothing beyond. Planes: hero facing north, east, south, west; wall; frame; 1 … 10 markers.
 
-A cell code says in one byte what the 16 planes say of a cell, so that a world is 324 bytes and a batch of
-worlds an array uint8 [..., 18, 18]: the low four bits hold what is in the cell (0 … 10 markers, WALL, FRAME
-or BEYOND), the high four bits are 0, or 1 + the hero's heading.
+A cell code holds the 16 planes of a cell in one byte. A world is 324 bytes, and a batch of worlds an array
+uint8 [..., 18, 18]. The low four bits are the content (0 … 10 markers, WALL, FRAME or BEYOND). The high four bits are
+1 + the hero's heading, or 0 without a hero.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ def tensor_to_codes(tensor: NDArray[Any]) -> NDArray[np.uint8]:
     tensor = tensor.astype(np.float32, copy=False)
     values = np.array([HERO * (plane + 1) for plane in range(4)] + [WALL, FRAME] + list(range(1, MOST_MARKERS + 1)))
     codes = np.tensordot(values.astype(np.float32), np.moveaxis(tensor, -3, 0), axes=1)
-    # What lies beyond the frame has no plane: cells past the frame's last row or column.
+    # Cells past the frame's last row or column have no plane.
     frame = tensor[..., FRAME_PLANE, :, :] > 0
     inside = frame.max(-1, keepdims=True) & frame.max(-2, keepdims=True)
     codes = np.where(inside, np.minimum(codes, CODES - 1), BEYOND).astype(np.uint8)

@@ -1,4 +1,4 @@
-"""Worlds as people type them: cells with spaces between, north at the top.
+"""Worlds as text drawings: cells with spaces between them, north at the top.
 
     . . #
     > 2 .

@@ -4,8 +4,8 @@ A world is `{"blocked": "1:2", "cols": 3, "crashed": false, "hero": "0:0:east", 
 places are row:column, the bottom row is 0. Its tensor lists the flat indices that are 1, "index:1.0 …". A
 program is a tree, `{"run": [{"type": "move"}, {"body": […], "times": 3, "type": "repeat"}]}`.
 
-What we write equals the published files letter by letter, orders included: cells from the top row down, each
-row from the left; keys sorted. What we read may come in any order, but says nothing twice.
+The writer reproduces the published files exactly, with the same order: cells from the top row down, each row from the
+left, and keys sorted. The reader accepts any order but no duplicates.
 """
 
 from __future__ import annotations
@@ -145,7 +145,7 @@ def _hero(record: Mapping[str, Any]) -> Hero:
 
 
 def _cells(record: Mapping[str, Any], key: str, form: str, pattern: str) -> dict[Cell, tuple[str, ...]]:
-    """The items of a string by their cell, each with what its pattern finds after row and column."""
+    """The items of a string by cell, each with the groups of the pattern after row and column."""
     found: dict[Cell, tuple[str, ...]] = {}
     for number, word in enumerate(_string(record, key).split(), 1):
         match = re.fullmatch(pattern, word)
@@ -203,7 +203,7 @@ def _block(value: Any, where: str, depth: int) -> Block:
         _fail(where, f"a list of statements is expected, not {_kind(value)}")
     if not value:
         _fail(where, "a block holds at least one statement, and this is empty")
-    statements = []  # in a loop: comprehensions would take room on Python's stack, which deep programs need
+    statements = []  # a loop, because comprehensions would use up Python's stack in deep programs
     for at, item in enumerate(value):
         statements.append(_node(item, f"{where}[{at}]", depth, _STATEMENTS))
     return tuple(statements)
@@ -262,13 +262,13 @@ def _hint(word: Any, vocabulary: Iterable[str]) -> str:
 
 
 def _shown(value: Any) -> str:
-    """A number or a string as it is; of anything else, which may be large, only what it is."""
+    """A number or a string as it is, and only the kind of anything else, which may be large."""
     plain = isinstance(value, int | float | str) and not isinstance(value, bool)
     return quoted(repr(value)) if plain else _kind(value)
 
 
 def _kind(value: Any) -> str:
-    """What a value is in JSON's words."""
+    """The kind of a value, named as in JSON."""
     if value is None or isinstance(value, bool):
         return quoted({None: "null", True: "true", False: "false"}[value])
     kinds = {str: "a string", int: "a number", float: "a number", list: "a list", dict: "an object"}

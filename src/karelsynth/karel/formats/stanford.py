@@ -6,15 +6,15 @@
     Karel: (1, 1); east
     BeeperBag: INFINITY
 
-Places are (avenue, street): column and row from 1, street 1 at the bottom. Case and spacing do not matter,
-lines without a colon are comments, `Speed` and `Color` are ignored, several `Beeper` lines for a place add
-up, and without a `Karel` line the hero stands at (1, 1) facing east, all as in the `stanfordkarel` package.
-Without a `BeeperBag` line the bag is empty there; our Karel always has beepers, so here it is as if it said INFINITY.
+Places are (avenue, street): column and row from 1, street 1 at the bottom. As in the package `stanfordkarel`, case and
+spacing do not matter, lines without a colon are comments, `Speed` and `Color` are ignored, several `Beeper` lines for a
+place add up, and without a `Karel` line the hero stands at (1, 1) facing east. There, a file without a `BeeperBag` line
+has an empty bag; here the bag is always full.
 
-Their walls are edges between cells; ours fill cells. We write a wall as all four edges of its cell, stated
-from that cell, and read such a cell back as a wall. In files from elsewhere an edge may be stated from either
-side, and edges on the border of the grid be left out: there, a closed cell is a wall if nothing else accounts
-for one of its edges. An edge that no wall cell accounts for cannot be had in our Karel and is an error.
+Their walls are edges between cells; ours fill cells. The writer states all four edges of a wall cell from that cell,
+and the reader takes such a cell for a wall. Other files may state an edge from either side and leave out edges on the
+border of the grid. There, a closed cell is a wall if no other wall explains one of its edges. An edge that no wall cell
+explains is an error.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def parse(text: str) -> World:
 
 
 def render(world: World) -> str:
-    """Write a world; the `stanfordkarel` package loads it and Karel finds the same cells blocked."""
+    """Write a world. In the package `stanfordkarel`, the same cells are blocked."""
 
     def place(cell: Cell) -> str:
         return f"({cell[1] + 1}, {cell[0] + 1})"
@@ -83,13 +83,13 @@ def render(world: World) -> str:
 
 
 def recognises(text: str) -> bool:
-    """Whether a text is meant as a `.w` file: a line begins with a keyword, or the first with nearly one."""
+    """Whether a text looks like a `.w` file: a line begins with a keyword, or the first line with a misspelt one."""
     words = [word.strip() for word, colon, _ in (line.partition(":") for line in text.splitlines()) if colon]
     return any(word.casefold() in _BY_FOLDED for word in words) or bool(words and nearest(words[0], KEYWORDS))
 
 
 class _Reader:
-    """What the lines have said so far; `Dimension` may come last, so places are checked in the end."""
+    """Collects the lines. Places are checked in the end, because `Dimension` may come last."""
 
     def __init__(self) -> None:
         self.size: tuple[int, Cell] | None = None  # line, (rows, cols)
@@ -165,7 +165,7 @@ class _Reader:
 
 
 def _wall_cells(edges: dict[_Edge, int], rows: int, cols: int, occupied: set[Cell]) -> frozenset[Cell]:
-    """The cells that are walls, so that every stated edge inside the grid is a wall cell's; see the module."""
+    """The wall cells that explain every stated edge inside the grid; see the module's docstring."""
 
     def inside(cell: Cell) -> bool:
         return 0 <= cell[0] < rows and 0 <= cell[1] < cols
@@ -185,8 +185,8 @@ def _wall_cells(edges: dict[_Edge, int], rows: int, cols: int, occupied: set[Cel
             _check_inside(line, "a wall", edge[0], rows, cols)
         if all(map(inside, cells)) and not walls.intersection(cells):
             unexplained.append((line, edge, closed_cells.intersection(cells)))
-    # A closed cell beside an open one is certainly a wall. What then remains lies between two closed cells,
-    # which nobody can enter: both are walls.
+    # A closed cell beside an open one is a wall. The remaining edges lie between two closed cells. Nobody can enter
+    # those, so both count as walls.
     walls |= {cell for _, _, beside in unexplained if len(beside) == 1 for cell in beside}
     walls |= {cell for _, _, beside in unexplained if not walls & beside for cell in beside}
     for line, (cell, side), beside in unexplained:
@@ -199,7 +199,7 @@ def _wall_cells(edges: dict[_Edge, int], rows: int, cols: int, occupied: set[Cel
 
 
 def _arguments(number: int, keyword: str, rest: str) -> dict[str, re.Match[str]]:
-    """The parts of a line between semicolons, by what they are; they may come in any order."""
+    """The parts of a line between semicolons, by kind, in any order."""
     form = _FORMS[keyword]
     missing = form.split("; ")
     found: dict[str, re.Match[str]] = {}
