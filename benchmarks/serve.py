@@ -1,11 +1,11 @@
-"""How the service bears many clients at once, and whether every answer it gives is right.
+"""The service under load: requests per second, latencies, and whether every answer is right.
 
     python benchmarks/serve.py [--clients 64] [--seconds 30] [--budget 1] [--fake SECONDS] [-- --workers 1 --queue 32]
 
-Starts `karelsynth serve` (what follows `--` is passed on) in a process of its own. Each client asks for a program for a
-task of the gallery or of the generator, waits for the answer, runs the program on the examples itself, and asks again;
-when it is sent away it waits as long as it was told to. An answer that claims to be solved and is not counts as wrong,
-and so does anything but 200 and 503. `--fake`: a solver that only waits so long, to see the service alone.
+Starts `karelsynth serve` in a process of its own; arguments after `--` are passed on. Each client sends a task of the
+gallery or of the generator, waits for the response, runs the program on the examples, and sends the next task. After a
+503 it waits for the time in the header Retry-After. Wrong answers are those that claim to be solved and are not, and
+all statuses but 200 and 503. `--fake`: a solver that only waits, to measure the service alone.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def main() -> None:
         if not ready:
             sys.exit(server.wait() or 1)  # it has said itself what is wrong
         host = urlsplit(ready.split(" ready at ")[1].split()[0]).netloc
-        tally = besiege(host, tasks, arguments.clients, arguments.seconds, arguments.budget)
+        tally = load_test(host, tasks, arguments.clients, arguments.seconds, arguments.budget)
     finally:
         server.send_signal(signal.SIGINT)
         status = server.wait(10)
@@ -84,8 +84,8 @@ def generated(count: int) -> list[Task]:
     ]
 
 
-def besiege(host: str, tasks: list[Task], clients: int, seconds: float, budget: float) -> Tally:
-    """Let all clients ask until the time is up."""
+def load_test(host: str, tasks: list[Task], clients: int, seconds: float, budget: float) -> Tally:
+    """Run all clients until the time is up."""
     tally, lock = Tally(), threading.Lock()
     until = time.monotonic() + seconds
 
@@ -119,7 +119,7 @@ def besiege(host: str, tasks: list[Task], clients: int, seconds: float, budget: 
 
 
 def post(host: str, task: Task, budget: float) -> tuple[int, float, dict[str, Any]]:
-    """Ask once: the status, the seconds to wait before asking again, and the answer."""
+    """One request: the status, the seconds to wait before the next one, and the body."""
     pairs = [{"input": pair.input.to_text(), "output": pair.output.to_text()} for pair in task.examples]
     body = json.dumps({"examples": pairs, "budget": budget})
     connection = http.client.HTTPConnection(host, timeout=60)
@@ -132,7 +132,7 @@ def post(host: str, task: Task, budget: float) -> tuple[int, float, dict[str, An
 
 
 def honest(answer: dict[str, Any], task: Task) -> bool:
-    """Whether every program does on the examples what the answer says of it, and `solved` is what it should be."""
+    """Whether the verdicts of all programs and `solved` are true, checked by running the programs."""
     answers = answer["answers"]
     for found in answers:
         runs = [(Program.parse(found["programs"]["tokens"]).run(pair.input), pair.output) for pair in task.examples]

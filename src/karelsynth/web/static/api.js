@@ -7,7 +7,7 @@ class ApiError extends Error {
     this.status = status;
   }
 
-  /** Whether what was asked is to blame, and not the server or the way to it. */
+  /** Whether the request itself was wrong, not the server or the connection. */
   get isRefusal() {
     return this.status >= 400 && this.status < 500;
   }

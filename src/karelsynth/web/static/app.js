@@ -1,4 +1,4 @@
-// The page: makes the parts and tells them of each other.
+// The page: makes the parts and connects them by callbacks.
 
 import { get, post } from "./api.js";
 import { announce, byId, closeNotice, copy, count, debounced, download, guarded, handOver, notice } from "./dom.js";

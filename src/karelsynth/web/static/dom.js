@@ -46,7 +46,7 @@ export function byId(id) {
   return document.getElementById(id);
 }
 
-/** Tells screen readers; the last thing said wins. */
+/** Announces a text to screen readers; a newer text replaces an older one. */
 export function announce(text) {
   byId("live").textContent = text;
 }

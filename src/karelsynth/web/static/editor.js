@@ -11,7 +11,7 @@ export class Editor {
   #frame = byId("program-frame");
   #marks = [];
 
-  /** `onInput(text)` is told when somebody types. */
+  /** `onInput(text)` is called when somebody types. */
   constructor(onInput) {
     this.#field.addEventListener("input", () => {
       this.#marks = [];
@@ -74,7 +74,7 @@ export class Editor {
   /** As if it were typed, so that the browser's own undo knows of it. */
   #insert(text, start, end) {
     this.#field.setSelectionRange(start, end);
-    if (document.execCommand("insertText", false, text)) return; // the browser then tells of the input
+    if (document.execCommand("insertText", false, text)) return; // the browser then sends the input event
     this.#field.setRangeText(text, start, end, "end");
     this.#field.dispatchEvent(new Event("input"));
   }

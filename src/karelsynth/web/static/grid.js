@@ -57,7 +57,7 @@ export class Grid {
   #stroke = null;
   #driving = false;
 
-  /** `tool()` says which tool is chosen; `onEdit(world, stroke)` is told of every change. */
+  /** `tool()` returns the chosen tool; `onEdit(world, stroke)` is called for every change. */
   constructor(label, { tool, onEdit }) {
     Object.assign(this, { tool, onEdit });
     this.#board = new Board(label);

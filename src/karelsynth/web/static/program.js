@@ -16,7 +16,7 @@ export class ProgramPanel {
   #checkSoon = debounced(() => this.#check(), 250);
 
   /** `onReady(text, same)`: there is a program to run, perhaps the same in other words; `onBroken()`: there is none
-   *  any more; `onDraft()`: what `draft` tells has changed. */
+   *  any more; `onDraft()`: `draft` has changed. */
   constructor({ onReady, onBroken, onDraft, fileName, world }) {
     Object.assign(this, { onReady, onBroken, onDraft, fileName, world });
     for (const button of byId("dialects").children) {
@@ -204,8 +204,8 @@ export class ProgramPanel {
   /** The pair of files that Stanford Karel runs: the program, and the world that is being watched. */
   async #download() {
     const name = this.fileName().replaceAll("-", "_");
-    const asked = { program: this.#editor.text, world: this.world(), name };
-    const files = await guarded(() => post("/api/stanford", asked));
+    const body = { program: this.#editor.text, world: this.world(), name };
+    const files = await guarded(() => post("/api/stanford", body));
     if (!files) return;
     download(`${name}.py`, files.py);
     download(`${name}.w`, files.w);

@@ -30,7 +30,7 @@ export class Progress {
     byId("progress-text").textContent = `Waiting: ${count(position, "search", "searches")} before this one`;
   }
 
-  /** The search has been told to end. */
+  /** The search was requested to stop. */
   finish() {
     byId("progress-text").textContent = "Stopping…";
   }

@@ -9,7 +9,7 @@ const MOST_NAMES = 4;
 /** `onExample(input, output, solveAgain)` gets the pair that was chosen, or one that is still to be shown. */
 export function showQuestion({ world, outcomes }, onExample) {
   const input = parse(world);
-  byId("ambiguity-world").replaceChildren(picture("The world that tells them apart", input, false));
+  byId("ambiguity-world").replaceChildren(picture("A world on which the programs differ", input, false));
   byId("outcomes").replaceChildren(
     ...outcomes.map((outcome, index) => {
       const output = parse(outcome.world);

@@ -13,14 +13,14 @@ const OUTDATED = "The examples have changed since: solve again.";
 export class Solving {
   #control = null; // of the search that is going on
   #id = null; // by which the server knows it, once it has said so
-  #stopping = 0; // the timer that runs once it has been told to end
-  #asked = []; // the examples that it is about
+  #stopping = 0; // the timer that runs after a request to stop
+  #solved = []; // the examples of the last search
   #answers = [];
   #chosen = 0;
   #progress = new Progress();
 
-  /** `task()` is the task to solve; `onAnswer(answer)` shows one, or none where it is null; `onExample` is
-   *  told the answer to the question which outcome is meant. */
+  /** `task()` is the task to solve; `onAnswer(answer)` shows one, or none where it is null; `onExample`
+   *  gets the outcome that the person has chosen. */
   constructor({ task, onAnswer, onExample }) {
     Object.assign(this, { task, onAnswer, onExample });
     byId("solve").addEventListener("click", () => this.solve());
@@ -35,13 +35,13 @@ export class Solving {
     const budget = Number(byId("budget").value);
     this.clear();
     this.#control = control;
-    this.#asked = this.task().examples;
+    this.#solved = this.task().examples;
     this.#busy(true);
     this.#progress.start(budget);
     let best = null;
     let solution = null;
     try {
-      const body = { examples: pairs(this.#asked), budget };
+      const body = { examples: pairs(this.#solved), budget };
       for await (const [event, data] of stream("/api/solve/stream", body, control.signal)) {
         if (this.#control !== control) return;
         if (event === "accepted") this.#id = data.id;
@@ -68,8 +68,8 @@ export class Solving {
     if (event === "progress") this.#progress.report(data);
   }
 
-  /** Asks the server to end the search: it then answers with all that it has found. If it does not soon, or cannot be
-   *  asked, the best program that it has reported must do. */
+  /** Requests the server to stop the search; it then sends everything that it has found. If it does not do so soon, or
+   *  cannot be reached, the best program reported so far is shown. */
   #cancel() {
     const control = this.#control;
     if (!control || this.#stopping) return;
@@ -84,14 +84,14 @@ export class Solving {
     post("/api/solve/stop", { id: this.#id }, control.signal).catch((error) => error.isRefusal || giveUp());
   }
 
-  /** Takes back what was said of the examples: they have changed. If none are left of those that were asked about, this
-   *  is another task: the search ends, and its answers go. */
+  /** Hides the result: the examples have changed. If none of the search's examples is left, the task is another one:
+   *  the search is cancelled and its answers are removed. */
   retract() {
     byId("result").hidden = true;
     byId("ambiguity").hidden = true;
     const left = new Set(this.task().examples.map(({ id }) => id));
-    if (!this.#asked.length || this.#asked.some(({ id }) => left.has(id))) return;
-    this.#asked = [];
+    if (!this.#solved.length || this.#solved.some(({ id }) => left.has(id))) return;
+    this.#solved = [];
     this.#drop();
     this.#show([]);
   }
@@ -123,7 +123,7 @@ export class Solving {
 
   /** Whether the examples have been edited since the search began. */
   get #outdated() {
-    return JSON.stringify(pairs(this.task().examples)) !== JSON.stringify(pairs(this.#asked));
+    return JSON.stringify(pairs(this.task().examples)) !== JSON.stringify(pairs(this.#solved));
   }
 
   #busy(busy) {

@@ -1,4 +1,4 @@
-// Does the program at hand do what the examples show? Asked again whenever either has changed.
+// Whether the current program is right on each example. Checked again whenever the program or an example changes.
 
 import { post } from "./api.js";
 import { debounced, guarded } from "./dom.js";
