@@ -83,7 +83,7 @@ def test_what_the_system_refuses_is_one_message(monkeypatch: pytest.MonkeyPatch)
         def refused(*_: Any, raised: BaseException = raised, **__: Any) -> None:
             raise raised
 
-        monkeypatch.setattr("karelsynth.tasks.generate.generate", refused)
+        monkeypatch.setattr("karelsynth.tasks.statistics.compute", refused)
         result = CliRunner().invoke(app, ["stats", "--generate", "5"])
         assert isinstance(result.exception, KarelsynthError)
         assert message in str(result.exception)
