@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 import karelsynth
+from karelsynth.train.optimizers import learning_rate
 from karelsynth.train.recipe import RecipeError, load_recipe, recipe_from
-from karelsynth.train.schedule import learning_rate
 
 RECIPES = Path(__file__).parent.parent / "recipes"
 

@@ -1,14 +1,14 @@
-"""How a synthesizer does on data unlike its training data: curves, not averages.
+"""Scores of a synthesizer out of distribution: curves over one changed property of the tasks.
 
     curves = Curves(CurveSettings.of(solver, tasks=500, beam=64, solve=1.0), environment(device), {})
     for key in curves.missing(keys()):
         curves = curves.with_point(key, measure(solver, key, curves.settings))
 
-The points are fewer examples of `test`'s tasks, and tasks whose worlds or programs are shifted (see `tasks.shifted`).
-At each, *top 1* is the likeliest program as it is, *filtered top 1* the likeliest that is right on the given examples,
-*some consistent* whether there is one; optionally also what `solve` answers within seconds. An answer is right if it
-is right on all six examples, however few are given. `test` with five examples, the data's own distribution, is the
-point that all others are to be seen beside. `curves_page` shows it all.
+The points are the tasks of `test` with fewer examples, and tasks with shifted worlds or programs (`tasks.shifted`).
+Each point has *top 1*, the top-ranked program; *filtered top 1*, the top-ranked program that is correct on the given
+examples; *some consistent*, whether there is such a program; and optionally the answers of `solve` within a time
+budget. A program is correct if it is correct on all six examples, however few are given. The reference point is `test`
+with five examples, the data's own distribution. `curves_page` renders the page.
 """
 
 from __future__ import annotations
@@ -19,8 +19,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Final
-
-import numpy as np
 
 from karelsynth.errors import KarelsynthError, listed, nearest
 from karelsynth.evaluate import environment, evaluate, interval, percent
@@ -49,7 +47,7 @@ _MODEL: Final = {
 }
 _SOLVE: Final = {"solved": "solve: an answer", "solved_generalization": "solve: a right one"}
 MEASURES: Final = {**_MODEL, **_SOLVE}
-"""What is measured, and what people call it."""
+"""The measures, and their labels."""
 
 
 class CurvesError(KarelsynthError, ValueError):
@@ -58,7 +56,7 @@ class CurvesError(KarelsynthError, ValueError):
 
 @dataclass(frozen=True)
 class CurveSettings:
-    """What decides the figures, besides the tasks: points with other settings do not belong in one document."""
+    """What determines the figures, besides the tasks. All points of a file have the same settings."""
 
     model: str
     """A digest of its weights."""
@@ -66,9 +64,9 @@ class CurveSettings:
     """At each point."""
     beam: int
     solve: float | None
-    """Seconds that `solve` has for a task, if it is asked at all."""
+    """The time budget of `solve` for a task in seconds, if it is measured."""
     device: str
-    """The machine: what fits into a second depends on it."""
+    """The machine: scores within a time budget depend on it."""
 
     @staticmethod
     def of(solver: Solver, *, tasks: int, beam: int, solve: float | None) -> CurveSettings:
@@ -94,39 +92,35 @@ class Share:
 
 @dataclass(frozen=True)
 class Point:
-    """What was measured at a point."""
+    """The scores at a point."""
 
     data: str
-    """A digest of its tasks."""
+    """`TaskBatch.digest` of its tasks."""
     shares: Mapping[str, Share]
     """By measure."""
     commit: str | None
-    """Of the source tree that measured it."""
+    """The commit of the source tree that measured it."""
 
 
 @dataclass(frozen=True)
 class Curves:
-    """All that is measured so far."""
+    """All points measured so far."""
 
     settings: CurveSettings
     provenance: Mapping[str, Any]
     points: Mapping[Key, Point]
 
     def with_point(self, key: Key, point: Point) -> Curves:
-        """These and one point more, in place of what was there."""
+        """These curves with a point added or replaced."""
         return replace(self, points={**self.points, key: point})
 
     def missing(self, wanted: Iterable[Key]) -> list[Key]:
-        """Which points are not measured yet, or were on tasks that are no longer made."""
+        """The points that are not measured yet, or were measured on other tasks."""
         count = self.settings.tasks
-        return [
-            key
-            for key in wanted
-            if key not in self.points or self.points[key].data != _tasks_digest(_tasks(key, count))
-        ]
+        return [key for key in wanted if key not in self.points or self.points[key].data != _tasks(key, count).digest]
 
     def to_json(self) -> dict[str, Any]:
-        """As plain data, families and points in their order."""
+        """As JSON, with families and points in their order."""
         found = {
             family: {name: asdict(self.points[family, name]) for name in names if (family, name) in self.points}
             for family, names in FAMILIES.items()
@@ -135,7 +129,7 @@ class Curves:
 
 
 def keys(only: Sequence[str] = ()) -> list[Key]:
-    """The points of some families, by default of all, after the one that they are compared with."""
+    """The reference point, then the points of some families, by default of all."""
     for name in only:
         if name not in FAMILIES:
             close = nearest(name, FAMILIES)
@@ -150,26 +144,26 @@ def measure(
 ) -> Point:
     """Measure a point with the solver's model.
 
-    `progress` is called with how many more tasks are done: each of them once, and once more if `solve` is asked.
+    `progress` is called with the number of further tasks done: each task once, and once more with `solve`.
     """
-    tell = progress or (lambda more: None)
+    report_progress = progress or (lambda more: None)
     tasks, given = _tasks(key, settings.tasks), _given(key)
-    report = evaluate(solver.model, tasks, beam=settings.beam, given=given, progress=tell).to_json()
+    report = evaluate(solver.model, tasks, beam=settings.beam, given=given, progress=report_progress).to_json()
     bounds = report["confidence_95"]
     shares = {
         "generalization": Share(report["generalization"]["1"], tuple(bounds["generalization"]["1"])),
         **{name: Share(report[name], tuple(bounds[name])) for name in ("filtered_generalization", "any_consistent")},
     }
     if settings.solve is not None:
-        solved, right = _solved(solver, tasks, given, settings.solve, tell)
+        solved, right = _solved(solver, tasks, given, settings.solve, report_progress)
         shares |= {"solved": Share.of(solved, len(tasks)), "solved_generalization": Share.of(right, len(tasks))}
-    return Point(_tasks_digest(tasks), shares, report["provenance"]["commit"])
+    return Point(tasks.digest, shares, report["provenance"]["commit"])
 
 
 def _solved(
     solver: Solver, tasks: TaskBatch, given: int, budget: float, progress: Callable[[int], None]
 ) -> tuple[int, int]:
-    """For how many tasks `solve` has an answer, and for how many that is right on the held-out examples too."""
+    """The number of tasks that `solve` answers, and of those whose answer is correct on all examples."""
     shown = [
         [
             (world_from_codes(before), world_from_codes(after))
@@ -195,13 +189,6 @@ def _tasks(key: Key, count: int) -> TaskBatch:
 def _given(key: Key) -> int:
     family, point = key
     return int(point) if family == "examples" else GIVEN_EXAMPLES
-
-
-def _tasks_digest(tasks: TaskBatch) -> str:
-    digest = hashlib.sha256()
-    for array in (tasks.tokens, tasks.inputs, tasks.outputs):
-        digest.update(np.ascontiguousarray(array).tobytes())
-    return digest.hexdigest()[:16]
 
 
 def _digest(model: Synthesizer) -> str:
@@ -233,12 +220,12 @@ def read_curves(path: str | Path) -> Curves | None:
 
 
 def save_curves(path: Path, curves: Curves, measured: Key | None = None) -> Curves:
-    """Write curves to a file together with what another process has put there meanwhile; returns all of that.
+    """Write curves to a file, merged with the points that other processes have added; returns all points.
 
-    `measured`: the point that the file does not have yet; any other may be newer there. Raises CurvesError if the file
-    has come to hold something else.
+    `measured` is the point to write. For any other point, the file's version wins. Raises CurvesError if the file holds
+    something else.
     """
-    with atomic_writer(path) as file:  # until this ends no other process writes it: nothing is lost in between
+    with atomic_writer(path) as file:  # locked: no other process can write between reading and writing
         found = read_curves(path)
         if found is not None:
             check_settings(path, found.settings, curves.settings)

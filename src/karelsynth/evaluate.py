@@ -1,13 +1,13 @@
-"""How good a synthesizer is: the paper's measures and those used since, in one report.
+"""Evaluation of a synthesizer: the paper's measures and later ones, in one report.
 
     report = evaluate(model, tasks, beam=64)
     report.to_json()["generalization"]["1"]
 
-At rank k a task counts if any of the k likeliest programs qualifies. *Exact*: it is the reference program.
-*Consistent*: right on the given examples. *Generalizes*: right on all, held-out ones too. *Syntax*: it parses. Two
-protocols, always both: the paper's top-1 takes the likeliest program as it is; *filtered* takes the likeliest one that
-is consistent with the given examples, as later work does. In percent, with 95 % confidence intervals (Wilson's). There
-are no more candidates than the beam is wide, so ranks above that say the same as the last below it.
+At rank k a task counts if any of the k top-ranked programs qualifies. *Exact*: it is the reference program.
+*Consistent*: correct on the given examples. *Generalization*: correct on all examples, held-out ones too. *Syntax*: it
+parses. Both protocols are reported: *unfiltered*, the paper's, takes the top-ranked program; *filtered*, that of later
+work, takes the top-ranked program that is consistent. Figures are percent with Wilson's 95 % interval. Ranks beyond the
+beam width equal the beam's last.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ from karelsynth.tasks.batch import GIVEN_EXAMPLES, TaskBatch
 RANKS: Final = (1, 5, 50, 100)
 MEASURES: Final = ("generalization", "exact", "consistent", "syntax")
 SOLVED: Final = {"generalization": "solved", "exact": "written"}
-"""By measure, the key under which a report says which tasks count."""
+"""By measure, the key of a report's bits per task."""
 PAIRED: Final = (1, 5, 50)
-"""Ranks at which models are compared task by task."""
+"""Ranks with bits per task, for paired comparisons."""
 _BATCH: Final = {"cuda": 512, "cpu": 64}
 
 
 @dataclass(frozen=True)
 class Judged:
-    """Every candidate of N tasks, likeliest first."""
+    """Which candidates of N tasks qualify, in the order of their rank."""
 
     exact: NDArray[np.bool_]
     """[N, S]."""
@@ -55,7 +55,7 @@ class Judged:
     consistent: NDArray[np.bool_]
     syntax: NDArray[np.bool_]
     filled: NDArray[np.bool_]
-    """[N, S]: whether there is a candidate."""
+    """[N, S]: whether the slot holds a candidate."""
 
     def __getitem__(self, rows: NDArray[np.bool_]) -> Judged:
         return Judged(*(getattr(self, name)[rows] for name in self.__dataclass_fields__))
@@ -63,21 +63,21 @@ class Judged:
 
 @dataclass(frozen=True)
 class Report:
-    """The outcome of an evaluation."""
+    """The result of an evaluation."""
 
     judged: Judged
     novel: NDArray[np.bool_]
-    """[N]: tasks whose program no training set holds."""
+    """[N]: tasks whose program is in no training set."""
     beam: int
     seconds: float
     provenance: dict[str, Any]
     digest: str
-    """Of the tasks, `TaskBatch.digest`: reports can be compared task by task if it is the same."""
+    """`TaskBatch.digest` of the tasks. Reports with the same digest can be compared task by task."""
 
     def by_task(self) -> dict[str, Any]:
-        """The digest, and which tasks count as generalized (`solved`) and as exact (`written`), by rank: `from_bits`.
+        """The digest and, by rank, which tasks count as generalized (`solved`) and exact (`written`); see `from_bits`.
 
-        Apart from `to_json`, for it is as long as there are tasks.
+        Not part of `to_json`, since its length grows with the number of tasks.
         """
         bits = {
             key: {str(rank): as_bits(np.any(getattr(self.judged, measure)[:, :rank], axis=1)) for rank in PAIRED}
@@ -86,7 +86,7 @@ class Report:
         return {"digest": self.digest, **bits}
 
     def to_json(self) -> dict[str, Any]:
-        """Measures in percent, by rank; the same for novel programs; time; where it all comes from."""
+        """Measures by rank in percent, the same for novel programs, time per task, and provenance."""
         return {
             **_measures(self.judged),
             "novel": _measures(self.judged[self.novel]),
@@ -107,12 +107,12 @@ def evaluate(
     provenance: dict[str, Any] | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Report:
-    """Decode every task with a beam and judge the candidates.
+    """Decode every task by beam search and score the candidates.
 
     Args:
         given: how many examples the model sees; the others are held out.
-        machine: a syntax to constrain decoding by, for models without their own.
-        progress: called with how many more tasks are done.
+        machine: a syntax constraint for models without one.
+        progress: callback, called with the number of further tasks done.
     """
     examples = tasks.inputs.shape[1]
     if not given < examples:
@@ -135,13 +135,13 @@ def evaluate(
             progress(len(part))
     seconds = time.perf_counter() - start
     judged = Judged(*(np.concatenate([getattr(part, name) for part in parts]) for name in Judged.__dataclass_fields__))
-    # A decoder that sees where programs lead is no longer "unfiltered" in the paper's sense: say so beside its scores.
+    # A decoder that executes its programs is not "unfiltered" in the paper's sense: the report says so.
     how = {
         "decoding": "execution-guided" if model.settings.execution else "unfiltered",
         "precision": str(decoding_dtype(model.device)).removeprefix("torch."),
     }
-    told = {**environment(model.device), **how, **(provenance or {})}
-    return Report(judged, np.asarray(tasks.novel), beam, seconds, told, tasks.digest)
+    sources = {**environment(model.device), **how, **(provenance or {})}
+    return Report(judged, np.asarray(tasks.novel), beam, seconds, sources, tasks.digest)
 
 
 def decode(
@@ -201,12 +201,12 @@ def as_bits(values: NDArray[np.bool_]) -> str:
 
 
 def from_bits(digits: str, count: int) -> NDArray[np.bool_]:
-    """The other way round: `from_bits(report["solved"]["1"], report["tasks"])` of a report as JSON."""
+    """The inverse of `as_bits`: `from_bits(report["solved"]["1"], report["tasks"])` of a report as JSON."""
     return np.unpackbits(np.frombuffer(bytes.fromhex(digits), np.uint8), count=count).astype(bool)
 
 
 def percent(number: int, count: int) -> float:
-    """With two decimals, as the paper has it."""
+    """Rounded to two decimals, as in the paper."""
     return round(100 * number / count, 2)
 
 
@@ -233,7 +233,7 @@ def environment(device: torch.device) -> dict[str, Any]:
 
 
 def _commit() -> str | None:
-    """The commit of the source tree this runs from, if it is one; not that of a project it is installed in."""
+    """The commit of karelsynth's source tree, if this runs from one; not that of a project that installed it."""
     try:
         _git("ls-files", "--error-unmatch", Path(__file__).name)
         return _git("describe", "--always", "--dirty", "--abbrev=12")

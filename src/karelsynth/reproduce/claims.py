@@ -1,9 +1,12 @@
-"""What the paper claims of its rows, and what became of it here: differences between two rows, with an interval.
+"""The paper's claims, and our verdicts: differences between two rows, with a 95 % interval.
 
-The interval covers other seeds and other test tasks. Seeds: where one row starts from the other, or both from a third,
-the differences seed by seed and Student's interval of their mean; otherwise Welch's, for a seed says nothing then. If
-one of the two has a single seed, how far other seeds lead is taken from rows that have several. Tasks: where results
-say which were solved, the paired difference; otherwise Newcombe's of two independent shares, which is wider.
+The interval covers other seeds and other test tasks.
+
+- Seeds: if one row starts from the other, or both from a third, Student's interval of the mean difference seed by seed;
+  otherwise Welch's interval. If one of the two rows has a single seed, we assume equal variance across rows and pool it
+  from the rows with several seeds.
+- Tasks: the paired difference, if results hold which tasks were solved; otherwise Newcombe's interval of two
+  independent shares, which is wider.
 """
 
 from __future__ import annotations
@@ -23,9 +26,9 @@ from karelsynth.reproduce.tables import NONE, NOT_YET, mark, markdown, seeds_of
 Measure = Literal["generalization", "exact"]
 
 UNEQUAL: Final = "no verdict: recipes differ"
-"""Of claims about a row that was measured with another recipe than today's."""
+"""The verdict about a row that was measured with another recipe than today's."""
 ONE_SEED: Final = ", of one seed"
-"""Of verdicts that another seed might overturn: no row says how far seeds lead."""
+"""Marks a verdict whose interval does not cover other seeds: no row has several."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +43,7 @@ class Claim:
 
     @property
     def paper(self) -> float | None:
-        """The difference in the paper, in points; None if it does not have both figures."""
+        """The paper's difference in points; None if the paper does not have both figures."""
         better, worse = (self._figure(ROWS[name]) for name in (self.better, self.worse))
         return None if better is None or worse is None else better - worse
 
@@ -63,7 +66,7 @@ CLAIMS: Final = (
     Claim("… and at top 1", "rl_beam_div", "rl_beam"),
     Claim("A reward for few ticks helps further", "rl_beam_div_opt", "rl_beam_div"),
     Claim("A learned syntax helps on little data", "small_mle_learned", "small_mle"),
-    Claim("… more than as many parameters in a larger decoder", "small_mle_learned", "small_mle_large"),
+    Claim("… more than a decoder with the same number of extra parameters", "small_mle_learned", "small_mle_large"),
     Claim("… and more than a handwritten one", "small_mle_learned", "small_mle_handwritten"),
     Claim("With much data no syntax beats a learned one", "mle", "mle_learned"),
     Claim("… a handwritten one beats none, barely", "mle_handwritten", "mle"),
@@ -85,9 +88,10 @@ def difference(
     measure: Measure = "generalization",
     spread: PooledDeviation | None = None,
 ) -> Interval:
-    """By how many points one row is better than the other, and a 95 % interval.
+    """The difference of two rows in points, and its 95 % interval.
 
-    `spread` tells how far other seeds lead where one of the rows has a single one; without it, only tasks count there.
+    `spread` is the standard deviation over seeds for a row with a single seed. Without it, the interval of such a row
+    covers tasks only.
     """
     seeds = {result.job.seed for result in better} & {result.job.seed for result in worse}
     if seeds and _related(better[0].job.row, worse[0].job.row):
@@ -110,7 +114,7 @@ def difference(
 
 
 def _over_tasks(better: list[Result], worse: list[Result], rank: int, measure: Measure) -> Interval:
-    """The difference of two rows, and what other tasks might have made of it."""
+    """The difference of two rows, and its interval over tasks."""
     kept = [[result.solved(rank, measure) for result in row] for row in (better, worse)]
     known = [[bits for bits in row if bits is not None] for row in kept]
     if list(map(len, known)) == list(map(len, kept)) and len({len(bits) for row in known for bits in row}) == 1:
@@ -121,7 +125,7 @@ def _over_tasks(better: list[Result], worse: list[Result], rank: int, measure: M
 
 
 def _share(row: list[Result], rank: int, measure: Measure) -> Interval:
-    """Of the row's seeds the mean share and its interval over tasks, which are the same for all."""
+    """The mean share over a row's seeds, and its interval over tasks, which all seeds share."""
     ends = [result.interval(measure, rank) for result in row]
     return Interval(
         mean(result.top(measure, rank) for result in row), mean(low for low, _ in ends), mean(high for _, high in ends)
@@ -131,10 +135,10 @@ def _share(row: list[Result], rank: int, measure: Measure) -> Interval:
 def spread_of(
     results: Results, recipes: Recipes, tasks: SetName, rank: int, measure: Measure
 ) -> PooledDeviation | None:
-    """How much the rows of a set differ from seed to seed, all taken to be alike in that.
+    """The standard deviation over seeds, pooled over the rows of a set: we assume equal variance across rows.
 
-    Rows that start from others do not count: they repeat what those say. Nor does what is stale, nor a row of one's
-    own: it must not change what becomes of the paper's claims.
+    Rows that start from others are not independent of these and do not count. Neither do stale results, nor rows that
+    are not in the paper: they must not change the verdicts on the paper's claims.
     """
     rows = [row for row in ROWS.values() if row.tasks == tasks and row.start is None and row.in_paper]
     fresh = [[result for result in seeds_of(results, row) if result.is_current(recipes)] for row in rows]
@@ -142,7 +146,7 @@ def spread_of(
 
 
 def _related(row: TableRow, other: TableRow) -> bool:
-    """Whether a seed of one and the same seed of the other have a model in common."""
+    """Whether equal seeds of two rows share a model."""
     return row.recipe == other.start or (row.start is not None and row.start in (other.recipe, other.start))
 
 

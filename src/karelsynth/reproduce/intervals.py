@@ -1,7 +1,6 @@
-"""95 % intervals: of means and differences over seeds, of a difference between two rows that solve the same tasks, and
-of a share that is made up of many programs' parts.
+"""95 % intervals: of means and differences over seeds, of paired differences over tasks, and of ratios over programs.
 
-Few seeds make wide intervals: with three, the mean's is 2.5 standard deviations to either side.
+Few seeds make wide intervals: with three, the interval of the mean is 2.5 standard deviations to either side.
 """
 
 from __future__ import annotations
@@ -15,11 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 _STUDENT: Final = {1: 12.706, 2: 4.303, 3: 3.182, 4: 2.776, 5: 2.571, 6: 2.447, 7: 2.365, 8: 2.306, 9: 2.262}
-"""The 97.5 % quantile of Student's distribution by degrees of freedom; beyond them the last will do."""
+"""The 97.5 % quantile of Student's distribution by degrees of freedom. Larger degrees use the last."""
 
 
 class Interval(NamedTuple):
-    """A value and what it may as well have been."""
+    """An estimate and its interval."""
 
     middle: float
     low: float
@@ -36,7 +35,7 @@ def mean_interval(values: Sequence[float]) -> Interval:
 
 
 def welch_interval(values: Sequence[float], others: Sequence[float]) -> Interval:
-    """Welch's interval of the difference between the means of two samples that have nothing to do with each other."""
+    """Welch's interval of the difference between the means of two independent samples."""
     parts = [variance(sample) / len(sample) for sample in (values, others)]
     middle, whole = mean(values) - mean(others), sum(parts)
     if whole == 0:
@@ -46,14 +45,14 @@ def welch_interval(values: Sequence[float], others: Sequence[float]) -> Interval
 
 
 class PooledDeviation(NamedTuple):
-    """How much the same row differs from seed to seed, and by how many degrees of freedom that is known."""
+    """A standard deviation over seeds, and its degrees of freedom."""
 
     deviation: float
     freedom: int
 
     @classmethod
     def pooled(cls, samples: Iterable[Sequence[float]]) -> PooledDeviation | None:
-        """Of samples that are taken to spread alike; None if none has two values."""
+        """Pooled over samples, assuming equal variance; None if no sample has two values."""
         known = [sample for sample in samples if len(sample) > 1]
         freedom = sum(len(sample) - 1 for sample in known)
         if freedom == 0:
@@ -61,15 +60,19 @@ class PooledDeviation(NamedTuple):
         return cls(sqrt(sum((len(sample) - 1) * variance(sample) for sample in known) / freedom), freedom)
 
     def half(self, *counts: int) -> float:
-        """To either side of a difference between the means of so many seeds each."""
+        """Half the interval of a difference between means of so many seeds each."""
         return _quantile(self.freedom) * self.deviation * sqrt(sum(1 / count for count in counts))
 
 
 def paired_interval(solved: NDArray[np.float64 | np.bool_], others: NDArray[np.float64 | np.bool_]) -> Interval:
-    """The difference of two shares of the same tasks, in points, task by task: of each, how often it was solved.
+    """The paired difference of two shares of the same tasks, in points.
 
-    The interval is Bonett and Price's: Wald's as if there were two tasks more, of which each row alone solves one. So
-    it does not shrink to nothing where both solve the same tasks, or none.
+    Args:
+        solved: [tasks], how often the first row solved each task, from 0 to 1.
+        others: [tasks], the same for the second row.
+
+    Bonett and Price's interval: Wald's interval with two more tasks, one solved by each row alone. It keeps a positive
+    width if both rows solve the same tasks.
     """
     differences = np.asarray(solved, np.float64) - np.asarray(others, np.float64)
     more = np.append(differences, (1.0, -1.0))
@@ -78,10 +81,9 @@ def paired_interval(solved: NDArray[np.float64 | np.bool_], others: NDArray[np.f
 
 
 def ratio_interval(parts: NDArray[np.float64], wholes: NDArray[np.float64]) -> Interval:
-    """What the parts of independent programs are of all their wholes, in percent.
+    """The ratio Σ parts / Σ wholes over independent programs, in percent.
 
-    A program's positions are much alike, so that it is programs that count, not positions: one of them says nothing of
-    others.
+    Positions of one program are correlated, so the interval counts programs, not positions. One program gives 0 to 100.
     """
     whole, count = max(1.0, float(wholes.sum())), len(parts)
     share = float(parts.sum()) / whole

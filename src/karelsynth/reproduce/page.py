@@ -1,8 +1,8 @@
-"""docs/results.md and its pictures, all made of results and recipes; no figure is typed.
+"""docs/results.md and its pictures, rendered from results and recipes.
 
-    render(results, load_recipes(folder), root)        # what `karelsynth reproduce --render` does
+    render(results, load_recipes(folder), root)        # the command `karelsynth reproduce --render`
 
-`rendered` gives the same as text, so that a test can compare it with the files.
+`rendered` returns the same files as text, for the test that compares them with those of the repository.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ CHARTS: Final = (_MASKS, _MASKS_OVER)
 
 
 def load_recipes(folder: Path, train_data: Path | None = None, val_data: Path | None = None) -> Recipes:
-    """Every row's recipe, on other training or validation tasks if some are given."""
+    """Every row's recipe, with other training or validation tasks if given."""
     return {name: row_recipe(folder, name, train_data, val_data) for name in ROWS}
 
 
 def render(results: Path, recipes: Recipes, root: Path) -> list[Path]:
-    """Write all files below a folder; returns which."""
+    """Write all files below a folder; returns their paths."""
     written = []
     for name, text in rendered(results, recipes).items():
         path = root / name
@@ -52,7 +52,7 @@ def rendered(results: Path, recipes: Recipes) -> dict[str, str]:
 
 
 def table_text(name: str, results: Results, recipes: Recipes) -> str:
-    """One table, or all, as Markdown; one that is not the paper's, and rows of no table, in a plain form."""
+    """One table, or all, as Markdown. Tables and rows that are not the paper's have a plain form."""
     found = _tables(results, recipes)
     others = {each: rows for each, rows in TABLES.items() if each not in (*found, _ALL)}
     shown = {row for each, rows in TABLES.items() if each != _ALL for row in rows}

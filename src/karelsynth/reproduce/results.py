@@ -1,15 +1,18 @@
-"""What was measured: a small JSON file for each row and seed, and nothing that cannot be traced.
+"""Results: a small JSON file for each row and seed.
 
     {"row": "mle", "seed": 0, "data": "test", "digest": …, "recipe": {…}, "start": null, "training": {"seconds": …,
      "tasks": …, "device": …, "gpu_gib": …, "validations": […]}, "report": {…}, "solved": {…}, "written": {…},
      "aliasing": […], "validity": {…}, "masks": {…}}
 
-`data` is the name of the test tasks, and `digest` (`TaskBatch.digest`) tells them from others of that name; `start` is
-the recipe of the model that the run started from, if it started from one; `device` is where it was trained and
-`gpu_gib` the most memory that this took there (null on a CPU); `validations` are lists of a step and what came out on
-the validation tasks there, generalization and exact match in percent; `report`, `solved` and `written` are what
-`karelsynth evaluate` writes, provenance included: the latter two say by rank which tasks count as generalized and as
-exact, a bit each; `validity` is there for models that learn the syntax, `masks` for the one that the figure shows.
+- `data`: the name of the test tasks; `digest`: their digest (`TaskBatch.digest`).
+- `start`: the recipe of the model that the run started from, if any.
+- `training`: its seconds, tasks and device; `gpu_gib`, the most GPU memory (null on a CPU); `validations`, lists of a
+  step and the generalization and exact match on the validation tasks, in percent.
+- `report`, `solved`, `written`: the output of `karelsynth evaluate`, with provenance. `solved` and `written` have by
+  rank a bit for each task: whether it counts as generalized, and as exact.
+- `aliasing`: the scores of Figure 1's programs. `validity`: for models with learned syntax. `masks`: for the model of
+  the paper's figure.
+
 Older results lack `digest`, `validations`, `solved` or `written`.
 """
 
@@ -37,7 +40,7 @@ Recipes = Mapping[str, Recipe]
 _AGAIN: Final = "remove the file, and `karelsynth reproduce` measures the row again"
 _RECIPE: Final = dict.fromkeys(("model", "objective", "optimizer", "data", "run"), "object")
 _MAY_DIFFER: Final = frozenset({"run.seed", "run.compile", "run.log_every", "run.checkpoint_every"})
-"""Settings in which two runs of a row may differ. Those of validation may not: it chooses the best model."""
+"""Settings in which two runs of a row may differ. Validation settings may not: they select the best model."""
 _TRAINING: Final = {"seconds": "number", "tasks": "number", "device": "text"}
 _SCORES: Final = (
     "filtered_generalization", "any_consistent", "exact.1", "generalization.1", "generalization.5", "generalization.50",
@@ -63,7 +66,7 @@ _MASKS: Final = {
     **{f"tasks.{name}": "number" for name in _MASK_FIGURES},
     **{f"tasks.confidence_95.{name}": "interval" for name in _MASK_FIGURES},
 }
-"""All that tables and pictures read, by its place: what the file must have there."""
+"""All fields that tables and pictures read, and their types."""
 
 
 class ResultError(KarelsynthError, ValueError):
@@ -72,7 +75,7 @@ class ResultError(KarelsynthError, ValueError):
 
 @dataclass(frozen=True)
 class Result:
-    """The outcome of a job."""
+    """The result of a job."""
 
     job: Job
     record: Mapping[str, Any]
@@ -80,51 +83,51 @@ class Result:
 
     @property
     def validations(self) -> list[list[float]]:
-        """Of each, its step, generalization and exact match; none if they were not kept."""
+        """Lists of step, generalization and exact match; empty if the file has none."""
         kept: list[list[float]] = self.record["training"].get("validations", [])
         return kept
 
     @property
     def report(self) -> Mapping[str, Any]:
-        """The evaluator's."""
+        """The evaluator's report."""
         report: Mapping[str, Any] = self.record["report"]
         return report
 
     @property
     def digest(self) -> str | None:
-        """Of the test tasks; None in older results, which go by the name alone."""
+        """The digest of the test tasks; None in older results."""
         return self.record.get("digest")
 
     def top(self, measure: str, rank: int = 1) -> float:
-        """Percent of tasks."""
+        """A measure at a rank, in percent of tasks."""
         return float(self.report[measure][str(rank)])
 
     def interval(self, measure: str, rank: int = 1) -> tuple[float, float]:
-        """Wilson's, over tasks."""
+        """Wilson's 95 % interval over tasks."""
         low, high = self.report["confidence_95"][measure][str(rank)]
         return float(low), float(high)
 
     def solved(self, rank: int, measure: str = "generalization") -> NDArray[np.bool_] | None:
-        """Which tasks count at a rank, [tasks]; None if that was not kept."""
+        """Which tasks count at a rank, bool [tasks]; None if the file does not have it."""
         bits = self.record.get(SOLVED[measure], {}).get(str(rank))
         return None if bits is None else from_bits(bits, int(self.report["tasks"]))
 
     def is_current(self, recipes: Recipes) -> bool:
-        """Whether the run did what its recipe says today, seed and logging aside; the one it started from, too."""
+        """Whether the run, and the one it started from, followed today's recipes, except for seed and logging."""
         row = self.job.row
         was, start = (None, None) if row.start is None else (self.record["start"], recipes[row.start].to_json())
         try:
             return defining_settings(self.record["recipe"], was) == defining_settings(
                 recipes[row.recipe].to_json(), start
             )
-        except RecipeError:  # of another version, which had settings that there are no longer
+        except RecipeError:  # a version with other settings wrote it
             return False
 
 
 def defining_settings(recipe: Mapping[str, Any], start: Mapping[str, Any] | None) -> dict[str, Any]:
-    """What decides how good a model becomes: settings by their place, as `optimizer.warmup`, and the same of its start.
+    """The settings that determine a model, by name (`optimizer.warmup`), and those of its start.
 
-    A setting that a recipe says nothing of was at its default. Raises RecipeError for one that there is not.
+    A setting that the recipe lacks has its default. Raises RecipeError for an unknown setting.
     """
     whole = recipe_from({"name": "", **recipe}).to_json()
     sections = {name: record for name, record in whole.items() if isinstance(record, dict)}
@@ -136,9 +139,9 @@ def defining_settings(recipe: Mapping[str, Any], start: Mapping[str, Any] | None
 def row_recipe(
     folder: Path, name: str, train_data: Path | None = None, val_data: Path | None = None, *, seed: int = 0
 ) -> Recipe:
-    """A row's recipe with a seed, on other training or validation tasks if some are given.
+    """A row's recipe with a seed, and with other training or validation tasks if given.
 
-    Their path is made absolute: however it was written, the same tasks go by the same name.
+    Paths of tasks become absolute, so that the same tasks have the same name.
     """
     loaded = load_recipe(folder / f"{name}.toml", [f"run.seed={seed}"])
     given = {"source": train_data, "validation": val_data}
@@ -153,7 +156,7 @@ def write_result(folder: Path, job: Job, record: Mapping[str, Any]) -> None:
 
 
 def read_results(folder: Path) -> Results:
-    """All results of a folder, none if it is not there; raises ResultError for a file that is no result."""
+    """All results of a folder; empty if there is no such folder. Raises ResultError for a file that is no result."""
     results: dict[Job, Result] = {}
     for path in sorted(folder.glob("*.json")):
         result = _read(path)
@@ -174,7 +177,7 @@ def read_results(folder: Path) -> Results:
 
 
 def read_json(path: Path, again: str) -> dict[str, Any]:
-    """A file with a JSON object; raises ResultError, which says what to do `again`."""
+    """Read a JSON object. Raises ResultError with the advice `again`."""
     try:
         record = json.loads(read_text(path))
     except (ValueError, RecursionError) as error:
@@ -187,12 +190,12 @@ def read_json(path: Path, again: str) -> dict[str, Any]:
 
 
 def check_recipe(record: Mapping[str, Any], path: Path, again: str) -> None:
-    """Raise ResultError unless this is a recipe, as files hold it."""
+    """Raise ResultError unless this is a recipe as JSON."""
     _check(record, _RECIPE, path, again)
 
 
 def check_trained(record: Mapping[str, Any], path: Path, again: str) -> None:
-    """Raise ResultError unless this says by which recipe a model was made, and what that took."""
+    """Raise ResultError unless this has the recipe of a model and the cost of its training."""
     _check(record, {**_inside("recipe", _RECIPE), **_inside("training", _TRAINING)}, path, again)
     validations = record["training"].get("validations", [])
     if not isinstance(validations, list) or not all(
@@ -206,7 +209,7 @@ def _inside(section: str, needed: Mapping[str, str]) -> dict[str, str]:
 
 
 def _check(record: Any, needed: Mapping[str, str], path: Path, again: str) -> None:
-    """Raise ResultError unless a file has what is needed, each of its kind."""
+    """Raise ResultError unless a file has all needed fields with their types."""
     for place, kind in needed.items():
         found, seen = record, []
         for key in place.split("."):

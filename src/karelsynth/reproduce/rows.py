@@ -1,7 +1,6 @@
-"""The rows of the paper's tables: each is a recipe, and what the paper has found.
+"""The rows of the paper's tables: recipes, and the figures of Bunel et al. 2018.
 
-All figures are percent of tasks, top 1 unless a rank is given, the likeliest program as it is (the unfiltered
-protocol), from Bunel et al. 2018.
+Figures are percent of tasks, unfiltered, top 1 unless a rank is given.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from karelsynth.errors import KarelsynthError, listed, nearest
 
 SetName = Literal["full", "small"]
 SEEDS: Final[dict[SetName, tuple[int, ...]]] = {"full": (0,), "small": (0, 1, 2)}
-"""Which seeds make up a row, by its training set."""
+"""The default seeds of a row, by its training set."""
 
 
 @dataclass(frozen=True)
@@ -29,15 +28,15 @@ class TableRow:
     start: str | None = None
     """The row whose best model this one starts from."""
     generalization: dict[int, float] = field(default_factory=dict, hash=False)
-    """The paper's, by rank."""
+    """The paper's figure, by rank."""
     exact: float | None = None
-    """The paper's."""
+    """The paper's figure."""
     draws_masks: bool = False
-    """Whether the figure of the learned masks is of this row's model."""
+    """Whether the figure of masks shows this row's model."""
 
     @property
     def in_paper(self) -> bool:
-        """Whether the paper has figures of it; rows of one's own have none."""
+        """Whether the paper has figures of this row."""
         return bool(self.generalization) or self.exact is not None
 
 
@@ -67,19 +66,19 @@ def _small() -> tuple[TableRow, ...]:
     )
 
 
-# The small set first: it is quick. Then those that others start from before these.
+# The small set first: it is quick. Rows that others start from come before these.
 ROWS: Final[dict[str, TableRow]] = {row.recipe: row for row in (*_small(), *_full())}
 STARTS: Final = frozenset(row.start for row in ROWS.values() if row.start)
 """Rows whose models others start from."""
 VALIDITY: Final = {1: (100.0, 0.0), 5: (100.0, 0.0), 50: (100.0, 0.0), 100: (99.79, 0.04)}
-"""The paper's share of programs that parse among the likeliest, by rank: with the learned syntax and without it."""
+"""The paper's share of valid programs by rank: with the learned syntax, and without it."""
 OBJECTIVES: Final = ("mle", "rl", "rl_beam", "rl_beam_div", "rl_beam_div_opt")
 RANKED: Final = ("mle", "rl_beam", "rl_beam_div", "rl_beam_div_opt")
 SYNTAXES: Final = ("mle", "mle_learned", "mle_handwritten", "mle_large")
 
 
 def _both(recipes: Sequence[str]) -> tuple[str, ...]:
-    """With their twins on the small set; a row of one's own need not have one."""
+    """Rows with their counterparts on the small set, if they have one."""
     return (*(twin for name in recipes if (twin := f"small_{name}") in ROWS), *recipes)
 
 
@@ -97,24 +96,24 @@ TABLES: Final[dict[str, tuple[str, ...]]] = {
 
 @dataclass(frozen=True)
 class Job:
-    """A row and a seed: one model to train and to measure."""
+    """A row and a seed: one model to train and measure."""
 
     row: TableRow
     seed: int
 
     @property
     def name(self) -> str:
-        """What its files are called."""
+        """The name of its files."""
         return f"{self.row.recipe}-seed{self.seed}"
 
     @property
     def start(self) -> Job | None:
-        """The job whose model this one starts from: of the same set and seed."""
+        """The job whose model this one starts from, with the same seed."""
         return None if self.row.start is None else Job(ROWS[self.row.start], self.seed)
 
 
 def jobs_of(table: str, *, only: Sequence[str] = (), seeds: Sequence[int] | None = None) -> list[Job]:
-    """The jobs of a table, in a good order to do them in; `only` some rows, or with other seeds."""
+    """The jobs of a table, starts before their dependents; `only` some rows, or with other seeds."""
     rows = TABLES[_known(table, TABLES, "table")]
     for name in only:
         _known(name, rows, f"row of `{table}`")

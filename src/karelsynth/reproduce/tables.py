@@ -1,8 +1,7 @@
-"""The paper's tables, ours beside them, as Markdown.
+"""The paper's tables as Markdown, with our figures beside the paper's.
 
-A cell of one seed gives percent and Wilson's 95 % interval over tasks, `74.76 (73.02–76.43)`; one of several seeds
-their mean and Student's over seeds, `12.31 [10.89–13.73]`. What is shown of one seed only names it; what is not
-measured yet says so.
+A cell of one seed has percent and Wilson's 95 % interval over tasks, `74.76 (73.02–76.43)`. A cell of several seeds has
+their mean and Student's interval over seeds, `12.31 [10.89–13.73]`. Tables of one seed name it.
 """
 
 from __future__ import annotations
@@ -16,25 +15,25 @@ from karelsynth.reproduce.rows import OBJECTIVES, RANKED, ROWS, SEEDS, SYNTAXES,
 
 NOT_YET: Final = "not yet"
 NONE: Final = "–"
-"""Where there is nothing to show: the paper has no such figure, or there is no such row."""
+"""For a figure that the paper does not have, or a row that does not exist."""
 STALE: Final = "†"
-"""Marks what was measured by another recipe than today's: it has changed since, or the training tasks differ."""
+"""Marks results of another recipe than today's, or of other training tasks."""
 
 
 def markdown(heading: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table whose first column is text and whose others are figures."""
+    """A Markdown table. The first column is text, the others are figures."""
     rule = ["---"] + ["---:"] * (len(heading) - 1)
     return "\n".join(f"| {' | '.join(row)} |" for row in (heading, rule, *rows))
 
 
 def cell(results: Results, recipes: Recipes, row: TableRow, measure: str, rank: int = 1) -> str:
-    """What a row has come to."""
+    """The cell of a row."""
     found = seeds_of(results, row)
     return _cell(found, [(result.top(measure, rank), result.interval(measure, rank)) for result in found], row, recipes)
 
 
 def _cell(found: list[Result], shares: list[tuple[float, Sequence[float]]], row: TableRow, recipes: Recipes) -> str:
-    """Of each seed's share and its interval over tasks."""
+    """A cell from each seed's share and its interval over tasks."""
     if not found:
         return NOT_YET
     stale = max(mark(result, recipes) for result in found)
@@ -53,12 +52,12 @@ def seeds_of(results: Results, row: TableRow) -> list[Result]:
 
 
 def shown_of(results: Results, row: TableRow) -> Result | None:
-    """The result of a row where only one is shown: that of its first seed."""
+    """The result of a row's first seed, for tables of one seed."""
     return next(iter(seeds_of(results, row)), None)
 
 
 def mark(result: Result, recipes: Recipes) -> str:
-    """`†` if it is stale, else nothing."""
+    """`†` if the result is stale, else an empty string."""
     return "" if result.is_current(recipes) else STALE
 
 
@@ -68,7 +67,7 @@ def objectives(results: Results, recipes: Recipes) -> str:
 
 
 def syntax(results: Results, recipes: Recipes) -> str:
-    """Top-1 generalization by what the model knows of the syntax, on both sets."""
+    """Top-1 generalization by kind of syntax, on both sets."""
     return _two_sets(SYNTAXES, ("generalization",), results, recipes)
 
 
@@ -88,7 +87,7 @@ def _two_sets(names: Sequence[str], measures: Sequence[str], results: Results, r
 
 
 def plain(names: Sequence[str], results: Results, recipes: Recipes) -> str:
-    """Top-1 generalization and exact match of any rows: the table of those that no other is made for."""
+    """Top-1 generalization and exact match of any rows."""
     lines = []
     for row in (ROWS[name] for name in names):
         figures = [_beside_paper(row, measure, results, recipes) for measure in ("generalization", "exact")]
@@ -123,28 +122,28 @@ def validity(results: Results, recipes: Recipes) -> str:
     for rank, (joint, without) in VALIDITY.items():
         line = [f"among the top {rank}"]
         for way, paper in (("joint", joint), ("without", without)):
-            told = None if found is None else found.record["validity"][way][str(rank)]
-            shown = NOT_YET if told is None else _interval(told["share"], told["confidence_95"]) + stale
+            share = None if found is None else found.record["validity"][way][str(rank)]
+            shown = NOT_YET if share is None else _interval(share["share"], share["confidence_95"]) + stale
             line += [shown, _paper(paper)]
         lines.append(line)
     return markdown([f"valid programs, %{seed}", "joint model", "paper", "without learned syntax", "paper"], lines)
 
 
 def aliasing(results: Results, recipes: Recipes) -> str:
-    """What the models of the full set think of programs A and B."""
+    """The scores of programs A and B under the models of the full set."""
     lines = []
     for row in (ROWS[name] for name in RANKED):
         found = shown_of(results, row)
-        label, told = f"**{row.label}**", [NOT_YET] * 4
+        label, cells = f"**{row.label}**", [NOT_YET] * 4
         if found is not None:
             label += f" (seed {found.job.seed}){mark(found, recipes)}"
-            told = [text for opinion in found.record["aliasing"] for text in _opinion(opinion)]
-        lines.append([label, *told])
+            cells = [text for scores in found.record["aliasing"] for text in _scores(scores)]
+        lines.append([label, *cells])
     return markdown(["model", "log p(A)", "rank of A", "log p(B)", "rank of B"], lines)
 
 
-def _opinion(told: Mapping[str, Any]) -> list[str]:
-    return [f"{told['logprob']:.2f}", "not in the beam" if told["rank"] is None else str(told["rank"])]
+def _scores(scores: Mapping[str, Any]) -> list[str]:
+    return [f"{scores['logprob']:.2f}", "not in the beam" if scores["rank"] is None else str(scores["rank"])]
 
 
 def protocols(results: Results, recipes: Recipes) -> str:
@@ -162,7 +161,7 @@ def protocols(results: Results, recipes: Recipes) -> str:
 
 
 def along_training(results: Results, recipes: Recipes) -> str:
-    """Exact match and generalization on the validation tasks as RL goes on, full set; the chosen model in bold."""
+    """Exact match and generalization on the validation tasks during RL, full set. Bold: the selected model."""
     measured = [result for name in OBJECTIVES if ROWS[name].start for result in seeds_of(results, ROWS[name])]
     runs = [result for result in measured if result.validations]
     if not runs:
@@ -170,7 +169,7 @@ def along_training(results: Results, recipes: Recipes) -> str:
     steps = sorted({step for result in runs for step, _, _ in result.validations})
     lines = []
     for result in runs:
-        best = max(result.validations, key=lambda validation: validation[1])  # the first, as in training
+        best = max(result.validations, key=lambda validation: validation[1])  # the first of equal ones, as in training
         shown = {
             step: f"**{exact:.1f}** / **{right:.1f}**" if step == best[0] else f"{exact:.1f} / {right:.1f}"
             for step, right, exact in result.validations
@@ -180,7 +179,7 @@ def along_training(results: Results, recipes: Recipes) -> str:
 
 
 def every_run(results: Results, recipes: Recipes) -> str:
-    """Both protocols, novel programs, and where each figure comes from."""
+    """Every run: both protocols, novel programs, and provenance."""
     heading = ["run", "top 1", "filtered top 1", "novel, top 1", "exact", "tasks seen", "minutes", "device", "commit"]
     lines = []
     for name in ROWS:
@@ -206,7 +205,7 @@ def every_run(results: Results, recipes: Recipes) -> str:
 
 
 def budgets(recipes: Recipes) -> str:
-    """What each row's recipe does, today."""
+    """The budget of each row's recipe."""
     heading = ["recipe", "starts from", "batch", "steps", "tasks seen", "epochs", "learning rate", "precision"]
     lines = []
     for name, row in ROWS.items():

@@ -1,7 +1,7 @@
 """Batches for training, made in the background.
 
-A source gives the batch of any step, so a run that is resumed needs only the step's number. Threads
-make the coming batches while the present one is used: the generator and the copies release the GIL.
+A source has the tasks of every step, so a resumed run needs only the step's number. Threads make the next batches while
+the current one is used: the generator and the copies release the GIL.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ from karelsynth.train.recipe import DataRecipe, Recipe, RecipeError
 _SHARE_UNIT = 1 << 20
 """Shares are multiples of its inverse."""
 _AHEAD = 2
-"""Batches that are ready or being made, for each thread."""
+"""Batches ahead of use, for each thread."""
 
 
 class TaskSource(Protocol):
-    """Tasks by number."""
+    """Tasks by their number in the run."""
 
     @property
     def fingerprint(self) -> str | None:
-        """Tells the tasks from others, where the recipe does not."""
+        """A digest of the tasks; None if the recipe determines them."""
 
     @property
     def longest(self) -> int:
-        """No program has more tokens than this."""
+        """The most tokens that a program can have."""
 
     def tasks(self, start: int, count: int) -> TaskBatch:
         """Tasks number start … start + count − 1 of the run."""
@@ -66,7 +66,7 @@ class TaskStream:
 
     @property
     def fingerprint(self) -> None:
-        """The seed says it all."""
+        """None: the seed determines the tasks."""
         return
 
     @property
@@ -95,7 +95,7 @@ class TaskStream:
 
 
 class ShuffledTasks:
-    """A finite set of tasks, repeated; each epoch in another order, which the seed decides."""
+    """A finite set of tasks, reshuffled every epoch by the seed."""
 
     def __init__(self, tasks: TaskBatch, seed: int) -> None:
         self._tasks, self._seed = tasks, seed
@@ -133,7 +133,7 @@ def open_source(recipe: DataRecipe) -> TaskSource:
 
 
 def check_lengths(source: TaskSource, recipe: Recipe) -> None:
-    """Raise RecipeError if there may be programs that the model could learn, but decoding could never write."""
+    """Raise RecipeError if programs may be longer than decoding can write."""
     if source.longest > recipe.model.max_length:
         raise RecipeError(
             f"`model.max_length` is {recipe.model.max_length}, but programs of {recipe.data.source} have up to "
@@ -159,17 +159,17 @@ class TrainingBatch:
     """A batch of tasks, on the host and on the device that trains."""
 
     tasks: TaskBatch
-    """On the host, examples in the order of the source."""
+    """On the host, with examples in the source's order."""
     order: NDArray[np.int64]
-    """[B, E]: an order of the examples, by chance; the last one is held out."""
+    """[B, E]: a random order of the examples; the last one is held out."""
     inputs: Tensor
     """uint8 [B, E − 1, 18, 18], on the device: the given examples."""
     outputs: Tensor
     """uint8 [B, E − 1, 18, 18]."""
     present: Tensor | None
-    """bool [B, E − 1], on the device: which of those the model is shown; None for all."""
+    """bool [B, E − 1], on the device: the given examples that the model sees; None for all."""
     packed: PrefixTrie | None
-    """The reference programs for teacher forcing, if asked for."""
+    """The reference programs for teacher forcing, if the objective needs them."""
 
     def examples(self) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
         """All inputs and outputs on the host, [B, E, 18, 18], the held-out example last."""
@@ -178,7 +178,7 @@ class TrainingBatch:
 
 
 class BatchLoader:
-    """The batches of a run from some step on, in order, each made ahead of its use.
+    """The batches of a run, in order, made ahead of their use.
 
     Every time a task is used, one random example is held out. With probability `drop_examples`, some of the others are
     hidden, too. With several processes, each takes an equal part of every batch.
@@ -251,7 +251,7 @@ class BatchLoader:
                 threads=1,
                 skip_forced_tokens=self._skip_forced_tokens,
             )
-        # Which examples are given is picked on the device: there it costs nothing, here it would hold up all threads.
+        # The device picks the given examples: there it costs nothing, on the host it would block all threads.
         picked = to_device(given.ravel(), self._device)
         inputs, outputs = (
             part.flatten(0, 1).index_select(0, picked).view(self._part, examples - 1, *part.shape[2:])

@@ -1,7 +1,7 @@
-"""Checkpoints: everything a run needs to resume exactly where it was. Safetensors and JSON; nothing is unpickled.
+"""Checkpoints: everything that a run needs to resume exactly, as safetensors and JSON; nothing is unpickled.
 
-A checkpoint is a folder that is renamed into place, so it is complete or not there. A run's folder holds its newest
-checkpoint, and `best`, the model that did best on validation.
+A checkpoint is a folder that is renamed into place, so it is complete or absent. A run's folder holds its newest
+checkpoint.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from karelsynth.files import FileError, cannot_write, sync_folder, write_atomica
 
 _PREFIX = "checkpoint-"
 _UNFINISHED = ".checkpoint.tmp"
-"""Always the same name, so that what a killed process left is gone with the next checkpoint."""
+"""Always the same name: the next checkpoint removes what a killed process left."""
 
 
 class CheckpointError(KarelsynthError):
@@ -55,7 +55,7 @@ def save(folder: Path, checkpoint: Checkpoint) -> None:
         unfinished.rename(target)
         sync_folder(folder)
     except OSError as error:
-        shutil.rmtree(unfinished, ignore_errors=True)  # on a full disk it would only be in the way
+        shutil.rmtree(unfinished, ignore_errors=True)  # on a full disk it would take up space
         raise error if isinstance(error, FileError) else cannot_write(target, error) from None
     for older in _all(folder):
         if older != target:
@@ -63,13 +63,13 @@ def save(folder: Path, checkpoint: Checkpoint) -> None:
 
 
 def newest_name(folder: Path) -> Path | None:
-    """Where the newest checkpoint is."""
+    """The folder of the newest checkpoint."""
     found = _all(folder)
     return found[-1] if found else None
 
 
 def load_newest(folder: Path) -> Checkpoint | None:
-    """The newest whole checkpoint of a run's folder, or None."""
+    """The newest checkpoint of a run's folder, or None."""
     newest = newest_name(folder)
     if newest is None:
         return None
@@ -83,7 +83,7 @@ def load_newest(folder: Path) -> Checkpoint | None:
             load_file(newest / "optimizer.safetensors"),
             notes,
         )
-    except Exception as error:  # whatever is wrong with these files, the person needs to know which
+    except Exception as error:  # whatever is wrong with these files, the message must name them
         raise CheckpointError(f"{newest}: this checkpoint cannot be read ({error}); remove it to begin anew") from None
 
 
@@ -99,14 +99,14 @@ def optimizer_tensors(optimizer: torch.optim.Optimizer, names: dict[torch.Tensor
 def restore_optimizer(
     optimizer: torch.optim.Optimizer, names: dict[torch.Tensor, str], tensors: dict[str, torch.Tensor]
 ) -> None:
-    """Put back what `optimizer_tensors` gave."""
+    """Restore the state of `optimizer_tensors`."""
     by_name = {name: parameter for parameter, name in names.items()}
     for key, value in tensors.items():
         name, slot = key.rsplit("/", 1)
         parameter = by_name[name]
         if slot == "step":
             restored = value.to(parameter.device) if _step_on_device(optimizer) else value
-        else:  # in the parameter's own memory layout, which fused optimizers insist on
+        else:  # in the parameter's memory layout, which fused optimizers require
             restored = torch.empty_like(parameter, dtype=value.dtype).copy_(value)
         optimizer.state[parameter][slot] = restored
 

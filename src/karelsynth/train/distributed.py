@@ -1,7 +1,7 @@
 """One process or several: `torchrun` starts them, and each takes its part of every batch.
 
-There may be more processes than GPUs, which then share them. That is meant for steps of many small operations, as those
-of RL are: a GPU that works for several processes at a time (NVIDIA's MPS) should wait less for each of them.
+More processes than GPUs share the GPUs. This is for steps of many small operations, such as RL's: with NVIDIA's MPS a
+GPU serves several processes at a time.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from karelsynth.karel.threads import THREADS, core_count
 
 @dataclass(frozen=True)
 class ProcessGroup:
-    """The processes of a run, as one of them sees it."""
+    """The processes of a run, from the view of one of them."""
 
     rank: int
     size: int
@@ -29,7 +29,7 @@ class ProcessGroup:
     def join(device: torch.device | None = None) -> ProcessGroup:
         """The group that `torchrun` made, or this process alone; on a GPU if there is one.
 
-        Processes on one machine share its cores, unless the environment says how many each may use.
+        Processes on one machine share its cores, unless the environment sets how many each may use.
         """
         size, rank = int(os.environ.get("WORLD_SIZE", "1")), _rank()
         local, here = int(os.environ.get("LOCAL_RANK", "0")), int(os.environ.get("LOCAL_WORLD_SIZE", str(size)))
@@ -45,7 +45,7 @@ class ProcessGroup:
         return ProcessGroup(rank, size, device)
 
     def close(self) -> None:
-        """Take the group apart."""
+        """Destroy the group."""
         if self.size > 1 and dist.is_initialized():
             dist.destroy_process_group()
 
@@ -67,7 +67,7 @@ class ProcessGroup:
 
 
 def is_main_process() -> bool:
-    """Whether this process speaks for all that `torchrun` started."""
+    """Whether this process is the main one of those that `torchrun` started."""
     return _rank() == 0
 
 
@@ -76,5 +76,5 @@ def _rank() -> int:
 
 
 def backend(device: str, processes: int, gpus: int) -> str:
-    """What so many processes on one machine exchange gradients by: NCCL wants a GPU for each of them."""
+    """The backend that exchanges gradients: NCCL if each process has a GPU of its own, otherwise gloo."""
     return "nccl" if device == "cuda" and processes <= gpus else "gloo"

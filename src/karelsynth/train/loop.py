@@ -1,10 +1,10 @@
 """The one training loop, for every objective.
 
-    train(recipe, folder)                 # also resumes: the folder says how far the run has come
+    train(recipe, folder)                 # resumes from the folder's newest checkpoint, if there is one
 
-What a step does depends only on the recipe, the weights and the step's number: batches, held-out examples and
-samples are drawn from generators seeded by it. So a run that was stopped at any moment and resumed ends with the same
-weights as one that was not; on a GPU nearly so, where sums may be taken in another order.
+A step depends only on the recipe, the weights and the step's number, which seeds batches, held-out examples and
+samples. So a run that was stopped at any moment and resumed ends with the same weights as an uninterrupted one. On a
+GPU the weights are nearly the same, since the order of sums may differ.
 """
 
 from __future__ import annotations
@@ -13,11 +13,14 @@ import dataclasses
 import json
 import math
 import os
+import signal
+import threading
 import time
 from collections.abc import Callable
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from types import FrameType, TracebackType
 from typing import Any
 
 import torch
@@ -33,31 +36,59 @@ from karelsynth.tasks.sets import NAMED_SETS
 from karelsynth.train import checkpoint
 from karelsynth.train.batches import BatchLoader, TaskSource, check_lengths, open_source
 from karelsynth.train.distributed import ProcessGroup
-from karelsynth.train.interrupt import Interrupt
 from karelsynth.train.metrics import MetricsLog
-from karelsynth.train.optimizers import Optimizers
+from karelsynth.train.optimizers import Optimizers, learning_rate
 from karelsynth.train.recipe import Recipe, RecipeError, recipe_from
-from karelsynth.train.schedule import learning_rate
 from karelsynth.train.steps import Loss
 from karelsynth.train.validation import Validator
 
 BEST = "best"
-"""The folder, inside a run's, of the model that did best on validation."""
+"""Folders inside a run's: the model with the best validation score, and the last one."""
 FINAL = "final"
 
 
 class Diverged(KarelsynthError):
-    """The loss or a weight is no longer a number."""
+    """The loss or a weight is not finite."""
 
 
 @dataclass(frozen=True)
 class TrainingProgress:
-    """What an observer of a run is told, every `run.log_every` steps."""
+    """The state of a run, every `run.log_every` steps."""
 
     step: int
     steps: int
     tasks_per_second: float
     metrics: dict[str, float]
+
+
+class Interrupt:
+    """A context in which Ctrl-C sets `stop_requested`, so that a run can finish its step and save.
+
+    A second Ctrl-C raises KeyboardInterrupt at once. Only the main thread receives signals.
+    """
+
+    def __init__(self) -> None:
+        self.stop_requested = False
+        self._before: Any = None
+
+    def __enter__(self) -> Interrupt:
+        # A signal that is ignored, as in a background job, or handled outside of Python stays so.
+        ours = signal.getsignal(signal.SIGINT) not in (signal.SIG_IGN, None)
+        if ours and threading.current_thread() is threading.main_thread():
+            self._before = signal.signal(signal.SIGINT, self._request_stop)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._restore()
+
+    def _request_stop(self, number: int, frame: FrameType | None) -> None:
+        self.stop_requested = True
+        self._restore()
+
+    def _restore(self) -> None:
+        if self._before is not None:
+            signal.signal(signal.SIGINT, self._before)
+            self._before = None
 
 
 def train(
@@ -69,13 +100,16 @@ def train(
     stop_after: int | None = None,
     deadline: float | None = None,
 ) -> Path:
-    """Follow a recipe in a folder, from its newest checkpoint if it has one; returns the final model's folder.
+    """Train by a recipe in a folder, from its newest checkpoint if it has one; returns the final model's folder.
 
-    `stop_after` ends the run after this many steps in total, with a checkpoint, as if it had been interrupted there;
-    `deadline` does so after the step in which `time.monotonic()` reaches it (several processes, which must agree, check
-    only when they log). A run ended in this way has no final model yet. Ctrl-C ends it in the same way and then raises
-    KeyboardInterrupt; a second one does not wait for the checkpoint. No other process may write into the folder
-    meanwhile.
+    Args:
+        on_progress: callback, called every `run.log_every` steps.
+        stop_after: end the run, with a checkpoint, after this many steps in total.
+        deadline: end the run, with a checkpoint, after the step in which `time.monotonic()` reaches this. Several
+            processes, which must agree, check it only when they log.
+
+    A run that ends early has no final model yet. Ctrl-C ends it with a checkpoint, too, and then raises
+    KeyboardInterrupt; a second Ctrl-C does not wait for the checkpoint. The folder is locked against other processes.
     """
     group = ProcessGroup.join(device)
     try:
@@ -89,6 +123,8 @@ def train(
 
 
 class _Run:
+    """A run: its state between steps."""
+
     def __init__(self, recipe: Recipe, folder: Path, group: ProcessGroup) -> None:
         self.recipe, self.folder, self.group = recipe, folder, group
         self.began = time.monotonic()
@@ -96,14 +132,14 @@ class _Run:
         if saved is not None:
             _check_same_run(saved.notes["recipe"], recipe.to_json(), folder)
         torch.manual_seed(recipe.run.seed)
-        # A checkpoint holds the weights: what the run once started from may be gone or lie elsewhere by now.
+        # A checkpoint holds the weights. The model that the run started from need not exist any more.
         self.model = (_start_model(recipe) if saved is None else Synthesizer(recipe.model)).to(group.device)
         self.optimizers = Optimizers(self.model, recipe.optimizer)
         self.step, self.best = 0, -math.inf
         self.spent: float | None = 0.0
-        """The seconds before this session; None if an older version began the run, which did not count them."""
+        """Seconds of earlier sessions; None if a version that did not record them began the run."""
         self.tasks: dict[str, str | None] = {}
-        """By setting, the fingerprint of the tasks in the file that it names; an older version's run has none."""
+        """By setting, the fingerprint of the tasks in its file; empty for runs of older versions."""
         if saved is not None:
             self.model.load_state_dict(saved.model)
             self.optimizers.restore(saved.optimizer)
@@ -116,7 +152,7 @@ class _Run:
         last = steps if stop_after is None else min(stop_after, steps)
         if self.step >= last or self._late(deadline):
             return self._finish(steps)
-        validator = Validator(recipe, group)  # first: its tasks are few, and what is wrong with them is soon told
+        validator = Validator(recipe, group)  # first: its tasks are few, so errors in them appear early
         source = open_source(recipe.data)
         self._check_tasks(source, validator)
         if self.step == 0:
@@ -135,7 +171,7 @@ class _Run:
         if recipe.run.compile:
             self.model.compile_parts()
         loss_of: nn.Module = DistributedDataParallel(objective) if group.size > 1 else objective
-        done = self.step or -1  # from the start, step 0 is done again, too
+        done = self.step or -1  # a run from the start repeats step 0, too
         with MetricsLog(self.folder if group.is_main else None, done) as log, Interrupt() as interrupt:
             if self.step == 0 and recipe.run.validate_start:
                 self._validate(validator, log)
@@ -177,13 +213,13 @@ class _Run:
                 if late:
                     break
         final = self._finish(steps)
-        # If another process was interrupted, all have stopped, though it is not late.
+        # If another process was interrupted, all have stopped before the deadline.
         if interrupt.stop_requested or (late and self.step < last and time.monotonic() < deadline):
             raise KeyboardInterrupt
         return final
 
     def _check_tasks(self, source: TaskSource, validator: Validator) -> None:
-        """Refuse to go on with a file of tasks that has changed since the run began."""
+        """Raise CheckpointError if a file of tasks has changed since the run began."""
         data, files = self.recipe.data, list[tuple[str, str, str | None]]()
         if data.source != "stream":
             files.append(("data.source", data.source, source.fingerprint))
@@ -197,20 +233,20 @@ class _Run:
                 )
 
     def _generator(self) -> torch.Generator:
-        """Of the samples of this step; each process draws its own."""
+        """The generator for this step's samples. Each process has its own."""
         generator = torch.Generator(self.group.device)
         seed = (self.recipe.run.seed * 1_000_003 + self.step) * 4096 + self.group.rank
         return generator.manual_seed(seed % 2**63)
 
     def _late(self, deadline: float) -> bool:
-        """Whether the time is up for any of the processes: all must stop after the same step."""
+        """Whether any process has reached the deadline. All must stop after the same step."""
         late = time.monotonic() >= deadline
         if self.group.size == 1:
             return late
         return bool(self.group.total(torch.tensor(float(late), device=self.group.device)))
 
     def _seconds(self) -> dict[str, float]:
-        """`seconds`: how long the run has taken so far, in all its sittings and with all that is done in them."""
+        """`seconds`: the run's time so far, over all sessions, with validation and checkpoints."""
         return {} if self.spent is None else {"seconds": round(self.spent + time.monotonic() - self.began, 3)}
 
     def _check(self, metrics: dict[str, float]) -> None:
@@ -219,7 +255,7 @@ class _Run:
                 raise self._diverged(f"{what} is {metrics[name]}")
 
     def _check_weights(self) -> None:
-        """Before they are saved in the place of others."""
+        """Raise Diverged if a weight is not finite, before weights are saved over others."""
         if not all(bool(value.isfinite().all()) for value in self.model.parameters()):
             raise self._diverged("a weight is no longer a finite number")
 
@@ -263,7 +299,7 @@ class _Run:
         return target
 
     def _keep(self, target: Path) -> None:
-        """Save the model and, last, how it was made: `final/recipe.json` says that a run is finished."""
+        """Save the model and, last, its recipe: `final/recipe.json` marks a run as finished."""
         self.model.save_pretrained(target)
         write_atomically(target / RECIPE, json.dumps(self.recipe.to_json(), indent=1).encode())
 
@@ -288,11 +324,11 @@ def _start_model(recipe: Recipe) -> Synthesizer:
 
 
 def _check_same_run(saved: dict[str, Any], recipe: dict[str, Any], folder: Path) -> None:
-    """Refuse to resume with another recipe. Its name, and where its first weights lie, may differ.
+    """Raise CheckpointError if a run was begun with another recipe. Names and paths of the start may differ.
 
-    A setting that is missing from the saved recipe, because an older version wrote it, counts as its default.
+    A setting that the saved recipe lacks, because an older version wrote it, counts as its default.
     """
-    with suppress(RecipeError):  # of settings that there are no longer: their names are what differs
+    with suppress(RecipeError):  # settings that no longer exist appear as differences
         saved = recipe_from(saved).to_json()
     one, two = (
         {**recorded, "name": None, "about": None, "start_from": recorded.get("start_from") is not None}

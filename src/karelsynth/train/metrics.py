@@ -1,4 +1,4 @@
-"""What a run tells: `metrics.jsonl`, a line for each entry, and TensorBoard's files if it is installed."""
+"""The log of a run: `metrics.jsonl`, a line for each entry, and TensorBoard's files if it is installed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ METRICS = "metrics.jsonl"
 
 
 class MetricsLog:
-    """Writes entries; entries of steps that a resumed run does again are taken out first."""
+    """Writes entries. First removes entries of steps that a resumed run repeats."""
 
     def __init__(self, folder: Path | None, step: int) -> None:
         self._folder, self._step = folder, step
@@ -36,7 +36,7 @@ class MetricsLog:
             self._board.close()
 
     def write(self, step: int, values: dict[str, float], sample: str | None = None) -> None:
-        """Add an entry: numbers, and perhaps sample programs."""
+        """Add an entry: numbers, and optionally sample programs."""
         if self._file is not None:
             entry: dict[str, Any] = {"step": step, **values}
             if sample is not None:
@@ -50,7 +50,7 @@ class MetricsLog:
 
 
 def _kept(path: Path, step: int) -> list[bytes]:
-    """The lines of a log up to a step, without what a kill may have left of one at the end."""
+    """The lines of a log up to a step, without an incomplete last line."""
     kept = []
     lines = path.read_bytes().split(b"\n") if path.exists() else []
     for number, line in enumerate(lines[:-1], 1):

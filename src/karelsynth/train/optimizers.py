@@ -1,15 +1,16 @@
-"""The optimizers of a recipe, driven as one.
+"""The optimizers of a recipe, driven as one, and the learning-rate schedule.
 
-Adam updates each weight by itself. Muon, for matrices, takes the step whose singular values are all equal: directions
-in which gradients are small count as much as those in which they are large. PyTorch's takes matrices only, embeddings
-and output layers among them, so with `optimizer.name = "muon"` all else (biases, convolutions, first states) stays with
-Adam. Muon's steps are scaled to be as large as Adam's usually are; they may be larger, by `optimizer.muon_scale`. One
-schedule serves both, and one `weight_decay`: each step shrinks every weight by the share learning rate × decay, and
-matrices by `muon_scale` times that.
+Adam updates each weight by itself. Muon, for matrices, takes a step whose singular values are all equal, so directions
+with small gradients count as much as those with large ones. PyTorch's Muon takes matrices only, embeddings and output
+layers among them. With `optimizer.name = "muon"`, all other weights (biases, convolutions, initial states) stay with
+Adam. Muon's steps have the root mean square of Adam's, times `optimizer.muon_scale`. Both have the same schedule and
+`weight_decay`: each step shrinks every weight by the fraction learning rate × decay, and matrices by `muon_scale` times
+that.
 """
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import torch
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Optimizers:
-    """What updates a model's weights; each weight belongs to one of `parts`."""
+    """The optimizers of a model. Each weight belongs to one of `parts`."""
 
     def __init__(self, model: nn.Module, recipe: OptimizerRecipe) -> None:
         self._names: dict[Tensor, str] = {value: name for name, value in model.named_parameters()}
@@ -50,19 +51,30 @@ class Optimizers:
             part.step()
 
     def zero_grad(self) -> None:
-        """Forget all gradients."""
+        """Set all gradients to None."""
         for part in self.parts:
             part.zero_grad(set_to_none=True)
 
     def tensors(self) -> dict[str, Tensor]:
-        """What the optimizers remember, as `name/slot`."""
+        """The optimizers' state, as `name/slot`."""
         return {
             key: value for part in self.parts for key, value in checkpoint.optimizer_tensors(part, self._names).items()
         }
 
     def restore(self, tensors: dict[str, Tensor]) -> None:
-        """Put back what `tensors` gave."""
+        """Restore the state of `tensors`."""
         for part in self.parts:
             held = {self._names[value] for group in part.param_groups for value in group["params"]}
             mine = {key: value for key, value in tensors.items() if key.rsplit("/", 1)[0] in held}
             checkpoint.restore_optimizer(part, self._names, mine)
+
+
+def learning_rate(recipe: OptimizerRecipe, step: int, steps: int) -> float:
+    """The learning rate of a step, from 0: a linear warm-up, then constant or half a cosine down to `final`."""
+    if step < recipe.warmup:
+        return recipe.learning_rate * (step + 1) / recipe.warmup
+    if recipe.schedule == "constant":
+        return recipe.learning_rate
+    progress = (step - recipe.warmup) / max(1, steps - recipe.warmup)
+    share = recipe.final + (1 - recipe.final) * (1 + math.cos(math.pi * progress)) / 2
+    return recipe.learning_rate * share

@@ -1,4 +1,4 @@
-"""Validation during training: how many tasks the likeliest program solves, and what programs look like."""
+"""Validation during training: the share of tasks that the top-ranked program solves, and sample programs."""
 
 from __future__ import annotations
 
@@ -21,19 +21,18 @@ _SHOWN: Final = 2
 
 @dataclass(frozen=True)
 class Validation:
-    """What a validation saw."""
+    """The scores of a validation."""
 
     metrics: dict[str, float]
     """In percent."""
     sample: str
-    """Some tasks' reference programs and what the model wrote."""
+    """Reference programs of some tasks, and the model's."""
 
 
 def validation_tasks(recipe: Recipe) -> TaskBatch:
     """The first tasks of `data.validation`, all if there are fewer; raises RecipeError if they cannot be used.
 
-    The name of a set of ours always means that set: a folder that happens to be called `val` must not change what a
-    recipe does.
+    The name of a named set always means that set: a folder called `val` must not change what a recipe does.
     """
     source, limit = recipe.data.validation, recipe.run.validation_tasks
     if source in NAMED_SETS:
@@ -47,7 +46,7 @@ def validation_tasks(recipe: Recipe) -> TaskBatch:
 
 
 def chosen_on(record: Any, tasks: TaskBatch) -> bool:
-    """Whether a recipe, as it is kept beside a model, has it chosen on these tasks; False if that cannot be known."""
+    """Whether a model's recipe has it selected on these tasks; False if that cannot be determined."""
     if not isinstance(record, dict):
         return False
     try:
@@ -71,7 +70,7 @@ class Validator:
         return self._tasks.fingerprint
 
     def score(self, model: Synthesizer) -> Validation:
-        """Decode and judge; only the leading process does."""
+        """Decode and score; only in the main process."""
         if not self._group.is_main:
             return Validation({}, "")
         report = evaluate(model, self._tasks, beam=self._beam).to_json()
