@@ -1,6 +1,6 @@
-"""A solver that does not think, for tests of what is around one.
+"""A solver without a search, for tests of its callers.
 
-`python -m tests.fake_solver SECONDS serve …` is `karelsynth serve …` with a solver that takes so long.
+`python -m tests.fake_solver SECONDS serve …` is `karelsynth serve …` with a solver that takes SECONDS for each task.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ GUESSES = tuple(
 
 
 class FakeSolver:
-    """Takes its time, tells of its progress, and answers with those of its three guesses that are right."""
+    """Waits, reports progress, and answers with those of its three fixed programs that are correct."""
 
     def __init__(self, seconds: float = 0.0) -> None:
         self.seconds = seconds
@@ -69,7 +69,7 @@ def _answer(program: Program, task: Task) -> Answer:
 
 
 def _ambiguity(answers: tuple[Answer, ...], task: Task) -> Ambiguity:
-    """Not on a world that tells them apart, but of the right form."""
+    """An ambiguity of the right form; its world does not distinguish the answers."""
     world = task.examples[0].input
     return Ambiguity(world, tuple(Outcome((at,), Status.OK, world) for at in range(len(answers))))
 

@@ -161,7 +161,7 @@ def expected_features(prefix: tuple[str, ...], some_worlds: list[World], targets
 
 
 def some_target(rng: random.Random, program: Program, world: World) -> World:
-    """Where a program leads, where it crashes, or just any world of that size or another: all must be told."""
+    """A program's final world, also of a crash, or any world of any size: all must be described."""
     return run(program, world).world if rng.random() < 0.8 else random_world(rng)
 
 
@@ -237,7 +237,7 @@ def any_prefixes(seed: int, tasks: int, count: int) -> tuple[NDArray[np.uint8], 
 
 
 class FakeCuda:
-    """What a kernel asks of Numba's CUDA module, for one thread on the host."""
+    """The part of Numba's CUDA module that the kernel uses, for one thread on the host."""
 
     def __init__(self, index: int) -> None:
         self.index, self.local = index, self

@@ -183,9 +183,9 @@ def test_what_a_narrow_beam_misses_is_repaired() -> None:
         assert solution.checked > narrow[number].checked
         if solution:
             assert solution.answers[0].logprob < 0
-    tried = iter(range(10))  # and a search that is stopped meanwhile ends with what it has
+    polls = iter(range(10))  # a search that is stopped during repair ends with what it has
     stopped = Solver(solver().model, rounds=[Round(8, 40, 1)]).solve(
-        impossible(), budget=PATIENT, should_stop=lambda: next(tried, None) is None
+        impossible(), budget=PATIENT, should_stop=lambda: next(polls, None) is None
     )
     assert not stopped.solved
 
@@ -232,7 +232,7 @@ def test_progress_is_reported_while_a_round_goes_on(monkeypatch: pytest.MonkeyPa
     one = Solver(solver().model, rounds=[Round(16, 20, repair=0.5)])
     one.solve(impossible(), budget=0.6, on_progress=reported.append)
     assert len(reported) > 10
-    assert reported[-1].best is not None  # of the beam, while repair goes on
+    assert reported[-1].best is not None  # of the beam, during repair
     seconds = [progress.seconds for progress in reported]
     assert seconds == sorted(seconds)
     assert seconds[0] < 0.1 < seconds[-1]
@@ -260,8 +260,8 @@ def test_a_stopped_search_answers_with_all_that_it_has_found() -> None:
     patient = Solver(solver().model, rounds=[Round(64, 40)], slack=math.inf)  # it looks for others to the end
 
     def after(steps: int) -> Solution:
-        asked = iter(range(steps))
-        return patient.solve(task, budget=PATIENT, should_stop=lambda: next(asked, None) is None)
+        polls = iter(range(steps))
+        return patient.solve(task, budget=PATIENT, should_stop=lambda: next(polls, None) is None)
 
     found = [after(steps) for steps in range(1, 30)]
     for solution in found:
@@ -278,9 +278,9 @@ def test_a_stopped_search_answers_with_all_that_it_has_found() -> None:
 def test_only_what_was_cut_short_counts_as_stopped() -> None:
     """The first task is solved by the whole of its beam; the stop comes while the second is repaired."""
     both = Solver(solver().model, rounds=[Round(8, 40, 1)])
-    asked = iter(range(120))  # more than the beam has steps, in two threads
+    polls = iter(range(120))  # more than the beam has steps, in two threads
     easy, hard = both.solve_many(
-        [gallery_task("walk-to-the-wall"), impossible()], budget=PATIENT, should_stop=lambda: next(asked, None) is None
+        [gallery_task("walk-to-the-wall"), impossible()], budget=PATIENT, should_stop=lambda: next(polls, None) is None
     )
     assert easy.solved
     assert not easy.stopped

@@ -131,7 +131,7 @@ def open_blocks(tokens: NDArray[np.uint8], closing: NDArray[np.uint8]) -> int:  
         elif token == _OPEN_E and depth > 0:
             closing[depth - 1] = _CLOSE_E
         elif token == _CLOSE_I and depth > 0 and closing[depth - 1] == 0:
-            continue  # an IFELSE goes on
+            continue  # its ELSE is still to come
         elif token == _CLOSE_W or token == _CLOSE_R or token == _CLOSE_I or token == _CLOSE_E:
             depth = max(0, depth - 1)
     return depth
@@ -282,6 +282,31 @@ def _describe(
 
 
 @compiled()
+def _write_text(
+    prefix: NDArray[np.uint8], text: NDArray[np.uint8], closing: NDArray[np.uint8]
+) -> tuple[int, int, int, int]:  # pragma: no cover - compiled
+    """Write a prefix, up to its last token that may change a state, and then the tokens that close its blocks.
+
+    Returns the number of open blocks, and the length of the text as it is, with one block closed, and with all.
+    """
+    first = prefix.shape[0]
+    while first > 0 and not CHANGING[prefix[first - 1]]:
+        first -= 1
+    for at in range(first):
+        text[at] = prefix[at]
+    blocks = open_blocks(text[:first], closing)
+    inner, outer = first, first
+    if first > 0 and text[first - 1] != _OPEN_W and text[first - 1] != _OPEN_R and text[first - 1] != _OPEN_I:
+        for depth in range(blocks - 1, -1, -1):
+            if closing[depth] == 0:
+                break
+            text[outer] = closing[depth]
+            outer += 1
+        inner = min(outer, first + 1)
+    return blocks, first, inner, outer
+
+
+@compiled()
 def run_and_describe(
     prefix: NDArray[np.uint8],
     inputs: NDArray[np.uint8],
@@ -299,30 +324,18 @@ def run_and_describe(
     out: NDArray[np.uint8],
     first_row: int,
 ) -> None:  # pragma: no cover - compiled
-    """Run tokens [L] on inputs [K, 324] with heroes [K], and write codes to K rows of `out` [·, 114].
+    """Run a prefix [L] on inputs [K, 324] with heroes [K], and write features to K rows of `out` [·, 114].
 
-    They are run up to the last one that may change something, so that a wrong token in a head, which only models
-    without handwritten syntax write, shows when the next such token comes: in training and decoding alike.
+    The prefix is run up to its last token that may change a state. Only models without handwritten syntax write a wrong
+    token in a head; it shows at the next such token, in training and decoding alike.
 
     Scratch memory: `text` [2 · L] holds the prefix and the tokens that close its blocks, `closing` [L + 1] is for
-    `open_blocks`, the next five are the `CodeBuffers` for 2 · L tokens, and `worlds` [K, 324] gets the worlds that the
-    runs end in. Nothing is allocated, so that a GPU can run it too.
+    `open_blocks`, the next five are the `CodeBuffers` for 2 · L tokens, and `worlds` [K, 324] gets the final worlds.
+    The function allocates nothing, so a GPU can run it.
     """
-    count, first = inputs.shape[0], prefix.shape[0]
-    while first > 0 and not CHANGING[prefix[first - 1]]:
-        first -= 1
-    for at in range(first):
-        text[at] = prefix[at]
-    blocks = open_blocks(text[:first], closing)
-    inner, outer = first, first  # lengths of the text with a block closed, and with all; `first` is as it is
-    if first > 0 and text[first - 1] != _OPEN_W and text[first - 1] != _OPEN_R and text[first - 1] != _OPEN_I:
-        for depth in range(blocks - 1, -1, -1):
-            if closing[depth] == 0:
-                break
-            text[outer] = closing[depth]
-            outer += 1
-        inner = min(outer, first + 1)
-    for turn in range(3):
+    count = inputs.shape[0]
+    blocks, first, inner, outer = _write_text(prefix, text, closing)
+    for turn in range(3):  # the text as it is, with one block closed, with all blocks closed
         length = first if turn == 0 else inner if turn == 1 else outer
         place = _CLOSED + 4 * (turn - 1)
         if turn > 0 and length == first:
@@ -377,12 +390,12 @@ def features_range(
     parser: ParserTables,
     out: NDArray[np.uint8],
 ) -> None:  # pragma: no cover - compiled
-    """For prefixes first … last − 1 of tokens [N, L], so long [N], codes to out [N · K, 114].
+    """Write the features of prefixes first … last − 1 of tokens [N, L] with lengths [N] to out [N · K, 114].
 
     Args:
         tasks: [N], the row of `inputs` that each prefix runs on.
         inputs, targets: [B, K, 324].
-        heroes: [B, K], where they stand in the inputs.
+        heroes: [B, K], the heroes' cells in the inputs.
     """
     count, most = inputs.shape[1], tokens.shape[1]
     text, closing = np.empty(2 * most, np.uint8), np.empty(most + 1, np.uint8)
@@ -415,7 +428,7 @@ def features_along_range(
     parser: ParserTables,
     out: NDArray[np.uint8],
 ) -> int:  # pragma: no cover - compiled
-    """Codes before every packed token of programs first … last − 1 to out [P · K, 114].
+    """Write the features before every packed token of programs first … last − 1 to out [P · K, 114].
 
     Args:
         tokens: [N, L].

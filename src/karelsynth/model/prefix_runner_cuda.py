@@ -130,14 +130,14 @@ def features_of_prefixes(
     start: int,
     out: Any,
 ) -> None:  # pragma: no cover - compiled
-    """Codes of prefixes on examples to out [M · K, 114], a thread for each row.
+    """Write the features of prefixes on examples to out [M · K, 114], one thread per row.
 
     Args:
         tokens: uint8 [N, L].
         rows, lengths: int64 [M]: each prefix is tokens[row, :length].
-        which: int64 [M, K], the examples that it is run on.
+        which: int64 [M, K], the examples that each prefix runs on.
         inputs, targets: uint8 [E, 324].
-        heroes: int16 [E], where they stand in the inputs.
+        heroes: int16 [E], the heroes' cells in the inputs.
         transition, symbols, start: of the compiled grammar.
     """
     index = cuda.grid(1)

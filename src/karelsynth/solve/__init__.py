@@ -1,4 +1,4 @@
-"""Examples in, a checked program out."""
+"""Solving tasks: from examples to a program that has been checked on them."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 __all__ = ["Ambiguity", "Answer", "Outcome", "Progress", "Solution", "Solver", "solve"]
 
 
-if not TYPE_CHECKING:  # type checkers would take any name for one of ours
+if not TYPE_CHECKING:  # it would hide missing names from type checkers
 
     def __getattr__(name: str) -> object:
-        """Names are loaded when first used: torch comes with `Solver`, not with the words for what it answers."""
+        """Names are loaded on first use: only `Solver` and `solve` import torch."""
         if name not in __all__:
             raise AttributeError(f"module 'karelsynth.solve' has no attribute {name!r}")
         module = "solver" if name in ("Solver", "solve") else "solution"

@@ -1,6 +1,6 @@
-"""What `solve` answers with, and its one form as JSON: the command's `--json` prints it, the HTTP service sends it.
+"""The result of `solve`, and its form as JSON: `karelsynth solve --json` prints it, the HTTP service sends it.
 
-There worlds are text drawings, which every reader of tasks takes, and a program comes in every dialect.
+In JSON, worlds are text drawings, which every reader of tasks accepts, and a program comes in every dialect.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Answer:
-    """A program that was found, and how it did when it was run."""
+    """A program, and its results on the examples."""
 
     program: Program
     right: tuple[bool, ...]
@@ -51,13 +51,13 @@ class Answer:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What some of the consistent programs do on the world that tells them apart."""
+    """One outcome on the distinguishing world, and the consistent programs that have it."""
 
     answers: tuple[int, ...]
     """Their indices in `Solution.answers`."""
     status: Status
     world: World
-    """Where they end; if `status` is not OK, where they got to."""
+    """The final world; if `status` is not OK, the world at that point."""
 
     def to_json(self) -> dict[str, Any]:
         """As plain data."""
@@ -71,11 +71,11 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Ambiguity:
-    """The examples fit several programs that differ elsewhere: a world where they do, and what each does there."""
+    """A world on which consistent programs differ, and their outcomes there."""
 
     world: World
     outcomes: tuple[Outcome, ...]
-    """The first is that of the chosen program; at least two."""
+    """At least two; the first is that of the top-ranked program."""
 
     def to_json(self) -> dict[str, Any]:
         """As plain data."""
@@ -87,12 +87,12 @@ class Solution:
     """The answer to a task; `bool(solution)` says whether it is solved."""
 
     answers: tuple[Answer, ...]
-    """All consistent programs that were found, the preferred first. For an unsolved task the best partial answer
-    alone, or nothing where nothing was found in time."""
+    """The consistent programs that were found, the top-ranked first. For an unsolved task the best partial answer
+    alone, or nothing if no program was found in time."""
     solved: bool
     """Whether the first answer is right on every example, checked by running it."""
     ambiguity: Ambiguity | None
-    """Where the answers disagree, if they do on some world that was tried."""
+    """A world on which the answers differ; None if they agree on all candidate worlds."""
     seconds: float
     """How long the search took."""
     beam: int
@@ -100,14 +100,14 @@ class Solution:
     checked: int
     """Programs that were finished and run, over all rounds."""
     stopped: bool = False
-    """Whether `should_stop` ended the search before its time: it might have found more, or better."""
+    """Whether `should_stop` ended the search early: more time might have found more answers, or better ones."""
 
     def __bool__(self) -> bool:
         return self.solved
 
     @property
     def program(self) -> Program | None:
-        """The preferred program, right on every example if `solved`, else the best partial answer."""
+        """The top-ranked program: correct on every example if `solved`, else the best partial answer."""
         return self.answers[0].program if self.answers else None
 
     @property
@@ -130,12 +130,12 @@ class Solution:
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a search is; given to `on_progress` a few times a second."""
+    """The progress of a search; `on_progress` receives it a few times a second."""
 
     seconds: float
     budget: float
     beam: int
-    """The round that is being searched."""
+    """The beam width of the current round."""
     checked: int
     """Programs that were finished and run so far."""
     best: Answer | None
