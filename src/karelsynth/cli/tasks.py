@@ -174,7 +174,7 @@ def stats(
         statistics = compute(batch)
     rows = compare(statistics, judge=not purposeful)
     if plot is not None:
-        from karelsynth.tasks.plots import save_plot
+        from karelsynth.tasks.statistics import save_plot
 
         save_plot(rows, statistics.tasks, plot)
     if as_json is not None:

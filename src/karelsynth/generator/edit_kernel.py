@@ -1,11 +1,11 @@
-"""Changes of programs: where statements begin and end, and how a changed program is written; compiled.
+"""Changes of programs (Numba): where statements begin and end, and how a change is represented.
 
-A change takes a program apart at the ends of statements and puts it together again:
+A change cuts a program at statement boundaries and joins the parts with short runs of new tokens, called pieces:
 
     tokens[: at] + piece + tokens[p : q] + piece + tokens[r : s] + piece + tokens[rest :]
 
-Pieces are short runs of tokens, from none to the head of a loop, numbered in a table. Which changes there are is for
-those who make them: `simplify_kernel` for shorter programs, `search.repair` for all that are near.
+Pieces, from nothing to the head of a loop, are numbered in a table. `tasks.simplify_kernel` enumerates the changes that
+shorten a program, `search.repair` all neighbours of a program.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from karelsynth.karel.machine_kernel import IFELSE
 from karelsynth.karel.tokens import ACTIONS, CLOSERS, COUNTS, ID, OPENERS
 
 PARTS: Final = 9
-"""Numbers that a change consists of: at, first piece, p, q, second piece, r, s, third piece, rest."""
+"""The numbers of a change: at, first piece, p, q, second piece, r, s, third piece, rest."""
 
 _COUNTS: Final = COUNTS[2:11]
 
 
 def _condition(name: str) -> tuple[str, ...]:
-    """The tokens of one of the conditions."""
+    """The tokens of a condition, given by its name in CONDITIONS."""
     *negated, sensor = name.split()
     return ("not", "c(", sensor, "c)") if negated else (sensor,)
 
@@ -77,7 +77,7 @@ _ELSE_TOKEN = ID["ELSE"]
 def structure(
     tokens: NDArray[np.uint8], length: int, ends: NDArray[np.int64], opens: NDArray[np.int64], elses: NDArray[np.int64]
 ) -> None:  # pragma: no cover - compiled
-    """For every statement, at its first token: the place after it, its `w(`, `r(` or `i(`, and its ELSE; else 0."""
+    """For every statement, at its first token: its end, its `w(`, `r(` or `i(`, and its ELSE. 0 where there is none."""
     stack = np.empty(length + 1, np.int64)
     depth = 0
     for at in range(length):
@@ -115,7 +115,7 @@ def note_edit(
     third: int,
     rest: int,
 ) -> int:  # pragma: no cover - compiled
-    """Note a change down, as the module's docstring has it; returns how many there are then. Piece 0 is nothing."""
+    """Append a change (see the module's docstring; piece 0 is nothing) to `edits`; returns the new count."""
     if count == edits.shape[0]:
         return count
     edits[count, 0], edits[count, 1], edits[count, 2], edits[count, 3] = at, first, p, q
@@ -126,7 +126,7 @@ def note_edit(
 
 @compiled()
 def edited_length(edits: NDArray[np.int64], number: int, length: int) -> int:  # pragma: no cover - compiled
-    """How many tokens a program of so many has after a change."""
+    """The number of tokens of a program of `length` tokens after a change."""
     kept = edits[number, 0] + edits[number, 3] - edits[number, 2] + edits[number, 6] - edits[number, 5]
     pieces = _SIZES[edits[number, 1]] + _SIZES[edits[number, 4]] + _SIZES[edits[number, 7]]
     return int(kept + pieces + length - edits[number, 8])
@@ -136,7 +136,7 @@ def edited_length(edits: NDArray[np.int64], number: int, length: int) -> int:  #
 def write_edited(
     tokens: NDArray[np.uint8], length: int, edits: NDArray[np.int64], number: int, out: NDArray[np.uint8], row: int
 ) -> None:  # pragma: no cover - compiled
-    """Write a program after a change to out[row], which has room for it."""
+    """Write a changed program to out[row]."""
     size = 0
     for part in range(4):
         # tokens[begin : stop], then a piece; after the last part, none.

@@ -1,1 +1,1 @@
-"""Tasks: sampling them, and reading and writing files of them."""
+"""Tasks: values and arrays, streams of generated tasks, statistics, and files of tasks."""

@@ -1,4 +1,4 @@
-"""Tasks as arrays: what the generator makes, the files hold and training reads."""
+"""Tasks as arrays: the form in which they are generated, stored and trained on."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from karelsynth.karel.program import Program
 from karelsynth.tasks.task import Example, Task
 
 GIVEN_EXAMPLES: Final = 5
-"""How many examples a task shows; the rest are held out."""
+"""The number of given examples of a task; the rest are held out."""
 EXAMPLES: Final = GIVEN_EXAMPLES + 1
 COMPARED: Final = 64
-"""How many tasks tell whether two files begin alike."""
+"""The number of tasks by which `begins_like` compares two sets."""
 _SAMPLED: Final = 10_000
 
 
 @dataclass(frozen=True)
 class TaskBatch:
-    """N tasks of E examples each: the first five are given, the rest held out."""
+    """N tasks of E examples each: the first five are given, the rest are held out."""
 
     tokens: NDArray[np.uint8]
     """[N, L]: the reference programs as token ids, padded with `<pad>`."""
@@ -35,7 +35,7 @@ class TaskBatch:
     outputs: NDArray[np.uint8]
     """[N, E, 18, 18]: the worlds after."""
     novel: NDArray[np.bool_]
-    """[N]: whether the program is one of those reserved for testing, which no training set holds."""
+    """[N]: whether the program is reserved for testing; no training set has such programs."""
 
     def __len__(self) -> int:
         return len(self.tokens)
@@ -48,7 +48,7 @@ class TaskBatch:
 
     @property
     def digest(self) -> str:
-        """16 hexadecimal digits of programs and worlds, in their order: the same whatever file holds the tasks."""
+        """16 hexadecimal digits that depend on programs, worlds and their order, but not on the kind of file."""
         found = sha256(repr(self.inputs.shape).encode())
         written = np.arange(self.tokens.shape[1]) < self.lengths[:, None]
         for part in (self.lengths, self.tokens[written], self.inputs, self.outputs):
@@ -57,12 +57,12 @@ class TaskBatch:
 
     @property
     def fingerprint(self) -> str:
-        """How many tasks there are, and a digest of up to 10,000 from all over: also of large sets in a moment."""
+        """The number of tasks and the digest of up to 10,000 of them, evenly spaced. It is fast for large sets, too."""
         step = max(1, -(-len(self) // _SAMPLED))
         return f"{len(self)}-{self[::step].digest}"
 
     def begins_like(self, other: TaskBatch) -> bool:
-        """Whether the first tasks are the other's, too: one is the other, or a part of it."""
+        """Whether the first tasks of both are equal. So they are if one is a part of the other."""
         count = min(len(self), len(other), COMPARED)
         return count > 0 and self[:count].digest == other[:count].digest
 
@@ -71,7 +71,7 @@ class TaskBatch:
         return Program.from_tokens(self.tokens[number, : self.lengths[number]].tolist())
 
     def task(self, number: int) -> Task:
-        """One task with the examples that are given, as `solve` takes it."""
+        """One task with its given examples, as `solve` takes it."""
         inputs, outputs = (
             [world_from_codes(codes) for codes in part[number, :GIVEN_EXAMPLES]] for part in (self.inputs, self.outputs)
         )

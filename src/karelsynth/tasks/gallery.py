@@ -1,4 +1,4 @@
-"""The gallery: tasks made by hand, from easy to hard, each with a program of the language behind it.
+"""The gallery: tasks made by hand, from easy to hard. A program of the language solves each of them.
 
 The files are in `gallery_tasks`, numbered in their order: `07-fill-the-row.task` is the task `fill-the-row`.
 """
@@ -20,7 +20,7 @@ _ENDING: Final = ".task"
 
 @dataclass(frozen=True)
 class GalleryTask:
-    """A task of the gallery and the short name it goes by in commands, addresses and file names."""
+    """A task of the gallery and its short name in commands, URLs and file names."""
 
     slug: str
     task: Task
@@ -28,7 +28,7 @@ class GalleryTask:
 
 @cache
 def gallery() -> tuple[GalleryTask, ...]:
-    """All of them, the easy ones first."""
+    """All tasks, the easy ones first."""
     folder = files("karelsynth.tasks") / "gallery_tasks"
     found = sorted((file.name, file) for file in folder.iterdir() if file.name.endswith(_ENDING))
     return tuple(
@@ -38,7 +38,7 @@ def gallery() -> tuple[GalleryTask, ...]:
 
 
 def gallery_task(name: str) -> Task:
-    """The task of that short name or that title, in upper or lower case; raises KarelsynthError for an unknown one."""
+    """The task with this short name or title, ignoring case; raises KarelsynthError for an unknown one."""
     entries = {known.casefold(): entry for entry in gallery() for known in (entry.slug, entry.task.name)}
     wanted = name.strip().casefold()
     if wanted in entries:

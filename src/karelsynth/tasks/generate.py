@@ -1,13 +1,12 @@
-"""Tasks without end, like the original data's.
+"""Endless streams of tasks with the statistics of the original data.
 
     batch = generate(seed=1, start=0, count=10_000)       # the training stream
     batch = generate(seed=1, start=0, count=2_500, reserved=True)    # for testing: `batch.novel` marks new programs
 
-Task number n of a seed is always the same, whatever the number of threads, the size of the batches or the machine, so
-a stream can be resumed at any task. A tenth of the programs of 12 tokens and more, chosen by hash, is reserved: the
-training stream never holds one, the other stream has them at their natural rate. The two streams of a seed share no
-task. The package `generator` describes how programs
-and worlds are drawn.
+Task n of a seed is the same for any number of threads, any batch size and any machine, so a stream can be resumed at
+any task. A tenth of the programs of 12 tokens and more, chosen by hash, is reserved for testing. The training stream
+never has one; the other stream has them at their natural rate. The two streams of a seed share no task. The package
+`generator` describes how programs and worlds are drawn.
 """
 
 from __future__ import annotations
@@ -41,15 +40,15 @@ def generate(
     threads: int | None = None,
     sampler: Sampler | None = None,
 ) -> TaskBatch:
-    """Tasks number start … start + count − 1 of a seed.
+    """Tasks start … start + count − 1 of a seed.
 
     Args:
-        seed: any whole number from 0 to 2⁶³ − 1.
+        seed: an integer from 0 to 2⁶³ − 1.
         start, count: which tasks.
-        examples: how many examples a task has, 2 to 20.
+        examples: the number of examples of a task, 2 to 20.
         reserved: whether programs that are reserved for testing may occur.
-        threads: how many threads; by default one for each core.
-        sampler: another table to draw from than the one fitted to the original data.
+        threads: the number of threads; by default one for each core.
+        sampler: a table to draw from instead of the one fitted to the original data.
     """
     seed, start, count = (
         checked_int("seed", seed, 0, _MOST),

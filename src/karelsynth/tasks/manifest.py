@@ -43,7 +43,7 @@ _DTYPES: Final = {"U8": np.dtype(np.uint8), "BOOL": np.dtype(np.bool_)}
 
 @dataclass(frozen=True)
 class ShardFile:
-    """What a shard file of `count` tasks looks like. `metadata` says which tasks: it tells shards apart."""
+    """The layout of a shard file of `count` tasks. `metadata` identifies the tasks."""
 
     count: int
     examples: int
@@ -89,7 +89,7 @@ class ShardFile:
         return len(self.header) + self.places["novel"][1]
 
     def write(self, file: BinaryIO, tasks: TaskBatch) -> str:
-        """Write the shard; its SHA-256."""
+        """Write the shard; returns its SHA-256."""
         digest = hashlib.sha256()
         for part in (memoryview(self.header), *(self._checked(tasks, name) for name in self.shapes)):
             file.write(part)
@@ -105,7 +105,7 @@ class ShardFile:
         return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
 
     def fault(self, path: Path) -> str | None:
-        """What a look at size and header finds wrong with a file, or None."""
+        """What is wrong with the size or the header of a file, or None."""
         try:
             size = path.stat().st_size
             with path.open("rb") as file:
@@ -123,7 +123,7 @@ class ShardFile:
     def map(self, path: Path) -> tuple[TaskBatch, NDArray[np.uint8]]:
         """The tasks of a file without `fault`, memory-mapped, and all its bytes.
 
-        The map is copy-on-write: torch can share the arrays, and whoever writes to them does not change the file.
+        The map is copy-on-write: torch can share the arrays, and writes to them do not change the file.
         """
         data = np.asarray(np.memmap(path, np.uint8, "c"))
         body = data[len(self.header) :]
@@ -173,7 +173,7 @@ class Shard:
 
 @dataclass(frozen=True)
 class Manifest:
-    """See the module's docstring."""
+    """The contents of `manifest.json`."""
 
     source: Generated | Imported
     count: int
@@ -190,7 +190,7 @@ class Manifest:
 
     @property
     def recipe(self) -> dict[str, Any]:
-        """What must be the same for an interrupted set to be continued."""
+        """The values that must agree for an interrupted set to be continued."""
         return {
             **asdict(self.source),
             "count": self.count,
@@ -210,7 +210,7 @@ class Manifest:
         return -(-self.count // self.shard_size)
 
     def shard_file(self, number: int) -> ShardFile:
-        """What shard `number` must look like."""
+        """The layout of shard `number`."""
         first = number * self.shard_size
         metadata = {
             "format": FORMAT,
@@ -241,7 +241,7 @@ def shard_name(number: int) -> str:
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """Read and check `manifest.json`; raises TaskFileError, which says what is wrong."""
+    """Read and check `manifest.json`; raises TaskFileError if something is wrong."""
     path = folder / FILE_NAME
     try:
         record = json.loads(path.read_bytes())
@@ -268,7 +268,7 @@ def read_manifest(folder: Path) -> Manifest:
 
 
 class _Unfit(Exception):
-    """A field that no manifest of ours has."""
+    """A field with an invalid value."""
 
 
 def _manifest(record: dict[str, Any]) -> Manifest:
@@ -300,7 +300,7 @@ def _manifest(record: dict[str, Any]) -> Manifest:
 def _check_shards(manifest: Manifest) -> None:
     """The shards are the first of the set, without a gap, and all of them if it is complete."""
     listed = len(manifest.shards)
-    if manifest.complete and not manifest.count:  # an import that is under way does not know it yet
+    if manifest.complete and not manifest.count:  # an unfinished import has no count yet
         raise _Unfit("`count` is 0")
     if listed > manifest.shard_count or (manifest.complete and listed < manifest.shard_count):
         raise _Unfit(f"{manifest.count:,} tasks make {manifest.shard_count} shards, and it lists {listed}")

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 LONGEST_LINE: Final = 2**24
-"""In bytes; the longest of a task that fits a set is a hundredth of it."""
+"""Bytes of the longest line. Lines of tasks that fit a set are at most a hundredth of it."""
 _GZIP_MAGIC: Final = b"\x1f\x8b"
 WORDS: Final = [f"{index}:1.0" for index in range(PLANES * SIDE * SIDE)]
 """Of a tensor string, by index."""
@@ -58,11 +58,11 @@ _INDEX: Final = {word: index for index, word in enumerate(WORDS)}
 _PLANES: Final = np.ascontiguousarray(CODE_PLANES.T > 0)
 """bool [16, 80]: which planes a cell code sets."""
 ReadingProgress = Callable[[int], None]
-"""Called with the number of bytes of the file just read; of a pipe, those of its lines."""
+"""Called with the number of bytes read since the last call."""
 
 
 class RecordProblem(NamedTuple):
-    """Something wrong in a task file."""
+    """An error in a task file."""
 
     line: int
     message: str
@@ -86,15 +86,15 @@ class RecordExample:
 
 @dataclass(frozen=True)
 class TaskRecord:
-    """A line of the file: what could be read of it, and what could not."""
+    """A line of the file: its readable parts and its problems."""
 
     line: int
     tokens: tuple[int, ...] = ()
     """The program as token ids; empty if there is none that parses."""
     examples: tuple[RecordExample, ...] = ()
-    """Those that could be read."""
+    """The readable examples."""
     example_count: int = 0
-    """All that are there."""
+    """The number of all examples."""
     problems: tuple[RecordProblem, ...] = ()
 
 
@@ -103,7 +103,7 @@ def read_records(
 ) -> Iterator[TaskRecord]:
     """The records of a file or of standard input (`-`), one for each line that is not blank.
 
-    `programs`: whether they need a program.
+    `programs` says whether records need a program.
     Raises TaskFileError if the file cannot be read at all, or not to its end.
     """
     for number, line in read_lines(path, progress):
@@ -111,7 +111,7 @@ def read_records(
 
 
 def read_lines(path: str | Path, progress: ReadingProgress | None = None) -> Iterator[tuple[int, bytes | None]]:
-    """The lines of a file or a pipe, `.gz` too, that are not blank, and their numbers; None for one that is too long.
+    """The non-blank lines of a file or a pipe, `.gz` too, with their numbers; None for a line that is too long.
 
     `-` is standard input. Raises as `read_records` does.
     """
@@ -142,7 +142,9 @@ def read_lines(path: str | Path, progress: ReadingProgress | None = None) -> Ite
 
 def _lines(raw: io.BufferedReader) -> Iterator[bytes | None]:
     """The lines; None for one that is too long."""
-    start = raw.peek(len(_GZIP_MAGIC))[: len(_GZIP_MAGIC)]  # a pipe cannot go back; it may have a single byte yet
+    start = raw.peek(len(_GZIP_MAGIC))[
+        : len(_GZIP_MAGIC)
+    ]  # a pipe cannot be rewound, and may have delivered a single byte
     compressed = bool(start) and _GZIP_MAGIC.startswith(start)
     file = io.BufferedReader(cast("Any", gzip.GzipFile(fileobj=raw))) if compressed else raw
     while line := file.readline(LONGEST_LINE):
@@ -265,7 +267,7 @@ def _world(item: Mapping[str, Any], grid: str) -> NDArray[np.uint8]:
 
 
 def _is_tensor_of(text: Any, codes: NDArray[np.uint8]) -> bool:
-    """Whether a tensor string is that of a world. Reading it in full would be most of the work of reading a file."""
+    """Whether a tensor string is that of a world. This is much faster than parsing it."""
     if isinstance(text, str):
         found = np.array([_INDEX.get(word, -1) for word in text.split()])
         found.sort()
@@ -281,8 +283,8 @@ _LONGEST_USUAL: Final = 200
 _DEEPEST_USUAL: Final = 16
 """Tokens and depth of usual programs; the readers of `karel` have limits of their own."""
 _Item = tuple[int, int, int]
-"""What a word of a world's JSON stands for: the cell, of 18 · 18; what its code becomes, or for a hero what is added
-to it; the index in the tensor."""
+"""The meaning of a word of a world's JSON: the cell, of 18 · 18; its new code, or for a hero the addend; the index in
+the tensor."""
 
 
 def _item(row: int, col: int, code: int, plane: int) -> _Item:
@@ -305,7 +307,7 @@ _HEROES: Final = {
 
 
 def _place(words: str, items: Mapping[str, _Item], codes: bytearray) -> list[int]:
-    """Put things on a world's cells; returns their indices in the tensor. KeyError if it is not done the usual way."""
+    """Place objects on a world's cells; returns their indices in the tensor. KeyError if the form is not usual."""
     indices = []
     for word in words.split():
         cell, code, index = items[word]
@@ -333,7 +335,7 @@ def _words(indices: list[int]) -> str:
 
 
 def usual_world(record: Any, tensor: Any) -> NDArray[np.uint8] | None:
-    """Cell codes [18, 18] of a right world with all fields; its tensor, if any, in the original's order or sorted."""
+    """Cell codes [18, 18] of a valid world with all fields; its tensor, if given, in the original's order or sorted."""
     try:
         rows, cols, crashed = record["rows"], record["cols"], record["crashed"]
         if len(record) != _WORLD_FIELDS or crashed is not False:
@@ -361,7 +363,7 @@ def usual_world(record: Any, tensor: Any) -> NDArray[np.uint8] | None:
 
 
 def usual_program(record: Mapping[str, Any]) -> tuple[int, ...] | None:
-    """The token ids of a right program given as tokens and, if there is one, as the same tree."""
+    """The token ids of a valid program given as tokens and, optionally, as the same tree."""
     try:
         names, tree = record["program_tokens"], record.get("program_json")
         if type(names) is not list or len(names) > _LONGEST_USUAL:
@@ -378,7 +380,7 @@ def usual_program(record: Mapping[str, Any]) -> tuple[int, ...] | None:
 
 
 def _print_block(block: Any, names: list[str], depth: int) -> bool:
-    """Append the tokens of a block of a program's tree; False if it is not a right and usual one."""
+    """Append the tokens of a block of a program's tree; False if it is not valid or not usual."""
     if type(block) is not list or not block or depth > _DEEPEST_USUAL:
         return False
     for node in block:

@@ -1,8 +1,7 @@
-"""The original data's task files: checked by running them, made into arrays, and written.
+"""Task files of the original data: checking them by running, reading them as arrays, and writing them.
 
-Every example that comes from here has been run: its output must be the program's, and its actions, where it has any,
-the run's. Records are taken a few hundred at a time, so that the batch machine is busy and memory is bounded however
-large the file.
+Every example read here has been run: its output must be that of the program, and its actions, if given, those of the
+run. Records are processed a few hundred at a time, so that the batch machine is busy and memory is bounded.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ class CheckedRecord:
     record: TaskRecord
     outputs_equal: int
     traces: int
-    """How many examples have actions."""
+    """Examples that have actions."""
     traces_equal: int
     problems: tuple[RecordProblem, ...]
     """Those of reading and those of running."""
@@ -52,12 +51,12 @@ class CheckedRecord:
 
 @dataclass(frozen=True)
 class VerifyReport:
-    """What replaying a file found."""
+    """The result of replaying a file."""
 
     tasks: int
-    """Lines, readable or not."""
+    """Lines, whether readable or not."""
     examples: int
-    """Those that the tasks list, readable or not."""
+    """Examples listed in the tasks, whether readable or not."""
     outputs_equal: int
     """Examples whose output is what the program does, without crash or time-out."""
     traces: int
@@ -67,14 +66,14 @@ class VerifyReport:
 
     @property
     def all_equal(self) -> bool:
-        """Whether nothing at all is wrong."""
+        """Whether the file has no problem at all."""
         return not self.problems and self.outputs_equal == self.examples and self.traces_equal == self.traces
 
 
 def verify_file(path: str | Path, progress: Callable[[int], None] | None = None) -> VerifyReport:
     """Replay every example of a file; `progress` is called with the number of tasks just done.
 
-    Raises TaskFileError if there is no task at all: that nothing is wrong with nothing is no good news.
+    Raises TaskFileError if the file has no task.
     """
     tasks = examples = outputs_equal = traces = traces_equal = 0
     problems: list[RecordProblem] = []
@@ -100,8 +99,8 @@ def read_tasks(
 ) -> Iterator[TaskBatch]:
     """The tasks of a file as arrays, a few hundred at a time.
 
-    All must have as many examples as the first good one, since a set is one array. A task with something wrong is
-    left out and `on_problem` told; without it, the first problem is raised as a TaskFileError.
+    All must have as many examples as the first good task, since a set is one array. A task with a problem is left out
+    and passed to `on_problem`; without it, the first problem is raised as a TaskFileError.
     """
     examples = 0
     for chunk in _chunks(check_file(path, progress)):
@@ -120,7 +119,7 @@ def read_tasks(
 
 
 def _unfit(record: TaskRecord, examples: int) -> tuple[RecordProblem, ...]:
-    """Why a record that is right does not fit the others of a set."""
+    """Why a correct record does not fit the others of a set."""
     if len(record.tokens) > MAX_TOKENS:
         reason = f"the program has {len(record.tokens)} tokens, and a task set holds up to {MAX_TOKENS}"
     elif examples and record.example_count != examples:
@@ -194,18 +193,22 @@ def check_records(records: Sequence[TaskRecord]) -> Iterator[CheckedRecord]:
 
 
 def _run(records: Sequence[TaskRecord]) -> Iterator[tuple[bool, bool, str]]:
-    """For each example: is the output the run's, is the trace the run's (no, if there is none), what is wrong."""
+    """For each example: whether output and trace are those of the run (False without a trace), and what is wrong."""
     examples = [example for record in records for example in record.examples]
     if not examples:
         return
-    # One run a row: the number of examples may differ from record to record.
+    # One run per row: the number of examples may differ between records.
     tokens = _token_array(records, max(len(record.tokens) for record in records))
     programs = np.repeat(tokens, [len(record.examples) for record in records], axis=0)
     inputs = np.stack([example.input for example in examples])[:, None]
     outputs = np.stack([example.output for example in examples])[:, None]
     runs = run_batch(programs, inputs, expected=outputs, traces=True)
-    worlds, traces, lengths = _given(runs.worlds), _given(runs.traces)[:, 0], _given(runs.trace_lengths)[:, 0].tolist()
-    for row, correct in enumerate(_given(runs.correct)[:, 0].tolist()):
+    worlds, traces, lengths = (
+        _required(runs.worlds),
+        _required(runs.traces)[:, 0],
+        _required(runs.trace_lengths)[:, 0].tolist(),
+    )
+    for row, correct in enumerate(_required(runs.correct)[:, 0].tolist()):
         example = examples[row]
         trace_equal = example.actions is not None and bytes(example.actions) == traces[row, : lengths[row]].tobytes()
         if correct:
@@ -234,7 +237,7 @@ def _trace_difference(example: RecordExample, trace: tuple[int, ...]) -> str:
     return f"actions[{at}] is `{TOKENS[actions[at]]}`, but the program does `{TOKENS[trace[at]]}` there"
 
 
-def _given(array: NDArray[Any] | None) -> NDArray[Any]:
+def _required(array: NDArray[Any] | None) -> NDArray[Any]:
     assert array is not None
     return array
 
@@ -250,7 +253,7 @@ def write_tasks(batches: Iterable[TaskBatch], path: str | Path, progress: Callab
     path = Path(path)
     with atomic_writer(path) as raw:
         if path.suffix == ".gz":
-            # Neither a name nor a time in the gzip header: they would differ from run to run.
+            # The gzip header has neither a name nor a time: they would differ between runs.
             packed = gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=0, compresslevel=6)
             with packed:
                 _write_lines(batches, cast("BinaryIO", packed), progress)
@@ -273,11 +276,11 @@ def _write_lines(batches: Iterable[TaskBatch], file: BinaryIO, progress: Callabl
 def _records(tasks: TaskBatch, first: int) -> Iterator[dict[str, Any]]:
     """The JSON objects of some tasks; `first` is the number of the first in the file, for the error message."""
     runs = run_batch(tasks.tokens, tasks.inputs, expected=tasks.outputs, traces=True)
-    wrong = np.argwhere(~_given(runs.correct))
+    wrong = np.argwhere(~_required(runs.correct))
     if len(wrong):
         task, example = wrong[0]
         raise TaskFileError(f"task {first + task}: example {example}: its output is not what the program does")
-    traces, lengths = _given(runs.traces), _given(runs.trace_lengths)
+    traces, lengths = _required(runs.traces), _required(runs.trace_lengths)
     for row, (ids, inputs, outputs) in enumerate(zip(tasks.tokens, tasks.inputs, tasks.outputs, strict=True)):
         program = Program.from_tokens(ids.tolist())
         examples = []
@@ -303,5 +306,5 @@ def _records(tasks: TaskBatch, first: int) -> Iterator[dict[str, Any]]:
 
 
 def _guid(tokens: NDArray[np.uint8], inputs: NDArray[np.uint8]) -> str:
-    """Sixteen hexadecimal digits, as the original has, that follow from the task."""
+    """Sixteen hexadecimal digits as in the original, here a hash of the task."""
     return hashlib.sha256(tokens.tobytes() + inputs.tobytes()).hexdigest()[:16]

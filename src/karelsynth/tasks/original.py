@@ -1,7 +1,7 @@
-"""What is known of the original data set, as figures: 2,500 test tasks unless said otherwise.
+"""Statistics of the original data set: of its 2,500 test tasks unless stated otherwise.
 
-`ORIGINAL` maps the name of a group to its figures, in the order in which they are shown. A generator's figure may
-differ by `allowed`; None means that the figure is shown for information only.
+`ORIGINAL` maps the name of a group to its figures, in the order in which they are shown. Generated tasks may differ by
+`allowed`; None means that the figure is shown for information only.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Final
 
 @dataclass(frozen=True)
 class Figures:
-    """A group of figures and how far from them is near enough."""
+    """A group of figures and their tolerance."""
 
     values: Mapping[str, float]
     allowed: float | None
@@ -46,7 +46,7 @@ def _numbered(first: int, *values: float) -> Figures:
 
 
 def _pairs() -> dict[str, Figures]:
-    """Row-normalised: what follows each kind of statement, where anything does."""
+    """Row-normalized: the distribution of the statement after each kind of statement."""
     return {
         f"after {first}": Figures(
             {second: count / sum(row) for second, count in zip(STATEMENTS, row, strict=True)}, _SHARE

@@ -53,18 +53,18 @@ if TYPE_CHECKING:
     from karelsynth.tasks.msr_records import ReadingProgress, RecordProblem
 
 SHARD_SIZE: Final = 16_384
-"""Tasks a shard: 65 MB."""
+"""Tasks in a shard: 65 MB."""
 _SUMMED_UP: Final = 16_384
-"""The manifest's statistics are those of so many tasks at most, the first."""
+"""The manifest has the statistics of the first tasks, at most this many."""
 _COMPARED: Final = 16
-"""Tasks made again before a set is continued."""
+"""Tasks that are generated again and compared before a set is continued."""
 Progress = Callable[[int], None]
 """Called with the number of tasks just done."""
 
 
 @dataclass(frozen=True)
 class NamedSet:
-    """How a named set is made; see `write_set`."""
+    """A set that has a name: the arguments of `write_set`, and a description."""
 
     seed: int
     count: int
@@ -78,11 +78,11 @@ NAMED_SETS: Final = {
     "val": NamedSet(2, 2_500, True, "for validation"),
     "test": NamedSet(3, 2_500, True, "for the final figures"),
 }
-"""Whoever trains on an endless stream takes a seed of their own: these share no task with any other seed."""
+"""They share no task with streams of other seeds, so training on an endless stream needs another seed."""
 
 
 def recipe(name: str) -> NamedSet:
-    """The recipe of a named set; raises KarelsynthError for another name."""
+    """The named set of this name; raises KarelsynthError for an unknown name."""
     if name not in NAMED_SETS:
         close = nearest(name, NAMED_SETS)
         hint = f"did you mean `{close}`?" if close else f"there are {listed(NAMED_SETS, 'and')}"
@@ -91,7 +91,7 @@ def recipe(name: str) -> NamedSet:
 
 
 def named_tasks(name: str, limit: int | None = None) -> TaskBatch:
-    """The tasks of a named set, or the first `limit`, made here and now; raises KarelsynthError for another name."""
+    """Generate the tasks of a named set, or the first `limit`; raises KarelsynthError for an unknown name."""
     made = recipe(name)
     count = made.count if limit is None else min(checked_int("limit", limit, 0), made.count)
     return generate(made.seed, 0, count, reserved=made.reserved)
@@ -100,7 +100,7 @@ def named_tasks(name: str, limit: int | None = None) -> TaskBatch:
 def write_named_set(
     name: str, folder: str | Path, *, threads: int | None = None, progress: Progress | None = None
 ) -> TaskSet:
-    """Make a named set, or finish making it."""
+    """Write a named set to a folder, or finish an interrupted one."""
     made = recipe(name)
     return write_set(
         folder, seed=made.seed, count=made.count, reserved=made.reserved, threads=threads, progress=progress
@@ -117,8 +117,8 @@ def load_tasks(
     """The tasks, or the first `limit`, of a set's folder or a file in the original format (`.gz` too), as one batch.
 
     `-` is standard input.
-    A task of a file with something wrong is left out and `on_problem` told; without it, that is a TaskFileError.
-    `scored`: models are to be scored on them, so it is also one if no example is left to hold out.
+    A task of a file with a problem is left out and passed to `on_problem`; without it, the problem is raised as a
+    TaskFileError. With `scored`, tasks without a held-out example are a TaskFileError, too.
     """
     if limit is not None:
         limit = checked_int("limit", limit, 0)
@@ -145,7 +145,7 @@ def _load_file(path: str | Path, limit: int | None, on_problem: Callable[[Record
 def _good_tasks(
     path: str | Path, on_problem: Callable[[RecordProblem], None] | None, progress: ReadingProgress | None = None
 ) -> Iterator[TaskBatch]:
-    """As `read_tasks`, but if there is no good task in the file, that is a TaskFileError with the first problem."""
+    """As `read_tasks`, but a file without a good task raises a TaskFileError with the first problem."""
     first: list[RecordProblem] = []
 
     def note(problem: RecordProblem) -> None:
@@ -171,14 +171,14 @@ def import_msr(
     on_problem: Callable[[RecordProblem], None] | None = None,
     progress: ReadingProgress | None = None,
 ) -> TaskSet:
-    """Make a set of a file in the original format (`-`: standard input); memory is bounded by the size of a shard.
+    """Write a file in the original format (`-`: standard input) to a set; memory is bounded by the size of a shard.
 
-    Tasks with something wrong are left out and `on_problem` told; without it, the first is a TaskFileError. `novel`
-    marks programs that no training set of ours holds. An interrupted import begins anew.
+    Tasks with a problem are left out and passed to `on_problem`; without it, the first is raised as a TaskFileError.
+    `novel` marks programs that are in no training set of ours. An interrupted import starts again.
     """
     folder = Path(folder)
     shards = _in_shards(_good_tasks(file, on_problem, progress), shard_size)
-    first = next(shards)  # before anything is written: the file may not be there, or be no file of tasks
+    first = next(shards)  # before anything is written: the file may be missing or have no tasks
     with locked_folder(folder):
         _clear_unfinished(folder)
         source = Imported(Path(name_of(file)).name)
@@ -204,7 +204,7 @@ def _in_shards(batches: Iterator[TaskBatch], size: int) -> Iterator[TaskBatch]:
 
 
 def _clear_unfinished(folder: Path) -> None:
-    """Remove what an interrupted import has left."""
+    """Remove the files of an interrupted import."""
     if not (folder / FILE_NAME).exists():
         return
     manifest = read_manifest(folder)
@@ -236,11 +236,10 @@ def write_set(
 
     `purposeful` takes them from the stream of purposeful tasks.
 
-    What is there already of the same set is kept if it is intact, and made anew if it is not; a folder that holds
-    something else is refused.
+    Intact shards of the same set are kept, damaged ones are generated again. A folder with other contents is an error.
     """
     count, shard_size = checked_int("the count", count, 1), checked_int("the shard size", shard_size, 1)
-    generate(seed, start + count, 0, examples=examples)  # what is wrong with these is said before anything is written
+    generate(seed, start + count, 0, examples=examples)  # checks the arguments before anything is written
     folder = Path(folder)
     with locked_folder(folder):
         source = GeneratedPurposeful(seed, start, reserved) if purposeful else Generated(seed, start, reserved)
@@ -254,7 +253,7 @@ def write_set(
 
         if kept and len(kept) < writer.manifest.shard_count:
             writer.compare(kept[-1], make(kept[-1] * shard_size, min(shard_size, _COMPARED)))
-        with ThreadPoolExecutor(1) as background:  # one shard is written while the next is made
+        with ThreadPoolExecutor(1) as background:  # one shard is written while the next is generated
             writing: Future[None] | None = None
             for number in range(writer.manifest.shard_count):
                 size = writer.manifest.shard_file(number).count
@@ -277,7 +276,7 @@ def holds_purposeful_tasks(path: str | Path) -> bool:
 
 
 def open_set(folder: str | Path, *, verify: bool = False) -> TaskSet:
-    """Open a complete set; raises TaskFileError, which names the file, if something is wrong with it.
+    """Open a complete set; raises TaskFileError, with the name of the file, if something is wrong.
 
     `verify` compares all checksums now instead of at each shard's first use.
     """
@@ -312,7 +311,7 @@ class TaskSet:
     def __getitem__(self, rows: slice | NDArray[np.integer]) -> TaskBatch:
         """Some of the tasks: a slice without step, or any rows in any order.
 
-        A slice within one shard is memory-mapped, without a copy; anything else is copied together.
+        A slice within one shard is memory-mapped, without a copy; other rows are copied.
         """
         if not isinstance(rows, slice):
             return self._gather(np.asarray(rows))
@@ -392,7 +391,7 @@ class SetWriter:
 
     @classmethod
     def resume(cls, folder: Path, wanted: Manifest) -> SetWriter:
-        """A set that may have been begun before: then it must be the same one."""
+        """A new set, or an interrupted one with the same values."""
         if not (folder / FILE_NAME).exists():
             return cls.begin(folder, wanted)
         found = read_manifest(folder)
@@ -416,7 +415,7 @@ class SetWriter:
         return _mapped(self.manifest, number, self.folder / shard_name(number))[0] is not None
 
     def compare(self, number: int, tasks: TaskBatch) -> None:
-        """Raise if the generator no longer makes the first tasks of a shard as it did when the set was begun."""
+        """Raise KarelsynthError if the generator no longer makes the same tasks as when the set was begun."""
         written = TaskSet(self.folder, self.manifest)._shard(number)[: len(tasks)]
         if not all(np.array_equal(a, b) for a, b in zip(_arrays(written), _arrays(tasks[: len(written)]), strict=True)):
             raise KarelsynthError(
@@ -425,12 +424,12 @@ class SetWriter:
             )
 
     def add(self, tasks: TaskBatch) -> None:
-        """Write the next shard of a set whose size is not known beforehand."""
+        """Write the next shard of a set of unknown size."""
         self.manifest = replace(self.manifest, count=self.manifest.count + len(tasks))
         self.save(len(self.manifest.shards), tasks)
 
     def save(self, number: int, tasks: TaskBatch) -> None:
-        """Write a shard and list it."""
+        """Write a shard and add it to the manifest."""
         expected = self.manifest.shard_file(number)
         name = shard_name(number)
         with atomic_writer(self.folder / name) as file:
@@ -446,7 +445,7 @@ class SetWriter:
             )
 
     def finish(self) -> None:
-        """Sum up and mark the set complete; only now can it be opened."""
+        """Add the statistics and mark the set complete, so that it can be opened."""
         if not self.manifest.complete:
             written = TaskSet(self.folder, self.manifest)
             self.manifest = replace(self.manifest, complete=True, statistics=_summary(written[:_SUMMED_UP]))

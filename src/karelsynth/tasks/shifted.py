@@ -1,15 +1,14 @@
-"""Tasks whose worlds or programs are not like the original data's, to see how far a synthesizer generalizes.
+"""Tasks with shifted distributions of worlds or programs, to measure generalization out of distribution.
 
     shifted_tasks("size", "16", 500)              # every world has 16 rows and 16 columns
     shifted_tasks("length", "66-72", 500)         # programs longer than any that is trained on
 
-A family changes one thing of the sampler's fitted weights and nothing else, step by step; the steps are its points.
-All other rules hold: nothing crashes, every example changes something, programs are in normal form, and as in `test`
-those that are reserved for testing occur at their natural rate. The random numbers are those of `test`, too: where
-little is changed many programs are the same, and a point differs from `test` less by luck than sets drawn apart would.
-What the filters let through depends on what was changed: in tiny worlds, say, the programs that survive are those that
-need little room. So a curve shows what a model makes of tasks that are like this, not what the change alone would do to
-one and the same task.
+A family changes one of the sampler's fitted weights step by step; the steps are its points. All other rules hold:
+nothing crashes, every example changes something, programs are in normal form, and as in `test` programs reserved for
+testing occur at their natural rate. The random numbers are those of `test`, too. So for small changes many programs are
+the same, and a point differs from `test` less by chance than independent sets would. What the filters accept depends on
+the change: in tiny worlds, for example, only programs that need little room survive. So a curve shows how a model does
+on such tasks, not the effect of the change on one and the same task.
 """
 
 from __future__ import annotations
@@ -29,23 +28,23 @@ from karelsynth.tasks.sets import NAMED_SETS
 
 Weights = dict[str, Any]
 Band = tuple[int, int]
-"""From the least to the most, both of them included."""
+"""The least and the greatest value, both included."""
 
 
 @dataclass(frozen=True)
 class Shift:
-    """A family of tasks: what is changed, and how far."""
+    """A family of tasks: which weight changes, and its values."""
 
     what: str
-    """What the points say, for the axis of a plot."""
+    """The quantity on the axis of a plot."""
     points: Mapping[str, Band]
-    """By what they are called, from the near end of the axis to the far one."""
+    """The values by name, in the order of the axis."""
     change: Callable[[Weights, Band], None]
-    """Change the weights to those of a point."""
+    """Change the weights, in place, to those of a point."""
 
 
 def shifted_tasks(family: str, point: str, count: int, *, threads: int | None = None) -> TaskBatch:
-    """The first so many tasks of a point; raises KarelsynthError if there is no such family or point."""
+    """The first `count` tasks of a point; raises KarelsynthError if there is no such family or point."""
     sampler = _sampler(*_known(family, point))
     return generate(NAMED_SETS["test"].seed, 0, count, reserved=True, threads=threads, sampler=sampler)
 
@@ -68,7 +67,7 @@ def _sampler(family: str, point: str) -> Sampler:
 
 
 def _only(band: Band) -> list[int]:
-    """Weights of a row that is to give the numbers of a band, all equally often, and no other."""
+    """The weights of a row that draws the numbers of a band uniformly."""
     return [int(band[0] <= number <= band[1]) for number in range(SLOTS)]
 
 
@@ -77,29 +76,28 @@ def _size(weights: Weights, sides: Band) -> None:
 
 
 def _walls(weights: Weights, percent: Band) -> None:
-    """Every world is one with walls, as likely everywhere; 0 leaves it without after all."""
+    """Every cell is a wall with this probability, in all worlds."""
     weights["settings"]["bare"] = 0
     weights["walls"] = _only((0, 0))
     weights["densities"][0][0] = percent[0] * ONE // 100
 
 
 def _markers(weights: Weights, percent: Band) -> None:
-    """Walls, and how many markers lie on a cell that has some, stay as they are."""
+    """Every cell has markers with this probability. Walls and the size of piles do not change."""
     weights["markers"] = [_only((0, 0)), _only((0, 0))]
     weights["densities"][1][0] = percent[0] * ONE // 100
 
 
 def _length(weights: Weights, tokens: Band) -> None:
-    """Within the band lengths keep their chances, raised together; beyond the fitted ones that of the longest."""
+    """Lengths of the band keep the ratios of their weights. Lengths beyond the fitted ones get that of the longest."""
     fitted = weights["keep_length"] + [weights["keep_length"][-1]] * (MAX_TOKENS - LONGEST_FITTED)
-    kept = [chance if tokens[0] <= number <= tokens[1] else 0 for number, chance in enumerate(fitted)]
-    weights["keep_length"] = [chance * ONE // max(kept) for chance in kept]
+    kept = [weight if tokens[0] <= number <= tokens[1] else 0 for number, weight in enumerate(fitted)]
+    weights["keep_length"] = [weight * ONE // max(kept) for weight in kept]
 
 
 def _controls(weights: Weights, number: Band) -> None:
-    chances = weights["keep_controls"]
-    kept = [chance * take for chance, take in zip(chances, _only(number), strict=True)]
-    weights["keep_controls"] = [chance * ONE // max(kept) for chance in kept]
+    kept = [weight * take for weight, take in zip(weights["keep_controls"], _only(number), strict=True)]
+    weights["keep_controls"] = [weight * ONE // max(kept) for weight in kept]
 
 
 SHIFTS: Final[Mapping[str, Shift]] = MappingProxyType(

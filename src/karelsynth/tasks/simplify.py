@@ -1,11 +1,11 @@
-"""Simpler reference programs: what a task asks for, without what none of its examples needs.
+"""Simpler reference programs: without the parts that no example of the task needs.
 
-    simpler = simplify(batch)             # the same tasks; programs as right on all examples, and never longer
+    simpler = simplify(batch)             # the same tasks; programs correct on all examples, and never longer
 
-Random programs are full of parts that do nothing: branches that end alike, loops that run once, steps there and
-back. No learner can infer these from the examples. What `simplify` leaves is a program from which nothing can be taken
-away by the changes of `simplify_kernel` without its being wrong on some example, or one that is reserved for testing.
-On other worlds it may do something else than the one it comes from, and it need not be in the data's normal form.
+Random programs have many parts without effect: equal branches, loops that run once, steps that cancel. No learner can
+infer these from the examples. A simplified program is a local optimum: every shorter program that a change of
+`simplify_kernel` leads to is wrong on some example, or reserved for testing. On other worlds it may differ from the
+original program, and it need not be in the normal form of the data.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 
 
 def simplify(tasks: TaskBatch, threads: int | None = None) -> TaskBatch:
-    """The same tasks with simpler programs, none of which is reserved for testing unless it was before.
+    """The same tasks with simpler programs. No program becomes one that is reserved for testing.
 
-    `novel` still tells of the programs that were there first. A program that is wrong on some example becomes a shorter
-    one only if that is right on all. Raises KarelsynthError for what is no program or no world.
+    `novel` still describes the original programs. A program that is wrong on some example is replaced only by one that
+    is correct on all. Raises KarelsynthError for rows that are no program or no world.
     """
     from karelsynth.tasks.simplify_kernel import simplify_range
 

@@ -1,10 +1,9 @@
-"""Simpler programs that are still right on all examples of their task; compiled.
+"""Simplifying programs that stay correct on all examples of their task (Numba).
 
-The change that saves most tokens of all that are right is made, again and again, until none is. The changes: up to four
-statements that stand side by side are left out, or one action stands for them; a control statement becomes what is in
-it, or one of its branches; a WHILE becomes a REPEAT; an ELSE is left out; an IFELSE of a negated condition is turned
-around. Besides, what commutes is put into order: markers are put and picked before turns, and two turns to the right
-are two to the left.
+Of the changes that keep the program correct, the one that saves most tokens is made, until there is none. The changes:
+delete up to four adjacent statements, or replace them by one action; replace a control statement by its body or one of
+its branches; make a WHILE a REPEAT; delete an ELSE; swap the branches of an IFELSE with a negated condition. Besides,
+statements that commute are sorted: putting and picking markers before turns, and two right turns become two left turns.
 """
 
 from __future__ import annotations
@@ -51,15 +50,15 @@ from karelsynth.karel.syntax_compiler import ParserTables
 from karelsynth.karel.tokens import ID, PAD
 
 _LONGEST_CUT: Final = 4
-"""Statements that are left out or replaced at a time."""
+"""Statements that are deleted or replaced at a time."""
 _MOST: Final = 2400
-"""Room for the changes of a program; what is beyond is left out."""
+"""The greatest number of changes of a program; further ones are ignored."""
 _OK = int(Status.OK)
 _NOT, _LEFT, _RIGHT = ID["not"], ID["turnLeft"], ID["turnRight"]
 _PICK, _PUT = ID["pickMarker"], ID["putMarker"]
 _NONE: Final = -1
 _PLAIN: Final = np.full(256, _NONE, np.int64)
-"""[256]: the number among the conditions of each token that is one by itself."""
+"""[256]: for each token that is a whole condition, its number in CONDITIONS."""
 for _number, _name in enumerate(CONDITIONS):
     if " " not in _name:
         _PLAIN[ID[_name]] = _number
@@ -74,7 +73,7 @@ def _shorter(
     elses: NDArray[np.int64],
     edits: NDArray[np.int64],
 ) -> int:  # pragma: no cover - compiled
-    """Every change that leaves fewer tokens, to `edits` [·, PARTS]; returns how many. Whatever one makes parses."""
+    """Write every change that saves tokens to `edits` [·, PARTS]; returns how many. The changed programs all parse."""
     structure(tokens, length, ends, opens, elses)
     count = 0
     for at in range(3, length - 1):
@@ -83,7 +82,7 @@ def _shorter(
             continue
         last = end
         for _ in range(_LONGEST_CUT):
-            if not (OPENS[tokens[at - 1]] and CLOSES[tokens[last]]):  # a block must not be left empty
+            if not (OPENS[tokens[at - 1]] and CLOSES[tokens[last]]):  # a block must not become empty
                 count = note_edit(edits, count, at, 0, 0, 0, 0, 0, 0, 0, last)
             if last - at > 1:
                 for action in range(ACTION_KINDS):
@@ -110,7 +109,7 @@ def _shorter(
 
 @compiled()
 def _in_order(tokens: NDArray[np.uint8], length: int, out: NDArray[np.uint8]) -> bool:  # pragma: no cover - compiled
-    """Write a program to `out` with what commutes in order; returns whether anything was not."""
+    """Write a program to `out` with commuting statements sorted; returns whether anything has changed."""
     for place in range(length):
         out[0, place] = tokens[place]
     changed, again = False, True
@@ -132,7 +131,7 @@ def _in_order(tokens: NDArray[np.uint8], length: int, out: NDArray[np.uint8]) ->
 def _take(
     tokens: NDArray[np.uint8], task: int, length: int, out: NDArray[np.uint8], size: int
 ) -> None:  # pragma: no cover - compiled
-    """Put the program out[0, :size] in the place of a task's, which has so many tokens."""
+    """Overwrite a task's program of `length` tokens by out[0, :size]."""
     for place in range(size):
         tokens[task, place] = out[0, place]
     for place in range(size, length):
@@ -153,7 +152,7 @@ def simplify_range(
     """Simplify programs first … last − 1 of tokens [N, L] in place, and their lengths [N].
 
     Grids are flat, [N · E, 324]; `heroes` [N, E] are the heroes' cells. No program becomes one that is reserved.
-    Returns the number of the first that is no program, or -1.
+    Returns the first row that is no program, or -1.
     """
     most = tokens.shape[1]
     code, origin, stack, opened, counters = code_buffers(most)
@@ -167,7 +166,7 @@ def simplify_range(
         whole = tokens[task, : lengths[task]]
         if compile_program(whole, parser, code, origin, stack, opened) >= 0:
             return task
-        telling = 0  # the example that the last change failed on: the next one will mostly fail there too
+        failing = 0  # the example that the last change failed on: the next change mostly fails there, too
         better = True
         while better:
             better = False
@@ -187,7 +186,7 @@ def simplify_range(
                     wrong = compile_program(text[0, :size], parser, code, origin, stack, opened)
                     right = wrong < 0
                     for step in range(examples if right else 0):
-                        example = (telling + step) % examples
+                        example = (failing + step) % examples
                         row, at = task * examples + example, int(heroes[task, example])
                         heading = take_hero_out(inputs, row, at, cells, 0)
                         status, _, _, _, at, heading = run_code(
@@ -198,7 +197,7 @@ def simplify_range(
                         for cell in range(CELLS):
                             different += cells[0, cell] != outputs[row, cell]
                         if status != _OK or different > 0:
-                            right, telling = False, example
+                            right, failing = False, example
                             break
                     if right and not is_reserved_program(text[0], size):
                         _take(tokens, task, length, text, size)

@@ -1,7 +1,8 @@
-"""The statistics by which generated tasks are held against the original's.
+"""The statistics of tasks, compared with those of the original data.
 
     rows = compare(compute(batch))
     all(row.within for row in rows)
+    save_plot(rows, len(batch), "statistics.svg")
 
 Every figure is measured on the tasks themselves, never taken from the generator: programs are read from their tokens
 and run again. Shares of pairs are of all pairs that begin with the same statement ("after move").
@@ -11,11 +12,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
+from math import isfinite
+from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from karelsynth.charts import BLUE, GREY, MUTED, RED, bars, colour_legend, panels, save_chart
 from karelsynth.errors import KarelsynthError
 from karelsynth.generator.sampler import BODIES, CONDITIONS, PARENTS
 from karelsynth.karel.formats.codes import FRAME, HERO, WALL
@@ -28,6 +33,8 @@ from karelsynth.tasks.original import CLASSES, ORIGINAL, STATEMENTS
 Group = Mapping[str, float]
 _AT_ONCE: Final = 4096
 """Tasks whose traces are held in memory at once."""
+_PANELS: Final = 5
+"""Panels in a line of the chart."""
 _ACTION_IDS: Final = [ID[action] for action in ACTIONS]
 
 
@@ -41,7 +48,7 @@ class Statistics:
 
 @dataclass(frozen=True)
 class FigureComparison:
-    """One figure beside the original's."""
+    """One figure, compared with the original's."""
 
     group: str
     name: str
@@ -56,7 +63,7 @@ class FigureComparison:
 
     @property
     def within(self) -> bool:
-        """Whether the distance is allowed; rounding of the original's figure does not count."""
+        """Whether the distance is allowed, up to the rounding of the original's figure."""
         return self.allowed is None or self.distance <= self.allowed + 5e-4
 
 
@@ -71,12 +78,42 @@ def compute(batch: TaskBatch) -> Statistics:
 
 
 def compare(statistics: Statistics, *, judge: bool = True) -> list[FigureComparison]:
-    """Every figure beside the original's. Without `judge`, any distance is allowed: for tasks of another kind."""
+    """Every figure, compared with the original's. Without `judge` there are no tolerances."""
     return [
         FigureComparison(group, name, statistics.groups[group][name], original, figures.allowed if judge else None)
         for group, figures in ORIGINAL.items()
         for name, original in figures.values.items()
     ]
+
+
+def save_plot(rows: Sequence[FigureComparison], tasks: int, path: str | Path) -> None:
+    """Save a chart of the comparisons for so many tasks as `.svg` or `.png`: a panel of bars for each group.
+
+    Figures without a tolerance in the original, or that are not finite, are left out.
+    """
+    shown = [row for row in rows if ORIGINAL[row.group].allowed is not None and isfinite(row.value)]
+    groups = [(name, list(figures)) for name, figures in groupby(shown, key=lambda row: row.group)]
+    outside = [f"{row.group}, {row.name}: {row.value:.3g} for {row.original:.3g}" for row in shown if not row.within]
+    title = f"{tasks:,} tasks compared with the original data"
+    if any(row.allowed is not None for row in shown):
+        title += f": {len(shown) - len(outside)} of {len(shown)} figures within the tolerance"
+    lines = -(-len(groups) // _PANELS)
+    figure, axes = panels(1400, 100 + 150 * lines, rows=lines, columns=_PANELS, title=title)
+    for axis, (name, figures) in zip(axes, groups, strict=False):
+        colours = [BLUE if row.within else RED for row in figures]
+        values = {
+            "original": ([row.original for row in figures], GREY),
+            "tasks": ([row.value for row in figures], colours),
+        }
+        bars(axis, [row.name for row in figures], values)
+        axis.set_title(name, fontsize=10)
+        axis.tick_params(labelsize=7, labelcolor=MUTED)
+        axis.tick_params(axis="x", rotation=30 if len("".join(row.name for row in figures)) > 40 else 0)
+    for axis in axes[len(groups) :]:
+        axis.set_axis_off()
+    colour_legend(figure, {"original": GREY, "these tasks": BLUE, "outside the tolerance": RED})
+    description = f"Outside the tolerance: {'; '.join(outside)}." if outside else "All are within the tolerance."
+    save_chart(figure, path, title=title, description=description)
 
 
 def _named(names: Sequence[Any], counts: NDArray[Any]) -> Group:
@@ -146,7 +183,7 @@ def _programs(batch: TaskBatch) -> dict[str, Group]:
 
 
 def _replays(batch: TaskBatch) -> Iterator[tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]]:
-    """Pieces of: trace lengths [N, E], counts of the executed actions [5], distinct traces [N], outcome unseen [N]."""
+    """In chunks: trace lengths [N, E], counts of executed actions [5], distinct traces [N], outcome unseen [N]."""
     examples = min(EXAMPLES, batch.inputs.shape[1])
     for start in range(0, len(batch), _AT_ONCE):
         part = batch[start : start + _AT_ONCE]
@@ -179,7 +216,7 @@ def _runs(batch: TaskBatch) -> dict[str, Group]:
 
 
 def _world_columns(batch: TaskBatch) -> tuple[NDArray[Any], ...]:
-    """Of every input: its size, the hero's place, markers below and heading, shares of walls and markers; all piles."""
+    """Of every input: size, hero, shares of walls and of marked cells; then the markers of all marked cells."""
     worlds = batch.inputs.reshape(-1, *batch.inputs.shape[2:])
     content, hero = worlds % HERO, worlds // HERO
     rows = (content[:, 1:, 1] < FRAME).sum(axis=1)

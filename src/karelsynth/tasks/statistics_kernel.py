@@ -1,4 +1,4 @@
-"""Counting what programs are made of (Numba): one pass over the tokens, a stack of open blocks."""
+"""Counting statements, conditions and blocks of programs (Numba): one pass over the tokens with a stack of blocks."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ _ACTIONS: Final = 5
 
 
 class ProgramCounts(NamedTuple):
-    """What N programs are made of."""
+    """Counts over N programs."""
 
     statements: NDArray[np.int64]
-    """[N, 9]: how many of each kind of statement."""
+    """[N, 9]: statements by kind."""
     depth: NDArray[np.int64]
     """[N]: control depth."""
     top: NDArray[np.int64]
     """[N]: statements at the top level."""
     children: NDArray[np.int64]
-    """[5, 9]: statements by parent; likewise, over all programs, the following."""
+    """[5, 9]: statements by parent. This and the following are sums over all programs."""
     pairs: NDArray[np.int64]
     """[9, 9]: neighbours in a block."""
     firsts: NDArray[np.int64]
@@ -38,7 +38,7 @@ class ProgramCounts(NamedTuple):
     alone: NDArray[np.int64]
     """[9]: statements that are the whole body of a control statement."""
     bodies: NDArray[np.int64]
-    """[6, 64]: blocks by what they are the body of and by length."""
+    """[6, 64]: bodies by kind and by number of statements."""
     conditions: NDArray[np.int64]
     """[8]."""
     repeats: NDArray[np.int64]
@@ -48,7 +48,7 @@ class ProgramCounts(NamedTuple):
 
 
 def count_programs(tokens: NDArray[np.uint8]) -> ProgramCounts:
-    """Count over valid programs, uint8 [N, L], padded with `<pad>`. Conditions are told apart as in the normal form."""
+    """Count over valid programs, uint8 [N, L], padded with `<pad>`. Conditions are classified as in the normal form."""
     kinds = len(STATEMENTS)
     counts = ProgramCounts(
         np.zeros((len(tokens), kinds), np.int64), np.zeros(len(tokens), np.int64), np.zeros(len(tokens), np.int64),
@@ -111,7 +111,7 @@ def _count(
                     conditions[token - _SENSOR] += 1
                 elif token >= _FIRST_CLEAR:
                     conditions[token - _FIRST_CLEAR + 5] += 1
-                else:  # of the two about markers each says what the other denies
+                else:  # the two tests of markers are each other's negation
                     conditions[_FIRST_CLEAR - 1 - token] += 1
                 negated = False
             elif _COUNT <= token <= _LAST_COUNT:

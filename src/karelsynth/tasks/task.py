@@ -17,7 +17,7 @@ from karelsynth.karel.formats.codes import worlds_to_codes
 from karelsynth.karel.world import World
 
 MOST_EXAMPLES: Final = 20
-"""More tell the network little and slow every step of the search down."""
+"""More examples hardly help the network and slow down every step of the search."""
 
 
 class Example(NamedTuple):
@@ -29,17 +29,17 @@ class Example(NamedTuple):
 
 @dataclass(frozen=True)
 class Task:
-    """One or more examples, and what to call them. A task that exists is one that a program might solve."""
+    """One or more examples with a name. The constructor rejects examples that no program can solve."""
 
     examples: tuple[Example, ...]
     name: str = ""
     """A short title, or empty."""
     about: str = ""
-    """What is wanted, in words for people; nothing reads it."""
+    """A description for people. No code uses it."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "examples", tuple(_pair(pair) for pair in self.examples))
-        for field in ("name", "about"):  # they are shown in terminals, where control characters would have their way
+        for field in ("name", "about"):  # they are printed to terminals: remove control characters
             words = "".join(letter if letter.isprintable() else " " for letter in getattr(self, field)).split()
             object.__setattr__(self, field, " ".join(words))
         if not self.examples:
@@ -75,7 +75,7 @@ def as_task(examples: Task | Sequence[Example | tuple[World, World]]) -> Task:
 
 
 def _pair(pair: Any) -> Example:
-    """A pair of worlds, whatever kind of pair it is."""
+    """The example of a pair of worlds; raises TaskFileError for anything else."""
     if isinstance(pair, World) or not isinstance(pair, Iterable):
         raise TaskFileError("an example is a pair of worlds, before and after: solve([(before, after), …])")
     worlds = tuple(pair)
@@ -85,7 +85,7 @@ def _pair(pair: Any) -> Example:
 
 
 def _impossible(before: World, after: World) -> str | None:
-    """Why no program leads from one world to the other, if that can be said at once."""
+    """Why no program leads from one world to the other, or None if no reason is obvious."""
     if (before.rows, before.cols) != (after.rows, after.cols):
         return (
             f"the input has {before.rows} rows and {before.cols} columns, the output {after.rows} and {after.cols}: "

@@ -40,15 +40,15 @@ from karelsynth.tasks.msr_records import TaskRecord, parse_record, read_lines
 from karelsynth.tasks.task import MOST_EXAMPLES, Example, Task
 
 ENDINGS: Final = (".task", ".json", ".jsonl", ".jsonl.gz")
-"""Of the files that are taken from a folder."""
+"""Endings of the files that are read from a folder."""
 _FIRST: Final = 65_536
-"""Bytes that a file is recognised by."""
+"""Bytes by which the form of a file is recognized."""
 MOST_TASKS: Final = 10_000
 """In one file or folder; larger sets are arrays on disk, for training and evaluation."""
 _LARGEST: Final = 2**27
-"""Bytes of a file that is read at once: more than so many tasks take."""
+"""The largest file that is read at once, in bytes: more than MOST_TASKS tasks need."""
 _LONGEST: Final = 2**20
-"""Characters of a task as people type it."""
+"""Characters of the longest text task."""
 _HEADINGS: Final = ("name", "about", "input", "output", "example")
 _SYNONYMS: Final = {"before": "input", "after": "output", "in": "input", "out": "output", "title": "name",
                     "description": "about", "pair": "example", "task": "name"}  # fmt: skip
@@ -60,7 +60,7 @@ _HOW: Final = "a task is `input:` and a drawing, then `output:` and a drawing, o
 def read_tasks(path: str | Path) -> list[Task]:
     """The tasks of a file, of standard input (`-`), or of all task files of a folder in the order of their names.
 
-    A task without a name gets its file's. Raises KarelsynthError with the path in front.
+    A task without a name gets that of its file. The message of a KarelsynthError begins with the path.
     """
     where = "standard input" if path == STDIN else str(path)
     if path != STDIN and is_folder(path):
@@ -78,7 +78,7 @@ def read_tasks(path: str | Path) -> list[Task]:
 
 
 def tasks_from_text(text: str, where: str) -> list[Task]:
-    """The tasks of a file's text; `where` is put in front of what is wrong with it."""
+    """The tasks of a file's text; error messages begin with `where`."""
     return _of_json(text, where) if text.lstrip()[:1] in ("{", "[") else [_of_text(text, where)]
 
 
@@ -156,14 +156,14 @@ def _of_object(data: Any, where: str) -> Task:
 
 
 def _of_lines(lines: Iterable[tuple[int, bytes | None]], where: str) -> list[Task]:
-    """Of JSON lines and their numbers, each a record of the original data or a task of ours."""
+    """The tasks of numbered JSON lines, each a record of the original data or a task of ours."""
     return _limited((_of_line(line, at, where) for at, line in lines), where)
 
 
 def _of_line(line: bytes | None, at: int, where: str) -> Task:
     try:
         data = None if line is None else json.loads(line)
-    except (ValueError, RecursionError):  # told in full below
+    except (ValueError, RecursionError):  # parse_record reports it
         data = None
     if isinstance(data, dict) and not _is_record(data):
         return _of_object(data, f"{where}: line {at}")
@@ -182,7 +182,7 @@ def _is_record(data: Any) -> bool:
 
 
 def _of_record(record: TaskRecord, where: str) -> Task:
-    """The given examples of a record of the original data; the last one is held out to score answers."""
+    """A task of the given examples of a record; the others are held out to score answers."""
     if record.problems:
         raise TaskFileError(f"{where}: {record.problems[0]}")
     pairs = [Example(world_from_codes(pair.input), world_from_codes(pair.output)) for pair in record.examples]
@@ -214,13 +214,13 @@ def _limited(tasks: Iterable[Task], where: str) -> list[Task]:
 
 
 def _is_streamed(path: Path) -> bool:
-    """Whether a file is read line by line: one that is compressed, by its content, or the original's JSON lines."""
-    if not is_file(path):  # a pipe, say, whose first bytes would be lost
+    """Whether a file is read line by line: a compressed file, or JSON lines of the original data."""
+    if not is_file(path):  # for example a pipe, whose first bytes would be lost
         return False
     try:
         with path.open("rb") as file:
             start = file.read(_FIRST)
-    except OSError:  # reading it says what is wrong
+    except OSError:  # the reader reports it
         return False
     if start[:2] == b"\x1f\x8b":
         return True
@@ -236,7 +236,7 @@ def _numbered(stem: str, at: int, count: int) -> str:
 
 @dataclass(frozen=True)
 class _Section:
-    """A heading and what follows it, the rest of its own line first."""
+    """A heading and its lines; the first is the rest of the heading's own line."""
 
     heading: str
     number: str
@@ -250,7 +250,7 @@ class _Section:
         return " ".join(" ".join(self.lines).split())
 
     def world(self, which: str, lines: Iterable[str]) -> World:
-        """The world drawn in these lines; empty ones before them make its errors count as an editor does."""
+        """The world drawn in these lines. Empty lines before them give error messages the line numbers of the file."""
         try:
             return World.parse("\n" * (self.line - 1) + "\n".join(lines))
         except WorldError as error:
@@ -258,7 +258,7 @@ class _Section:
 
 
 def parse_task(text: str, where: str = "") -> Task:
-    """Read a text task. `where` (a file's name, say) goes in front of what a TaskFileError says."""
+    """Read a text task. The message of a TaskFileError begins with `where`, for example a file name."""
     try:
         return _task(_sections(text))
     except TaskFileError as error:
@@ -266,7 +266,7 @@ def parse_task(text: str, where: str = "") -> Task:
 
 
 def render_task(task: Task) -> str:
-    """The text that `parse_task` reads; of white space in the name and in the words only single spaces are kept."""
+    """The text that `parse_task` reads. White space in name and description becomes single spaces."""
     parts = []
     head = [
         f"{heading}: {said}" for heading, said in (("name", _tidy(task.name)), ("about", _wrapped(task.about))) if said
@@ -283,14 +283,14 @@ def _tidy(text: str) -> str:
 
 
 def _wrapped(text: str) -> str:
-    """In lines of some 100 letters; in a single one, if a line in between could be taken for something else."""
+    """Wrapped at some 100 letters; one line if a wrapped line could be mistaken for a heading or a drawing."""
     lines = textwrap.wrap(_tidy(text), _WIDTH - len("about: "), break_long_words=False, break_on_hyphens=False)
     return ("\n  " if all(map(_is_prose, lines[1:])) else " ").join(lines)
 
 
 def _sections(text: str) -> list[_Section]:
     sections: list[_Section] = []
-    ended = True  # no paragraph that the line could go on with
+    ended = True  # whether no paragraph can continue in the next line
     for number, line in enumerate(re.split(r"\r\n|\r|\n", text), 1):
         heading = _heading(line)
         drawn_below = bool(sections) and sections[-1].heading not in ("name", "about")
@@ -312,7 +312,7 @@ def _sections(text: str) -> list[_Section]:
 
 
 def _heading(line: str) -> tuple[str, str, str] | None:
-    """The word in lower case, the number and the rest of a line that looks like a heading, known or not."""
+    """Word in lower case, number and rest of a line that looks like a heading, known or unknown."""
     head, colon, rest = line.partition(":")
     words = head.split(maxsplit=2)
     match = re.fullmatch(r"([A-Za-z]+)#?([0-9]*)", "".join(words)) if colon and len(words) <= 2 else None
@@ -320,7 +320,7 @@ def _heading(line: str) -> tuple[str, str, str] | None:
 
 
 def _is_prose(line: str) -> bool:
-    """Whether a line can go on with a paragraph: neither a heading nor a piece of a drawing."""
+    """Whether a line can continue a paragraph: it is neither a heading nor part of a drawing."""
     heading = _heading(line)
     drawn = all(word in _ARROWS or re.fullmatch(r"[.#]|[\^>v<]?[0-9]*", word) for word in line.split())
     return not drawn and not (heading and heading[0] in _HEADINGS)
@@ -334,7 +334,7 @@ def _unknown(word: str) -> str:
 
 def _task(sections: list[_Section]) -> Task:
     count = sum(section.heading in ("output", "example") for section in sections)
-    if count > MOST_EXAMPLES:  # before any is read: a file may hold thousands
+    if count > MOST_EXAMPLES:  # before any is parsed: a file may have thousands
         raise TaskFileError(f"a task has at most {MOST_EXAMPLES} examples, not {count}: leave some out")
     said: dict[str, _Section] = {}
     examples: list[Example] = []
