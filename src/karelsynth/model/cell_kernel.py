@@ -1,9 +1,9 @@
 """An LSTM's cell, compiled: from the parts of the gates to the new state in one pass.
 
-As tensors, the sums, the five sigmoids and tanhs and the products would go through memory a dozen times, which on a CPU
-takes as long as the matrix products. Here a row's gates stay in the fastest cache: each short loop below is one
-that a compiler turns into vector instructions. bfloat16 numbers come as the uint16 of their bits; new h may be wanted
-in the uint8 of `eight_bits`.
+As tensor operations, the sums, sigmoids, tanhs and products would go through memory a dozen times, which on a CPU takes
+as long as the matrix products. Here a row's gates stay in the fastest cache, and the compiler turns each short loop
+into vector instructions. bfloat16 numbers are passed as the uint16 of their bits; the new h may be in the uint8 of
+`eight_bits`.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def cells(
 ) -> None:  # pragma: no cover - compiled
     """One layer's cells for N hypotheses with K examples; gates in the order i, f, o, g.
 
-    The gates are the sum of three shares, each taken from the row that a hypothesis is told.
+    The gates are the sum of three terms, each read from the row that an index names.
 
     Args:
         of_states: […, K, 4 · H], by `states` [N].

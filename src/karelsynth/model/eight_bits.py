@@ -1,9 +1,8 @@
-"""Products with an LSTM's outputs in eight bits, for CPUs: there they take half the time of those in bfloat16.
+"""Products with an LSTM's outputs in eight bits, for CPUs, where they take half the time of those in bfloat16.
 
-An LSTM's output lies between −1 and 1, so one scale fits all: h is stored as 128 + 127 · h, rounded. A matrix has a
-scale for each of its columns. Integer products and sums are exact; all error comes from the rounding before.
-`available` says whether the CPU and the tensor library support this; `Synthesizer.step_model` quantises the weights,
-for decoding only.
+An LSTM's output lies between −1 and 1, so one scale fits all: h is stored as 128 + 127 · h, rounded. A matrix has one
+scale per column. Integer products and sums are exact; all error comes from the rounding before them. `available` says
+whether the CPU and the tensor library support this. `Synthesizer.step_model` quantises the weights, for decoding only.
 """
 
 from __future__ import annotations
@@ -18,9 +17,9 @@ from torch import Tensor
 log = logging.getLogger("karelsynth.model")
 
 ZERO: Final = 128
-"""What stands for 0."""
+"""The code of 0."""
 ONE: Final = 127
-"""What 1 is above it."""
+"""The code of 1, minus that of 0."""
 
 
 def narrowed(values: Tensor) -> Tensor:
@@ -29,19 +28,19 @@ def narrowed(values: Tensor) -> Tensor:
 
 
 def widened(values: Tensor, dtype: torch.dtype) -> Tensor:
-    """What uint8 values stand for."""
+    """The values of uint8 codes."""
     return values.float().sub_(ZERO).div_(ONE).to(dtype)
 
 
 class EightBits(NamedTuple):
-    """A matrix [n, m] to multiply such values with."""
+    """A quantised matrix [n, m], to multiply such codes with."""
 
     packed: Tensor
-    """As the tensor library wants it."""
+    """In the tensor library's own layout."""
     scales: Tensor
-    """float32 [m]: what a whole number stands for in each column."""
+    """float32 [m]: the value of 1 in each column."""
     zeros: Tensor
-    """int64 [m]: none of them is shifted."""
+    """int64 [m]: zero points, all 0."""
     dtype: torch.dtype
     """Of products."""
 
@@ -55,7 +54,7 @@ class EightBits(NamedTuple):
         return EightBits(packed, scales, torch.zeros(len(scales), dtype=torch.int64), matrix.dtype)
 
     def product(self, rows: Tensor, bias: Tensor | None = None) -> Tensor:
-        """[N, m] of what rows uint8 [N, n] stand for, plus a bias float32 [m]."""
+        """[N, m]: the product with codes uint8 [N, n], plus a bias float32 [m]."""
         found: Tensor = torch.ops.onednn.qlinear_pointwise(
             rows, 1 / ONE, ZERO, self.packed, self.scales, self.zeros, bias, 1.0, 0, self.dtype, "none", [], ""
         )
@@ -72,6 +71,6 @@ def available() -> bool:
         matrix = torch.linspace(-2, 2, 64 * 32).view(64, 32)
         found = EightBits.of(matrix).product(rows, torch.ones(32))
         return torch.allclose(found, widened(rows, torch.float32) @ matrix + 1, atol=0.2)
-    except Exception as error:  # these operations are not the library's public ones: another version may have others
+    except Exception as error:  # these operations are private: another version may have others
         log.warning("decoding cannot use eight bits on this CPU and is slower: %s: %s", type(error).__name__, error)
         return False

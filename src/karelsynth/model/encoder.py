@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 class GridEncoder(nn.Module):
     """Input and output grid each through its own convolution, joined, residual blocks, one linear layer.
 
-    Planes are last in memory throughout (`channels_last`), which is what fast convolutions want and what looking up
-    a cell's planes gives. The linear layer therefore reads its numbers, 20,736 in the paper, place by place. A place is
-    a cell, or with `patch` a square of them, whose planes are then one after the other.
+    Planes are last in memory throughout (`channels_last`): fast convolutions need that, and looking up a cell's planes
+    gives it. The linear layer therefore reads its 20,736 inputs (in the paper) position by position. A position is a
+    cell, or with `patch` a square of cells, whose planes are concatenated.
     """
 
     planes: Tensor
@@ -46,7 +46,7 @@ class GridEncoder(nn.Module):
         if self.patch > 1:
             places = SIDE // self.patch
             cells = cells.view(-1, places, self.patch, places, self.patch, 2).permute(0, 1, 3, 5, 2, 4).flatten(3)
-        dtype = autocast_dtype(inputs.device, self.linear.weight.dtype)  # made so, planes need no conversion
+        dtype = autocast_dtype(inputs.device, self.linear.weight.dtype)  # so that planes need no conversion
         planes = functional.embedding(cells, self.planes.to(dtype))
         grids = functional.relu(self._both_grids(planes.flatten(-2).permute(0, 3, 1, 2)))
         grids = self.blocks(grids)
@@ -54,9 +54,9 @@ class GridEncoder(nn.Module):
         return code
 
     def _both_grids(self, planes: Tensor) -> Tensor:
-        """The two convolutions, of 32 planes to 64 in the paper, as one: half of its weights are zeros.
+        """The two convolutions, of 32 planes to 64 in the paper, as one whose weights are half zeros.
 
-        That costs few operations, and saves joining the results.
+        That costs few operations and saves concatenating the results.
         """
         first, second = self.input_grid.weight, self.output_grid.weight
         weight = torch.cat(
@@ -75,17 +75,17 @@ def _bias(convolution: nn.Conv2d) -> Tensor:
 
 
 class HeroFrame(nn.Module):
-    """Moves and turns pairs of grids so that the input's hero is in the same cell and looks north.
+    """Shifts and rotates pairs of grids so that the input's hero is in the same cell and faces north.
 
-    Karel knows neither place nor north, so this only makes equal what is equal to a program. Nothing is lost: what
-    leaves the 18 × 18 cells on one side comes in again on the other, and the frame shows where the grid ends.
+    Programs depend neither on position nor on north, so this only maps equivalent grids to the same one. Nothing is
+    lost: cells that leave the 18 × 18 grid on one side return on the other, and the frame shows where the grid ends.
     """
 
     source: Tensor
 
     def __init__(self) -> None:
         super().__init__()
-        # int64 [4 · 324, 324]: for each heading and place of the hero, the cell that each cell is taken from.
+        # int64 [4 · 324, 324]: for each heading and cell of the hero, the cell that each cell is copied from.
         rows, cols = torch.arange(SIDE).view(-1, 1) - SIDE // 2, torch.arange(SIDE).view(1, -1) - SIDE // 2
         sources = []
         for up, over in ((rows, cols), (-cols, rows), (-rows, -cols), (cols, -rows)):  # north, east, south, west
@@ -100,10 +100,10 @@ class HeroFrame(nn.Module):
         flat = cells.flatten(1, 2)
         looking, place = (flat[:, :, 0] // HERO).max(1)  # 1 + the heading; the others are 0
         source = self.source.index_select(0, (looking - 1) * SIDE * SIDE + place)
-        moved = flat.gather(1, source[:, :, None].expand(-1, -1, 2))
-        hero = moved // HERO
+        shifted = flat.gather(1, source[:, :, None].expand(-1, -1, 2))
+        hero = shifted // HERO
         turned = (hero - looking[:, None, None]) % len(HEADINGS) + 1
-        return (moved % HERO + HERO * torch.where(hero > 0, turned, 0)).view_as(cells)
+        return (shifted % HERO + HERO * torch.where(hero > 0, turned, 0)).view_as(cells)
 
 
 class ResidualBlock(nn.Module):

@@ -46,27 +46,27 @@ class LayerWeights(NamedTuple):
     """[hidden_size, 4 · hidden_size]: the share of the maximum over examples of the layer below, with `mixing`."""
 
     def in_eight_bits(self) -> LayerWeights:
-        """The same for h in eight bits."""
+        """The same for states h in eight bits."""
         matrices = {"states": self.states, "below": self.below, "mixed": self.mixed}
         small = {name: EightBits.of(matrix) for name, matrix in matrices.items() if isinstance(matrix, Tensor)}
         return self._replace(**small, bias=None if self.bias is None else self.bias.float())
 
 
 class StepWeights(NamedTuple):
-    """An LSTM's weights as its steps want them."""
+    """An LSTM's weights in one precision, for steps and for teacher forcing."""
 
     token_gates: Tensor
-    """[52, 4 · hidden_size]: what each token adds to the first layer's gates, the bias included."""
+    """[52, 4 · hidden_size]: each token's term of the first layer's gates, with the bias."""
     constant_matrix: Tensor
     """[constant inputs, 4 · hidden_size]."""
     changing_matrix: Tensor
-    """[changing inputs, 4 · hidden_size]: of inputs other than tokens that every step brings anew."""
+    """[changing inputs, 4 · hidden_size]: of inputs other than tokens that each step brings."""
     layers: tuple[LayerWeights, ...]
     initial: LSTMState
     """Each [hidden_size]; h may be in eight bits."""
 
     def constant(self, inputs: Tensor) -> Tensor:
-        """What inputs [..., constant inputs] that stay the same add to the gates, [..., 4 · hidden_size]."""
+        """The term of constant inputs [..., constant inputs] in the gates, [..., 4 · hidden_size]."""
         return inputs.to(self.constant_matrix.dtype) @ self.constant_matrix
 
     def in_eight_bits(self) -> StepWeights:
@@ -86,19 +86,19 @@ class PrefixLSTM(nn.Module):
         self.initial = nn.Parameter(torch.empty(2, layers, hidden_size).uniform_(-0.1, 0.1))
 
     def step_weights(self, embedding: Tensor, dtype: torch.dtype, changing: int = 0) -> StepWeights:
-        """The weights as steps want them, given the tokens' embeddings [52, embedding_size].
+        """The weights in some precision, given the tokens' embeddings [52, embedding_size].
 
-        Inputs are tokens, then what is constant, then so many that are `changing`.
+        An input is the token, then what is constant over time, then `changing` numbers that each step brings.
         """
         layers = [_gates(self.lstm, layer) for layer in range(self.lstm.num_layers)]
         return _step_weights(layers, self.initial, embedding, dtype, changing)
 
 
 class MixingLSTM(nn.Module):
-    """The same for the examples of a program, whose layers above the first also see the maximum over all examples.
+    """A `PrefixLSTM` whose layers above the first also see the maximum over the examples of the layer below.
 
-    So what an example calls for can depend on the others: whether a condition tells those that need a branch from
-    those that do not, say.
+    So the output for one example can depend on the others: for instance whether a condition separates the examples that
+    need a branch from those that do not.
     """
 
     def __init__(self, input_size: int, hidden_size: int, layers: int) -> None:
@@ -107,14 +107,14 @@ class MixingLSTM(nn.Module):
         self.layers = nn.ModuleList(PrefixLSTM(size, hidden_size, 1) for size in sizes)
 
     def step_weights(self, embedding: Tensor, dtype: torch.dtype, changing: int = 0) -> StepWeights:
-        """The weights as steps want them: see `PrefixLSTM.step_weights`."""
+        """See `PrefixLSTM.step_weights`."""
         parts = [layer for layer in self.layers if isinstance(layer, PrefixLSTM)]
         initial = torch.cat([part.initial for part in parts], dim=1)
         return _step_weights([_gates(part.lstm, 0) for part in parts], initial, embedding, dtype, changing)
 
 
 class _Gates(NamedTuple):
-    """A layer's weights in float32, with the three sigmoids' gates side by side: i, f, o, g."""
+    """A layer's weights in float32, gates in the order i, f, o, g: the three with a sigmoid are adjacent."""
 
     inputs: Tensor
     """[4 · hidden_size, inputs]."""

@@ -1,4 +1,4 @@
-"""What a synthesizer is made of. The defaults are the paper's appendix."""
+"""The settings of a synthesizer. The defaults are those of the paper's appendix."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 SYNTAX_MODES: Final = ("none", "handwritten", "learned")
 _SMALLEST: Final = {"max_length": 5, "head_size": 0}
-"""Where the least is not 1: the shortest program has five tokens."""
+"""Smallest values other than 1. The shortest program has five tokens."""
 _LARGEST: Final = 2**31 - 1
-"""Far beyond any memory, so that sizes are numbers that torch can say this of."""
+"""Far beyond any memory. Torch reports the lack of memory for all sizes up to this."""
 _ALIGNED: Final = 8
 """Widths of matrices on a GPU should be a multiple of this."""
 
@@ -37,9 +37,9 @@ def current_settings(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _wrong(name: str, kind: type, value: Any) -> str | None:
-    """What a setting, whose default is of some kind, should be and is not; None if nothing is wrong.
+    """What a setting, whose default is of some kind, should be, if its value is wrong; None if it is right.
 
-    Whole numbers are sizes and counts. Kinds that are none of these four are for those to check who add such a setting.
+    Whole numbers are sizes and counts. Settings of other kinds than these four need checks of their own.
     """
     if kind is bool:
         return None if type(value) is bool else f"true or false, not {value!r}"
@@ -58,40 +58,40 @@ def _wrong(name: str, kind: type, value: Any) -> str | None:
 
 @dataclass(frozen=True)
 class ModelSettings:
-    """The sizes of the networks, and how they know the syntax. Checked when made."""
+    """The sizes of the networks and the kinds of their parts. Checked when made."""
 
     syntax: str = "none"
-    """`none`; `handwritten`: tokens that no valid program can go on with get −∞; `learned`: a syntax LSTM."""
+    """`none`; `handwritten`: tokens that no valid program continues with get −∞; `learned`: a syntax LSTM."""
     decoder: str = "lstm"
     """The decoder's name: `lstm`, `transformer`, or one that was registered (`karelsynth.model.register_decoder`)."""
     skip_forced_tokens: bool = False
     """Whether the decoder skips tokens that the grammar forces, such as `c(` after WHILE: two fifths of all tokens. The
     handwritten syntax, which the model must have, inserts them."""
     channels: int = 32
-    """Planes made of each grid before the two are joined."""
+    """Channels of each grid before the two are concatenated."""
     blocks: int = 2
     """Residual blocks."""
     code_size: int = 512
     """The code of an input-output pair."""
     patch: int = 1
-    """The side of the squares of cells that the encoder's convolutions treat as one: 2 turns 18 × 18 cells into 9 × 9
-    places with four times the planes, a quarter of the convolutions' work."""
+    """The side of the squares of cells that the encoder's convolutions treat as one. 2 turns 18 × 18 cells into 9 × 9
+    squares with four times the planes: a quarter of the convolutions' work."""
     normalise_code: bool = False
-    """Whether the code is normalised (LayerNorm). The paper's is not, and therefore needs a low learning rate."""
+    """Whether the code is normalised (LayerNorm). The paper's is not, and needs a low learning rate."""
     hero_frame: bool = False
-    """Whether the encoder sees both grids from where the input's hero stands and looks: see `encoder.HeroFrame`."""
+    """Whether the encoder sees both grids in the frame of the input's hero: see `encoder.HeroFrame`."""
     execution: bool = False
     """Whether the decoder sees the state each example is in after the prefix: see `karelsynth.model.prefix_runner`."""
     execution_size: int = 256
-    """The width of the vector that encodes this for each example."""
+    """The width of the encoded execution features of each example."""
     embedding_size: int = 256
     """A token's embedding."""
     hidden_size: int = 256
-    """The hidden size of the decoder LSTM's layers."""
+    """The hidden size of the decoder's layers."""
     syntax_size: int = 256
     """The hidden size of the syntax LSTM's layers."""
     layers: int = 2
-    """How many layers each LSTM has."""
+    """How many layers the decoder and the syntax LSTM have."""
     mixing: bool = False
     """Whether the decoder's layers above the first also see the maximum over the examples of the layer below."""
     head_size: int = 0
@@ -115,7 +115,7 @@ class ModelSettings:
 
     @staticmethod
     def from_dict(values: dict[str, Any]) -> ModelSettings:
-        """Settings by name; raises KarelsynthError for a name that is none, with the nearest one that is."""
+        """Settings by name. Raises KarelsynthError for an unknown name and suggests the nearest known one."""
         values, known = current_settings(values), [field.name for field in fields(ModelSettings)]
         for name in values:
             if name not in known:
@@ -125,10 +125,10 @@ class ModelSettings:
         return ModelSettings(**values)
 
     def large(self) -> ModelSettings:
-        """The paper's MLE_large for these sizes: no syntax, but a decoder LSTM that is wider.
+        """The paper's MLE_large for these sizes: no syntax, and a wider decoder LSTM.
 
-        Its width is the multiple of eight that comes nearest to the parameters of the same model with learned
-        syntax (360 for the paper's sizes, 0.2 % more parameters).
+        Its width is the multiple of eight whose number of parameters is nearest to that of the same model with learned
+        syntax: 360 for the paper's sizes, with 0.2 % more parameters.
         """
         learned = replace(self, syntax="learned")
         wanted = learned.decoder_parameters() + learned.syntax_parameters()

@@ -1,11 +1,11 @@
 """Threads for the steps of a search on a CPU.
 
     with shared_steps(threads):
-        …                           # `decode_step` shares its hypotheses out
+        …                           # a step of the LSTM distributes its hypotheses over the threads
 
-Every thread that searches has a pool of its own, so that searches side by side do not wait for each other's steps.
-Threads that the tensor library would start go on spinning for a while, on the cores that steps need: so within a search
-it has one.
+Every thread that searches has its own pool, so that concurrent searches do not wait for each other's steps. The tensor
+library's own threads keep spinning for a while after each operation, on the cores that steps need. So within a search
+it has only one.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _mine = local()
-"""Of the calling thread: `threads`, over how many its steps are shared out now, and `pools`, by their size."""
+"""Of the calling thread: `threads`, the number of threads of its steps now, and `pools`, by their size."""
 _setting = RLock()
-"""Held while PyTorch's number of threads is another for a moment: who reads it then would keep the wrong one."""
+"""Held while PyTorch's number of threads is changed temporarily, so that no other thread reads that number."""
 
 
 def threads_of_steps() -> int:
-    """Over how many threads the calling thread's steps are shared out now."""
+    """How many threads run the calling thread's steps now."""
     return getattr(_mine, "threads", 1)
 
 
 def single_threaded(threads: int) -> ThreadPoolExecutor:
-    """The calling thread's pool, in which tensor operations do not start threads of their own."""
+    """The calling thread's pool, whose tensor operations start no threads of their own."""
     pools: dict[int, ThreadPoolExecutor] = _mine.__dict__.setdefault("pools", {})
     if threads not in pools:
         with _setting:
@@ -46,8 +46,8 @@ def _new_pool(threads: int) -> ThreadPoolExecutor:
     pool, ready = ThreadPoolExecutor(threads, thread_name_prefix="karel-decoder"), Barrier(threads)
 
     def prepare(_: int) -> None:
-        torch.get_num_threads()  # what a thread begins with is looked up at first use: not after it was set
-        torch.set_num_threads(1)  # of this thread, but also of all that begin later: hence below
+        torch.get_num_threads()  # a thread reads its number at first use: do that before it is set
+        torch.set_num_threads(1)  # of this thread, but also of all later ones: reset below
         ready.wait()
 
     list(pool.map(prepare, range(threads)))
@@ -57,7 +57,7 @@ def _new_pool(threads: int) -> ThreadPoolExecutor:
 
 @contextmanager
 def shared_steps(threads: int) -> Iterator[None]:
-    """Within it, this thread's steps on a CPU are shared out over threads, and its other operations are not."""
+    """Within it, this thread's steps on a CPU run on several threads, and its other operations on one."""
     if threads == 1:
         yield
         return
@@ -65,8 +65,8 @@ def shared_steps(threads: int) -> Iterator[None]:
         before = torch.get_num_threads()
         single_threaded(threads)
         torch.set_num_threads(1)
-        # PyTorch gives the number that was set last to every thread that begins later, and those are the application's
-        # own: so a thread that ends at once sets it back.
+        # PyTorch gives the number that was set last to every later thread, and those are the application's own. So a
+        # short-lived thread sets it back.
         restore = Thread(target=torch.set_num_threads, args=(before,))
         restore.start()
         restore.join()

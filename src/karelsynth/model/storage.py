@@ -1,8 +1,8 @@
 """Models as folders: `config.json` and `model.safetensors`, the names that the Hugging Face hub uses.
 
-Where no file may be as large as the weights, they are cut: `model.safetensors.1-of-2` and so on, which joined
-(`cat model.safetensors.?-of-2`) are the file. The hub's own way, whole tensors shared out to files, does not help here,
-since five sixths of the paper's network are one matrix.
+Where files may not be that large, the weights are split into `model.safetensors.1-of-2` and so on; concatenated
+(`cat model.safetensors.?-of-2`) they are the file. The hub's own way, whole tensors distributed over files, does not
+help here: five sixths of the paper's network are one matrix.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 CONFIG: Final = "config.json"
 WEIGHTS: Final = "model.safetensors"
 RECIPE: Final = "recipe.json"
-"""How the model was trained, if it says so."""
+"""The recipe that the model was trained by, if there is one."""
 MODEL_TYPE: Final = "karelsynth"
 _VERSION_KEY: Final = "karelsynth_version"
 SHIPPED: Final = "shipped"
@@ -85,16 +85,15 @@ def save_model(
 
 
 def _write_weights(path: Path, content: bytes, part_bytes: int | None) -> None:
-    """Write the weights instead of what an earlier save left, whole or in parts.
+    """Replace the weights of an earlier save, whole or in parts.
 
-    Stopped in the middle it leaves the old weights or the new ones, or a part is missing, which is noticed: never parts
-    of both.
+    An interruption leaves the old weights, the new ones, or a missing part, which loading reports: never parts of both.
     """
     older = list(path.parent.glob(f"{path.name}.*-of-*"))
     size = part_bytes or len(content)
     parts = -(-len(content) // size)
     if parts == 1:
-        write_atomically(path, content)  # from now on it is what is read
+        write_atomically(path, content)  # from now on this file is read
         for part in older:
             part.unlink(missing_ok=True)
         return
@@ -136,7 +135,7 @@ def _tensors(path: Path) -> dict[str, Tensor]:
 
 
 def _joined(path: Path) -> bytes:
-    """The content of a file, or if there is none, of the parts that it was cut into."""
+    """The content of a file, or if there is none, of the parts that it was split into."""
     some = None if exists(path) else next(path.parent.glob(f"{path.name}.*-of-*"), None)
     if some is None:
         return _content(path)
@@ -158,7 +157,7 @@ def _content(path: Path) -> bytes:
 
 
 def read_recipe(folder: str | Path) -> Any:
-    """What the `recipe.json` beside a model says, None if there is none; KarelsynthError if it cannot be read."""
+    """The content of the `recipe.json` beside a model, None if there is none; KarelsynthError if it is unreadable."""
     path = model_folder(folder) / RECIPE
     if not exists(path):
         return None

@@ -51,7 +51,7 @@ class Encoded(NamedTuple):
     codes: Tensor
     """[B, K, code_size]."""
     present: Tensor | None
-    """bool [B, K]: which examples there are, where tasks have fewer than K; None if all."""
+    """bool [B, K]: which examples exist, where tasks have fewer than K; None for all."""
     worlds: tuple[Tensor, Tensor] | None = None
     """Inputs and outputs, uint8 [B, K, 18, 18], if the model has `execution`: to run programs on."""
 
@@ -119,7 +119,7 @@ class Synthesizer(nn.Module):
 
     @property
     def device(self) -> torch.device:
-        """Where the model is."""
+        """The device of the weights."""
         return self.embedding.weight.device
 
     def compile_parts(self) -> None:
@@ -130,7 +130,7 @@ class Synthesizer(nn.Module):
     def encode(self, inputs: Tensor, outputs: Tensor, present: Tensor | None = None) -> Encoded:
         """Encode cell codes uint8 [B, K, 18, 18]; `present`, bool [B, K], for tasks with fewer examples than K.
 
-        An example that is not there must be a world all the same: programs may be run on it.
+        A missing example must still hold a valid world: programs may be run on it.
         """
         count, examples = inputs.shape[:2]
         codes = self.encoder(inputs.flatten(0, 1), outputs.flatten(0, 1))
@@ -236,14 +236,14 @@ class Synthesizer(nn.Module):
         return model.decoder.tasks(encoded.codes.detach(), encoded.present)
 
     def save_pretrained(self, folder: str | Path, dtype: torch.dtype | None = None) -> None:
-        """Write `config.json` and `model.safetensors`, in another precision if asked. No file is ever half written."""
+        """Write `config.json` and `model.safetensors`, atomically, in another precision if given."""
         save_model(folder, self.settings, self.state_dict(), dtype)
 
     @classmethod
     def from_pretrained(cls, folder: str | Path, device: torch.device | str = "cpu") -> Synthesizer:
         """A model that `save_pretrained` wrote, or the package's (`shipped`), in float32 and ready for inference.
 
-        Raises KarelsynthError if it cannot be.
+        Raises KarelsynthError if it cannot be loaded.
         """
         device = usable_device(device)
         settings, weights = load_model(folder)

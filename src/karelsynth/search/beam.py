@@ -47,24 +47,24 @@ if TYPE_CHECKING:
     from karelsynth.search.pruning import Pruning
 
 CHECK_EVERY: Final = 4
-"""Steps between two looks at which tasks are done, on a GPU."""
+"""Steps between two checks which tasks are done, on a GPU."""
 _NARROW_STEPS: Final = 4
-"""First steps after which to look in any case: a valid program has few ways to begin."""
+"""First steps, all followed by a check: a valid program has few short prefixes."""
 
 _TRIED: Final = 2
-"""With pruning: continuations that are run for each place."""
+"""With pruning: continuations run for each place."""
 _TELLING: Final = torch.zeros(VOCABULARY_SIZE, dtype=torch.bool)
-"""Tokens after which there is something new to run."""
+"""Tokens that complete something to run."""
 _TELLING[[ID[name] for name in (*ACTIONS, "w)", "r)", "i)", "e)")]] = True
 _RANK: Final = 1000.0
-"""What one more right example is worth among finished programs: more than any likelihood."""
+"""The weight of one more correct example in the ranking of finished programs: above any log-likelihood."""
 TASKS_PER_THREAD: Final = 4
-"""On a CPU, a thread searches for this many tasks or more on its own; if there are fewer, threads share each step."""
+"""On a CPU, each thread searches alone if there are this many tasks for it; otherwise threads share each step."""
 
 
 @torch.no_grad()
 def encode_for_search(model: Synthesizer, inputs: NDArray[np.uint8], outputs: NDArray[np.uint8]) -> Encoded:
-    """Encode examples, cell codes [B, K, 18, 18] on the host, in the precision that is fastest for it."""
+    """Encode examples, cell codes [B, K, 18, 18] on the host, in the fastest precision."""
     device = model.device
     with torch.autocast(device.type, torch.bfloat16, enabled=floating_dtype(device) == torch.bfloat16):
         return model.encode(
@@ -89,31 +89,28 @@ def beam_search(
     threads: int | None = None,
     left_open: Callable[[Tensor, Tensor, Tensor], None] | None = None,
 ) -> Candidates:
-    """The likeliest programs for each task, best first: `beam` of them, or fewer where no more were found.
+    """The likeliest programs for each task, best first: `beam` of them, or as many as were found.
 
     Args:
         encoded: the tasks' examples, by `model.encode`.
         beam: S.
-        max_length: tokens of the longest program; by default the machine's or the model's. A model's own handwritten
-            syntax is then for programs of so many tokens.
-        machine: a syntax to constrain decoding by, instead of the model's own handwritten one, if there is one; tokens
-            that it refuses are masked before the softmax, so that p is another. Whoever scores the candidates again
-            (`rescore`, `score_programs`) must give the same one. Its own `max_length` must be the same.
-        dtype: of the network's states and products, by default `decoding_dtype`; log-probabilities add up in float32 in
-            any case.
-        weights: the model's `step_model`, where it is at hand: making it takes longer than some searches do.
-        pruning: the tasks' examples, to run beginnings of programs on. Programs that are right on all of them come
-            first in the result, then those that are right on fewer.
-        slack: with pruning, once a task has a program that is right on all examples, only hypotheses are kept that are
-            at most this much less likely than it, in nats. At 0 the first in the result is the likeliest that this
-            beam can find, and the search ends as soon as that is certain.
-        window: only hypotheses are kept that are at most this much less likely than the likeliest of their task, in
-            nats. Where the network is sure of what comes next, these are few.
-        stop: called before every step, by every thread; when it returns True, the search ends with what it has.
+        max_length: the largest number of tokens; by default the machine's or the model's. It also applies to the
+            model's own handwritten syntax.
+        machine: a syntax that constrains decoding instead of the model's own. Its inadmissible tokens are masked before
+            the softmax, which changes p: `rescore` and `score_programs` of the candidates need the same machine. Its
+            `max_length` must be the given one.
+        dtype: of the network's states and products, by default `decoding_dtype`. Log-probabilities add up in float32.
+        weights: the model's `step_model`, if it exists already: making it takes longer than some searches.
+        pruning: runs prefixes on the tasks' examples. Programs that are correct on more examples then come first.
+        slack: with pruning, once a task has a program that is correct on all examples, hypotheses are dropped that are
+            less likely than it by more than this, in nats. At 0 the first in the result is the likeliest correct one
+            that this beam can find, and the search ends as soon as that is certain.
+        window: hypotheses are dropped that are less likely than the likeliest of their task by more than this, in nats.
+        stop: called before every step, by every thread. When it returns True, the search ends with what it has.
         threads: how many to use on a CPU; by default as many as torch does.
-        left_open: called with the open hypotheses after every step: their tasks int64 [B], their tokens so far uint8
-            [B, S, L], padded, and their scores float32 [B, S], −∞ where there is none; by every thread for its own
-            tasks.
+        left_open: called after every step with the open hypotheses: their tasks int64 [B], their tokens uint8
+            [B, S, L], padded, and their scores float32 [B, S], −∞ where there is none. Every thread calls it for its
+            own tasks.
     """
     machine = model.machine_for(machine, max_length)
     limit = machine.max_length if machine else max_length or model.settings.max_length
@@ -152,9 +149,9 @@ class BeamSearch:
     syntax: HandwrittenSyntax | None
     beam: int
     every: int
-    """Steps between two looks at which tasks are done."""
+    """Steps between two checks which tasks are done."""
     dense: bool
-    """Run the network for empty places too, rather than wait to hear which they are."""
+    """Whether to run the network for empty places too, which avoids synchronising with the device."""
     skip_forced_tokens: bool
     """Forced tokens are written without running the network."""
     runner: PrefixRunner | None
@@ -188,7 +185,7 @@ class BeamSearch:
         return found
 
     def _start(self, tasks: StepTasks, limit: int) -> Beams:
-        """One open hypothesis for each task, without tokens."""
+        """One open hypothesis for each task: the empty prefix."""
         count, device = len(tasks), tasks.inputs.device
         scores = torch.full((count, self.beam), -torch.inf, device=device)
         blank = torch.zeros(count, self.beam, limit, dtype=torch.uint8, device=device)
@@ -206,15 +203,15 @@ class BeamSearch:
             pool_scores=scores,
             pool_tokens=blank.clone(),
             pool_lengths=torch.zeros(count, self.beam, dtype=torch.int64, device=device),
-            right=None if self.pruning is None else torch.zeros_like(number)[:, None],
-            pool_right=None if self.pruning is None else torch.zeros_like(scores, dtype=torch.int64),
+            correct=None if self.pruning is None else torch.zeros_like(number)[:, None],
+            pool_correct=None if self.pruning is None else torch.zeros_like(scores, dtype=torch.int64),
         )
         if self.skip_forced_tokens:
             self._write(beams, torch.full_like(beams.last, NONE))
         return beams
 
     def _expand(self, beams: Beams) -> None:
-        """Go one step on from every hypothesis."""
+        """Extend every hypothesis by one step."""
         totals, rows = self._totals(beams)
         beams.collect(totals[:, :, END])
         totals[:, :, END] = -torch.inf
@@ -249,12 +246,12 @@ class BeamSearch:
     def _floor(self, beams: Beams) -> Tensor:
         """The score that a hypothesis must exceed to stay open, [B, 1]: scores only fall.
 
-        Without pruning that is the S-th best finished program; with it, the S-th best that is right on all examples,
-        or the best of those and some slack.
+        Without pruning that is the S-th best finished program; with it, the S-th best that is correct on all examples,
+        or the best of those minus the slack.
         """
-        if self.pruning is None or beams.pool_right is None:
+        if self.pruning is None or beams.pool_correct is None:
             return beams.pool_scores[:, -1:]
-        answers = beams.pool_scores.masked_fill(beams.pool_right < self.pruning.examples, -torch.inf)
+        answers = beams.pool_scores.masked_fill(beams.pool_correct < self.pruning.examples, -torch.inf)
         return torch.maximum(answers[:, -1:], answers[:, :1] - self.slack)
 
     def _prune(self, pruning: Pruning, beams: Beams, scores: Tensor, chosen: Tensor) -> tuple[Tensor, Tensor]:
@@ -274,7 +271,7 @@ class BeamSearch:
         scores = scores.flatten().index_fill(0, dead, -torch.inf).view(scores.shape)
         counts = torch.zeros_like(chosen).flatten().index_copy_(0, places, torch.from_numpy(right).to(device))
         scores, best = scores.topk(min(self.beam, scores.shape[1]))
-        beams.right = counts.view(chosen.shape).gather(1, best)
+        beams.correct = counts.view(chosen.shape).gather(1, best)
         return scores, chosen.gather(1, best)
 
     def _totals(self, beams: Beams) -> tuple[Tensor, Tensor]:
@@ -283,11 +280,11 @@ class BeamSearch:
         places: Tensor | None = None
         if not self.dense:
             places = (beams.scores > -torch.inf).flatten().nonzero()[:, 0]
-            # Those that go on from the same state side by side, which the network makes use of.
+            # Hypotheses that extend the same state are adjacent: the decoder then shares their products.
             places = places.index_select(0, beams.row.flatten().index_select(0, places).argsort())
 
         def of_places(values: Tensor) -> Tensor:
-            """Of values [B, S, …] those that the network is run for."""
+            """The values [B, S, …] of the places that the network is run for."""
             flat = values.flatten(0, 1)
             return flat if places is None else flat.index_select(0, places)
 
@@ -300,7 +297,7 @@ class BeamSearch:
         logits, beams.state = self.weights.step(beams.tasks, beams.state, rows, task, tokens, features)
         if self.syntax is not None and beams.syntax is not None:
             logits = logits.masked_fill(~self.syntax.mask(of_places(beams.syntax)), -torch.inf)
-        # An empty place's numbers may be anything, NaN too: they must not be added to.
+        # The scores of an empty place are undefined, even NaN: do not add to them.
         totals = torch.where(before[:, None] > -torch.inf, before[:, None] + logits.log_softmax(1), -torch.inf)
         new_rows = torch.arange(len(rows), device=rows.device)
         if places is not None:
@@ -311,7 +308,7 @@ class BeamSearch:
 
 
 def _run_on_threads(search: BeamSearch, tasks: StepTasks, limit: int, threads: int) -> Candidates:
-    """Every thread searches for tasks of its own, and never waits for another."""
+    """Every thread searches for its own tasks and never waits for another."""
 
     def run(some: Tensor) -> Candidates:
         pruning = None if search.pruning is None else search.pruning.select(some.numpy())
@@ -328,73 +325,73 @@ def _run_on_threads(search: BeamSearch, tasks: StepTasks, limit: int, threads: i
 
 @dataclass
 class Beams:
-    """The search of B tasks so far. Tasks that are done have left."""
+    """The hypotheses of B tasks, open and finished, as rows of fixed-shape arrays. Tasks that are done have left."""
 
     number: Tensor
-    """int64 [B]: which task each one is."""
+    """int64 [B]: the index of each task in the search."""
     tasks: StepTasks
     scores: Tensor
     """float32 [B, S]: of open hypotheses, best first; −∞ where there is none."""
     tokens: Tensor
     """uint8 [B, S, L], padded."""
     lengths: Tensor
-    """int64 [B, S]: how many tokens each has."""
+    """int64 [B, S]: their numbers of tokens."""
     syntax: Tensor | None
     """int64 [B, S, width]: states of the handwritten syntax."""
     state: Any
-    """The decoder's, of the rows that the last step was run for."""
+    """The decoder's state, with one row for each hypothesis of the last step."""
     row: Tensor
-    """int64 [B, S]: the row of `state` that each open hypothesis goes on from."""
+    """int64 [B, S]: the row of `state` that each open hypothesis extends."""
     last: Tensor
-    """int64 [B, S]: the token to go on from, the last choice for models with `skip_forced_tokens`."""
+    """int64 [B, S]: the last token that the decoder has not read yet; never a forced one with `skip_forced_tokens`."""
     pool_scores: Tensor
     """float32 [B, S]: of finished programs, best first; −∞ where there is none."""
     pool_tokens: Tensor
     """uint8 [B, S, L]."""
     pool_lengths: Tensor
     """int64 [B, S]."""
-    right: Tensor | None
-    """int64 [B, S], with pruning: how many examples an open hypothesis would be right on if it ended."""
-    pool_right: Tensor | None
-    """int64 [B, S], with pruning: how many examples finished programs are right on."""
+    correct: Tensor | None
+    """int64 [B, S], with pruning: the number of examples an open hypothesis would be correct on if it ended."""
+    pool_correct: Tensor | None
+    """int64 [B, S], with pruning: the number of examples that finished programs are correct on."""
 
     def active(self) -> tuple[Tensor, int]:
-        """Which tasks have open hypotheses, int64 [B'], and the most that one has. Waits for the device."""
+        """Tasks with open hypotheses, int64 [B'], and the largest number that one has. Synchronises with the device."""
         number = (self.scores > -torch.inf).sum(1)
         return number.nonzero()[:, 0], int(number.max())
 
     def keep(self, active: Tensor, width: int) -> None:
-        """Go on with some of the tasks, and the first `width` places: open hypotheses are sorted, best first."""
+        """Keep some of the tasks, and the first `width` places: open hypotheses are sorted, best first."""
         if len(active) < len(self.number):
             own = ("number", "scores", "tokens", "lengths", "row", "last", "pool_scores", "pool_tokens", "pool_lengths")
             for name in own:
                 setattr(self, name, getattr(self, name).index_select(0, active))
             self.tasks = self.tasks.select(active)
-            for name in ("syntax", "right", "pool_right"):
+            for name in ("syntax", "correct", "pool_correct"):
                 if getattr(self, name) is not None:
                     setattr(self, name, getattr(self, name).index_select(0, active))
         for name in ("scores", "tokens", "lengths", "row", "last"):
             setattr(self, name, getattr(self, name)[:, :width])
         self.syntax = None if self.syntax is None else self.syntax[:, :width]
-        self.right = None if self.right is None else self.right[:, :width]
+        self.correct = None if self.correct is None else self.correct[:, :width]
 
     def collect(self, scores: Tensor) -> None:
-        """Let programs that end now, with scores [B, S], compete for the pool."""
+        """Let the programs that end now, with scores [B, S], compete for the places in the pool."""
         ended = self.tokens.clone()
         put_tokens(ended.flatten(0, 1), self.lengths.flatten(), torch.full_like(self.last.flatten(), END))
         lengths = (self.lengths + 1).masked_fill(scores == -torch.inf, 0)
         scores = torch.cat([self.pool_scores, scores], dim=1)
-        if self.right is None or self.pool_right is None:
+        if self.correct is None or self.pool_correct is None:
             self.pool_scores, best = scores.topk(self.pool_scores.shape[1])
         else:
-            right = torch.cat([self.pool_right, self.right], dim=1)
+            right = torch.cat([self.pool_correct, self.correct], dim=1)
             best = (scores + _RANK * right.double()).topk(self.pool_scores.shape[1]).indices
-            self.pool_scores, self.pool_right = scores.gather(1, best), right.gather(1, best)
+            self.pool_scores, self.pool_correct = scores.gather(1, best), right.gather(1, best)
         self.pool_tokens = gathered(torch.cat([self.pool_tokens, ended], dim=1), best)
         self.pool_lengths = torch.cat([self.pool_lengths, lengths], dim=1).gather(1, best)
 
     def record(self, found: Candidates) -> None:
-        """Write the pools to their tasks' rows of the result; what is unfinished in a slot is blank."""
+        """Write the pools to their tasks' rows of the result; empty slots are blank."""
         empty = self.pool_lengths == 0
         found.tokens.index_copy_(0, self.number, self.pool_tokens.masked_fill(empty[:, :, None], 0))
         found.lengths.index_copy_(0, self.number, self.pool_lengths)
@@ -402,7 +399,7 @@ class Beams:
 
 
 def gathered(values: Tensor, places: Tensor) -> Tensor:
-    """values [B, S, …] at places [B, S'] of each task, by one flat `index_select`."""
+    """Values [B, S, …] at places [B, S'] of each task, by one flat `index_select`."""
     count, width = values.shape[:2]
     first = torch.arange(0, count * width, width, device=values.device)[:, None]
     return values.flatten(0, 1).index_select(0, (first + places).flatten()).view(*places.shape, *values.shape[2:])

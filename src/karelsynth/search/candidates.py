@@ -1,4 +1,4 @@
-"""Candidate programs for tasks, and what running them shows."""
+"""Candidate programs for tasks, and the outcomes of running them."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ class Candidates:
     """float32 [B, S]: log p(program | examples); −∞ in an empty slot."""
 
     def cpu(self) -> Candidates:
-        """The same on the host: one wait for the device."""
+        """The same on the host. Synchronises with the device once."""
         return Candidates(self.tokens.cpu(), self.lengths.cpu(), self.logprobs.cpu())
 
 
 def with_reference(candidates: Candidates, tokens: Tensor, lengths: Tensor) -> Candidates:
     """The candidates and one more slot: the reference program, uint8 [B, L'], [B], of each task that lacks it.
 
-    What the model thinks of it is not known before `rescore`: its log-probability is NaN.
+    Its log-probability is NaN until `rescore` computes it.
     """
     width = max(candidates.tokens.shape[2], tokens.shape[1])
     padded = torch.nn.functional.pad(candidates.tokens, (0, width - candidates.tokens.shape[2]))
@@ -52,25 +52,25 @@ def with_reference(candidates: Candidates, tokens: Tensor, lengths: Tensor) -> C
 
 @dataclass(frozen=True)
 class Outcomes:
-    """What running S candidates for each of B tasks on E examples shows: all that a reward may be made of.
+    """The outcomes of running S candidates for each of B tasks on E examples: the inputs of a reward.
 
-    For an empty slot it is False throughout, and its runs end like those of tokens that are no program.
+    For an empty slot all is False, and its status is that of an invalid program.
     """
 
     syntax: NDArray[np.bool_]
     """[B, S]: it parses."""
     consistent: NDArray[np.bool_]
-    """[B, S]: it is right on the given examples."""
+    """[B, S]: it is correct on the given examples."""
     generalizes: NDArray[np.bool_]
-    """[B, S]: it is right on all examples."""
+    """[B, S]: it is correct on all examples."""
     ticks: NDArray[np.float32]
-    """[B, S]: how long it runs, the mean over all examples."""
+    """[B, S]: the mean number of ticks over all examples."""
     correct: NDArray[np.bool_]
-    """[B, S, E]: it is right on the example; those held out come last."""
+    """[B, S, E]: it is correct on the example; held-out ones come last."""
     status: NDArray[np.uint8]
     """[B, S, E]: how the run ended, by number of `Status`: done, a crash, out of ticks, no program."""
     lengths: NDArray[np.int64]
-    """[B, S]: how many tokens it has; 0 in an empty slot."""
+    """[B, S]: the number of tokens; 0 in an empty slot."""
 
 
 def check(

@@ -30,12 +30,12 @@ def sample_rollouts(
     dtype: torch.dtype | None = None,
     generator: torch.Generator | None = None,
 ) -> Candidates:
-    """`rollouts` programs for each task, drawn from the model independently and hence in no order.
+    """`rollouts` programs for each task, drawn independently from the model, in no order.
 
-    A rollout that has not ended at the model's `max_length` is cut there: it is no program, and no reward will take
-    it for one. With the handwritten syntax every rollout ends in time. Their log-probabilities are without gradient:
-    `rescore` gives those with. They are drawn in a floating precision, not in eight bits, to be near what is trained.
-    `machine`, its `max_length` included, as in `beam_search`.
+    A rollout that has not ended at the model's `max_length` is cut there and is no valid program. With the handwritten
+    syntax every rollout ends in time. Log-probabilities are without gradient; `rescore` gives those with gradient. The
+    precision is a floating one, not eight bits, to be near the trained network. `machine` is as in `beam_search`,
+    including its `max_length`.
     """
     device, skip_forced_tokens = encoded.codes.device, model.settings.skip_forced_tokens
     machine = model.machine_for(machine)

@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 
 _AT_ONCE: Final = 3 * 2**18
 """Tokens whose intermediate results are held for the backward pass. With the paper's network, five examples and
-bfloat16 that takes about 70 KB for each distinct prefix, so at most 55 GB if no two programs share one, and less
-than half of it with beams: all of training with 128 tasks and beams of 64 took 4.9 GB at most. The largest batches that
-we train with, 512 tasks, stay below it.
+bfloat16, a distinct prefix takes about 70 KB. That is at most 55 GB if no two programs share a prefix, and less than
+half of it with beams: training with 128 tasks and beams of 64 took 4.9 GB in all. The largest batches that we train
+with, 512 tasks, stay below it.
 """
 
 
@@ -47,15 +47,15 @@ def rescore(
 ) -> Tensor:
     """log p(candidate | examples), float32 [B, S], differentiable; −∞ in empty slots and where it is not wanted.
 
-    A task's candidates share the computation of common prefixes (`model.prefix_trie`).
-    Give the candidates on the host (`Candidates.cpu`) if they have been copied already; they are needed there.
+    A task's candidates share the computation of common prefixes (`model.prefix_trie`). The candidates are needed on the
+    host: pass those of `Candidates.cpu` if they have been copied already.
 
     Args:
-        machine: the syntax that the candidates were searched or drawn under, if not the model's own: another one is
-            another p. That of a search with its own `max_length` is `model.machine_for(max_length=…)`.
+        machine: the syntax of the search or the rollouts, if it was not the model's own: it changes p. For a search
+            with its own `max_length` it is `model.machine_for(max_length=…)`.
         wanted: [B, S]; by default all.
-        at_once: how many tokens to score at a time, about, in whole tasks. If there are more, they are scored in parts;
-            each part is recomputed in the backward pass (checkpointing), so that memory holds one at a time.
+        at_once: about how many tokens to score at a time, in whole tasks. If there are more, they are scored in parts,
+            and each part is recomputed in the backward pass (checkpointing), so that memory holds one at a time.
     """
     lengths = candidates.lengths.cpu().numpy()
     if wanted is not None:
@@ -99,15 +99,15 @@ def score_programs(
     Args:
         machine: a syntax to score them under, instead of the model's own: see `beam_search`.
         dtype: of the network's states and products, by default `decoding_dtype`.
-        weights: the model's `step_model`, where it is at hand.
-        threads: how many share a step on a CPU.
+        weights: the model's `step_model`, if it exists already.
+        threads: how many threads run a step on a CPU.
     """
     device = encoded.codes.device
     machine = model.machine_for(machine)
     syntax = handwritten_syntax(machine, device) if machine else None
     totals = np.zeros(len(tokens), np.float32)
     place = np.array(tasks, np.int64)
-    """[N]: where a program's beginning stands among the distinct ones."""
+    """[N]: the index of a program's prefix among the distinct ones."""
     packed, ahead = packed_places(tokens, lengths, skip_forced_tokens=model.settings.skip_forced_tokens)
     counts = packed.sum(1)
     with torch.autocast(device.type, enabled=False), shared_steps(threads if device.type == "cpu" else 1):
@@ -126,8 +126,8 @@ def score_programs(
             task = torch.from_numpy(np.asarray(tasks)[rows].astype(np.int64)).to(device)
             features = None
             if runner is not None:
-                beginnings, ends = (torch.from_numpy(part).to(device) for part in (tokens[rows, : at.max()], at[first]))
-                features = runner.features(beginnings, ends, task)
+                prefixes, ends = (torch.from_numpy(part).to(device) for part in (tokens[rows, : at.max()], at[first]))
+                features = runner.features(prefixes, ends, task)
             logits, state = weights.step(every, state, parents, task, chosen, features)
             if syntax is not None and syntax_state is not None:
                 syntax_state = syntax_state.index_select(0, parents)
@@ -136,7 +136,9 @@ def score_programs(
                     syntax.after_forced_tokens(syntax_state) if model.settings.skip_forced_tokens else syntax_state
                 )
                 admitted = syntax.mask(syntax_state)
-                admitted |= ~admitted.any(1, keepdim=True)  # after a refused token: the score is −∞, and is to stay so
+                admitted |= ~admitted.any(
+                    1, keepdim=True
+                )  # after an inadmissible token the score is −∞ and must stay so
                 logits = logits.masked_fill(~admitted, -torch.inf)
             table = logits.float().log_softmax(1).cpu().numpy()
             place[open_now] = which.ravel()
