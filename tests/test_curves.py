@@ -210,15 +210,15 @@ def test_the_command_goes_on_from_its_file(folder: Path, tmp_path: Path) -> None
     first = call(folder, *SMALL, "--only", "size", "--json", file, "--plot", plot)
     assert first.output.count(": top 1") == 7
     assert "size 16" in first.output
-    told = json.loads(file.read_text())
-    assert list(told["families"]["size"]) == list(SHIFTS["size"].points)
-    assert list(told["families"]["examples"]) == ["5"]
-    assert told["provenance"]["model"] == str(folder)
-    assert {"torch", "python", "commit"} <= set(told["provenance"])
+    record = json.loads(file.read_text())
+    assert list(record["families"]["size"]) == list(SHIFTS["size"].points)
+    assert list(record["families"]["examples"]) == ["5"]
+    assert record["provenance"]["model"] == str(folder)
+    assert {"torch", "python", "commit"} <= set(record["provenance"])
     ElementTree.fromstring(plot.read_text())
     again = call(folder, *SMALL, "--only", "size", "--json", file)
     assert ": top 1" not in again.output
-    assert json.loads(file.read_text()) == told
+    assert json.loads(file.read_text()) == record
     more = call(folder, *SMALL, "--only", "examples", "--json", file)
     assert more.output.count(": top 1") == 4
     assert len(json.loads(file.read_text())["families"]["size"]) == 6
@@ -261,9 +261,9 @@ def test_two_who_measure_into_one_file_lose_nothing(
     monkeypatch.setattr("karelsynth.curves.measure", joined)
     result = call(folder, *SMALL, "--only", "size", "--json", file)
     assert result.exit_code == 0
-    told = json.loads(file.read_text())["families"]
-    assert list(told["examples"]) == list(FAMILIES["examples"])
-    assert list(told["size"]) == list(FAMILIES["size"])
+    record = json.loads(file.read_text())["families"]
+    assert list(record["examples"]) == list(FAMILIES["examples"])
+    assert list(record["size"]) == list(FAMILIES["size"])
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no locks")

@@ -13,7 +13,7 @@ from karelsynth.train.checkpoint import CheckpointError, load_newest
 from karelsynth.train.loop import train
 from karelsynth.train.optimizers import Optimizers
 from karelsynth.train.recipe import OptimizerRecipe
-from tests.test_train import assert_same, tiny, weights
+from tests.training import assert_same, tiny, weights
 
 
 def test_muon_has_the_matrices_and_adam_the_rest() -> None:

@@ -16,7 +16,6 @@ from typing import Any, Literal
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import load_file
 
 from karelsynth.errors import KarelsynthError
 from karelsynth.model.settings import ModelSettings
@@ -31,47 +30,12 @@ from karelsynth.train.checkpoint import CheckpointError
 from karelsynth.train.distributed import ProcessGroup, backend
 from karelsynth.train.loop import Diverged, TrainingProgress, train
 from karelsynth.train.metrics import METRICS
-from karelsynth.train.recipe import DataRecipe, Recipe, RecipeError, recipe_from
+from karelsynth.train.recipe import DataRecipe, RecipeError
 from karelsynth.train.steps import Loss
 from tests.models import tiny_model
+from tests.training import TINY, assert_same, tiny, weights
 
 GRIDS = ("inputs", "outputs")
-TINY = {
-    "channels": 4,
-    "blocks": 1,
-    "code_size": 24,
-    "embedding_size": 16,
-    "hidden_size": 24,
-    "syntax_size": 16,
-    "max_length": 24,
-}
-
-
-def tiny(name: str = "mle", syntax: str = "learned", **run: Any) -> Recipe:
-    """A recipe that a CPU follows in seconds."""
-    short = {"steps": 12, "batch_size": 8, "log_every": 4, "validate_every": 6, "validation_tasks": 8}
-    return recipe_from(
-        {
-            "name": "tiny",
-            "model": TINY | {"syntax": syntax, "max_length": 72},
-            "data": {"seed": 5, "tasks": 40},
-            "objective": {"name": name, "beam": 4, "rollouts": 6, "bag": 3},
-            "optimizer": {"learning_rate": 3e-3, "warmup": 2, "schedule": "cosine", "clip": 1.0},
-            "run": short | {"checkpoint_every": 3} | run,
-        }
-    )
-
-
-def weights(folder: Path) -> dict[str, torch.Tensor]:
-    return load_file(folder / "final" / "model.safetensors")
-
-
-def assert_same(one: dict[str, torch.Tensor], two: dict[str, torch.Tensor]) -> None:
-    assert one.keys() == two.keys()
-    for name in one:
-        assert torch.equal(one[name], two[name]), name
-
-
 # Batches
 
 
@@ -283,8 +247,8 @@ def test_a_run_of_a_version_with_fewer_settings_goes_on(tmp_path: Path) -> None:
 def test_a_checkpoint_without_its_notes_is_named(tmp_path: Path) -> None:
     train(tiny(), tmp_path, device=torch.device("cpu"), stop_after=3)
     (newest,) = tmp_path.glob("checkpoint-*")
-    for told, missing in (({}, "best"), ({"step": 3, "best": None}, "recipe")):
-        (newest / "notes.json").write_text(json.dumps(told))
+    for record, missing in (({}, "best"), ({"step": 3, "best": None}, "recipe")):
+        (newest / "notes.json").write_text(json.dumps(record))
         with pytest.raises(CheckpointError, match=f"cannot be read .notes.json lacks `{missing}`"):
             train(tiny(), tmp_path, device=torch.device("cpu"))
 
@@ -307,10 +271,10 @@ def test_a_diverged_run_stops_and_saves_nothing_of_it(
     recipe = tiny(log_every=often, validate_every=1)
     recipe = replace(recipe, optimizer=replace(recipe.optimizer, clip=None))
     train(recipe, tmp_path, device=torch.device("cpu"), stop_after=1)
-    with pytest.raises(Diverged, match=f"{sign}: the run has diverged.* start_from=.*best") as told:
+    with pytest.raises(Diverged, match=f"{sign}: the run has diverged.* start_from=.*best") as raised:
         train(recipe, tmp_path, device=torch.device("cpu"))
     assert [path.name for path in tmp_path.glob("checkpoint-*")] == ["checkpoint-00000001"]
-    (best,) = re.findall("start_from=([^`]+)", str(told.value))  # what the message says can be done
+    (best,) = re.findall("start_from=([^`]+)", str(raised.value))  # what the message says can be done
     again = replace(tiny(), start_from=best)
     train(again, tmp_path / "again", device=torch.device("cpu"), stop_after=1)
 
@@ -398,11 +362,11 @@ def test_examples_that_are_not_shown_do_not_matter(name: str) -> None:
     assert any(not torch.equal(grids, getattr(batch, part)) for part, grids in others.items())
     loss_of = Loss(model, recipe, ProcessGroup(0, 1, torch.device("cpu")))
     changed = replace(batch, inputs=others["inputs"], outputs=others["outputs"])
-    told = [
+    record = [
         float(loss_of(one, torch.Generator())[0].detach()) for one in (batch, changed, replace(batch, present=None))
     ]
-    assert told[1] == pytest.approx(told[0], rel=1e-5)
-    assert told[2] != pytest.approx(told[0], rel=1e-3)
+    assert record[1] == pytest.approx(record[0], rel=1e-5)
+    assert record[2] != pytest.approx(record[0], rel=1e-3)
 
 
 def test_a_run_shows_fewer_examples_if_its_recipe_says_so(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ from karelsynth.train import checkpoint, loop
 from karelsynth.train.checkpoint import Checkpoint, CheckpointError, load_newest
 from karelsynth.train.loop import train
 from karelsynth.train.metrics import METRICS, MetricsLog
-from tests.test_train import assert_same, tiny, weights
+from tests.training import assert_same, tiny, weights
 
 CPU = torch.device("cpu")
 
@@ -220,14 +220,14 @@ def test_seconds_are_counted_over_all_sittings(tmp_path: Path) -> None:
     set_seconds(tmp_path, 1000.0)
     train(tiny(), tmp_path, device=CPU)
     took = time.monotonic() - start
-    told = [entry["seconds"] for entry in entries(tmp_path)]  # of every entry, those of validation too
+    record = [entry["seconds"] for entry in entries(tmp_path)]  # of every entry, those of validation too
     assert any("validation_exact" in entry for entry in entries(tmp_path))
-    assert all(earlier <= later for earlier, later in pairwise(told))
-    assert 0 < told[len(first) - 1] < took
-    assert all(1000 < seconds < 1000 + took for seconds in told[len(first) :])
+    assert all(earlier <= later for earlier, later in pairwise(record))
+    assert 0 < record[len(first) - 1] < took
+    assert all(1000 < seconds < 1000 + took for seconds in record[len(first) :])
     saved = load_newest(tmp_path)
     assert saved is not None
-    assert told[-1] <= saved.notes["seconds"] < 1000 + took
+    assert record[-1] <= saved.notes["seconds"] < 1000 + took
 
 
 def test_a_run_that_an_older_version_began_tells_no_seconds(tmp_path: Path) -> None:

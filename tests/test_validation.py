@@ -25,7 +25,7 @@ from karelsynth.train.loop import train
 from karelsynth.train.metrics import METRICS
 from karelsynth.train.recipe import Recipe, RecipeError
 from karelsynth.train.validation import Validation, Validator, validation_tasks
-from tests.test_train import assert_same, tiny, weights
+from tests.training import assert_same, tiny, weights
 
 CPU = torch.device("cpu")
 SEED = 77
@@ -85,8 +85,8 @@ def test_the_best_model_is_the_best_on_the_given_tasks(
     def score(model: Synthesizer, tasks: TaskBatch, *, beam: int) -> Any:
         which = "own" if np.array_equal(tasks.tokens, generate(SEED, 0, len(tasks)).tokens) else "ours"
         scored[which] += {"ours": 1, "own": -1}[which]
-        told = {key: {"1": scored[which]} for key in ("generalization", "exact", "consistent", "syntax")}
-        return SimpleNamespace(to_json=lambda: told)
+        record = {key: {"1": scored[which]} for key in ("generalization", "exact", "consistent", "syntax")}
+        return SimpleNamespace(to_json=lambda: record)
 
     monkeypatch.setattr(validation, "evaluate", score)
     recipe = tiny(steps=4, validate_every=2, checkpoint_every=2)
@@ -152,9 +152,9 @@ def test_a_run_does_not_go_on_with_a_file_that_has_changed(setting: str, tmp_pat
     train(recipe, folder, device=CPU, stop_after=4)
     export_msr(after, file)
     notes = max(folder.glob("checkpoint-*")) / "notes.json"
-    told = json.loads(notes.read_text())
-    assert list(told.pop("tasks")) == [f"data.{setting}"]
-    notes.write_text(json.dumps(told))  # as an older version wrote it
+    record = json.loads(notes.read_text())
+    assert list(record.pop("tasks")) == [f"data.{setting}"]
+    notes.write_text(json.dumps(record))  # as an older version wrote it
     train(recipe, folder, device=CPU, stop_after=5)
 
 

@@ -47,17 +47,17 @@ def main() -> None:
     )
     for variant in arguments.variant:
         name, _, changes = (part.strip() for part in variant.partition(":"))
-        asked = {
+        settings = {
             "recipe": load_recipe(arguments.recipe, changes.split()).to_json(),
             "minutes": arguments.minutes,
             "tasks": arguments.tasks,
             "beam": arguments.beam,
         }
-        asked = json.loads(json.dumps(asked))
-        if name in known and known[name].get("asked") != asked:
+        settings = json.loads(json.dumps(settings))
+        if name in known and known[name].get("settings") != settings:
             raise SystemExit(f"{arguments.json} has another variant `{name}`: give this one another name")
         if name not in known:
-            known[name] = {"asked": asked, **measure(name, changes.split(), arguments)}
+            known[name] = {"settings": settings, **measure(name, changes.split(), arguments)}
             arguments.json.parent.mkdir(parents=True, exist_ok=True)
             write_atomically(arguments.json, json.dumps(known, indent=1).encode())
         print(row(name, known[name]), flush=True)

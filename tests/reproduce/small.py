@@ -44,12 +44,12 @@ def write_recipes(folder: Path, **changes: str) -> Path:
     """A recipe for every row that a CPU follows in a blink."""
     folder.mkdir(parents=True, exist_ok=True)
     for name in ROWS:
-        told = {
+        record = {
             "syntax": next((way for way in ("learned", "handwritten") if name.endswith(way)), "none"),
             "hidden": "16" if name.endswith("large") else "12",
             "objective": _objective(name),
         }
-        text = TINY.format(**told)
+        text = TINY.format(**record)
         for old, new in changes.items():
             text = re.sub(rf"^{old} = .*$", f"{old} = {new}", text, flags=re.MULTILINE)
         (folder / f"{name}.toml").write_text(text)
@@ -59,8 +59,8 @@ def write_recipes(folder: Path, **changes: str) -> Path:
 def _objective(name: str) -> str:
     """The row's own; a row that a test has made up has no recipe, and MLE will do."""
     path = ROOT / "recipes" / f"{name}.toml"
-    told = tomllib.loads(path.read_text()) if path.exists() else {}
-    return str(told.get("objective", {}).get("name", "mle"))
+    record = tomllib.loads(path.read_text()) if path.exists() else {}
+    return str(record.get("objective", {}).get("name", "mle"))
 
 
 def runner(paths: Paths, said: list[str] | None = None) -> Runner:

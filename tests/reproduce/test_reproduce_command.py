@@ -42,8 +42,8 @@ def test_the_command_measures_and_shows_a_table(
     shown = call("syntax", "--only", "small_mle", "--seeds", "5", *chosen)
     assert shown.exit_code == 0, shown.output
     assert "†" not in shown.output
-    told = json.loads((tmp_path / "other" / "small_mle-seed5.json").read_text())
-    assert told["recipe"]["data"]["validation"] == str(others)
+    record = json.loads((tmp_path / "other" / "small_mle-seed5.json").read_text())
+    assert record["recipe"]["data"]["validation"] == str(others)
     again = call("objectives", "--only", "small_rl_beam", "--seeds", "5", "--minutes", "0", *where)
     assert "all 1 were measured before; give another folder with --results" in " ".join(again.output.split())
     with pytest.raises(

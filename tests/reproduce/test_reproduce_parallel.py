@@ -149,7 +149,7 @@ def test_a_model_that_is_needed_but_whose_row_is_not_is_made_and_not_measured(
         assert cores == max(1, core_count() // 4)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(parallel, "_start", refuse)
+    monkeypatch.setattr(parallel, "start_child", refuse)
     with pytest.raises(KeyboardInterrupt):
         run_in_parallel(paths, [RL_BEAM, *jobs("small_rl_beam_div")], 4, device=CPU)
     assert started == [(MLE, False)]

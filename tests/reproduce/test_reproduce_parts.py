@@ -59,37 +59,36 @@ def test_masks_along_a_program() -> None:
     np.testing.assert_allclose(again.learned, table.learned, atol=0.5 / 255)
 
 
-def test_masks_over_programs_are_the_means_of_masks_along_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("karelsynth.reproduce.learned_syntax._CHUNK", 2)
+def test_masks_over_programs_are_the_means_of_masks_along_them() -> None:
     model = tiny_model(syntax="learned")
     programs = [PROGRAM_A, PROGRAM_B, Program.parse("DEF run m( move turnLeft m)")]
     tokens = np.zeros((3, 40), np.uint8)
     for row, program in enumerate(programs):
         tokens[row, : program.size] = program.token_ids
-    told = masks_over(model, tokens, np.array([program.size for program in programs]))
+    record = masks_over(model, tokens, np.array([program.size for program in programs]), batch_size=2)
     apart = [masks_along(model, program) for program in programs]
-    table = MaskTable.from_json(told["table"])
-    assert told["positions"] == sum(program.size for program in programs)
+    table = MaskTable.from_json(record["table"])
+    assert record["positions"] == sum(program.size for program in programs)
     move = table.places.index("move")
     mean = np.mean([each.learned[each.places.index("move")] for each in apart], axis=0)
     np.testing.assert_allclose(table.learned[move], mean, atol=0.51 / 255)
     valid = sum(each.handwritten.sum() for each in apart)
-    assert told["valid_refused"] == pytest.approx(100 * sum(each.refused.sum() for each in apart) / valid, abs=1e-3)
+    assert record["valid_refused"] == pytest.approx(100 * sum(each.refused.sum() for each in apart) / valid, abs=1e-3)
     kept = [
         each.learned[at, token] for each, p in zip(apart, programs, strict=True) for at, token in enumerate(p.token_ids)
     ]
-    assert told["reference_refused"] == pytest.approx(100 * (1 - np.mean(kept)), abs=1e-3)
+    assert record["reference_refused"] == pytest.approx(100 * (1 - np.mean(kept)), abs=1e-3)
     passed, invalid = sum(each.passed.sum() for each in apart), sum((1 - each.handwritten).sum() for each in apart)
-    assert told["invalid_passed"] == pytest.approx(100 * passed / invalid, abs=1e-3)
+    assert record["invalid_passed"] == pytest.approx(100 * passed / invalid, abs=1e-3)
     by_program = {
         "valid_refused": ([each.refused.sum() for each in apart], [each.handwritten.sum() for each in apart]),
         "invalid_passed": ([each.passed.sum() for each in apart], [(1 - each.handwritten).sum() for each in apart]),
     }
     for name, (parts, wholes) in by_program.items():
         found = ratio_interval(np.array(parts), np.array(wholes))
-        assert told["confidence_95"][name] == pytest.approx([found.low, found.high], abs=1e-3)
-    low, high = told["confidence_95"]["reference_refused"]
-    assert 0 <= low < told["reference_refused"] < high <= 100
+        assert record["confidence_95"][name] == pytest.approx([found.low, found.high], abs=1e-3)
+    low, high = record["confidence_95"]["reference_refused"]
+    assert 0 <= low < record["reference_refused"] < high <= 100
 
 
 def test_the_interval_of_a_share_holds_what_other_programs_would_have_said() -> None:

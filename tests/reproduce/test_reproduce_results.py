@@ -95,7 +95,7 @@ def test_tables_show_what_was_measured_beside_the_paper(measured: Paths) -> None
     assert f"| rl_beam-seed0 | {result.top('generalization'):.2f} (" in runs
 
 
-def told(seed: int, right: NDArray[np.bool_], *, bits: bool, row: str = "mle") -> Result:
+def result_of(seed: int, right: NDArray[np.bool_], *, bits: bool, row: str = "mle") -> Result:
     """A result of a row that is right on some tasks."""
     count = len(right)
     share = {"50": percent(int(right.sum()), count)}
@@ -113,20 +113,22 @@ def test_differences_between_rows() -> None:
     rng = np.random.default_rng(1)
     one = rng.random(2500) < 0.7
     other = one & (rng.random(2500) < 0.98)
-    middle, low, high = difference([told(0, one, bits=True)], [told(0, other, bits=True)], 50)
+    middle, low, high = difference([result_of(0, one, bits=True)], [result_of(0, other, bits=True)], 50)
     assert middle == pytest.approx(100 * (one.mean() - other.mean()), abs=0.011)
     assert 0 < low < middle < high
     assert (low, high) == pytest.approx(paired_interval(one, other)[1:], abs=0.01)
-    _, wide, _ = difference([told(0, one, bits=True)], [told(0, other, bits=False)], 50)
+    _, wide, _ = difference([result_of(0, one, bits=True)], [result_of(0, other, bits=False)], 50)
     assert wide < 0 < low
     # Newcombe's own example: 56 of 70 and 48 of 80 give 0.0524 to 0.3339.
     first, second = np.arange(70) < 56, np.arange(80) < 48
-    newcombe = difference([told(0, first, bits=False)], [told(0, second, bits=False)], 50)
+    newcombe = difference([result_of(0, first, bits=False)], [result_of(0, second, bits=False)], 50)
     assert newcombe == pytest.approx((20, 5.24, 33.39), abs=0.02)
     shares = [(0.70, 0.68), (0.72, 0.69), (0.71, 0.70)]
 
     def row(name: str, side: int) -> list[Result]:
-        return [told(seed, np.arange(100) < 100 * pair[side], bits=True, row=name) for seed, pair in enumerate(shares)]
+        return [
+            result_of(seed, np.arange(100) < 100 * pair[side], bits=True, row=name) for seed, pair in enumerate(shares)
+        ]
 
     def solved(side: int, seeds: slice = slice(None)) -> NDArray[Any]:
         runs: NDArray[np.bool_] = np.stack([np.arange(100) < 100 * pair[side] for pair in shares[seeds]])
@@ -186,8 +188,8 @@ def test_other_seeds_are_judged_by_rows_that_know(measured: Paths) -> None:
         report = {**one.report, "generalization": {**one.report["generalization"], "1": share}}
         start = None if job.row.start is None else recipes["mle"].to_json()
         bits = {"1": as_bits(np.arange(8) < 8 * share / 100)}
-        told = {**one.record, "report": report, "recipe": recipes[recipe].to_json(), "start": start, "solved": bits}
-        return Result(job, told)
+        record = {**one.record, "report": report, "recipe": recipes[recipe].to_json(), "start": start, "solved": bits}
+        return Result(job, record)
 
     def spread(*jobs: tuple[str, int, float]) -> PooledDeviation | None:
         rows = {Job(ROWS[name], seed): with_share(Job(ROWS[name], seed), share) for name, seed, share in jobs}
@@ -250,9 +252,9 @@ def test_validations_are_shown_and_the_chosen_one_is_in_bold(measured: Paths) ->
     job = Job(ROWS["rl_beam"], 0)
 
     def with_validations(*validations: tuple[int, float, float]) -> dict[Job, Result]:
-        told = results[job].record
-        training = {**told["training"], "validations": [list(one) for one in validations]}
-        return {**results, job: Result(job, {**told, "training": training})}
+        record = results[job].record
+        training = {**record["training"], "validations": [list(one) for one in validations]}
+        return {**results, job: Result(job, {**record, "training": training})}
 
     text = tables.along_training(with_validations((250, 70.0, 38.25), (500, 71.0, 4.0), (1000, 71.0, 3.0)), recipes)
     heading, _, line = text.split("\n")

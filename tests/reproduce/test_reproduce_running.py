@@ -68,19 +68,19 @@ def test_tables_list_rows_in_an_order_that_can_be_done() -> None:
 def test_results_say_where_they_come_from(measured: Paths) -> None:
     results = read_results(measured.results)
     assert len(results) == 6
-    told = results[jobs("small_rl_beam")[0]].record
-    assert told["report"]["tasks"] == 8
-    assert told["report"]["provenance"]["commit"] == "abc"
-    assert told["training"]["tasks"] == 16
+    record = results[jobs("small_rl_beam")[0]].record
+    assert record["report"]["tasks"] == 8
+    assert record["report"]["provenance"]["commit"] == "abc"
+    assert record["training"]["tasks"] == 16
     assert measured.keep is not None
-    assert told["recipe"]["start_from"] == str(measured.keep / "small_mle-seed0")  # though the run is there, too
-    assert told["start"]["objective"]["name"] == "mle"
+    assert record["recipe"]["start_from"] == str(measured.keep / "small_mle-seed0")  # though the run is there, too
+    assert record["start"]["objective"]["name"] == "mle"
     log = (measured.runs / "small_rl_beam-seed0" / "metrics.jsonl").read_text().splitlines()
-    assert told["training"]["seconds"] == round(json.loads(log[-1])["seconds"], 1)
+    assert record["training"]["seconds"] == round(json.loads(log[-1])["seconds"], 1)
     said = [entry for entry in map(json.loads, log) if "validation_exact" in entry]
     kept = [[entry["step"], entry["validation_generalization"], entry["validation_exact"]] for entry in said]
-    assert told["training"]["validations"] == kept != []
-    assert told["data"] == "eight"
+    assert record["training"]["validations"] == kept != []
+    assert record["data"] == "eight"
     seeds = [results[job].record["recipe"]["run"]["seed"] for job in jobs("small_mle", seeds=(0, 1, 2))]
     assert seeds == [0, 1, 2]
     learned = results[jobs("mle_learned")[0]].record
@@ -110,9 +110,9 @@ def test_a_run_stops_in_time_and_goes_on_to_the_same_result(paths: Paths, measur
     assert [path.name for path in folder.glob("checkpoint-*")] == ["checkpoint-00000001"]
     assert runner(paths).run(jobs("small_mle")).done
     ours, theirs = (read_results(where.results)[jobs("small_mle")[0]].record for where in (paths, measured))
-    for told in (ours, theirs):
-        told["report"].pop("seconds_per_task")
-        told["report"]["provenance"].pop("model")
+    for record in (ours, theirs):
+        record["report"].pop("seconds_per_task")
+        record["report"]["provenance"].pop("model")
     assert ours["report"] == theirs["report"]
     assert ours["aliasing"] == theirs["aliasing"]
 
@@ -126,8 +126,8 @@ def test_rows_start_from_a_kept_model_where_the_run_is_gone(measured: Paths, tmp
     said: list[str] = []
     assert runner(elsewhere, said).run(jobs("rl_beam")).done
     assert not (tmp_path / "runs" / "mle-seed0").exists()
-    told = read_results(elsewhere.results)[jobs("rl_beam")[0]].record
-    assert told["recipe"]["start_from"] == str(measured.keep / "mle-seed0")
+    record = read_results(elsewhere.results)[jobs("rl_beam")[0]].record
+    assert record["recipe"]["start_from"] == str(measured.keep / "mle-seed0")
     assert [line.split(":")[0] for line in said] == ["rl_beam-seed0", "rl_beam-seed0"]  # training it, and its score
 
 
@@ -153,13 +153,13 @@ def test_a_setting_that_a_recipe_says_nothing_of_was_at_its_default(section: str
 
 def test_of_a_run_only_seed_speed_and_logging_may_differ() -> None:
     recipe = load_recipe(ROOT / "recipes" / "small_mle.toml")
-    told = defining_settings(recipe.to_json(), None)
+    record = defining_settings(recipe.to_json(), None)
     run = recipe.run
     others = replace(run, seed=run.seed + 1, compile=not run.compile, log_every=1, checkpoint_every=1)
-    assert defining_settings(replace(recipe, name="x", about="y", start_from="z", run=others).to_json(), None) == told
+    assert defining_settings(replace(recipe, name="x", about="y", start_from="z", run=others).to_json(), None) == record
     for name in ("steps", "batch_size", "validate_every", "validation_tasks", "validation_beam"):
         changed = load_recipe(ROOT / "recipes" / "small_mle.toml", [f"run.{name}=777"])
-        assert defining_settings(changed.to_json(), None) != told, name
+        assert defining_settings(changed.to_json(), None) != record, name
 
 
 def test_a_result_counts_no_longer_if_the_recipe_of_its_start_has_changed(measured: Paths, tmp_path: Path) -> None:
@@ -256,10 +256,10 @@ def test_models_and_results_on_other_training_tasks_are_other_ones(paths: Paths,
     said: list[str] = []
     assert runner(on_file, said).run(jobs("small_mle")).done
     assert said[0] == "small_mle-seed0: its recipe, or its starting model's, has changed since it was measured"
-    told = read_results(paths.results)[jobs("small_mle")[0]]
-    assert told.record["recipe"]["data"]["source"] == str(tasks.resolve())
-    assert told.is_current(page.load_recipes(paths.recipes, tasks))
-    assert not told.is_current(page.load_recipes(paths.recipes))
+    record = read_results(paths.results)[jobs("small_mle")[0]]
+    assert record.record["recipe"]["data"]["source"] == str(tasks.resolve())
+    assert record.is_current(page.load_recipes(paths.recipes, tasks))
+    assert not record.is_current(page.load_recipes(paths.recipes))
     with pytest.raises(KarelsynthError, match=r"runs2.small_mle-seed0: holds .* \(different: data\.source\)"):
         runner(replace(on_file, train_data=None)).run(jobs("small_mle"))
 
@@ -271,12 +271,12 @@ def test_models_chosen_on_other_tasks_are_other_ones(paths: Paths, others: Path,
     said: list[str] = []
     assert runner(on_file, said).run(jobs("small_rl_beam")).done
     assert said[0] == "small_rl_beam-seed0: its recipe, or its starting model's, has changed since it was measured"
-    told = read_results(paths.results)[jobs("small_rl_beam")[0]]
-    for recipe in (told.record["recipe"], told.record["start"]):
+    record = read_results(paths.results)[jobs("small_rl_beam")[0]]
+    for recipe in (record.record["recipe"], record.record["start"]):
         assert recipe["data"]["validation"] == str(others.resolve())
         assert recipe["data"]["source"] == "stream"
-    assert told.is_current(page.load_recipes(paths.recipes, val_data=others))
-    assert not told.is_current(page.load_recipes(paths.recipes))
+    assert record.is_current(page.load_recipes(paths.recipes, val_data=others))
+    assert not record.is_current(page.load_recipes(paths.recipes))
     with pytest.raises(KarelsynthError, match=r"runs2.small_mle-seed0: holds .* \(different: data\.validation\)"):
         runner(replace(on_file, val_data=None)).run(jobs("small_mle"))
 
@@ -297,9 +297,9 @@ def test_the_device_is_the_one_that_trained(paths: Paths, monkeypatch: pytest.Mo
     def trained_on() -> str:
         assert runner(paths).run(jobs("small_mle")).done
         path = paths.results / "small_mle-seed0.json"
-        told = json.loads(path.read_text())
+        record = json.loads(path.read_text())
         path.unlink()
-        return str(told["training"]["device"])
+        return str(record["training"]["device"])
 
     on("one")
     assert trained_on() == "one"
@@ -350,7 +350,7 @@ def test_altered_files_of_a_run_get_one_clear_message(
 
 def test_without_a_file_the_test_set_is_ours(tmp_path: Path) -> None:
     paths = Paths(recipes=ROOT / "recipes", runs=tmp_path, results=tmp_path)
-    tasks = Runner(paths, device=torch.device("cpu"))._test_tasks()
+    tasks = Runner(paths, device=torch.device("cpu")).test_tasks()
     named = NAMED_SETS["test"]
     assert len(tasks) == named.count
     assert np.array_equal(tasks.tokens[:3], generate(named.seed, 0, 3, reserved=True).tokens)

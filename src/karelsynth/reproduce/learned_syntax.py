@@ -35,8 +35,6 @@ if TYPE_CHECKING:
 BEAM: Final = max(RANKS)
 """The beam width of the table of valid programs."""
 _LEVELS: Final = 255
-_CHUNK: Final = 500
-"""Programs per batch: a batch of masks is float32 [P, 52]."""
 _PARTS: Final = ("handwritten", "learned", "refused", "passed")
 _DARK, _WHITE, _RED, _BLUE = ((0.12, 0.16, 0.23), (1.0, 1.0, 1.0), (0.78, 0.12, 0.23), (0.15, 0.39, 0.92))
 
@@ -120,7 +118,9 @@ def masks_along(model: Synthesizer, program: Program) -> MaskTable:
     return MaskTable(tuple(TOKENS[number] for number in last), *_shares(valid, passes))
 
 
-def masks_over(model: Synthesizer, tokens: NDArray[np.uint8], lengths: NDArray[np.integer]) -> dict[str, Any]:
+def masks_over(
+    model: Synthesizer, tokens: NDArray[np.uint8], lengths: NDArray[np.integer], *, batch_size: int = 500
+) -> dict[str, Any]:
     """Both masks over all positions of programs [N, L]: a table by the last token, and summary figures.
 
     Keys: "table"; "positions"; "valid_refused" and "invalid_passed", the means in percent; "reference_refused", the
@@ -129,8 +129,8 @@ def masks_over(model: Synthesizer, tokens: NDArray[np.uint8], lengths: NDArray[n
     sums = np.zeros((4, VOCABULARY_SIZE, VOCABULARY_SIZE))
     counts = np.zeros(VOCABULARY_SIZE)
     parts: dict[str, list[NDArray[np.float64]]] = {name: [] for name in ("valid", "refused", "passed", "reference")}
-    for at in range(0, len(tokens), _CHUNK):
-        part, sizes = tokens[at : at + _CHUNK], lengths[at : at + _CHUNK]
+    for at in range(0, len(tokens), batch_size):
+        part, sizes = tokens[at : at + batch_size], lengths[at : at + batch_size]
         valid, passes, last = _masks(model, part, sizes)
         shares = _shares(valid, passes)
         for total, share in zip(sums, shares, strict=True):

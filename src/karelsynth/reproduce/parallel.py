@@ -102,7 +102,7 @@ def run_in_parallel(
             elif start is None and len(children) < at_once and time_to_start(deadline):
                 waiting.remove(job)
                 options = (job, job in missing, deadline, paths, str(device), at_once, commit)
-                connection, process = _start(options, cores=max(1, core_count() // at_once))
+                connection, process = start_child(options, cores=max(1, core_count() // at_once))
                 children[connection] = job, process
 
     def receive(connection: Connection) -> None:
@@ -152,7 +152,8 @@ def _unexpected_end(status: int | None, log: Path) -> RunEnd:
     return RunEnd("failed", why)
 
 
-def _start(options: tuple[object, ...], *, cores: int) -> tuple[Connection, SpawnProcess]:
+def start_child(options: tuple[object, ...], *, cores: int) -> tuple[Connection, SpawnProcess]:
+    """Start a child process with the arguments of `_child`; returns our end of the pipe and the process."""
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
     process = context.Process(target=_child, args=(theirs, *options))

@@ -197,7 +197,7 @@ class Runner:
                 self._log(f"{job.name}: its recipe, or its starting model's, has changed since it was measured")
                 found.append(job)
         digests = {result.digest for result in results.values()} - {None}
-        if (digests or (found and self._paths.data is not None)) and digests - {self._test_tasks().digest}:
+        if (digests or (found and self._paths.data is not None)) and digests - {self.test_tasks().digest}:
             raise KarelsynthError(
                 f"{self._paths.results}: has results on other tasks than these, though both are called "
                 f"{self._data_name}; choose another folder with --results"
@@ -219,7 +219,7 @@ class Runner:
             if self._paths.data is None and source in NAMED_SETS:
                 same = source == "test"
             else:
-                same = validation_tasks(recipe).begins_like(self._test_tasks())
+                same = validation_tasks(recipe).begins_like(self.test_tasks())
             if same:
                 raise KarelsynthError(
                     f"models would be chosen on {source} and then scored on the same tasks ({self._data_name}), which "
@@ -256,7 +256,7 @@ class Runner:
         if trained is None:
             return False
         model = Synthesizer.from_pretrained(trained.model, self._device)
-        tasks = self._test_tasks()
+        tasks = self.test_tasks()
         start = time.perf_counter()
         provenance = {"model": str(trained.model), **({"commit": self._commit} if self._commit else {})}
         found = evaluate(model, tasks, beam=BEAM, provenance=provenance)
@@ -325,7 +325,8 @@ class Runner:
             self._log(f"{job.name}: time is up; saved in {folder}, from where it can be resumed")
         return final.is_dir()
 
-    def _test_tasks(self) -> TaskBatch:
+    def test_tasks(self) -> TaskBatch:
+        """The test tasks: those of `Paths.data`, or the set `test`."""
         if self._tasks is None:
             if self._paths.data is None:
                 self._tasks = named_tasks("test")
