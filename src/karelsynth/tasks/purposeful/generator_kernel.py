@@ -51,7 +51,7 @@ _PATIENCE: Final = 14
 """Worlds that are tried for each example once the first was found."""
 _PROGRAMS: Final = 12
 """Programs that are tried for one plan."""
-_MUTATED: Final = 12
+_MUTATED: Final = 15
 """Percent of the programs that are changed at random."""
 _LAX: Final = 2
 """Percent of the tasks in which a condition may have the same outcome throughout."""
@@ -59,6 +59,8 @@ _UNCHANGED: Final = 20
 """Percent of the worlds without a change that are taken, one for each task at most."""
 _ALIKE: Final = 80
 """Percent of the worlds with a known trace that are passed over."""
+_MISSES: Final = 20
+"""Worlds that are tried, once half of the examples are found, for outcomes that none of them shows."""
 _SHORT: Final = 50
 """Percent of the worlds with a trace of less than half the longest so far that are passed over."""
 _BARE: Final = 75
@@ -191,12 +193,16 @@ def _find_worlds(
 ) -> bool:  # pragma: no cover - compiled
     """Fill `before` and `after` [E, 324] with good examples; False if there seem to be too few."""
     wanted = before.shape[0]
-    found, tried, unchanged, longest = 0, 0, 0, 0
+    found, tried, unchanged, longest, missed = 0, 0, 0, 0, 0
+    complete = conditionals == 0
     for number in range(conditionals):
         all_seen[number] = 0
     strict = not percent(state, _LAX)
-    while found < wanted and tried < (_PATIENCE * (found + 1) if found > 0 else _FIRST_PATIENCE):
+    while found < wanted and missed < _MISSES and tried < (_PATIENCE * (found + 1) if found > 0 else _FIRST_PATIENCE):
         tried += 1
+        # With half of the examples found, only those count that show what is still unseen.
+        lacking = strict and not complete and 2 * found >= wanted
+        missed += lacking
         draw_scene(state, taste, kind, place, some, grid, info)
         placed = stage_world(state, taste, grid, info, before, found)
         good, changed, trace, length, endless = _run_world(
@@ -209,6 +215,8 @@ def _find_worlds(
         for number in range(conditionals):
             shows_new |= (seen[0, number] | all_seen[number]) != all_seen[number]
         longest = max(longest, length)
+        if lacking and not shows_new:
+            continue
         if not changed and (unchanged > 0 or not percent(state, _UNCHANGED)):
             continue
         if conditionals > 0 and not shows_new and 2 * tried < _PATIENCE * (found + 1):
@@ -227,21 +235,21 @@ def _find_worlds(
             same |= cell == CELLS
         if same:
             continue
+        complete = True
         for number in range(conditionals):
             all_seen[number] |= seen[0, number]
+            complete &= all_seen[number] == 3
         hashes[found] = trace
         unchanged += not changed
         found += 1
     if found < wanted:
         return False
-    distinct, complete = 0, True
+    distinct = 0
     for number in range(found):
         new = True
         for other in range(number):
             new &= hashes[other] != hashes[number]
         distinct += new
-    for number in range(conditionals):
-        complete &= all_seen[number] == 3
     return (complete or not strict) and (conditionals == 0 or distinct >= min(3, 1 + conditionals))
 
 
