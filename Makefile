@@ -1,4 +1,4 @@
-# `make demo` shows karelsynth at work, `make test` checks it; both set up everything they need in .venv.
+# `make demo` solves example tasks, `make test` checks everything, `make docs` builds the site. All set up .venv first.
 
 PYTHON ?= python3
 VENV := .venv
@@ -25,9 +25,9 @@ docs: $(READY)
 
 setup: $(READY)
 
-# torch first and alone, in an exact version: which build that is, pip's sources decide. PyPI's for Linux brings all of
-# CUDA 13; a wheel 2.13.0+cpu, where pip is offered one, counts as newer and is taken. A build that is already there, such
-# as 2.13.0+cu130, fulfils this line and stays. For models that run Karel on the GPU, add the extra by hand: ".[cuda]".
+# torch comes first and alone, in an exact version. pip's sources decide which build that is: PyPI's for Linux includes
+# CUDA 13; a wheel 2.13.0+cpu, where pip finds one, counts as newer. An installed build, such as 2.13.0+cu130, stays. For
+# models that run Karel on the GPU, install the extra `cuda` by hand: ".[cuda]".
 $(READY): pyproject.toml Makefile
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet "torch==2.13.0"
