@@ -194,9 +194,9 @@ def test_alias_rows_are_exact(weights: list[int]) -> None:
     """Summing what each slot gives to each number restores the weights, to the last of 2³² parts."""
     given = [0] * SLOTS
     for slot, entry in enumerate(alias_row(weights)):
-        chance, alias = divmod(entry, SLOTS)
-        given[slot] += chance
-        given[alias] += (1 << 32) - chance
+        own, alias = divmod(entry, SLOTS)
+        given[slot] += own
+        given[alias] += (1 << 32) - own
     for number, weight in enumerate(weights):
         assert abs(given[number] / (SLOTS << 32) - weight / sum(weights)) < 1e-8
     assert not any(given[len(weights) :])

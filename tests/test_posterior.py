@@ -1,4 +1,4 @@
-"""What examples tell about programs: chances against frequencies, chains against enumeration."""
+"""The posterior of programs: log-probabilities against frequencies, MCMC against enumeration."""
 
 from __future__ import annotations
 
@@ -87,18 +87,18 @@ def padded(programs: list[bytes]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]
     return tokens, lengths
 
 
-def chances_of(programs: list[bytes], tables: GeneratorTables) -> NDArray[np.float64]:
-    chances = np.empty(len(programs))
-    log_priors(*padded(programs), tables.logs, tables.sampler, chances)
-    return chances
+def log_priors_of(programs: list[bytes], tables: GeneratorTables) -> NDArray[np.float64]:
+    priors = np.empty(len(programs))
+    log_priors(*padded(programs), tables.logs, tables.sampler, priors)
+    return priors
 
 
-def test_chances_of_programs_are_their_frequencies() -> None:
+def test_priors_of_programs_are_their_frequencies() -> None:
     tries = 1_000_000
     found = Counter(drawn(tries))
     thrown = found.pop(b"")
     programs = list(found)
-    expected = tries * np.exp(chances_of(programs, tables_of(small())))
+    expected = tries * np.exp(log_priors_of(programs, tables_of(small())))
     seen = np.array([found[program] for program in programs])
     often = expected >= 20
     assert often.sum() > 100
@@ -109,11 +109,11 @@ def test_chances_of_programs_are_their_frequencies() -> None:
     assert expected[often].sum() == pytest.approx(seen[often].sum(), rel=0.03)
 
 
-def test_every_generated_program_has_a_chance_and_others_have_none() -> None:
+def test_every_generated_program_has_a_positive_prior_and_others_have_none() -> None:
     batch = generate(4, 0, 2000, reserved=True)
     tables = fitted_tables()
     programs = [bytes(row[:length]) for row, length in zip(batch.tokens, batch.lengths, strict=True)]
-    assert (chances_of(programs, tables) > -np.inf).all()
+    assert (log_priors_of(programs, tables) > -np.inf).all()
     never = [
         "DEF run m( move m)",  # nothing is picked or put
         "DEF run m( pickMarker m)",
@@ -124,7 +124,7 @@ def test_every_generated_program_has_a_chance_and_others_have_none() -> None:
         "DEF run m( WHILE c( not c( markersPresent c) c) w( move w) putMarker m)",
     ]
     texts = [bytes(encode_programs([Program.parse(text)])[0].tolist()) for text in never]
-    assert (chances_of(texts, tables) == -np.inf).all()
+    assert (log_priors_of(texts, tables) == -np.inf).all()
 
 
 class Posed:
@@ -149,12 +149,12 @@ class Posed:
             )
         self.conditionals = sum(token in TESTS for token in program)
 
-    def log_chance(self, tables: GeneratorTables, wanted: int, particles: int, seed: int = 1) -> float:
-        chance: float = log_likelihood(
+    def log_likelihood(self, tables: GeneratorTables, wanted: int, particles: int, seed: int = 1) -> float:
+        estimate: float = log_likelihood(
             np.array([seed], np.uint64), tables.sampler, tables.logs, self.code.view(np.uint64), self.conditionals,
             self.counts, self.runs, self.looks, wanted, particles, np.empty(DRAWN_WORLD + 1, np.uint64),
         )  # fmt: skip
-        return chance
+        return estimate
 
 
 def test_replaying_is_running() -> None:
@@ -193,7 +193,7 @@ def small_world(cells: bytes) -> NDArray[np.uint8]:
     return grid
 
 
-def test_chances_of_tasks_are_their_frequencies() -> None:
+def test_likelihoods_of_tasks_are_their_frequencies() -> None:
     _, found = pairs_of_small_worlds()
     tables = tables_of(small())
     testing = {key for key in found if any(token in TESTS for token in key[:40])}
@@ -204,8 +204,8 @@ def test_chances_of_tasks_are_their_frequencies() -> None:
         Posed(key[:40].rstrip(b"\0"), np.stack([small_world(key[40:44]), small_world(key[44:])]))
         for key in (*plain, *tested)
     ]
-    logs = chances_of([key[:40].rstrip(b"\0") for key in (*plain, *tested)], tables)
-    logs = logs + np.array([each.log_chance(tables, 2, 4000) for each in posed])
+    logs = log_priors_of([key[:40].rstrip(b"\0") for key in (*plain, *tested)], tables)
+    logs = logs + np.array([each.log_likelihood(tables, 2, 4000) for each in posed])
     seen = np.array([float(found[key]) for key in (*plain, *tested)])
     expected = np.exp(logs) * seen[: len(plain)].sum() / np.exp(logs[: len(plain)]).sum()
     deviations = (seen - expected) / np.sqrt(expected)
@@ -214,7 +214,7 @@ def test_chances_of_tasks_are_their_frequencies() -> None:
 
 
 def test_worlds_that_may_be_any_are_summed_over() -> None:
-    """The chance of one world, whatever the other may be, is the sum over all that it may be."""
+    """The probability of one given world is the sum over all values of the other world."""
     tables = tables_of(small())
     every = [bytes([under, *rest]) for under in (2 * HERO, 2 * HERO + 1) for rest in product((0, 1, WALL), repeat=3)]
     texts = [
@@ -227,9 +227,9 @@ def test_worlds_that_may_be_any_are_summed_over() -> None:
         program = bytes(encode_programs([Program.parse(text)])[0].tolist())
         good = [cells for cells in every if Posed(program, small_world(cells)[None]).good[0]]
         known = good[seed * 7 % len(good)]
-        alone = Posed(program, small_world(known)[None]).log_chance(tables, 2, 20_000)
+        alone = Posed(program, small_world(known)[None]).log_likelihood(tables, 2, 20_000)
         both = [
-            Posed(program, np.stack([small_world(known), small_world(other)])).log_chance(tables, 2, 2000)
+            Posed(program, np.stack([small_world(known), small_world(other)])).log_likelihood(tables, 2, 2000)
             for other in good
         ]
         assert np.exp(np.array(both)).sum() == pytest.approx(np.exp(alone), rel=0.06), (text, known)
@@ -248,8 +248,8 @@ def test_a_chain_weighs_programs_and_stays_with_them_as_likely_as_they_are() -> 
         assert correct is not None
         fitting = [program for program, right in zip(every, correct[:, 0], strict=True) if right]
         posed = [Posed(program, given[0]) for program in fitting]
-        logs = chances_of(fitting, tables)
-        logs = logs + np.array([each.log_chance(tables, 6, 300) if each.good[0] else -np.inf for each in posed])
+        logs = log_priors_of(fitting, tables)
+        logs = logs + np.array([each.log_likelihood(tables, 6, 300) if each.good[0] else -np.inf for each in posed])
         expected = np.exp(logs - logs.max())
         expected /= expected.sum()
         chain = MarkovChain(*given, tokens[correct[:, 0]][:5], tables=tables, seed=task, particles=64)
@@ -410,7 +410,7 @@ def test_what_the_generator_never_makes_has_no_chain() -> None:
     assert MarkovChain(many.inputs[0, :19], many.outputs[0, :19], many.tokens[:1]).started
 
 
-def test_the_truth_is_likely_to_be_right() -> None:
+def test_the_reference_is_probably_correct() -> None:
     """Of fresh tasks, chains that begin with the reference find it right on about nine further examples of ten."""
     batch = generate(9, 0, 40, reserved=True)
     shares = []

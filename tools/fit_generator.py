@@ -48,7 +48,7 @@ SHARPEST: Final = 0.45
 Weights = dict[str, NDArray[np.float64]]
 
 LOOSEN: Final = 0.93
-"""The power by which the least needed chances relax each round: a small error for many fewer rejections."""
+"""The power by which the smallest probabilities grow each round: a small error for many fewer rejections."""
 
 PULL: Final = 0.02
 """How strongly the make-up of blocks is pulled to the original's own in each round."""
@@ -71,7 +71,7 @@ def guess() -> Weights:
         ]
     )
     follow = np.array(PAIR_COUNTS, float) + 0.5
-    follow /= follow.sum(axis=1, keepdims=True) * children[0]  # how much commoner than chance
+    follow /= follow.sum(axis=1, keepdims=True) * children[0]  # relative to independence
     pairs = np.vstack([np.ones(len(STATEMENTS)), follow, np.ones(len(STATEMENTS))])
     bodies = [[*original("top-level statements").tolist(), 0.007, 0.004, 0.003]]
     for body in BODIES[1:]:
@@ -118,7 +118,7 @@ def _scale(name: str) -> int:
 
 
 def rounded(weights: Weights) -> dict[str, Any]:
-    """Whole numbers, as the file holds them: chances of 65,536, weights summing to a million a row."""
+    """The integers of the file: probabilities out of 65,536, and weights that sum to a million in each row."""
     result: dict[str, Any] = {}
     for name, values in weights.items():
         if name.startswith("keep"):
@@ -147,9 +147,9 @@ def odds(wanted: float, seen: float, power: float) -> float:
     return float(np.clip(ratio, 0.5, 2) ** power)
 
 
-def chance_by_odds(chance: float, factor: float) -> float:
-    chance = min(max(chance, 1e-4), 0.9999)
-    return chance * factor / (1 - chance + chance * factor)
+def change_odds(probability: float, factor: float) -> float:
+    probability = min(max(probability, 1e-4), 0.9999)
+    return probability * factor / (1 - probability + probability * factor)
 
 
 def classes_given_levels(levels: tuple[float, ...], edges: list[float]) -> NDArray[np.float64]:
@@ -237,17 +237,17 @@ def update_tasks(weights: Weights, batch: TaskBatch, statistics: Statistics, pow
     settings = dict(zip(SETTINGS, weights["settings"], strict=True))
     distinct, wanted = np.array(list(groups["distinct traces"].values())), original("distinct traces")
     numbers = np.arange(1, 7)
-    settings["alike"] = chance_by_odds(
+    settings["alike"] = change_odds(
         settings["alike"], math.exp(4 * power * float(numbers @ wanted - numbers @ distinct))
     )
     weights["keep_distinct"] **= LOOSEN
     weights["keep_distinct"][1:] = towards(weights["keep_distinct"][1:], wanted, distinct, power * 0.7)
     unseen = groups["branches"]["outcome unseen"]
     factor = odds(ORIGINAL["branches"].values["outcome unseen"], unseen, power)
-    settings["seek"] = chance_by_odds(settings["seek"], 1 / factor)
-    settings["unseen"] = chance_by_odds(settings["unseen"], factor)
+    settings["seek"] = change_odds(settings["seek"], 1 / factor)
+    settings["unseen"] = change_odds(settings["unseen"], factor)
     executed = groups["executed actions"]["pickMarker"]
-    settings["pick"] = chance_by_odds(
+    settings["pick"] = change_odds(
         settings["pick"], odds(ORIGINAL["executed actions"].values["pickMarker"], executed, 2 * power)
     )
     # What is executed most stands in loops.
@@ -267,7 +267,7 @@ def update_tasks(weights: Weights, batch: TaskBatch, statistics: Statistics, pow
     weights["keep_traces"] *= np.exp(power * (7.9 - mean) * 0.6 * np.log(np.minimum(middles, 14)))
     long = weights["keep_traces"][1 + TRACE_EDGES.index(14)]
     weights["keep_traces"] = np.clip(weights["keep_traces"] / long, SHARPEST, 1.5)
-    settings["short"] = min(0.95, chance_by_odds(settings["short"], math.exp(power * (7.9 - mean))))
+    settings["short"] = min(0.95, change_odds(settings["short"], math.exp(power * (7.9 - mean))))
     weights["settings"] = np.array([settings[name] for name in SETTINGS])
 
 
@@ -287,15 +287,15 @@ def update_worlds(weights: Weights, batch: TaskBatch, statistics: Statistics, po
         weights["piles"], original("markers on a cell"), np.array(list(groups["markers on a cell"].values())), power
     )
     hero, places = groups["hero"], ORIGINAL["hero"].values
-    settings["corner"] = chance_by_odds(settings["corner"], odds(places["bottom left"], hero["bottom left"], power))
-    settings["under_hero"] = chance_by_odds(
+    settings["corner"] = change_odds(settings["corner"], odds(places["bottom left"], hero["bottom left"], power))
+    settings["under_hero"] = change_odds(
         settings["under_hero"], odds(places["on a marker"], hero["on a marker"], power)
     )
     edge = settings["on_edge"] / settings["elsewhere"]
     edge *= odds(places["edge, no corner"], hero["edge, no corner"], power)
     settings["on_edge"], settings["elsewhere"] = min(1.0, edge), min(1.0, 1 / edge)
     bare = ORIGINAL["worlds"].values["without walls"], groups["worlds"]["without walls"]
-    settings["bare"] = chance_by_odds(settings["bare"], odds(*bare, power))
+    settings["bare"] = change_odds(settings["bare"], odds(*bare, power))
     # Densities: a level's weight moves by the ratios of the shares it may come out as (an EM step).
     content = batch.inputs.reshape(-1, 18, 18) % 16
     cells = (content < 12).sum(axis=(1, 2))

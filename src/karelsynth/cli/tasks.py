@@ -61,7 +61,7 @@ def generate(
 
     If stopped or killed, run the same command again: it resumes and ends with the same files, byte for byte.
     """
-    from karelsynth.tasks.sets import recipe, write_set
+    from karelsynth.tasks.sets import named_set, write_set
 
     given = {"count": count, "seed": seed, "start": start, "examples": examples, "shard_size": shard_size}
     chosen: dict[str, Any] = {option: value for option, value in given.items() if value is not None}
@@ -70,7 +70,7 @@ def generate(
         fixed += ["reserved"] * reserved + ["purposeful"] * purposeful
         if fixed:
             raise KarelsynthError(f"`{name}` is a predefined set: drop NAME or --{fixed[0]}")
-        made = recipe(name)
+        made = named_set(name)
         chosen |= {"seed": made.seed, "count": made.count}
         reserved = made.reserved
     elif count is None or seed is None:

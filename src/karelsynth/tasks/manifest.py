@@ -189,7 +189,7 @@ class Manifest:
     statistics: Mapping[str, Any] | None = None
 
     @property
-    def recipe(self) -> dict[str, Any]:
+    def settings(self) -> dict[str, Any]:
         """The values that must agree for an interrupted set to be continued."""
         return {
             **asdict(self.source),

@@ -81,7 +81,7 @@ NAMED_SETS: Final = {
 """They share no task with streams of other seeds, so training on an endless stream needs another seed."""
 
 
-def recipe(name: str) -> NamedSet:
+def named_set(name: str) -> NamedSet:
     """The named set of this name; raises KarelsynthError for an unknown name."""
     if name not in NAMED_SETS:
         close = nearest(name, NAMED_SETS)
@@ -92,7 +92,7 @@ def recipe(name: str) -> NamedSet:
 
 def named_tasks(name: str, limit: int | None = None) -> TaskBatch:
     """Generate the tasks of a named set, or the first `limit`; raises KarelsynthError for an unknown name."""
-    made = recipe(name)
+    made = named_set(name)
     count = made.count if limit is None else min(checked_int("limit", limit, 0), made.count)
     return generate(made.seed, 0, count, reserved=made.reserved)
 
@@ -101,7 +101,7 @@ def write_named_set(
     name: str, folder: str | Path, *, threads: int | None = None, progress: Progress | None = None
 ) -> TaskSet:
     """Write a named set to a folder, or finish an interrupted one."""
-    made = recipe(name)
+    made = named_set(name)
     return write_set(
         folder, seed=made.seed, count=made.count, reserved=made.reserved, threads=threads, progress=progress
     )
@@ -395,7 +395,7 @@ class SetWriter:
         if not (folder / FILE_NAME).exists():
             return cls.begin(folder, wanted)
         found = read_manifest(folder)
-        old, new = found.recipe, wanted.recipe
+        old, new = found.settings, wanted.settings
         different = [
             f"{key} is {_worded(old.get(key))} there and {_worded(new.get(key))} now"
             for key in sorted(old.keys() | new.keys())
