@@ -13,7 +13,6 @@ import pytest
 from numpy.typing import NDArray
 
 from karelsynth.errors import KarelsynthError
-from karelsynth.generator.edit_kernel import structure
 from karelsynth.generator.program_kernel import BLOCK_TOKENS, SCRATCH_TOKENS, SURVEYED, draw_program, log_priors
 from karelsynth.generator.sampler import (
     LEVELS,
@@ -42,6 +41,7 @@ from karelsynth.karel.grammar import KAREL
 from karelsynth.karel.machine import encode_programs, run_batch
 from karelsynth.karel.machine_kernel import CELLS, code_buffers, compile_program
 from karelsynth.karel.program import Program
+from karelsynth.karel.structure_kernel import structure
 from karelsynth.karel.syntax_compiler import compile_grammar
 from karelsynth.karel.tokens import ID
 from karelsynth.karel.world import Hero, World

@@ -22,12 +22,13 @@ from karelsynth.karel.grammar import KAREL
 from karelsynth.karel.interpreter import Status, run
 from karelsynth.karel.machine import encode_programs, run_batch
 from karelsynth.karel.program import Program
+from karelsynth.karel.structure_kernel import open_blocks
 from karelsynth.karel.syntax_compiler import compile_grammar
 from karelsynth.karel.tokens import ID, TOKENS
 from karelsynth.karel.world import HEADINGS, STEP, World
 from karelsynth.model import prefix_runner as runners
 from karelsynth.model import prefix_runner_cuda
-from karelsynth.model.prefix_features_kernel import CHANGING, FEATURES, VALUES, open_blocks
+from karelsynth.model.prefix_features_kernel import CHANGING, FEATURES, VALUES
 from karelsynth.model.prefix_runner import HostPrefixRunner, prefix_runner
 from karelsynth.model.prefix_trie_kernel import ALL_TOKENS, UNFORCED, packed_layout
 from karelsynth.search import beam_search

@@ -1,4 +1,4 @@
-"""Changes of programs (Numba): where statements begin and end, and how a change is represented.
+"""Changes of programs (Numba): how a change is represented, and how the changed program is written.
 
 A change cuts a program at statement boundaries and joins the parts with short runs of new tokens, called pieces:
 
@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 
 from karelsynth.generator.sampler import CONDITIONS
 from karelsynth.karel.compiled import compiled
-from karelsynth.karel.machine_kernel import IFELSE
-from karelsynth.karel.tokens import ACTIONS, CLOSERS, COUNTS, ID, OPENERS
+from karelsynth.karel.tokens import ACTIONS, COUNTS, ID
 
 PARTS: Final = 9
 """The numbers of a change: at, first piece, p, q, second piece, r, s, third piece, rest."""
@@ -66,39 +65,6 @@ TO_WHILE, TO_IF, TO_IFELSE, OPEN_W, OPEN_I, CLOSE_W, CLOSE_I, CLOSE_R, ELSE = ra
     _FIRST["token"], _FIRST["token"] + 9
 )
 ACTION_KINDS, CONDITION_KINDS, COUNT_KINDS = len(ACTIONS), len(CONDITIONS), len(_COUNTS)
-FIRST_ACTION, LAST_ACTION = ID["move"], ID["putMarker"]  # all between are actions too
-BEGINS: Final = np.isin(np.arange(256), [ID[name] for name in (*ACTIONS, "WHILE", "IF", "IFELSE", "REPEAT")])
-OPENS: Final = np.isin(np.arange(256), [ID[name] for name in OPENERS])
-CLOSES: Final = np.isin(np.arange(256), [ID[name] for name in CLOSERS])
-_ELSE_TOKEN = ID["ELSE"]
-
-
-@compiled()
-def structure(
-    tokens: NDArray[np.uint8], length: int, ends: NDArray[np.int64], opens: NDArray[np.int64], elses: NDArray[np.int64]
-) -> None:  # pragma: no cover - compiled
-    """For every statement, at its first token: its end, its `w(`, `r(` or `i(`, and its ELSE. 0 where there is none."""
-    stack = np.empty(length + 1, np.int64)
-    depth = 0
-    for at in range(length):
-        ends[at], opens[at], elses[at] = 0, 0, 0
-    for at in range(3, length - 1):
-        token = tokens[at]
-        if FIRST_ACTION <= token <= LAST_ACTION:
-            ends[at] = at + 1
-        elif BEGINS[token]:
-            stack[depth] = at
-            depth += 1
-        elif token == _ELSE_TOKEN:
-            elses[stack[depth - 1]] = at
-        elif OPENS[token]:
-            if elses[stack[depth - 1]] == 0:
-                opens[stack[depth - 1]] = at
-        elif CLOSES[token]:
-            begin = stack[depth - 1]
-            if tokens[begin] != IFELSE or elses[begin] > 0:
-                ends[begin] = at + 1
-                depth -= 1
 
 
 @compiled()

@@ -13,7 +13,6 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from karelsynth.generator.edit_kernel import FIRST_ACTION, LAST_ACTION, structure
 from karelsynth.generator.random_kernel import GAMMA, choose, draw, mix, setting, signed
 from karelsynth.generator.sampler import (
     ALONE,
@@ -39,6 +38,7 @@ from karelsynth.generator.sampler import (
 )
 from karelsynth.karel.compiled import compiled
 from karelsynth.karel.machine_kernel import REPEAT
+from karelsynth.karel.structure_kernel import FIRST_ACTION, LAST_ACTION, structure
 from karelsynth.karel.tokens import COUNTS, ID, PAD
 
 SCRATCH_TOKENS: Final = MAX_TOKENS + 16

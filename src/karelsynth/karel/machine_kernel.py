@@ -139,18 +139,6 @@ def code_buffers(length: int) -> CodeBuffers:  # pragma: no cover - compiled
     )
 
 
-@compiled(forceinline=True)
-def push_or_pop(entry: int, stack: NDArray[np.int32], depth: int) -> int:  # pragma: no cover - compiled
-    """Push or pop as an entry of the transition table says; returns the new depth of the stack."""
-    operation = (entry >> CONTROL_BITS) & POP
-    if operation == POP:
-        return depth - 1
-    if operation == STAY:
-        return depth
-    stack[depth + 1] = operation
-    return depth + 1
-
-
 @compiled()
 def compile_program(
     tokens: NDArray[np.uint8],

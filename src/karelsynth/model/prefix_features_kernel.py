@@ -40,8 +40,6 @@ from karelsynth.karel.formats.codes import HERO, SIDE, WALL
 from karelsynth.karel.interpreter import MAX_TICKS, Status
 from karelsynth.karel.machine_kernel import (
     CELLS,
-    IF,
-    IFELSE,
     PARSER_TYPE,
     code_buffers,
     compile_program,
@@ -50,6 +48,7 @@ from karelsynth.karel.machine_kernel import (
     run_code,
     take_hero_out,
 )
+from karelsynth.karel.structure_kernel import open_blocks
 from karelsynth.karel.syntax_compiler import ParserTables
 from karelsynth.karel.tokens import ACTIONS, ID
 
@@ -110,31 +109,6 @@ _CLOSE_W, _CLOSE_R, _CLOSE_I, _CLOSE_E = ID["w)"], ID["r)"], ID["i)"], ID["e)"]
 _FNV_PRIME: Final = np.uint64(0x100000001B3)
 _FNV_SEED: Final = np.uint64(0xCBF29CE484222325)
 _FOLD: Final = np.uint64(29)
-
-
-@compiled()
-def open_blocks(tokens: NDArray[np.uint8], closing: NDArray[np.uint8]) -> int:  # pragma: no cover - compiled
-    """The number of open blocks at the end of tokens [L]; an IFELSE counts as one, open from `i(` to `e)`.
-
-    Writes the token that closes each to `closing` [L + 1], 0 for an IFELSE whose ELSE has not begun.
-    """
-    depth, kind = 0, 0
-    for token in tokens:
-        if token == IF or token == IFELSE:
-            kind = token
-        elif token == _OPEN_W or token == _OPEN_R or token == _OPEN_I:
-            if token == _OPEN_I:
-                closing[depth] = 0 if kind == IFELSE else _CLOSE_I
-            else:
-                closing[depth] = _CLOSE_W if token == _OPEN_W else _CLOSE_R
-            depth += 1
-        elif token == _OPEN_E and depth > 0:
-            closing[depth - 1] = _CLOSE_E
-        elif token == _CLOSE_I and depth > 0 and closing[depth - 1] == 0:
-            continue  # its ELSE is still to come
-        elif token == _CLOSE_W or token == _CLOSE_R or token == _CLOSE_I or token == _CLOSE_E:
-            depth = max(0, depth - 1)
-    return depth
 
 
 @compiled()

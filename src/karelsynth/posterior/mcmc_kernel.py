@@ -14,7 +14,6 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from karelsynth.generator.edit_kernel import structure
 from karelsynth.generator.program_kernel import BLOCK_TOKENS, SURVEYED, log_prior
 from karelsynth.generator.random_kernel import uniform
 from karelsynth.generator.sampler import GeneratorTables
@@ -33,6 +32,7 @@ from karelsynth.generator.world_kernel import (
 )
 from karelsynth.karel.compiled import compiled
 from karelsynth.karel.machine_kernel import CELLS, code_buffers, compile_program
+from karelsynth.karel.structure_kernel import structure
 from karelsynth.posterior.proposal_kernel import propose
 
 PARTICLES: Final = 8

@@ -12,7 +12,6 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from karelsynth.generator.edit_kernel import CLOSES, FIRST_ACTION, LAST_ACTION, OPENS, structure
 from karelsynth.generator.program_kernel import (
     AT,
     BODY,
@@ -36,6 +35,7 @@ from karelsynth.generator.random_kernel import choose, draw, signed, uniform
 from karelsynth.generator.sampler import CONDITION_ROW, COUNT_ROW, LEVELS, SLOTS, Sampler
 from karelsynth.karel.compiled import compiled
 from karelsynth.karel.machine_kernel import IF, IFELSE, REPEAT, WHILE
+from karelsynth.karel.structure_kernel import CLOSES, FIRST_ACTION, LAST_ACTION, OPENS, structure
 from karelsynth.karel.tokens import COUNTS, ID
 
 REPLACE, INSERT, DELETE, RETEST, SWAP, WRAP, UNWRAP, RENAME, ADD_ELSE, DROP_ELSE, REDRAW = range(11)

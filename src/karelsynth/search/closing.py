@@ -15,6 +15,7 @@ import torch
 from numpy.typing import NDArray
 
 from karelsynth.karel.compiled import compiled
+from karelsynth.karel.structure_kernel import CLOSES, FIRST_ACTION, LAST_ACTION, OPENS
 from karelsynth.karel.tokens import CLOSERS, ID, OPENERS, PAD
 
 if TYPE_CHECKING:
@@ -24,9 +25,6 @@ MOST_RECORDED: Final = 64
 """The most open hypotheses of a task that are recorded after each step."""
 _IF, _IFELSE, _WHILE, _REPEAT = ID["IF"], ID["IFELSE"], ID["WHILE"], ID["REPEAT"]
 _OPEN_I, _CLOSE_I, _OPEN_E = ID["i("], ID["i)"], ID["e("]
-_MOVE, _PUT = ID["move"], ID["putMarker"]
-_OPENS = np.isin(np.arange(256), [ID[name] for name in OPENERS])
-_CLOSES = np.isin(np.arange(256), [ID[name] for name in CLOSERS])
 _CLOSER = np.zeros(256, np.uint8)
 _CLOSER[[ID[name] for name in OPENERS]] = [ID[name] for name in CLOSERS]
 
@@ -84,7 +82,7 @@ def _close_rows(
         if length == 0:
             continue
         last = prefixes[row, length - 1]
-        if not (_MOVE <= last <= _PUT or _CLOSES[last]):
+        if not (FIRST_ACTION <= last <= LAST_ACTION or CLOSES[last]):
             continue  # within a head, or in an empty block
         depth, head, ended = 0, 0, -1
         for at in range(length):
@@ -93,10 +91,10 @@ def _close_rows(
             ended = -1
             if token == _IF or token == _IFELSE or token == _WHILE or token == _REPEAT:
                 head = at
-            elif _OPENS[token]:
+            elif OPENS[token]:
                 opened[depth], heads[depth] = token, head
                 depth += 1
-            elif _CLOSES[token]:
+            elif CLOSES[token]:
                 if depth == 0:  # more blocks closed than opened
                     length = 0
                     break

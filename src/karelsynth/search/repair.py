@@ -29,24 +29,19 @@ from numpy.typing import NDArray
 from karelsynth.generator.edit_kernel import (
     ACTION,
     ACTION_KINDS,
-    BEGINS,
     CLOSE_I,
     CLOSE_R,
     CLOSE_W,
-    CLOSES,
     CONDITION,
     CONDITION_KINDS,
     COUNT,
     COUNT_KINDS,
     ELSE,
     ELSE_WITH,
-    FIRST_ACTION,
     IF_HEAD,
     IFELSE_HEAD,
-    LAST_ACTION,
     OPEN_I,
     OPEN_W,
-    OPENS,
     PARTS,
     REPEAT_HEAD,
     TO_IF,
@@ -55,7 +50,6 @@ from karelsynth.generator.edit_kernel import (
     WHILE_HEAD,
     edited_length,
     note_edit,
-    structure,
     write_edited,
 )
 from karelsynth.generator.random_kernel import GAMMA, mix
@@ -74,6 +68,7 @@ from karelsynth.karel.machine_kernel import (
     run_code,
     take_hero_out,
 )
+from karelsynth.karel.structure_kernel import BEGINS, CLOSES, FIRST_ACTION, LAST_ACTION, OPENS, structure
 from karelsynth.karel.syntax_compiler import ParserTables, compile_grammar
 from karelsynth.karel.threads import parallel_for
 from karelsynth.karel.tokens import ID, PAD, VOCABULARY_SIZE

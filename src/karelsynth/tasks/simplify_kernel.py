@@ -17,19 +17,14 @@ from karelsynth.generator.edit_kernel import (
     ACTION,
     ACTION_KINDS,
     CLOSE_R,
-    CLOSES,
     COUNT_KINDS,
     ELSE,
-    FIRST_ACTION,
     IFELSE_HEAD,
-    LAST_ACTION,
-    OPENS,
     PARTS,
     REPEAT_HEAD,
     TO_IF,
     edited_length,
     note_edit,
-    structure,
     write_edited,
 )
 from karelsynth.generator.program_kernel import is_reserved_program
@@ -46,6 +41,7 @@ from karelsynth.karel.machine_kernel import (
     run_code,
     take_hero_out,
 )
+from karelsynth.karel.structure_kernel import CLOSES, FIRST_ACTION, LAST_ACTION, OPENS, structure
 from karelsynth.karel.syntax_compiler import ParserTables
 from karelsynth.karel.tokens import ID, PAD
 
