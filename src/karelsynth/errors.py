@@ -1,7 +1,7 @@
-"""Every error that karelsynth raises for bad input.
+"""The errors that karelsynth raises for bad input.
 
-They all derive from `KarelsynthError`, whose message is meant for a person: it says what is wrong, where,
-and what to do. The command line prints that message and nothing else.
+They all derive from `KarelsynthError`. The message says what is wrong, where, and what to do. The command line prints
+that message and nothing else.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from typing import Any, Final
 from karelsynth.terminal_text import display_width, printable
 
 _LONGEST_SHOWN: Final = 100
-"""Letters of a source line: of a whole program on one line, only the neighbourhood is shown."""
+"""The most letters of a source line in a message. Of longer lines, only the neighbourhood is shown."""
 
 
 class KarelsynthError(Exception):
-    """Bad input, explained for the person who gave it."""
+    """Bad input."""
 
 
 class WorldError(KarelsynthError, ValueError):
-    """A world that cannot be: two heroes, a hero in a wall, too many rows, junk in a drawing."""
+    """An impossible world: two heroes, a hero in a wall, too many rows, junk in a drawing."""
 
 
 class TaskFileError(KarelsynthError, ValueError):
@@ -31,7 +31,7 @@ class TaskFileError(KarelsynthError, ValueError):
 
 
 class NumberError(KarelsynthError, ValueError):
-    """A number that makes no sense where it was given."""
+    """A number that is out of bounds or no whole number."""
 
 
 class ProgramSyntaxError(KarelsynthError, ValueError):
@@ -59,7 +59,7 @@ class ProgramSyntaxError(KarelsynthError, ValueError):
         super().__init__(self._message())
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Exceptions are pickled by their positional arguments, of which there is one: process pools need this."""
+        """For process pools: exceptions are pickled by their positional arguments, and keyword arguments get lost."""
         parts = {name: getattr(self, name) for name in ("line", "column", "source_line", "suggestion", "width")}
         return partial(type(self), self.reason, **parts), ()
 
@@ -69,7 +69,7 @@ class ProgramSyntaxError(KarelsynthError, ValueError):
         if end > _LONGEST_SHOWN:
             start = max(0, at - _LONGEST_SHOWN // 2)
             end = min(end, start + _LONGEST_SHOWN)
-        # The caret counts columns as the reader sees them: of the line as it is shown, where tabs are single spaces.
+        # The caret counts display columns of the printed line, in which tabs are single spaces.
         before, marked = printable(line[start:at]), printable(line[at : min(at + self.width, end)])
         indent = display_width(before) + max(0, at - len(line))  # the column may be just past the line's end
         prefix, suffix = ("…" if start else ""), ("…" if end < len(line) else "")
@@ -82,16 +82,16 @@ class ProgramSyntaxError(KarelsynthError, ValueError):
 
 
 def out_of_memory(error: Exception) -> bool:
-    """Whether this is how NumPy, PyTorch or CUDA's libraries say that there is no memory left; no torch needed."""
+    """Whether NumPy, PyTorch or a CUDA library ran out of memory. Does not import torch."""
     text = str(error).lower()
     known = ("out of memory", "alloc_failed", "allocate memory", "not enough memory", "storage size calculation")
     return isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and any(words in text for words in known))
 
 
 def nearest(word: str, vocabulary: Iterable[str]) -> str | None:
-    """The word of the vocabulary most like `word`, or None if nothing is close.
+    """The word of the vocabulary closest to `word`, or None if none is close.
 
-    Case is forgiven, and so are swapped letters: `turnLfet` finds `turnLeft`, `MOVE` finds `move`.
+    It ignores case and tolerates swapped letters: `turnLfet` finds `turnLeft`, `MOVE` finds `move`.
     """
     by_folded = {known.casefold(): known for known in vocabulary}
     folded = word.casefold()
@@ -110,7 +110,7 @@ def listed(words: Iterable[str], last: str = "or") -> str:
 
 
 def checked_int(name: str, value: Any, least: int, most: int | None = None) -> int:
-    """The value as an int, NumPy's whole numbers too; raises NumberError for what is none or out of bounds."""
+    """The value as an int, also from NumPy's integers. Raises NumberError if it is no integer or out of bounds."""
     try:
         number = index(value)
     except TypeError:

@@ -1,8 +1,7 @@
-"""How functions are compiled: with Numba, without the GIL, once.
+"""Compilation with Numba, with a cache on disk. Compiled functions release the GIL.
 
-Numba keeps compiled functions on disk and looks at a function's own file to see whether they are still good. It
-does not notice that a constant or a function imported from another file has changed, and would use the old one. So
-the folder that holds them is named after a digest of all sources that compiled code is made from.
+Numba's cache checks only the function's own file. It does not notice a changed constant or function of another file. So
+the name of the cache folder is a digest of all sources of compiled code.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from typing import Any, Final
 import numba
 
 _KEPT: Final = 8
-"""How many digests' folders stay when a new one is made."""
+"""The number of cache folders that are kept."""
 _SOURCES: Final = (
     "karel/*.py",
     "karel/formats/codes.py",
@@ -34,19 +33,16 @@ _SOURCES: Final = (
     "search/repair.py",
     "**/*kernel*.py",
 )
-"""What compiled code is made from."""
+"""The sources of compiled code."""
 _lock = threading.Lock()
 
 
 def compiled(*signature: Any, **options: Any) -> Callable[[Callable[..., Any]], Any]:
-    """Decorate a function: compile it for a signature, or when it is first called, and keep the result on disk.
-
-    Options are Numba's.
-    """
+    """Decorate a function to be compiled, for a signature or when it is first called. Options are Numba's."""
 
     def decorate(function: Callable[..., Any]) -> Any:
         with _lock:
-            config: Any = numba.config  # its names are made at run time
+            config: Any = numba.config  # its names exist only at run time
             njit: Any = numba.njit  # typed in some versions, not in others
             before = config.CACHE_DIR
             config.CACHE_DIR = str(cache_folder())
@@ -71,7 +67,7 @@ def tuple_type(kind: type, *fields: Any) -> Any:
 
 @cache
 def cache_folder() -> Path:
-    """Where compiled functions are kept: in $NUMBA_CACHE_DIR/karelsynth, or in the user's cache folder."""
+    """The folder of compiled functions: in $NUMBA_CACHE_DIR/karelsynth, or in the user's cache folder."""
     package = Path(__file__).parent.parent
     digest = hashlib.sha256()
     for source in sorted(path for pattern in _SOURCES for path in package.glob(pattern)):
@@ -80,27 +76,27 @@ def cache_folder() -> Path:
         base = _base()
         folder = base / digest.hexdigest()[:16]
         if not folder.exists():
-            folder.mkdir(parents=True, exist_ok=True)  # another process may have been faster
-            _forget_old(base)
+            folder.mkdir(parents=True, exist_ok=True)  # another process may have made it
+            _remove_old(base)
         if not os.access(folder, os.W_OK):
             raise PermissionError
-    except (OSError, RuntimeError):  # a read-only home, or none at all: compile for this process only
+    except (OSError, RuntimeError):  # no writable home: compile for this process only
         folder = Path(tempfile.mkdtemp(prefix="karelsynth-"))
         atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return folder
 
 
 def _base() -> Path:
-    """Where the folders of digests are; raises RuntimeError for a user without a home, as containers may have."""
+    """The parent of the cache folders. Raises RuntimeError for a user without a home, as in some containers."""
     if chosen := os.environ.get("NUMBA_CACHE_DIR"):
         return Path(chosen) / "karelsynth"
     home = os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()
     return Path(home) / "karelsynth" / "compiled"
 
 
-def _forget_old(base: Path) -> None:
-    """Remove the oldest of the folders that are named as ours are."""
-    with suppress(OSError):  # another process is doing so too
+def _remove_old(base: Path) -> None:
+    """Remove the oldest cache folders."""
+    with suppress(OSError):  # another process may remove them, too
         ours = [path for path in base.iterdir() if re.fullmatch("[0-9a-f]{16}", path.name) and path.is_dir()]
         ours.sort(key=lambda path: path.stat().st_mtime)
         for folder in ours[:-_KEPT]:

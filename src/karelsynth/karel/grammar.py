@@ -1,13 +1,12 @@
-"""The grammar, as data. Parser, syntax machine, batch machine and samplers read it; nothing repeats it.
+"""The grammar as data. Parser, syntax machine, batch machine and samplers read it.
 
-A rule maps a name to its alternatives; an alternative is a sequence of symbols. A symbol that is a key of
-the rules is a rule; `block` is special: one or more statements; everything else is a token. No two
-alternatives of a rule begin with the same token, so one token of look-ahead decides.
+A rule maps a name to its alternatives. An alternative is a sequence of symbols. A symbol is the name of a rule, `block`
+for one or more statements, or a token. No two alternatives of a rule begin with the same token, so one token of
+look-ahead decides.
 
-Two languages are described: `KAREL`, everything that parses, and `NORMAL_FORM`, the part of it that the
-original data's programs keep to. The second is the first with narrower rules and three constraints that
-are not context-free but cheap: neighbours inside a block, runs of equal actions, and actions that must
-occur somewhere.
+There are two languages: `KAREL`, everything that parses, and `NORMAL_FORM`, the programs of the original data's form.
+The normal form has narrower rules and three cheap constraints that are not context-free: forbidden neighbours inside a
+block, a longest run of equal actions, and actions that must occur somewhere.
 """
 
 from __future__ import annotations
@@ -33,9 +32,9 @@ class Grammar:
     never_adjacent: frozenset[tuple[str, str]] = field(default_factory=frozenset)
     """Pairs of actions that may not follow each other inside a block."""
     longest_run: int | None = None
-    """How many equal actions may stand side by side inside a block; None for any number."""
+    """The most equal actions in a row inside a block; None for any number."""
     required: tuple[frozenset[str], ...] = ()
-    """Of each of these sets of actions at least one must occur in the program."""
+    """Sets of actions. At least one action of each set must occur in the program."""
 
     def forced_tokens(self) -> frozenset[str]:
         """The tokens that are never a choice, such as `c(` and `ELSE`: wherever one may stand, no other token may.

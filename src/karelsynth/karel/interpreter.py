@@ -1,9 +1,9 @@
-"""What programs mean: the specification that every faster path is tested against.
+"""The semantics of programs: the specification that every faster path is tested against.
 
-One tick for each action, for each evaluation of an IF, IFELSE or WHILE condition (the last, false one
-too), and for the start of each REPEAT iteration. A program may use 200; needing one more is a time-out.
-A move into a wall or off the grid, picking where there is no marker and putting where there are ten
-crash; the crashing action takes its tick but changes nothing and is not in the trace.
+A tick is counted for each action, for each evaluation of an IF, IFELSE or WHILE condition (also the last, false one),
+and for the start of each REPEAT iteration. A program may use 200 ticks; needing one more is a time-out.
+A program crashes if it moves into a wall or off the grid, picks where there is no marker, or puts where there are ten.
+The crashing action takes its tick but changes nothing and is not in the trace.
 """
 
 from __future__ import annotations
@@ -63,15 +63,15 @@ _REASONS: Final = {
 }
 
 Outcome = tuple[int, bool]
-"""A branch outcome: the index of the token of its IF, IFELSE or WHILE, and what the condition gave."""
+"""A branch outcome: the index of the IF, IFELSE or WHILE token, and the value of the condition."""
 
 
 @dataclass(frozen=True)
 class Run:
-    """What happened.
+    """The result of a run.
 
-    `where` is the index of the token whose statement crashed or found no tick left, None if all went well;
-    `world` is the world at the end, or just before the crash.
+    `where` is the index of the token whose statement crashed or ran out of ticks, None if the run is ok. `world` is the
+    world at the end, or just before the crash.
     """
 
     status: Status
@@ -86,7 +86,7 @@ class Run:
         return self.status is Status.OK
 
     def explain(self) -> str:
-        """One sentence for people."""
+        """The result in one sentence."""
         if self.ok:
             return f"finished after {self.ticks} tick{'s' * (self.ticks != 1)}"
         row, col, heading = self.world.hero
@@ -98,7 +98,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Tick:
-    """One tick as an observer sees it: the statement at token `where` has just acted or evaluated."""
+    """One tick of a run, after the statement at token `where` has acted or been evaluated."""
 
     number: int
     where: int

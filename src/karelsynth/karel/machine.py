@@ -3,10 +3,9 @@
     runs = run_batch(programs, worlds)            # uint8 [P, L] token ids, uint8 [P, K, 18, 18] cell codes
     runs.status, runs.worlds, runs.ticks          # [P, K], [P, K, 18, 18], [P, K]
 
-It does what `karelsynth.karel.interpreter` says (the tests compare every field on random programs and worlds),
-only faster: see `machine_kernel` for how. Any sequence of tokens may be run: what is not a program gets the
-status INVALID_PROGRAM. Arrays go in and out without copies where their types fit (uint8, C order), and
-`torch.from_numpy` shares their memory. Calls may come from several threads at once.
+It computes the same as `karelsynth.karel.interpreter`; tests compare every field on random programs and worlds. Any
+sequence of tokens may be run: if it is no program, its status is INVALID_PROGRAM. Arrays of the right type (uint8, C
+order) are not copied, and `torch.from_numpy` shares their memory. Calls may come from several threads at once.
 """
 
 from __future__ import annotations
@@ -30,33 +29,33 @@ from karelsynth.karel.tokens import NO_TOKEN, PAD, VOCABULARY_SIZE, token_bytes
 from karelsynth.karel.world import World, quoted
 
 LONGEST_PROGRAM = 32_000
-"""Tokens; places in a program are 16-bit integers."""
+"""The most tokens of a program, because token indices are 16-bit integers."""
 MOST_TICKS = 30_000
 
 
 @dataclass(frozen=True)
 class BatchRun:
-    """The outcome of P programs on K worlds each; optional fields are None unless asked for."""
+    """The results of P programs on K worlds each. Optional fields are None unless requested."""
 
     status: NDArray[np.uint8]
     """[P, K]: values of `Status`."""
     ticks: NDArray[np.int16]
     """[P, K]."""
     where: NDArray[np.int16]
-    """[P, K]: the token whose statement crashed or found no tick left, or the first wrong token; -1 if ok."""
+    """[P, K]: the token whose statement crashed or ran out of ticks, or the first wrong token; -1 if ok."""
     worlds: NDArray[np.uint8] | None
     """[P, K, 18, 18]: the worlds at the end, as cell codes."""
     correct: NDArray[np.bool_] | None
     """[P, K]: the run is ok and ends in the expected world."""
     traces: NDArray[np.uint8] | None
-    """[P, K, max_ticks]: the actions done, as token ids, padded with `<pad>`."""
+    """[P, K, max_ticks]: the executed actions as token ids, padded with `<pad>`."""
     trace_lengths: NDArray[np.int16] | None
     """[P, K]."""
     coverage: NDArray[np.uint8] | None
-    """[P, K, C]: for the c-th IF, IFELSE or WHILE of the program 1 if its condition was seen false, plus 2 if true."""
+    """[P, K, C]: for the c-th IF, IFELSE or WHILE, 1 if its condition was ever false, plus 2 if it was ever true."""
     waits: NDArray[np.int16] | None
-    """[P, K], for prefixes: the open block, 0 for the outermost, in which the run will go on, where a condition sent it
-    past the last token; -1 if it has reached the end of the tokens."""
+    """[P, K], for prefixes: where a false condition jumped past the last token, the depth of the open block whose end
+    the run waits for, 0 for the outermost; -1 if the run has reached the end of the tokens."""
 
     @property
     def ok(self) -> NDArray[np.bool_]:
@@ -65,7 +64,7 @@ class BatchRun:
 
 
 def encode_programs(programs: Sequence[Program | Sequence[int]]) -> NDArray[np.uint8]:
-    """Token ids, uint8 [P, L], padded with `<pad>`. Lists of ids may be no programs; what is no id becomes 255."""
+    """Token ids, uint8 [P, L], padded with `<pad>`. Lists of ids need not be programs; other numbers become 255."""
     rows = [_ids(number, program) for number, program in enumerate(programs)]
     tokens = np.full((len(rows), max((1, *map(len, rows)))), PAD, np.uint8)
     for row, ids in zip(tokens, rows, strict=True):
@@ -102,21 +101,21 @@ def run_batch(
 ) -> BatchRun:
     """Run every program on its worlds.
 
-    With `prefixes`, an unfinished program runs as far as it is determined: up to the first time that it needs what is
-    not yet written. However it is completed, a run of the whole program begins like that. Prefixes may be padded.
+    With `prefixes`, an unfinished program runs until it needs a token that is not yet written. Every completion of the
+    prefix begins with the same run. Prefixes may be padded.
 
     Args:
-        programs: token ids, integers [P, L] (what follows a program's `m)` must be `<pad>`), or a list of Programs or
-            of lists of ids.
+        programs: token ids, integers [P, L] (only `<pad>` may come after a program's `m)`), or a list of Programs or of
+            lists of ids.
         worlds: cell codes, uint8 [W, K, 18, 18], or [K, 18, 18] for the same worlds for all; or K Worlds, or W lists
             of them.
         which: [P], the row of `worlds` that each program runs on; by default its own, or the only one.
-        expected: the worlds that are wanted, shaped like `worlds`; fills `correct`.
+        expected: the expected worlds, of the shape of `worlds`; fills `correct`.
         keep_worlds: whether to return the final worlds.
         traces, coverage: whether to return those.
         prefixes: whether unfinished programs are accepted; fills `waits`.
-        max_ticks: how many ticks a run may take.
-        threads: how many threads; by default one for each core.
+        max_ticks: the most ticks of a run.
+        threads: the number of threads, by default one for each core.
     """
     tokens = _as_tokens(programs)
     codes = _as_worlds("worlds", worlds)
@@ -167,9 +166,9 @@ def run_batch(
 
 
 def heroes_of(name: str, codes: NDArray[np.uint8], threads: int | None = None) -> NDArray[np.int16]:
-    """Where the heroes of worlds [W, K, 18, 18] stand, int16 [W, K], as index into 324 cells.
+    """The cells of the heroes of worlds [W, K, 18, 18], int16 [W, K], as indices into 324 cells.
 
-    Checks that they are safe to run on. `name` is what an error calls them.
+    Raises WorldError if programs cannot run on a world. Its message calls the worlds `name`.
     """
     from karelsynth.karel.machine_kernel import find_heroes
 
@@ -184,7 +183,7 @@ def heroes_of(name: str, codes: NDArray[np.uint8], threads: int | None = None) -
 
 
 def no_world(name: str, codes: NDArray[np.uint8], number: int) -> WorldError:
-    """What to raise if world `number` of [W, K, 18, 18], counted through, cannot be run on."""
+    """The error for world `number` of [W · K], on which programs cannot run."""
     row, column = divmod(number, codes.shape[1])
     return WorldError(
         f"{name}[{row}, {column}] is not a world: it needs exactly one hero, on a free cell inside the frame, "
@@ -211,7 +210,7 @@ def _as_worlds(name: str, worlds: NDArray[np.uint8] | Sequence[World] | Sequence
 
 
 def _codes(name: str, worlds: Sequence[Any]) -> NDArray[np.uint8]:
-    """Of K Worlds, or of W lists of K each."""
+    """The codes of K Worlds, or of W lists of K Worlds."""
     rows = worlds if worlds and all(isinstance(row, list | tuple) for row in worlds) else [worlds]
     for row in rows:
         if (stray := next((world for world in row if not isinstance(world, World)), None)) is not None:
@@ -237,7 +236,7 @@ def _as_rows(which: NDArray[Any] | None, programs: int, worlds: int) -> NDArray[
 
 
 def _conditionals(tokens: NDArray[np.uint8]) -> NDArray[Any]:
-    """How many IF, IFELSE and WHILE each program has, [P]."""
+    """The number of IF, IFELSE and WHILE of each program, [P]."""
     from karelsynth.karel.machine_kernel import IF, IFELSE, WHILE
 
     counts: NDArray[Any] = np.isin(tokens, (IF, IFELSE, WHILE)).sum(axis=1)

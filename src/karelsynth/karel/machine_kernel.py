@@ -251,7 +251,7 @@ def compile_program(
 def take_hero_out(
     worlds: NDArray[np.uint8], source: int, at: int, cells: NDArray[np.uint8], here: int
 ) -> int:  # pragma: no cover - compiled
-    """Copy worlds[source] to cells[here] without its hero, who stands on cell `at`; returns the hero's heading."""
+    """Copy worlds[source] to cells[here] without its hero, who stands on cell `at`. Returns the hero's heading."""
     for cell in range(CELLS):
         cells[here, cell] = worlds[source, cell]
     cells[here, at] = worlds[source, at] % HERO

@@ -4,8 +4,8 @@
     >>> program.tokens
     ('DEF', 'run', 'm(', 'REPEAT', 'R=4', 'r(', 'putMarker', 'move', 'r)', 'm)')
 
-Nodes compare and hash by value. A statement's place in a program is the index of its first token, which is
-also how runs say where they are: `size` gives the number of tokens of a statement.
+Nodes compare and hash by value. A statement is identified by the index of its first token, in runs, too. `size` is the
+number of tokens of a statement.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
     from karelsynth.karel.world import World
 
 DEEPEST: Final = 200
-"""How many composite nodes may lie inside each other. Readers and printers recurse, and Python's stack is finite."""
+"""The deepest nesting of composite nodes. Readers and printers recurse, and Python's stack is finite."""
 TOO_DEEP: Final = f"the program is nested more than {DEEPEST} deep"
 
 
 class Action(Enum):
-    """What Karel can do; the value is the token."""
+    """An action; the value is its token."""
 
     MOVE = "move"
     TURN_LEFT = "turnLeft"
@@ -45,7 +45,7 @@ class Action(Enum):
 
 
 class Sensor(Enum):
-    """What Karel can sense; the value is the token."""
+    """A sensor; the value is its token."""
 
     MARKERS_PRESENT = "markersPresent"
     NO_MARKERS_PRESENT = "noMarkersPresent"
@@ -59,16 +59,16 @@ class Sensor(Enum):
 
 
 class _Composite:
-    """A node whose tokens are those of the grammar's alternative that begins with `keyword`.
+    """A node with the tokens of the grammar's alternative that begins with `keyword`.
 
-    Its fields, in order, stand where that alternative names a rule or a block.
+    Its fields, in order, stand for the rules and blocks of that alternative.
     """
 
     keyword: ClassVar[str]
 
     @cached_property
     def layout(self) -> tuple[tuple[int, str | Part], ...]:
-        """The node's fixed tokens and parts in order, each with its offset in tokens from the node's first."""
+        """The node's tokens and parts in order, each with its offset from the node's first token."""
         parts = iter([getattr(self, field.name) for field in fields(self)])  # type: ignore[arg-type]
         offset, placed = 0, []
         for symbol in _ALTERNATIVES[self.keyword]:
@@ -85,7 +85,7 @@ class _Composite:
 
     @cached_property
     def depth(self) -> int:
-        """How many composite nodes lie inside each other, itself included."""
+        """The depth of nested composite nodes, this one included."""
         return 1 + max(_depth(item) for _, item in self.layout)
 
     def __post_init__(self) -> None:
@@ -95,7 +95,7 @@ class _Composite:
                 _check_condition(part)
             elif field.name != "times":
                 _check_block(part)
-        _ = self.size, self.depth  # from the inside out, while it is made: a deep tree would need as deep a recursion
+        _ = self.size, self.depth  # computed from the inside out, because a deep tree would need a deep recursion
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,7 @@ class Repeat(_Composite):
 
     def __post_init__(self) -> None:
         try:
-            object.__setattr__(self, "times", index(self.times))  # NumPy's whole numbers, too
+            object.__setattr__(self, "times", index(self.times))  # also from NumPy's integers
         except TypeError:
             raise KarelsynthError(f"a repeat count is a whole number, not {self.times!r}") from None
         if not 0 <= self.times <= LARGEST_COUNT:
@@ -191,7 +191,7 @@ def _check_condition(condition: Condition) -> None:
 
 
 def inner_blocks(statement: Statement) -> list[tuple[int, Block]]:
-    """The blocks inside a statement, each with the offset of its first token from the statement's."""
+    """The blocks of a statement, each with the offset of its first token from the statement's first token."""
     if isinstance(statement, Action):
         return []
     return [(offset, part) for offset, part in statement.layout if isinstance(part, tuple)]
@@ -210,7 +210,7 @@ class Program:
 
     @classmethod
     def parse(cls, text: str, dialect: str | None = None) -> Program:
-        """Read a program in any dialect; without `dialect`, it is recognised.
+        """Read a program. Without `dialect`, the dialect is recognised.
 
         Raises ProgramSyntaxError, which says where and what was expected.
         """

@@ -1,30 +1,29 @@
 """The syntax machine: which tokens may come next, for thousands of prefixes at once.
 
-It is compiled from a `Grammar` into a pushdown automaton whose state is a row of integers, so that decoding
-hypotheses carry, copy and reorder their states as an array int64 [N, width]:
+A `Grammar` is compiled into a pushdown automaton. The state of a prefix is a row of integers, so that a search copies
+and reorders the states of its hypotheses as an array int64 [N, width]:
 
-    column 0   the control state: where in which rule, plus which required actions are still missing
-    column 1   spare: how many tokens may still be spent beyond those that finishing needs at least
+    column 0   the control state: the position in a rule, and the required actions that are still missing
+    column 1   spare: the number of tokens left beyond the fewest that complete the program
     column 2…  the stack of open blocks and conditions, packed into words, the innermost lowest
 
-In plain words, with `open` the language's valid programs of at most `max_length` tokens:
+The language is the grammar's programs of at most `max_length` tokens:
 
     state = machine.initial(n)                      # before `DEF`
-    mask = machine.mask(state)                      # [n, 52]: token t keeps some program of `open` possible
+    mask = machine.mask(state)                      # [n, 52]: some program continues with token t
     state = machine.advance(state, tokens)          # consume one token each
     machine.accepts(state)                          # [n]: the tokens so far are a program
 
-Every token has a price: how many spare tokens it uses up. A token is admitted if the automaton has a
-transition for it and the price is affordable, which makes the mask exact: whatever is admitted can be
-finished in time, and nothing that could be finished is refused.
+Every token has a price: the number of spare tokens that it uses up. A token is admitted if the automaton has a
+transition for it and the price is at most the spare tokens. This makes the mask exact: every admitted token can be
+completed to a program, and no other token can.
 
-How required actions (see `Grammar.required`) enter the price: what a stack of open blocks can still supply
-for free or at extra cost depends on the whole stack, but only through a small vector, the extra tokens needed
-for each subset of the requirements. There are few such vectors, so each stack symbol carries the number of the
-vector of everything below it.
+Required actions (see `Grammar.required`) are part of the price. The cost of supplying them depends on the whole stack
+of open blocks, but only through a small vector: the extra tokens needed for each subset of the requirements. There are
+few such vectors, so each stack symbol includes the vector of everything below it.
 
-`mask` and `advance` use indexing and integer arithmetic only: with `tables` moved to another array library
-(`SyntaxTables.convert`), the same code serves tensors on a GPU.
+`mask` and `advance` use indexing and integer arithmetic only. With `tables` converted to another array library
+(`SyntaxTables.convert`), the same code works on tensors on a GPU.
 """
 
 from __future__ import annotations
@@ -70,7 +69,7 @@ class SyntaxMachine:
         self._start = (compiled.start, max_length - compiled.shortest)
         self.symbol_bits = (compiled.symbols - 1).bit_length()
         self.word_bits = _WORD_BITS // self.symbol_bits * self.symbol_bits
-        # Opening a level takes two tokens or more and closing it one, so max_length bounds the depth.
+        # Opening a level takes at least two tokens and closing it one, so max_length bounds the depth.
         deepest = (max_length - compiled.shortest) // 3 + 1
         self.words = -(-deepest * self.symbol_bits // self.word_bits)
         self.width = 2 + self.words
@@ -87,11 +86,11 @@ class SyntaxMachine:
         return price[self._row(state)] <= state[..., 1:2]
 
     def advance(self, state: Any, tokens: Any, tables: SyntaxTables | None = None) -> Any:
-        """The states [..., width] after one token [...] each; a token that is not admitted, or none, leads to DEAD.
+        """The states [..., width] after one token [...] each. What is not admitted, or no token, leads to DEAD.
 
         After the end of a program, `<pad>` changes nothing.
         """
-        known = (tokens >= 0) & (tokens < VOCABULARY_SIZE)  # −1 would be the last token, and 52 no place of the table
+        known = (tokens >= 0) & (tokens < VOCABULARY_SIZE)  # −1 would index the last token, and 52 is out of range
         entry = (tables or self.tables).transition[self._row(state), tokens * known]
         spare = state[..., 1] - (entry >> (CONTROL_BITS + OPERATION_BITS))
         alive = (spare >= 0) & known
@@ -130,9 +129,9 @@ class SyntaxMachine:
         return state
 
     def admits(self, tokens: Sequence[int]) -> bool:
-        """Whether a sequence of ids, padding after the end left out, is a program of the grammar.
+        """Whether a sequence of ids, without the padding at its end, is a program of the grammar.
 
-        One sequence alone goes ten times as fast through lists as through states, and its length costs no more.
+        For one sequence, Python lists are ten times as fast as `advance`.
         """
         length = len(tokens)
         while length and tokens[length - 1] == PAD:
@@ -163,5 +162,5 @@ class SyntaxMachine:
 
 @cache
 def syntax_machine(grammar: Grammar = KAREL, max_length: int = DEFAULT_MAX_LENGTH) -> SyntaxMachine:
-    """A shared machine; compiling takes some milliseconds."""
+    """A cached machine. Compiling one takes some milliseconds."""
     return SyntaxMachine(grammar, max_length)

@@ -1,13 +1,12 @@
-"""From a grammar to the tables of the syntax machine.
+"""Compiles a grammar into the tables of the syntax machine.
 
-The automaton's places are items, as in any textbook: an alternative of a rule with a dot in it, plus the
-places inside a block, which remember the last action and how often it was repeated (`Grammar.never_adjacent`
-and `longest_run` look at nothing else). Entering a block pushes the item to go on with after it; so does a
-condition of more than one token. A finished statement always leads to "in a block, after a control statement",
-so statements push nothing themselves.
+The automaton's places are LR items (an alternative of a rule with a dot in it) and places inside a block. A place
+inside a block holds the last action and the length of its run, which is all that `Grammar.never_adjacent` and
+`longest_run` need. Entering a block pushes the item after it; so does a condition of more than one token. A finished
+statement always leads to "in a block, after a control statement", so statements push nothing themselves.
 
-`needed[place][subset]` is the least number of tokens from a place to the end of its level (where the stack is
-popped), supplying at least the required actions in `subset`, found by relaxation.
+`needed[place][subset]` is the least number of tokens from a place to the end of its level (where the stack is popped)
+that supplies at least the required actions in `subset`. It is computed by relaxation.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ POP: Final = (1 << OPERATION_BITS) - 1
 NEVER: Final = 1 << 10
 """The price of a token that has no transition, in the packed ones."""
 MOST_SPARE: Final = 2**15 - 2
-"""Spare tokens at most: one more is what tokens without a transition cost by the table of prices."""
+"""The most spare tokens. In the table of prices, tokens without a transition cost one more."""
 NONE: Final = -1
 """No token."""
 _INFINITE: Final = 10**6
@@ -85,11 +84,11 @@ _Place = Union[_Item, _InBlock]
 _BLOCK_START: Final = _InBlock("start")
 _AFTER_CONTROL: Final = _InBlock("control")
 _Extra = tuple[int, ...]
-"""For each subset of the required actions (as bits): how many tokens more than without them."""
+"""For each subset of the required actions (as bits): the number of extra tokens that it needs."""
 
 
 class _Symbol(NamedTuple):
-    """A stack symbol: where to go on, and the extra of everything below it."""
+    """A stack symbol: the item to return to, and the extra tokens of everything below it."""
 
     back: _Item
     below: _Extra
@@ -125,7 +124,7 @@ class CompiledGrammar:
 
 @cache
 def compile_grammar(grammar: Grammar) -> CompiledGrammar:
-    """Compile a grammar; the result is kept."""
+    """Compile a grammar. The result is cached."""
     return _Automaton(_Needs(grammar)).compile()
 
 
@@ -163,7 +162,7 @@ class _Needs:
             for alternative in alternatives:
                 if rule == "program" or len(alternative) > 1:
                     found += [_Item(rule, alternative, dot) for dot in range(rule != "program", len(alternative) + 1)]
-        for place in found:  # grows while it is walked
+        for place in found:  # grows during the loop
             if isinstance(place, _InBlock):
                 for action in self.actions():
                     after = self.after_action(place, action)
@@ -214,7 +213,7 @@ class _Needs:
         return self._shortest(symbol) + needed[place.next()][subset]
 
     def _shortest(self, symbol: str) -> int:
-        """Tokens of a symbol that holds no block."""
+        """The least number of tokens of a symbol without a block."""
         if symbol not in self.grammar.rules:
             return 1
         return min(
@@ -223,7 +222,7 @@ class _Needs:
         )
 
     def extra(self, place: _Place, below: _Extra) -> _Extra:
-        """The extra of a place on top of a stack."""
+        """The extra tokens of a place on top of a stack."""
         local = self.needed[place]
         return tuple(
             min(
@@ -234,12 +233,12 @@ class _Needs:
         )
 
     def cost(self, place: _Place, missing: int, below: _Extra) -> int:
-        """Tokens to the end of the program, leaving out those that the stack needs in any case."""
+        """The number of tokens to the end of the program, without those that the stack needs in any case."""
         return self.needed[place][0] + self.extra(place, below)[missing]
 
 
 class _Visit(NamedTuple):
-    """A control state, which is a place and what is still missing, with a symbol on top of the stack."""
+    """A control state (a place and the missing required actions) and the symbol on top of the stack."""
 
     place: _Place
     missing: int
@@ -247,14 +246,14 @@ class _Visit(NamedTuple):
 
 
 class _Automaton:
-    """Explores everything reachable; numbers control states and stack symbols as they turn up."""
+    """Explores all reachable states and numbers control states and stack symbols in order of discovery."""
 
     def __init__(self, needs: _Needs) -> None:
         self.needs = needs
         self.grammar = needs.grammar
         self.controls: dict[tuple[_Place, int], int] = {}
         self.symbols: dict[_Symbol | None, int] = {None: 0}
-        self.under: dict[_Symbol, set[_Symbol | None]] = {}  # what a symbol has been pushed upon
+        self.under: dict[_Symbol, set[_Symbol | None]] = {}  # the symbols below each symbol
         self.after_pop: dict[_Symbol, set[tuple[_Place, int]]] = {}
         self.entries: dict[tuple[int, int, int], int] = {}
         self.waiting: list[_Visit] = []
@@ -278,7 +277,7 @@ class _Automaton:
         forced_ids = np.array([ID[token] for token in sorted(self.grammar.forced_tokens())], np.int64)
         may_come = price[:, forced_ids] <= MOST_SPARE
         forced = np.where(may_come, forced_ids, NONE).max(1, initial=NONE)
-        # Padding after the end: the mask does not offer it, but it changes nothing.
+        # Padding after the end changes nothing, though the mask does not admit it.
         transition[ACCEPT * symbols : (ACCEPT + 1) * symbols, PAD] = ACCEPT
         tables = SyntaxTables(transition.astype(np.int32), price, forced)
         return CompiledGrammar(tables, symbols, start, self.needs.needed[self.needs.first][everything])
@@ -332,7 +331,7 @@ class _Automaton:
     def add(
         self, visit: _Visit, token: str, target: _Place, *, met: int = 0, push: _Item | None = None, pop: bool = False
     ) -> None:
-        """Add a transition. Its price: one token, plus what finishing costs then, less what it costs now."""
+        """Add a transition. Its price is one token, plus the cost of finishing after it, minus the cost before it."""
         needs, top, missing = self.needs, visit.top, visit.missing & ~met
         below = self.stack_extra(top)
         now = needs.cost(visit.place, visit.missing, below)
@@ -355,7 +354,7 @@ class _Automaton:
             reached = [_Visit(target, missing, top)]
         price = 1 + then - now
         if price >= NEVER:
-            return  # no way to supply what is missing
+            return  # the missing actions cannot be supplied
         assert price >= 0
         entry = self.control(target, missing) | operation << CONTROL_BITS | price << (CONTROL_BITS + OPERATION_BITS)
         self.entries[self.control(visit.place, visit.missing), self.symbols[top], ID[token]] = entry
@@ -364,5 +363,5 @@ class _Automaton:
 
 
 def _after_symbol(item: _Item) -> _Place:
-    """Where one is after a symbol: the end of a statement is "in a block, after a control statement"."""
+    """The place after a symbol. The end of a statement is "in a block, after a control statement"."""
     return _AFTER_CONTROL if item.symbol is None and item.rule == "statement" else item

@@ -1,4 +1,4 @@
-"""Sharing work out over threads. The work must release the GIL, as compiled functions do."""
+"""A parallel loop over threads. The loop's body must release the GIL, as compiled functions do."""
 
 from __future__ import annotations
 
@@ -11,14 +11,17 @@ from typing import Final, TypeVar
 from karelsynth.errors import KarelsynthError, checked_int
 
 THREADS: Final = "KARELSYNTH_THREADS"
-"""The environment variable that holds a process to a share of the cores, where several run side by side."""
+"""The environment variable that limits the cores of a process, for several processes side by side."""
 Result = TypeVar("Result")
 _INLINE: Final = 256
-"""Less work than this is done in the calling thread."""
+"""Smaller loops run in the calling thread."""
 
 
 def parallel_for(work: Callable[[int, int], Result], count: int, per_item: int, threads: int | None) -> list[Result]:
-    """Call work(start, stop) over range(count), in pieces on several threads, by default one for each core."""
+    """Call work(start, stop) for pieces of range(count) on several threads, by default one for each core.
+
+    `per_item` is the cost of an item, in runs of a program. Returns the results of the pieces in order.
+    """
     threads = core_count() if threads is None else checked_int("threads", threads, 1)
     if threads == 1 or count * per_item < _INLINE:
         return [work(0, count)]
@@ -41,15 +44,17 @@ if hasattr(os, "register_at_fork"):
 
 
 def core_count() -> int:
-    """The cores this process may use: those that the system gives it, at most $KARELSYNTH_THREADS if that is set."""
+    """The number of cores that this process may use, at most $KARELSYNTH_THREADS if that is set."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    told = os.environ.get(THREADS, "")
-    if not told:
+    limit = os.environ.get(THREADS, "")
+    if not limit:
         return cores
     try:
-        share = int(told)
+        share = int(limit)
     except ValueError:
         share = 0
     if share < 1:
-        raise KarelsynthError(f"environment variable {THREADS}={told}: set it to a whole number from 1 on, or unset it")
+        raise KarelsynthError(
+            f"environment variable {THREADS}={limit}: set it to a whole number from 1 on, or unset it"
+        )
     return min(share, cores)

@@ -7,8 +7,8 @@
     >>> world.hero
     Hero(row=0, col=0, heading='east')
 
-Rows count from 0 at the bottom, columns from 0 at the left; north is row + 1. The limits are the data's.
-Every way of making a world goes through the same checks, so a `World` that exists is a possible one.
+Rows count from 0 at the bottom, columns from 0 at the left; north is row + 1. The limits are the original data's. The
+constructor checks every world, so that every `World` is a valid one.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ HEADINGS: Final = ("north", "east", "south", "west")
 STEP: Final[Mapping[str, tuple[int, int]]] = MappingProxyType(
     {"north": (1, 0), "east": (0, 1), "south": (-1, 0), "west": (0, -1)}
 )
-"""How row and column change with a move."""
+"""The change of row and column with a move."""
 
 Cell = tuple[int, int]
 
 
 class Hero(NamedTuple):
-    """Where Karel stands and looks."""
+    """Karel's cell and heading."""
 
     row: int
     col: int
@@ -208,13 +208,13 @@ class World:
 
 
 def quoted(text: str) -> str:
-    """Somebody's text, fit for a message: in quotes, without control characters, shortened if long."""
+    """A user's text for a message: in quotes, without control characters, shortened if long."""
     shown = "".join(letter if letter.isprintable() else "�" for letter in text[:40])
     return f"`{shown}`" if len(text) <= 40 else f"`{shown}…`"
 
 
 def _whole(value: Any, what: str) -> int:
-    """A plain int, also from numpy's integers."""
+    """An int, also from NumPy's integers."""
     try:
         return index(value)
     except TypeError:
