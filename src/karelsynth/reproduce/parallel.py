@@ -131,6 +131,7 @@ def run_in_parallel(
             dict.fromkeys([*missing, *needed]),
             key=lambda job: (job.row.recipe not in STARTS, -runner.recipe(job).run.steps),
         )
+        at_once = max(1, min(at_once, len(waiting)))  # fewer rows have a larger share of cores and GPU memory
         if waiting:
             generate(0, 0, 1)  # compiles the generator once, not in every process
         try:
