@@ -136,9 +136,7 @@ def score_programs(
                     syntax.after_forced_tokens(syntax_state) if model.settings.skip_forced_tokens else syntax_state
                 )
                 admitted = syntax.mask(syntax_state)
-                admitted |= ~admitted.any(
-                    1, keepdim=True
-                )  # after an inadmissible token the score is −∞ and must stay so
+                admitted |= ~admitted.any(1, keepdim=True)  # after an inadmissible token the score stays −∞
                 logits = logits.masked_fill(~admitted, -torch.inf)
             table = logits.float().log_softmax(1).cpu().numpy()
             place[open_now] = which.ravel()
