@@ -223,3 +223,34 @@ def test_a_run_that_is_resumed_ends_the_same(objective: str, tmp_path: Path) -> 
 def test_the_recipe() -> None:
     recipe = load_recipe(Path(__file__).parent.parent / "recipes" / "transformer_stream.toml")
     assert isinstance(Synthesizer(recipe.model).decoder, TransformerDecoder)
+
+
+# On a GPU
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("share_prefixes", [False, True])
+@pytest.mark.parametrize("name", [name for name in MODELS if name.startswith("transformer")])
+def test_programs_on_a_gpu_are_the_hosts(name: str, share_prefixes: bool) -> None:
+    tokens, lengths, tasks = programs_of_tasks(3)
+    found = []
+    for device in ("cpu", "cuda"):
+        model = tiny_model(scale=2, **MODELS[name]).to(device)
+        encoded = model.encode(*(part.to(device) for part in random_grids(1, 3, 4)))
+        trie = model.pack(tokens, lengths, encoded=encoded, tasks=tasks, share_prefixes=share_prefixes)
+        logprobs = model.program_logprobs(encoded, trie)
+        gradients = torch.autograd.grad(logprobs.sum(), list(model.parameters()))
+        found.append((logprobs.detach().cpu(), [one.cpu() for one in gradients]))
+    (here, of_here), (there, of_there) = found
+    torch.testing.assert_close(there, here, rtol=0.02, atol=0.05)
+    for one, other in zip(of_there, of_here, strict=True):  # convolutions and products in TF32
+        assert (one - other).abs().max() < 0.05 * other.abs().max() + 0.01
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("objective", ["mle", "rl", "rl_beam"])
+def test_the_transformer_trains_on_a_gpu(objective: str, tmp_path: Path) -> None:
+    """In bfloat16, with the encoder compiled."""
+    recipe = recipe_for(MODELS["transformer, skipping"], objective, 3)
+    fast = replace(recipe, run=replace(recipe.run, precision="bfloat16", compile=True))
+    assert Synthesizer.from_pretrained(train(fast, tmp_path, device=torch.device("cuda"))).settings == recipe.model

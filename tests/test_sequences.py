@@ -144,7 +144,7 @@ def test_in_bfloat16() -> None:
     assert step_sums(many, (1,) * 300).flatten().tolist() == [300.0] * 4
 
 
-def test_the_way_back_can_be_gone_once() -> None:
+def test_backward_runs_once() -> None:
     made, weights = parts_of((False, True, False))
     hidden = sequences(step_sizes_of(LENGTHS), Gates(None, made[1]), *made[3:])
     total = (hidden * weights).sum()
@@ -153,7 +153,7 @@ def test_the_way_back_can_be_gone_once() -> None:
         torch.autograd.grad(total, made[1])
 
 
-def test_parts_of_other_programs_are_refused() -> None:
+def test_terms_of_other_programs_are_refused() -> None:
     made, _ = parts_of((True, True, True))
     own, of_tokens, of_programs, *rest = made
     sizes = step_sizes_of(LENGTHS)

@@ -18,6 +18,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
@@ -31,7 +32,7 @@ from karelsynth.model.decoder import (
     output_layers,
     pooled,
 )
-from karelsynth.model.devices import cast
+from karelsynth.model.devices import cast, to_device
 from karelsynth.model.execution_encoder import one_hot
 
 if TYPE_CHECKING:
@@ -177,9 +178,7 @@ class TransformerSteps(StepDecoder):
     def teacher_forced(self, tasks: StepTasks, trie: PrefixTrie) -> Tensor:
         """See `StepDecoder.teacher_forced`."""
         device, steps, nodes = trie.tokens.device, len(trie.sizes), len(trie.tokens)
-        depths = torch.repeat_interleave(
-            torch.arange(steps, device=device), torch.tensor(trie.sizes, device=device), output_size=nodes
-        )
+        depths = to_device(np.repeat(np.arange(steps), trie.sizes), device)
         # A grid of programs by steps. Padding comes last, where causal attention never looks.
         at = torch.arange(nodes, device=device) if trie.shared is None else trie.shared.nodes
         places = trie.programs * steps + depths.index_select(0, at)
