@@ -74,7 +74,7 @@ def test_a_folder_for_one_process_goes_with_it(tmp_path: Path) -> None:
     temporary = tmp_path / "temporary"
     temporary.mkdir()
     code = "from karelsynth.karel.compiled import cache_folder; print(cache_folder(), cache_folder().is_dir())"
-    told = subprocess.run(
+    output = subprocess.run(
         [sys.executable, "-c", code],
         env=os.environ | {"NUMBA_CACHE_DIR": str(in_the_way), "TMPDIR": str(temporary)},
         check=True,
@@ -82,8 +82,8 @@ def test_a_folder_for_one_process_goes_with_it(tmp_path: Path) -> None:
         text=True,
         timeout=120,
     ).stdout
-    assert told.startswith(str(temporary))
-    assert told.endswith(" True\n")
+    assert output.startswith(str(temporary))
+    assert output.endswith(" True\n")
     assert not list(temporary.iterdir())
 
 

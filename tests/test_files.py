@@ -1,4 +1,4 @@
-"""Reading and writing of files: whole or not at all, and what cannot be is told in one message."""
+"""Reading and writing files: atomic writes, and one message for each error."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from karelsynth.karel.dialects import DIALECTS, parse, recognise, render
 from karelsynth.karel.dialects.indented import lex
 from karelsynth.karel.program import DEEPEST, Action, If, Not, Program, Repeat, Sensor, While
 from tests.strategies import random_program
-from tests.test_dialects import FRONT, GOLDEN, loop
+from tests.written import FRONT, GOLDEN, loop
 
 
 def nested(depth: int) -> dict[str, str]:

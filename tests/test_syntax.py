@@ -374,9 +374,9 @@ def test_compiled_masks_along_programs_are_the_machine_s(grammar: Grammar) -> No
     assert masks_along(machine, tokens.astype(np.uint8), lengths, rows)[1] == (7, 3)
 
 
-@pytest.mark.parametrize("scaffolding", [False, True])
+@pytest.mark.parametrize("append_forced", [False, True])
 @pytest.mark.parametrize("limit", [12, 40, 128])
-def test_compiled_writing_is_the_machine_s(limit: int, scaffolding: bool) -> None:
+def test_compiled_writing_is_the_machine_s(limit: int, append_forced: bool) -> None:
     """Token by token until nothing goes on, some rows standing still, by the machine, by tensors and compiled."""
     rng = np.random.default_rng(limit)
     machine = SyntaxMachine(KAREL, max_length=limit)
@@ -387,16 +387,16 @@ def test_compiled_writing_is_the_machine_s(limit: int, scaffolding: bool) -> Non
     by_tensors = (torch.from_numpy(states.copy()), torch.from_numpy(tokens.copy()), torch.from_numpy(lengths.copy()))
     chosen = np.full(count, NONE)
     for _ in range(limit):
-        going = np.array([not machine.admits(text) for text in texts]) & (rng.random(count) < 0.9)
-        for row in np.flatnonzero(going):
+        active = np.array([not machine.admits(text) for text in texts]) & (rng.random(count) < 0.9)
+        for row in np.flatnonzero(active):
             if chosen[row] != NONE:
                 texts[row].append(int(chosen[row]))
-            while scaffolding and machine.forced_token(machine.read(texts[row])) != NONE:
+            while append_forced and machine.forced_token(machine.read(texts[row])) != NONE:
                 texts[row].append(int(machine.forced_token(machine.read(texts[row]))))
-        given = (torch.from_numpy(chosen), torch.from_numpy(going))
-        new, longer = syntax.write_by_tensors(*by_tensors, *given, forced_tokens=scaffolding)
+        given = (torch.from_numpy(chosen), torch.from_numpy(active))
+        new, longer = syntax.write_by_tensors(*by_tensors, *given, forced_tokens=append_forced)
         by_tensors = (new, by_tensors[1], longer)
-        append_tokens(machine, states, tokens, lengths, chosen, going, append_forced=scaffolding)
+        append_tokens(machine, states, tokens, lengths, chosen, active, append_forced=append_forced)
         for text, own, length, state in zip(texts, tokens, lengths, states, strict=True):
             assert own[:length].tolist() == text
             assert np.array_equal(state, machine.read(text))
@@ -410,22 +410,22 @@ def test_compiled_writing_is_the_machine_s(limit: int, scaffolding: bool) -> Non
 
 @pytest.mark.parametrize("grammar", [KAREL, NORMAL_FORM], ids=lambda grammar: grammar.name)
 def test_scaffolding_is_what_leaves_no_choice(grammar: Grammar) -> None:
-    """With tokens to spare, the machine admits one token exactly where it is scaffolding, in random programs."""
+    """With tokens to spare, the machine admits one token exactly where a token is forced, in random programs."""
     rng = np.random.default_rng(5)
-    machine, scaffolding = SyntaxMachine(grammar, max_length=60), {ID[token] for token in grammar.forced_tokens()}
+    machine, forced_ids = SyntaxMachine(grammar, max_length=60), {ID[token] for token in grammar.forced_tokens()}
     state, seen = machine.initial(300), 0
     for _ in range(40):
-        mask, follows, going = machine.mask(state), machine.forced_token(state), ~machine.accepts(state)
-        roomy = going & (state[:, 1] > 20)
-        assert np.array_equal(mask[roomy].sum(1) == 1, follows[roomy] >= 0)
-        told = going & (follows >= 0)
-        assert np.array_equal(mask[told].argmax(1), follows[told])
-        assert (mask[told].sum(1) == 1).all()
-        assert scaffolding.issuperset(follows[told].tolist())
-        assert not mask[going & ~told][:, sorted(scaffolding)].any()
-        seen += int(told.sum())
+        mask, forced, active = machine.mask(state), machine.forced_token(state), ~machine.accepts(state)
+        roomy = active & (state[:, 1] > 20)
+        assert np.array_equal(mask[roomy].sum(1) == 1, forced[roomy] >= 0)
+        is_forced = active & (forced >= 0)
+        assert np.array_equal(mask[is_forced].argmax(1), forced[is_forced])
+        assert (mask[is_forced].sum(1) == 1).all()
+        assert forced_ids.issuperset(forced[is_forced].tolist())
+        assert not mask[active & ~is_forced][:, sorted(forced_ids)].any()
+        seen += int(is_forced.sum())
         noise = rng.random(mask.shape) * mask
-        noise[~going, PAD] = 1
+        noise[~active, PAD] = 1
         state = machine.advance(state, noise.argmax(1))
     assert seen > 1000
 
