@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from importlib.resources import files
 from pathlib import Path
 
 import numpy as np
@@ -108,6 +110,13 @@ def test_no_program_is_reserved_unless_wanted(tasks: TaskBatch) -> None:
 
 def test_every_plan_occurs() -> None:
     assert set(plans_of(3, 0, 4_000)) == set(plan_names())
+
+
+def test_every_rule_of_the_grammar_is_used() -> None:
+    text = (files("karelsynth.tasks.purposeful") / "plans.txt").read_text(encoding="utf-8")
+    rules = re.findall(r"^([a-z-]+) :?= ", text, re.MULTILINE)
+    assert len(rules) == len(set(rules)) > 50
+    assert all(len(re.findall(rf"(?<![\w-]){rule}(?![\w-])", text)) > 1 for rule in rules)
 
 
 def test_the_number_of_examples_can_be_chosen() -> None:

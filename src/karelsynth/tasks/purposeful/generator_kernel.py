@@ -5,7 +5,7 @@ Task number n of a seed depends on nothing but those two. The functions release 
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,8 @@ from karelsynth.karel.syntax_compiler import ParserTables
 from karelsynth.tasks.purposeful.program_kernel import (
     LONGEST,
     RAW,
+    STACK,
+    PlanTables,
     below,
     counts_markers,
     expand,
@@ -68,6 +70,37 @@ _BARE: Final = 75
 _STREAM: Final = np.uint64(0x6F6C6B6A)
 
 
+class Scratch(NamedTuple):
+    """Buffers for the making of tasks, and what they hold of the present one."""
+
+    taste: NDArray[np.int64]
+    """[8]: what the worlds of a task have in common; see `world_kernel`."""
+    chosen: NDArray[np.int64]
+    """[rules]: the alternatives that a program draws once."""
+    stack: NDArray[np.int64]
+    """Symbols that are still to be expanded."""
+    raw: NDArray[np.uint8]
+    """[RAW]: a program as it was drawn, …"""
+    text: NDArray[np.uint8]
+    """[RAW]: … and in the normal form."""
+    grid: NDArray[np.uint8]
+    """[256]: the stage of a scene, …"""
+    info: NDArray[np.int64]
+    """[4]: … its size and Karel's place."""
+    before: NDArray[np.uint8]
+    """[E, 324]: the examples found so far, …"""
+    after: NDArray[np.uint8]
+    """[E, 324]: … and what the program makes of them."""
+    hashes: NDArray[np.uint64]
+    """[E]: of their traces."""
+    traces: NDArray[np.uint8]
+    """[1, ticks]: the trace of the present run, …"""
+    seen: NDArray[np.uint8]
+    """[1, conditions]: … and what it shows: 1 for false, plus 2 for true."""
+    all_seen: NDArray[np.uint8]
+    """[conditions]: what the examples found so far show."""
+
+
 @compiled()
 def program_hash(tokens: NDArray[np.uint8], length: int) -> np.uint64:  # pragma: no cover - compiled
     """64 bits that tell a program from others."""
@@ -96,19 +129,11 @@ def _among(found: np.uint64, hashes: NDArray[np.uint64]) -> bool:  # pragma: no 
 
 @compiled()
 def _draw_program(
-    state: NDArray[np.uint64],
-    tables: Any,
-    rule: int,
-    taste: NDArray[np.int64],
-    chosen: NDArray[np.int64],
-    stack: NDArray[np.int64],
-    raw: NDArray[np.uint8],
-    text: NDArray[np.uint8],
+    state: NDArray[np.uint64], tables: PlanTables, rule: int, scratch: Scratch
 ) -> int:  # pragma: no cover - compiled
-    """Write a program of a plan to `text`; returns its length, or 0 if it came to nothing."""
-    size = expand(
-        state, rule, tables.first, tables.once, tables.threshold, tables.begins, tables.symbols, chosen, stack, raw
-    )
+    """Write a program of a plan to `scratch.text`; returns its length, or 0 if it came to nothing."""
+    taste, raw = scratch.taste, scratch.raw
+    size = expand(state, rule, tables, scratch.chosen, scratch.stack, raw)
     if size == 0:
         return 0
     if percent(state, _MUTATED):
@@ -119,7 +144,7 @@ def _draw_program(
         taste[VALUES] = 1 + below(state, 2)
     if taste[MIRRORED]:
         mirror(raw, size)
-    length = normalise(raw, size, text)
+    length = normalise(raw, size, scratch.text)
     return length if 5 <= length <= LONGEST else 0
 
 
@@ -127,13 +152,11 @@ def _draw_program(
 def _run_world(
     code: NDArray[np.int64],
     counters: NDArray[np.int32],
-    before: NDArray[np.uint8],
-    after: NDArray[np.uint8],
+    conditionals: int,
+    scratch: Scratch,
     slot: int,
     start: int,
     facing: int,
-    traces: NDArray[np.uint8],
-    seen: NDArray[np.uint8],
 ) -> tuple[bool, bool, np.uint64, int, bool]:  # pragma: no cover - compiled
     """Run in the world before[slot], without its hero; returns whether it is good, whether something changed, a hash of
     the trace, its length, and whether the run went on and on.
@@ -141,12 +164,13 @@ def _run_world(
     Markers are laid where the program picks one without having found out. `after` gets the result, hero included, and
     `before` its hero.
     """
+    before, after, traces, seen = scratch.before, scratch.after, scratch.traces, scratch.seen
     status, length, at, heading, used = _NO_MARKER, 0, start, facing, 0
     repairs = 0
     while status == _NO_MARKER:
         for cell in range(CELLS):
             after[slot, cell] = before[slot, cell]
-        for number in range(seen.shape[1]):
+        for number in range(conditionals):
             seen[0, number] = 0
         status, used, _, length, at, heading = run_code(
             code, counters, after, slot, start, facing, MAX_TICKS, traces, True, seen, True, 0
@@ -175,23 +199,22 @@ def _run_world(
 @compiled()
 def _find_worlds(
     state: NDArray[np.uint64],
-    taste: NDArray[np.int64],
     kind: int,
     place: int,
     some: int,
     code: NDArray[np.int64],
-    conditionals: int,
     counters: NDArray[np.int32],
-    grid: NDArray[np.uint8],
-    info: NDArray[np.int64],
-    before: NDArray[np.uint8],
-    after: NDArray[np.uint8],
-    hashes: NDArray[np.uint64],
-    traces: NDArray[np.uint8],
-    seen: NDArray[np.uint8],
-    all_seen: NDArray[np.uint8],
+    conditionals: int,
+    scratch: Scratch,
 ) -> bool:  # pragma: no cover - compiled
-    """Fill `before` and `after` [E, 324] with good examples; False if there seem to be too few."""
+    """Fill `scratch.before` and `scratch.after` with good examples; False if there seem to be too few."""
+    taste, before, hashes, seen, all_seen = (
+        scratch.taste,
+        scratch.before,
+        scratch.hashes,
+        scratch.seen,
+        scratch.all_seen,
+    )
     wanted = before.shape[0]
     found, tried, unchanged, longest, missed = 0, 0, 0, 0, 0
     complete = conditionals == 0
@@ -203,10 +226,10 @@ def _find_worlds(
         # With half of the examples found, only those count that show what is still unseen.
         lacking = strict and not complete and 2 * found >= wanted
         missed += lacking
-        draw_scene(state, taste, kind, place, some, grid, info)
-        placed = stage_world(state, taste, grid, info, before, found)
+        draw_scene(state, taste, kind, place, some, scratch.grid, scratch.info)
+        placed = stage_world(state, taste, scratch.grid, scratch.info, before, found)
         good, changed, trace, length, endless = _run_world(
-            code, counters, before, after, found, placed // 4, placed % 4, traces, seen
+            code, counters, conditionals, scratch, found, placed // 4, placed % 4
         )
         if not good:
             tried += 2 * endless
@@ -260,7 +283,7 @@ def generate_range(
     start: int,
     seed: int,
     reserved: bool,
-    tables: Any,
+    tables: PlanTables,
     rejected: NDArray[np.uint64],
     parser: ParserTables,
     tokens: NDArray[np.uint8],
@@ -277,16 +300,15 @@ def generate_range(
     """
     examples = inputs.shape[1]
     state = np.empty(1, np.uint64)
-    taste = np.empty(8, np.int64)
-    chosen = np.empty(len(tables.once), np.int64)
-    stack = np.empty(512, np.int64)
-    raw, text = np.empty(RAW, np.uint8), np.empty(RAW, np.uint8)
     code, origin, parse_stack, opened, counters = code_buffers(LONGEST)
-    grid, info = np.empty(STAGE * STAGE, np.uint8), np.empty(4, np.int64)
-    before, after = np.empty((examples, CELLS), np.uint8), np.empty((examples, CELLS), np.uint8)
-    hashes, order = np.empty(examples, np.uint64), np.empty(examples, np.int64)
-    traces, seen = np.empty((1, MAX_TICKS + 1), np.uint8), np.zeros((1, LONGEST), np.uint8)
-    all_seen = np.empty(LONGEST, np.uint8)
+    order = np.empty(examples, np.int64)
+    scratch = Scratch(
+        np.empty(8, np.int64), np.empty(len(tables.once), np.int64), np.empty(STACK, np.int64), np.empty(RAW, np.uint8),
+        np.empty(RAW, np.uint8), np.empty(STAGE * STAGE, np.uint8), np.empty(4, np.int64),
+        np.empty((examples, CELLS), np.uint8), np.empty((examples, CELLS), np.uint8), np.empty(examples, np.uint64),
+        np.empty((1, MAX_TICKS + 1), np.uint8), np.zeros((1, LONGEST), np.uint8), np.empty(LONGEST, np.uint8),
+    )  # fmt: skip
+    text = scratch.text
     stream = mix(mix(np.uint64(seed) + _STREAM) + np.uint64(reserved))
     for task in range(first, last):
         state[0] = mix(stream + np.uint64(start + task) * GAMMA)
@@ -294,8 +316,8 @@ def generate_range(
         while not done:
             plan = pick_threshold(state, tables.plan_threshold, 0, len(tables.plans))
             for _ in range(_PROGRAMS):
-                draw_taste(state, taste)
-                length = _draw_program(state, tables, tables.plans[plan], taste, chosen, stack, raw, text)
+                draw_taste(state, scratch.taste)
+                length = _draw_program(state, tables, tables.plans[plan], scratch)
                 if length == 0:
                     continue
                 if compile_program(text[:length], parser, code, origin, parse_stack, opened) >= 0:
@@ -312,10 +334,7 @@ def generate_range(
                 some = world[2]
                 if some != NO_MARKERS and not needs_markers(text, length) and percent(state, _BARE):
                     some = NO_MARKERS
-                done = _find_worlds(
-                    state, taste, world[0], world[1], some, code, conditionals, counters, grid, info, before,
-                    after, hashes, traces, seen[:, : max(1, conditionals)], all_seen,
-                )  # fmt: skip
+                done = _find_worlds(state, world[0], world[1], some, code, counters, conditionals, scratch)
                 if done:
                     break
             if done:
@@ -323,8 +342,8 @@ def generate_range(
         shuffle(state, order)
         for number in range(examples):
             for cell in range(CELLS):
-                inputs[task, order[number], cell] = before[number, cell]
-                outputs[task, order[number], cell] = after[number, cell]
+                inputs[task, order[number], cell] = scratch.before[number, cell]
+                outputs[task, order[number], cell] = scratch.after[number, cell]
         for at in range(length):
             tokens[task, at] = text[at]
         lengths[task] = length

@@ -18,37 +18,13 @@ from __future__ import annotations
 
 from functools import cache
 from importlib.resources import files
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from karelsynth.karel.tokens import COUNTS, ID
 from karelsynth.tasks.purposeful.layout_kernel import KINDS, MARKERS, PLACES, REGISTERS, RULE
-
-
-class PlanTables(NamedTuple):
-    """The grammar for the kernel. Rules are numbered in their order; plans are rules, too, and come last."""
-
-    first: NDArray[np.int64]
-    """[rules + 1]: the first alternative of each rule."""
-    once: NDArray[np.bool_]
-    """[rules]: whether a program draws the alternative only once."""
-    threshold: NDArray[np.uint64]
-    """[alternatives]: cumulated weights within the rule, of 2³²."""
-    begins: NDArray[np.int64]
-    """[alternatives + 1]: where the symbols of each alternative begin."""
-    symbols: NDArray[np.int64]
-    """Token ids; `REGISTERS` + i for the i-th letter; `RULE` + r for rule r."""
-    plans: NDArray[np.int64]
-    """[plans]: the rule of each plan."""
-    plan_threshold: NDArray[np.uint64]
-    """[plans]: cumulated weights, of 2³²."""
-    worlds_first: NDArray[np.int64]
-    """[plans + 1]."""
-    worlds: NDArray[np.int64]
-    """[worlds, 3]: kind, place and markers."""
-
+from karelsynth.tasks.purposeful.program_kernel import PlanTables
 
 _CONDITIONS: Final = {
     "front": "frontIsClear", "left-clear": "leftIsClear", "right-clear": "rightIsClear",

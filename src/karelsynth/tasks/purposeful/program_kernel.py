@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,8 @@ LONGEST: Final = 112
 RAW: Final = 320
 """Room for a program before it is in the normal form."""
 _MOST_RAW: Final = RAW - 8
-_STACK: Final = 512
+STACK: Final = 512
+"""Room for symbols that are still to be expanded."""
 _S32 = np.uint64(32)
 _MOVE, _LEFT, _RIGHT, _PICK, _PUT = (ID[name] for name in ACTIONS)
 _REPEAT, _OPEN_R, _CLOSE_R, _NOT = ID["REPEAT"], ID["r("], ID["r)"], ID["not"]
@@ -26,6 +27,29 @@ _LEFT_CLEAR, _RIGHT_CLEAR = ID["leftIsClear"], ID["rightIsClear"]
 _FIRST_SENSOR, _LAST_SENSOR, _FIRST_CLEAR = ID[SENSORS[0]], ID[SENSORS[-1]], ID["leftIsClear"]
 _COUNT, _LAST_COUNT = ID[COUNTS[0]], ID[COUNTS[10]]
 _HEAD, _RUN, _OPEN_M, _CLOSE_M = ID["DEF"], ID["run"], ID["m("], ID["m)"]
+
+
+class PlanTables(NamedTuple):
+    """The grammar for the kernel. Rules are numbered in their order; plans are rules, too, and come last."""
+
+    first: NDArray[np.int64]
+    """[rules + 1]: the first alternative of each rule."""
+    once: NDArray[np.bool_]
+    """[rules]: whether a program draws the alternative only once."""
+    threshold: NDArray[np.uint64]
+    """[alternatives]: cumulated weights within the rule, of 2³²."""
+    begins: NDArray[np.int64]
+    """[alternatives + 1]: where the symbols of each alternative begin."""
+    symbols: NDArray[np.int64]
+    """Token ids; `REGISTERS` + i for the i-th letter; `RULE` + r for rule r."""
+    plans: NDArray[np.int64]
+    """[plans]: the rule of each plan."""
+    plan_threshold: NDArray[np.uint64]
+    """[plans]: cumulated weights, of 2³²."""
+    worlds_first: NDArray[np.int64]
+    """[plans + 1]."""
+    worlds: NDArray[np.int64]
+    """[worlds, 3]: kind, place and markers."""
 
 
 @compiled()
@@ -58,18 +82,14 @@ def pick_threshold(
 def expand(
     state: NDArray[np.uint64],
     rule: int,
-    first: NDArray[np.int64],
-    once: NDArray[np.bool_],
-    threshold: NDArray[np.uint64],
-    begins: NDArray[np.int64],
-    symbols: NDArray[np.int64],
+    tables: PlanTables,
     chosen: NDArray[np.int64],
     stack: NDArray[np.int64],
     raw: NDArray[np.uint8],
 ) -> int:  # pragma: no cover - compiled
     """Write the tokens of a plan's rule to `raw` [RAW]; returns how many, or 0 if they are too many.
 
-    `chosen` [rules] and `stack` [_STACK] are scratch space.
+    `chosen` [rules] and `stack` [STACK] are scratch space.
     """
     for number in range(len(chosen)):
         chosen[number] = -1
@@ -93,13 +113,13 @@ def expand(
             number = symbol - RULE
             alternative = chosen[number]
             if alternative < 0:
-                alternative = pick_threshold(state, threshold, first[number], first[number + 1])
-                if once[number]:
+                alternative = pick_threshold(state, tables.threshold, tables.first[number], tables.first[number + 1])
+                if tables.once[number]:
                     chosen[number] = alternative
-            for at in range(begins[alternative + 1] - 1, begins[alternative] - 1, -1):
-                stack[depth] = symbols[at]
+            for at in range(tables.begins[alternative + 1] - 1, tables.begins[alternative] - 1, -1):
+                stack[depth] = tables.symbols[at]
                 depth += 1
-        if size > _MOST_RAW or depth > _STACK - 64:
+        if size > _MOST_RAW or depth > STACK - 64:
             return 0
     return size
 

@@ -38,6 +38,8 @@ CORNER, FLOOR, START, ANY, ROOMY = range(len(PLACES))
 _MOST: Final = 9
 _SIZES: Final = np.repeat(np.arange(2, 17), [4, 9, 12, 13, 13, 12, 10, 8, 6, 3, 3, 2, 1, 1, 1])
 """Lengths of sides, as often as they are wanted."""
+_ATTEMPTS: Final = np.array([[0, 1, 3], [1, 3, 0], [0, 1, 3], [3, 1, 0]])
+"""[4, 3]: the quarter turns that a winding way tries one after the other, by the first of them."""
 _STEP_ROW: Final = np.array([1, 0, -1, 0])
 _STEP_COL: Final = np.array([0, 1, 0, -1])
 
@@ -250,7 +252,6 @@ def _hall(
     state: NDArray[np.uint64],
     taste: NDArray[np.int64],
     kind: int,
-    some: int,
     grid: NDArray[np.uint8],
     info: NDArray[np.int64],
 ) -> None:  # pragma: no cover - compiled
@@ -432,7 +433,7 @@ def _hurdles(
 
 @compiled()
 def _house(
-    state: NDArray[np.uint64], taste: NDArray[np.int64], grid: NDArray[np.uint8], info: NDArray[np.int64]
+    state: NDArray[np.uint64], grid: NDArray[np.uint8], info: NDArray[np.int64]
 ) -> None:  # pragma: no cover - compiled
     """A house on the floor in Karel's way."""
     wide, high = 1 + below(state, 5), 1 + below(state, 5)
@@ -477,7 +478,7 @@ def _door(
 
 @compiled()
 def _room_door(
-    state: NDArray[np.uint64], taste: NDArray[np.int64], grid: NDArray[np.uint8], info: NDArray[np.int64]
+    state: NDArray[np.uint64], grid: NDArray[np.uint8], info: NDArray[np.int64]
 ) -> None:  # pragma: no cover - compiled
     """A room with one door and space outside; Karel stands at its lower wall."""
     cols, rows = 2 + below(state, 6), 2 + below(state, 5)
@@ -530,18 +531,7 @@ def _winding(
             turns = 1 if percent(state, 50) else 3
         found = False
         for attempt in range(3):
-            direction = (
-                heading
-                + (
-                    turns
-                    if attempt == 0
-                    else (1 if attempt == 1 else 3)
-                    if turns == 0
-                    else (4 - turns) & 3
-                    if attempt == 1
-                    else 0
-                )
-            ) & 3
+            direction = (heading + _ATTEMPTS[turns, attempt]) & 3
             r, c = row + _STEP_ROW[direction], col + _STEP_COL[direction]
             if length == 0 and direction != 1:
                 continue
@@ -608,7 +598,7 @@ def _snail(
 
 @compiled()
 def _maze(
-    state: NDArray[np.uint64], taste: NDArray[np.int64], grid: NDArray[np.uint8], info: NDArray[np.int64]
+    state: NDArray[np.uint64], grid: NDArray[np.uint8], info: NDArray[np.int64]
 ) -> None:  # pragma: no cover - compiled
     """A maze without loops; the goal is one of its cells."""
     wide, high = 2 + below(state, 4), 2 + below(state, 4)
@@ -711,7 +701,7 @@ def draw_scene(
     elif kind == FETCH:
         _fetch(state, taste, grid, info)
     elif kind == POTHOLES or kind == NICHES or kind == GAP:
-        _hall(state, taste, kind, some, grid, info)
+        _hall(state, taste, kind, grid, info)
     elif kind == STAIRS or kind == DESCENT or kind == MOUNTAIN:
         _slopes(state, taste, kind, grid, info)
     elif kind == CLIFFS:
@@ -719,19 +709,19 @@ def draw_scene(
     elif kind == HURDLES or kind == HURDLES_ANY:
         _hurdles(state, taste, kind, some, grid, info)
     elif kind == HOUSE:
-        _house(state, taste, grid, info)
+        _house(state, grid, info)
     elif kind == ISLAND:
         _island(state, grid, info)
     elif kind == DOOR:
         _door(state, taste, grid, info)
     elif kind == ROOM_DOOR:
-        _room_door(state, taste, grid, info)
+        _room_door(state, grid, info)
     elif kind == WINDING or kind == TRAIL:
         _winding(state, taste, kind, some, grid, info)
     elif kind == SNAIL:
         _snail(state, taste, some, grid, info)
     elif kind == MAZE:
-        _maze(state, taste, grid, info)
+        _maze(state, grid, info)
     elif kind == SIGNS:
         _signs(state, taste, grid, info)
     else:
