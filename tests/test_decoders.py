@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +10,10 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
-from torch import Tensor, nn
 
 from karelsynth.errors import KarelsynthError
-from karelsynth.karel.tokens import VOCABULARY_SIZE
-from karelsynth.model import Decoder, ModelSettings, StepDecoder, StepTasks, Synthesizer, register_decoder
+from karelsynth.model import Synthesizer, register_decoder
+from karelsynth.model.decoder import decoder_class
 from karelsynth.model.transformer import TransformerDecoder
 from karelsynth.search import beam_search, check, rescore, sample_rollouts
 from karelsynth.search.scoring import score_programs
@@ -25,50 +24,8 @@ from tests.models import TINY, random_grids, random_programs, tiny_model
 FULL = torch.float32
 
 
-class GRUDecoder(Decoder):
-    """A decoder as a user would write it, with steps alone."""
-
-    def __init__(self, settings: ModelSettings) -> None:
-        super().__init__(settings)
-        self.cell = nn.GRUCell(settings.embedding_size + settings.code_size, settings.hidden_size)
-        self.output = nn.Linear(settings.hidden_size, VOCABULARY_SIZE)
-
-    def prepare(self, embedding: Tensor, execution: nn.Module | None, dtype: torch.dtype) -> GRUSteps:
-        return GRUSteps(self.cell, self.output, embedding)
-
-
-@dataclass(frozen=True)
-class GRUSteps(StepDecoder):
-    cell: nn.GRUCell
-    output: nn.Linear
-    embedding: Tensor
-
-    def tasks(self, codes: Tensor, present: Tensor | None) -> StepTasks:
-        return StepTasks(codes, present)
-
-    def start(self, tasks: StepTasks) -> Tensor:
-        return tasks.inputs.new_zeros(*tasks.inputs.shape[:2], self.cell.hidden_size)
-
-    def step(
-        self,
-        tasks: StepTasks,
-        state: Tensor,
-        parents: Tensor,
-        task: Tensor,
-        tokens: Tensor,
-        features: Tensor | None = None,
-    ) -> tuple[Tensor, Tensor]:
-        codes = tasks.inputs.index_select(0, task)
-        inputs = torch.cat([self.embedding[tokens][:, None].expand(-1, codes.shape[1], -1), codes], dim=2)
-        hidden = self.cell(inputs.flatten(0, 1), state.index_select(0, parents).flatten(0, 1)).view(
-            *codes.shape[:2], -1
-        )
-        present = tasks.present_of(task)
-        shown = hidden if present is None else hidden.masked_fill(~present[:, :, None], -torch.inf)
-        return self.output(shown.amax(1)), hidden
-
-
-register_decoder("gru", GRUDecoder)
+EXAMPLE = load_recipe(Path(__file__).parent.parent / "examples" / "own_decoder.toml")
+"""Its plugin registers the decoder `gru`, which has steps alone."""
 
 EXECUTION = {"execution": True, "execution_size": 9}
 MODELS: dict[str, dict[str, Any]] = {
@@ -175,7 +132,7 @@ def test_saving_and_loading(name: str, tmp_path: Path) -> None:
 
 
 def test_names_are_unique() -> None:
-    register_decoder("gru", GRUDecoder)  # once more is no error
+    register_decoder("gru", decoder_class("gru"))  # once more is no error
     with pytest.raises(KarelsynthError, match="`gru` is registered already"):
         register_decoder("gru", TransformerDecoder)
     with pytest.raises(KarelsynthError, match="there is no decoder `q`"):
@@ -220,7 +177,8 @@ def test_a_run_that_is_resumed_ends_the_same(objective: str, tmp_path: Path) -> 
     assert all(torch.equal(one[name], two[name]) for name in one)
 
 
-def test_the_recipe() -> None:
+def test_the_recipes() -> None:
+    assert isinstance(Synthesizer(EXAMPLE.model).decoder, decoder_class("gru"))
     recipe = load_recipe(Path(__file__).parent.parent / "recipes" / "transformer_stream.toml")
     assert isinstance(Synthesizer(recipe.model).decoder, TransformerDecoder)
 

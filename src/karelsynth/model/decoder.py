@@ -4,7 +4,8 @@ A synthesizer's decoder maps a prefix and the codes of a task's examples to logi
 scoring and training use it through two classes only. `Decoder` is a module with parameters. `StepDecoder` holds its
 weights in one precision and evaluates them.
 
-To add a decoder, subclass both, implement the abstract methods, and register it; `transformer.py` is an example:
+To add a decoder, subclass both, implement the abstract methods, and register it. `examples/own_decoder.py` is a short
+example, `transformer.py` a longer one:
 
     register_decoder("mine", MyDecoder)                 # in a module of yours, which a recipe names in `plugins`
     Synthesizer(ModelSettings(decoder="mine"))          # or `decoder = "mine"` in a recipe's [model]
