@@ -44,6 +44,11 @@ def test_a_task_depends_on_seed_and_number_alone(tasks: TaskBatch) -> None:
         assert np.array_equal(whole[:100], np.concatenate(pieces))
 
 
+def test_the_stream_is_pinned() -> None:
+    """A change of plans or kernels changes the stream, and with it what recipes train on: do it on purpose."""
+    assert generate_purposeful(0, 0, 50).digest == "9ace1a23b8ff411c"
+
+
 def test_seeds_and_streams_differ(tasks: TaskBatch) -> None:
     for other in (generate_purposeful(4, 0, 50), generate_purposeful(3, 0, 50, reserved=True)):
         assert not np.array_equal(other.inputs, tasks.inputs[:50])

@@ -395,6 +395,16 @@ def _cliffs(
 
 
 @compiled()
+def _mark_end(grid: NDArray[np.uint8], info: NDArray[np.int64]) -> None:  # pragma: no cover - compiled
+    """Lay a marker on the ground of the last column."""
+    row, last = 0, info[COLS] - 1
+    while row < info[ROWS] - 1 and grid[row * STAGE + last] == WALL:
+        row += 1
+    if grid[row * STAGE + last] == 0:
+        grid[row * STAGE + last] = 1
+
+
+@compiled()
 def _hurdles(
     state: NDArray[np.uint64],
     taste: NDArray[np.int64],
@@ -702,10 +712,13 @@ def draw_scene(
         _fetch(state, taste, grid, info)
     elif kind == POTHOLES or kind == NICHES or kind == GAP:
         _hall(state, taste, kind, grid, info)
-    elif kind == STAIRS or kind == DESCENT or kind == MOUNTAIN:
-        _slopes(state, taste, kind, grid, info)
-    elif kind == CLIFFS:
-        _cliffs(state, taste, grid, info)
+    elif kind == STAIRS or kind == DESCENT or kind == MOUNTAIN or kind == CLIFFS:
+        if kind == CLIFFS:
+            _cliffs(state, taste, grid, info)
+        else:
+            _slopes(state, taste, kind, grid, info)
+        if some == GOAL:
+            _mark_end(grid, info)
     elif kind == HURDLES or kind == HURDLES_ANY:
         _hurdles(state, taste, kind, some, grid, info)
     elif kind == HOUSE:
