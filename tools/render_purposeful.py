@@ -55,7 +55,7 @@ def program_text(tasks: TaskBatch, number: int) -> str:
     lines: list[str] = []
     for line in tasks.program(number).to("paper").splitlines():
         indent = len(line) - len(line.lstrip())
-        same = lines and not line.endswith(":") and lines[-1].endswith(")") and len(lines[-1]) < 36
+        same = lines and not line.endswith(":") and lines[-1].endswith(")") and len(lines[-1]) < 26
         if same and len(lines[-1]) - len(lines[-1].lstrip()) == indent:
             lines[-1] += f" {line.strip()}"
         else:
