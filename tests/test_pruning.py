@@ -226,6 +226,16 @@ def test_a_pruned_search_finds_an_answer_where_an_exhaustive_one_does(seed: int,
         best = int(everything[task].argmax())
         assert torch.equal(exact.tokens[task, 0], plain.tokens[task, best])
         assert exact.logprobs[task, 0] == pytest.approx(float(plain.logprobs[task, best]), abs=1e-4)
+    # An answer that is known already bounds the search. Likelier ones are found; nothing beats a certain one.
+    solved = torch.from_numpy(everything.any(1))
+    found_before = torch.where(solved, exact.logprobs[:, 0] - 0.5, -torch.inf)
+    pruning = Pruning(before, after, merging=False)
+    again, none = (
+        beam_search(model, encoded, beam=5000, dtype=torch.float32, pruning=pruning, slack=0.0, best_known=best_known)
+        for best_known in (found_before, torch.zeros_like(found_before))
+    )
+    assert torch.equal(again.tokens[solved, 0], exact.tokens[solved, 0])
+    assert not none.lengths.any()
 
 
 def test_a_search_can_be_stopped() -> None:

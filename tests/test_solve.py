@@ -12,7 +12,9 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -33,11 +35,13 @@ from karelsynth.solve.answers import (
     NATS_PER_TOKEN,
     STEPS_PER_BLOCK,
     CheckedPrograms,
+    SearchState,
     find_ambiguity,
+    network_ranking,
     perturbed_worlds,
     rerank,
 )
-from karelsynth.solve.solver import Round
+from karelsynth.solve.solver import PLAUSIBLE, Round
 from karelsynth.tasks.gallery import gallery, gallery_task
 from karelsynth.tasks.generate import generate
 from karelsynth.tasks.task import MOST_EXAMPLES, Example, Task
@@ -100,15 +104,20 @@ def test_fresh_tasks_in_a_batch_and_one_by_one() -> None:
     assert alone.program == solutions[3].program
 
 
-def posed_answers(count: int) -> tuple[CheckedPrograms, NDArray[np.uint8], NDArray[np.uint8]]:
-    """Up to three equivalent answers, the network's top-ranked one first, and the examples of their task."""
+def posed_answers(
+    count: int, headings: Sequence[str] = ("east", "north")
+) -> tuple[CheckedPrograms, NDArray[np.uint8], NDArray[np.uint8]]:
+    """Up to three equivalent answers, the network's top-ranked one first, and the examples of their task.
+
+    MCMC is for examples with different headings.
+    """
     texts = ("move putMarker", "move putMarker turnLeft turnRight", "move turnLeft turnRight putMarker")
     programs = [Program.parse(f"DEF run m( {text} m)") for text in texts[:count]]
-    world = World(2, 3, Hero(0, 0, "east"))
+    worlds = [World(2, 3, Hero(0, 0, heading)) for heading in headings]
     lengths = np.array([program.size for program in programs])
-    zeros, correct = np.zeros(count, np.float32), np.ones((count, 1), np.bool_)
+    zeros, correct = np.zeros(count, np.float32), np.ones((count, len(worlds)), np.bool_)
     answers = CheckedPrograms(encode_programs(programs), lengths, zeros, correct)
-    return answers, *Task((Example(world, programs[0].run(world).world),)).codes()
+    return answers, *Task(tuple(Example(world, programs[0].run(world).world) for world in worlds)).codes()
 
 
 @pytest.mark.parametrize(
@@ -162,6 +171,66 @@ def test_chains_walk_until_the_top_ranked_answer_is_confident(
     else:
         assert estimated is None
         assert order.tolist() == [0, 1]
+
+
+def test_examples_with_one_heading_are_ranked_by_the_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The shortest of equivalent answers comes first. All of them have the same probability."""
+    monkeypatch.setattr("karelsynth.posterior.mcmc.MarkovChain.run", None)
+    answers, inputs, outputs = posed_answers(3, ["east", "east"])
+    longest_first = answers[np.array([1, 2, 0])]
+    order, probabilities = rerank(longest_first, inputs, outputs, deadline=math.inf, stop=lambda: False)
+    assert order.tolist() == [2, 0, 1]
+    assert probabilities is not None
+    assert np.allclose(probabilities, probabilities[0])
+    assert 0 < probabilities[0] < 1
+
+
+def test_probabilities_by_the_network_grow_with_its_own_and_with_examples() -> None:
+    answers, inputs, _ = posed_answers(1, ["east", "east"])
+
+    def probability(logprob: float, examples: int) -> float:
+        rated = replace(answers, logprobs=np.full(1, logprob, np.float32))
+        return float(network_ranking(rated, np.repeat(inputs[:1], examples, axis=0))[1][0])
+
+    assert probability(-0.1, 2) > probability(-2.0, 2) > probability(-7.0, 2)
+    assert probability(-2.0, 5) > probability(-2.0, 3) > probability(-2.0, 1)
+
+
+def test_an_answer_that_differs_from_likelier_ones_is_less_probable() -> None:
+    programs = [Program.parse(f"DEF run m( {text} m)") for text in ("move putMarker", "putMarker move", "move")]
+    lengths, correct = np.array([program.size for program in programs]), np.ones((3, 1), np.bool_)
+    logprobs = np.array([-0.2, -2.0, -3.0], np.float32)
+    answers = CheckedPrograms(encode_programs(programs), lengths, logprobs, correct)
+    inputs, _ = Task((Example(ROW, MOVED),)).codes()
+    order, probabilities = network_ranking(answers, inputs)
+    assert order[0] == 0
+    assert probabilities[order].tolist() == sorted(set(probabilities.tolist()), reverse=True)
+
+
+def test_later_rounds_add_to_the_answers() -> None:
+    """A likelier program replaces the top-ranked one; what was found twice is kept once."""
+    answers, inputs, outputs = posed_answers(3)
+    state = SearchState(inputs, outputs)
+    assert state.best_logprob == -math.inf
+    state.update_answers(replace(answers, logprobs=np.array([-9, -8, -7], np.float32))[1:])
+    assert state.best_logprob == -7
+    state.update_answers(replace(answers, logprobs=np.array([-1, -8, -7], np.float32))[:2])
+    assert state.answers is not None
+    assert state.answers.logprobs.tolist() == [-1, -7, -8]
+    assert state.best_logprob == -1
+
+
+def test_an_implausible_answer_does_not_end_the_search() -> None:
+    """To a network that has learned nothing, no program of four actions is plausible."""
+    model = tiny_model(syntax="handwritten", max_length=12).eval()
+    task = by("def run(): move(); putMarker(); move(); turnLeft()", ROW)
+    searched = Solver(model, rounds=[Round(256, 12), Round(512, 12)]).solve(task, budget=PATIENT)
+    assert searched.solved
+    assert searched.answers[0].logprob < PLAUSIBLE
+    assert searched.beam == 512
+    plausible = solver().solve(gallery_task("clean-the-row"), budget=PATIENT)
+    assert plausible.answers[0].logprob >= PLAUSIBLE
+    assert plausible.beam == solver().rounds[0].beam
 
 
 def test_what_a_narrow_beam_misses_is_repaired() -> None:

@@ -85,6 +85,7 @@ def beam_search(
     pruning: Pruning | None = None,
     slack: float = math.inf,
     window: float = math.inf,
+    best_known: Tensor | None = None,
     stop: Callable[[], bool] | None = None,
     threads: int | None = None,
     left_open: Callable[[Tensor, Tensor, Tensor], None] | None = None,
@@ -106,6 +107,8 @@ def beam_search(
             less likely than it by more than this, in nats. At 0 the first in the result is the likeliest correct one
             that this beam can find, and the search ends as soon as that is certain.
         window: hypotheses are dropped that are less likely than the likeliest of their task by more than this, in nats.
+        best_known: with pruning, the log-probability of the best correct program that each task has already, float32
+            [B], −∞ where there is none. The slack then also counts from it.
         stop: called before every step, by every thread. When it returns True, the search ends with what it has.
         threads: how many to use on a CPU; by default as many as torch does.
         left_open: called after every step with the open hypotheses: their tasks int64 [B], their tokens uint8
@@ -130,6 +133,7 @@ def beam_search(
             pruning=pruning,
             slack=slack,
             window=window,
+            best_known=None if best_known is None else best_known.to(device),
             stop=stop,
             left_open=left_open,
         )
@@ -159,6 +163,8 @@ class BeamSearch:
     pruning: Pruning | None
     slack: float
     window: float
+    best_known: Tensor | None
+    """float32 [B]."""
     stop: Callable[[], bool] | None
     left_open: Callable[[Tensor, Tensor, Tensor], None] | None
 
@@ -247,12 +253,15 @@ class BeamSearch:
         """The score that a hypothesis must exceed to stay open, [B, 1]: scores only fall.
 
         Without pruning that is the S-th best finished program; with it, the S-th best that is correct on all examples,
-        or the best of those minus the slack.
+        or the best of those, or of those already known, minus the slack.
         """
         if self.pruning is None or beams.pool_correct is None:
             return beams.pool_scores[:, -1:]
         answers = beams.pool_scores.masked_fill(beams.pool_correct < self.pruning.examples, -torch.inf)
-        return torch.maximum(answers[:, -1:], answers[:, :1] - self.slack)
+        best = answers[:, :1]
+        if self.best_known is not None:
+            best = torch.maximum(best, self.best_known.index_select(0, beams.number)[:, None])
+        return torch.maximum(answers[:, -1:], best - self.slack)
 
     def _prune(self, pruning: Pruning, beams: Beams, scores: Tensor, chosen: Tensor) -> tuple[Tensor, Tensor]:
         """Run continuations [B, S'], best first, on the examples; the likeliest that pass, [B, S]."""
@@ -315,7 +324,8 @@ def _run_on_threads(search: BeamSearch, tasks: StepTasks, limit: int, threads: i
         runner = None if search.runner is None else search.runner.select(some)
         observer = search.left_open
         left_open = None if observer is None else lambda number, *hypotheses: observer(some[number], *hypotheses)
-        own = replace(search, pruning=pruning, runner=runner, left_open=left_open)
+        best_known = None if search.best_known is None else search.best_known.index_select(0, some)
+        own = replace(search, pruning=pruning, runner=runner, best_known=best_known, left_open=left_open)
         return own.run(tasks.select(some), limit)
 
     found = list(single_threaded(threads).map(run, torch.arange(len(tasks)).tensor_split(threads)))

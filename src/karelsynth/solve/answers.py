@@ -2,7 +2,7 @@
 
 1. `check_programs` runs candidates on the task's examples.
 2. `SearchState.update_answers` keeps the consistent ones, in the network's order, or the best partial one.
-3. `rerank` estimates each answer's probability of being correct on a further example, by MCMC.
+3. `rerank` estimates each answer's probability of being correct on a further example.
 4. `find_ambiguity` finds a world on which the answers differ.
 
 Programs stay rows of token ids throughout. `CheckedPrograms.answer` makes a `Program` of a row that is returned.
@@ -10,6 +10,7 @@ Programs stay rows of token ids throughout. `CheckedPrograms.answer` makes a `Pr
 
 from __future__ import annotations
 
+import math
 import random
 import time
 from collections.abc import Callable
@@ -33,9 +34,9 @@ from karelsynth.tasks.generate import generate
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-NATS_PER_TOKEN: Final = 0.5
-"""The network's order penalises each token by this many nats of log-probability. Chosen on `val` and 5,000 fresh tasks,
-where it makes little difference."""
+NATS_PER_TOKEN: Final = 0.1
+"""The network's order penalises each token by this many nats of log-probability. Chosen on 400 random and 400
+purposeful tasks: random tasks gain from more, purposeful ones from less (docs/log.md)."""
 MOST_CONSIDERED: Final = 64
 """The most consistent programs that are kept for reranking."""
 STEPS_PER_BLOCK: Final = 4_000
@@ -46,6 +47,12 @@ CONFIDENT: Final = 0.97
 """MCMC stops once the top-ranked answer has this probability."""
 MARGIN: Final = 1 - CONFIDENT
 """An answer overrules the network's top-ranked one only if its probability is higher by more than this."""
+CALIBRATION: Final = (1.80, 0.29, 0.30)
+"""The logit of the top-ranked answer's probability: an intercept, a slope by the answers' total log-probability, which
+counts from LOWEST_TOTAL on, and one by the number of examples, of which MOST_COUNTED count. By
+`tools/fit_calibration.py`."""
+LOWEST_TOTAL: Final = -8.0
+MOST_COUNTED: Final = 5
 PERTURBED: Final = 96
 """Candidate worlds for an ambiguity that are perturbed inputs of the task."""
 SAMPLED: Final = 96
@@ -91,6 +98,10 @@ class CheckedPrograms:
         """The programs sorted by correct examples, most first, and then by length-penalised log-probability."""
         return self[np.lexsort((NATS_PER_TOKEN * self.lengths - self.logprobs, -self.correct.sum(1)))]
 
+    def distinct(self) -> CheckedPrograms:
+        """The programs without repetitions, in any order."""
+        return self[np.unique(self.tokens, axis=0, return_index=True)[1]]
+
     def answer(self, row: int, probability: float | None = None) -> Answer:
         """The program in a row as an `Answer`."""
         program = Program.from_tokens(self.tokens[row, : self.lengths[row]].tolist())
@@ -118,10 +129,17 @@ class SearchState:
         """Whether the top-ranked answer is consistent."""
         return self.answers is not None and bool(self.answers.correct[0].all())
 
+    @property
+    def best_logprob(self) -> float:
+        """The log-probability of the top-ranked answer; −∞ if the task is not solved."""
+        return float(self.answers.logprobs[0]) if self.answers is not None and self.solved else -math.inf
+
     def update_answers(self, found: CheckedPrograms) -> None:
-        """Keep the consistent programs among `found`; without any, the best partial one if it beats the present one."""
+        """Keep the consistent programs of `found` and of before; without any, the best partial one."""
         if not len(found):
             return
+        if self.answers is not None and self.solved:
+            found = found.joined(self.answers).distinct()
         ranked = found.ranked()
         counts = ranked.correct.sum(1)
         if counts[0] == len(self.inputs):
@@ -158,9 +176,11 @@ def rerank(
 ) -> tuple[NDArray[np.int64], NDArray[np.float64] | None]:
     """The order of consistent answers by their probability of being correct on a further example.
 
-    The network's top-ranked answer stays first unless another one's probability is higher by more than MARGIN. There
-    are no probabilities, and the order stays as it is, if the generator cannot produce such examples, or if no time is
-    left for a first estimate.
+    The random generator draws the heading of each example by itself; people hardly ever do. So examples with different
+    headings are taken for random ones, and MCMC under the random generator estimates the probabilities. The network's
+    top-ranked answer then stays first unless another one's probability is higher by more than MARGIN. For examples that
+    share a heading, or that the generator cannot produce, the network's log-probabilities decide (`network_ranking`).
+    There are no probabilities if no time is left for a first estimate.
 
     Args:
         inputs, outputs: the examples, [K, 18, 18].
@@ -173,22 +193,53 @@ def rerank(
     def late() -> bool:
         return stop() or time.perf_counter() >= deadline
 
-    probabilities = None
-    if not late():
+    network_order = np.arange(len(answers))
+    if late():
+        return network_order, None
+    chains: list[MarkovChain] = []
+    if len(np.unique(inputs.max((1, 2)) // HERO)) > 1:
         chains = [MarkovChain(inputs, outputs, answers.tokens, seed=seed) for seed in _CHAIN_SEEDS]
-        probabilities = _estimate([chain for chain in chains if chain.started], answers.tokens, late, threads)
+        chains = [chain for chain in chains if chain.started]
+    if not chains:
+        return network_ranking(answers, inputs)
+    probabilities = _estimate(chains, answers.tokens, late, threads)
     if probabilities is None:
-        return np.arange(len(answers)), None
+        return network_order, None
     order = np.argsort(-probabilities, kind="stable")
     if probabilities[order[0]] - probabilities[0] <= MARGIN:
         order = np.concatenate([[0], order[order != 0]])
     return order, probabilities
 
 
+def network_ranking(
+    answers: CheckedPrograms, inputs: NDArray[np.uint8]
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """The order of consistent answers, int64 [N], and their probabilities, float64 [N], by the network.
+
+    The answers' total probability says how plausible the network finds such examples. CALIBRATION turns it into the
+    frequency with which the top-ranked answer is correct. Another answer's probability is lower, as far as fewer of the
+    answers, weighted by their probability, agree with it on perturbed inputs. The shortest answer that does the same as
+    the top-ranked one on all perturbed inputs comes first.
+    """
+    total = np.logaddexp.reduce(answers.logprobs.astype(np.float64))
+    intercept, per_nat, per_example = CALIBRATION
+    logit = intercept + per_nat * max(total, LOWEST_TOTAL) + per_example * min(len(inputs), MOST_COUNTED)
+    runs = run_batch(answers.tokens, perturbed_worlds(inputs)[None])
+    assert runs.worlds is not None
+    outcomes = np.array([_groups(runs.worlds[:, world], runs.status[:, world]) for world in range(PERTURBED)])
+    agreement = np.mean([group[:, None] == group for group in outcomes], axis=0)
+    expected = agreement @ np.exp(answers.logprobs - total)
+    probabilities: NDArray[np.float64] = np.minimum(expected / expected[0], 1.0) / (1 + np.exp(-logit))
+    same = (outcomes == outcomes[:, :1]).all(0)
+    first = int(np.argmin(np.where(same, answers.lengths, answers.lengths.max() + 1)))
+    order = np.argsort(-probabilities, kind="stable")
+    return np.concatenate([[first], order[order != first]]), probabilities
+
+
 def _estimate(
     chains: list[MarkovChain], programs: NDArray[np.uint8], late: Callable[[], bool], threads: int | None
 ) -> NDArray[np.float64] | None:
-    """Walk chains until the first program's probability reaches CONFIDENT; the probabilities of all, or None.
+    """Run chains until the first program's probability reaches CONFIDENT; the probabilities of all, or None.
 
     A single program has no competitor, so the first estimate is enough for it.
     """
@@ -201,7 +252,7 @@ def _estimate(
         return PosteriorSamples.join([chain.samples for chain in chains]).probabilities(programs, threads)
 
     probabilities, blocks, estimated_at = None, 0, 0
-    while chains and blocks < ESTIMATE_AFTER[-1] and not late():
+    while blocks < ESTIMATE_AFTER[-1] and not late():
         parallel_for(walk, len(chains), _WORK_PER_CHAIN, threads)
         blocks += 1
         if blocks in ESTIMATE_AFTER:

@@ -26,8 +26,8 @@ class Answer:
     logprob: float
     """log p(program | examples) by the model, among programs of the length that the search allowed."""
     probability: float | None = None
-    """The probability of being correct on a further example, under the generator's distribution of tasks. None if the
-    generator cannot produce such examples, or if the budget left no time for an estimate. See `answers.rerank`."""
+    """The probability of being correct on a further example of the same kind. None for an unsolved task, or if the
+    budget left no time for an estimate. See `answers.rerank`."""
 
     @property
     def chance(self) -> float | None:

@@ -7,10 +7,10 @@
         print(solution.program)
 
 A search has rounds, each with a wider beam. A round runs a beam search, which executes every prefix on the examples
-(`search.pruning`). If that finds no consistent program, `search.repair` edits the near misses. The first round that
-finds one ends the search. Of several consistent programs the network's top-ranked one comes first, unless another has a
-clearly higher probability of being correct on further examples (`answers.rerank`). Every returned program has been run
-on the examples.
+(`search.pruning`). If that finds no consistent program, `search.repair` edits the near misses. A plausible answer ends
+the search. With an implausible one, later rounds look for a likelier one until the budget is spent. Of several
+consistent programs the network's top-ranked one comes first, unless another has a clearly higher probability of being
+correct on further examples (`answers.rerank`). Every returned program has been run on the examples.
 """
 
 from __future__ import annotations
@@ -70,9 +70,11 @@ class Round(NamedTuple):
     """Prefixes are dropped that are less likely than the likeliest one by more than this many nats."""
 
 
-ROUNDS: Final = (Round(128, 48, 0.6, 7.0), Round(512, 36, 1), Round(2048, 48, 1), Round(4096, 72, 1))
-"""The window keeps the first beam narrow where the network is certain. Later rounds gain more from width than from
-length: few tasks need more than 36 tokens, and unsolved tasks go through all rounds."""
+ROUNDS: Final = (Round(128, 112, 0.6, 7.0), Round(512, 112, 1), Round(2048, 112, 1), Round(4096, 112, 1))
+"""The window keeps the first beam narrow where the network is certain."""
+PLAUSIBLE: Final = -5.0
+"""The log-probability at which an answer ends the search. With a less likely one, wider beams look for a likelier one
+until the budget is spent."""
 SLACK: Final = 7.0
 """Once an answer is found, hypotheses are kept only if they are less likely than it by at most this many nats of
 log-probability. Others may turn out more probable when reranked, and MCMC jumps between all answers."""
@@ -183,7 +185,7 @@ class Solver:
         Args:
             budget: seconds for each task; the time of a batch is divided equally among its tasks.
             on_solution: called with a task's index and its solution as soon as it is final.
-            should_stop: when it returns True, the unsolved tasks get what has been found for them so far.
+            should_stop: when it returns True, the tasks that are not finished get what has been found for them so far.
         """
         if not budget >= 0:  # refuses NaN, too
             raise ValueError(f"budget is a number of seconds from 0 on, not {budget}")
@@ -198,16 +200,16 @@ class Solver:
                 on_solution(number, solutions[number])
 
         for round_ in self.rounds:
-            unsolved = [number for number in range(len(tasks)) if number not in solutions]
+            searching = [number for number in range(len(tasks)) if number not in solutions]
             size = max(1, _MOST_HYPOTHESES // round_.beam)
-            for at in range(0, len(unsolved), size):
+            for at in range(0, len(searching), size):
                 if call.stop_requested():
                     break
-                batch = unsolved[at : at + size]
+                batch = searching[at : at + size]
                 call.report_progress(round_.beam)
                 self._run_round([states[number] for number in batch], round_, budget, partial(call.poll, round_.beam))
                 for number in batch:
-                    if states[number].solved or states[number].seconds >= budget:
+                    if states[number].best_logprob >= PLAUSIBLE or states[number].seconds >= budget:
                         finish(number)
         for number in range(len(tasks)):
             if number not in solutions:
@@ -229,7 +231,8 @@ class Solver:
             stopped = stop() or stopped
             return stopped or time.perf_counter() >= deadline
 
-        candidates = self._beam_search(encoded, Pruning(inputs, outputs), round_, end, open_hypotheses)
+        best_known = torch.tensor([state.best_logprob for state in states])
+        candidates = self._beam_search(encoded, Pruning(inputs, outputs), round_, best_known, end, open_hypotheses)
         found = []
         for row, state in enumerate(states):
             own = (getattr(candidates, name)[row].numpy() for name in ("tokens", "lengths", "logprobs"))
@@ -253,6 +256,7 @@ class Solver:
         encoded: Encoded,
         pruning: Pruning,
         round_: Round,
+        best_known: torch.Tensor,
         stop: Callable[[], bool],
         open_hypotheses: OpenHypotheses | None,
     ) -> Candidates:
@@ -265,6 +269,7 @@ class Solver:
             pruning=pruning,
             slack=self.slack,
             window=round_.window,
+            best_known=best_known,
             stop=stop,
             threads=self._threads,
             left_open=None if open_hypotheses is None else open_hypotheses.record,
