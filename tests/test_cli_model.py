@@ -139,12 +139,12 @@ def test_the_shipped_model_goes_by_its_name(
     model.rename(tmp_path / "shipped")
     monkeypatch.chdir(tmp_path)
     small = ("val", "--limit", 1, "--beam", 1, "--device", "cpu", "--json", "report.json")
-    for name, said in (("shipped", "execution_further"), ("./shipped", None)):
+    for name, said in (("shipped", "execution_mixture"), ("./shipped", None)):
         call("evaluate", name, *small)
         provenance = json.loads(Path("report.json").read_text())["provenance"]
         assert provenance["model"] == name
         assert (provenance["recipe"] or {}).get("name") == said
-        with pytest.raises(KarelsynthError, match=f"the model in {name} has other settings"):
+        with pytest.raises(KarelsynthError, match=f"the model in {name} differs from the recipe"):
             call("train", recipe, "--set", f"start_from={name}", "--out", "run", "--device", "cpu")
 
 

@@ -34,7 +34,7 @@ def test_recipes_agree_with_what_they_start_from() -> None:
         start = recipes[Path(recipe.start_from).parent.name].model
         assert recipe.model == replace(start, max_length=recipe.model.max_length), recipe.name
     shipped = Path(karelsynth.__file__).parent / "pretrained" / "recipe.json"
-    assert recipe_from(json.loads(shipped.read_text())) == recipes["execution_further"]
+    assert recipe_from(json.loads(shipped.read_text())) == recipes["execution_mixture"]
 
 
 def test_the_large_network_is_as_large_as_the_one_that_learns_the_syntax() -> None:
