@@ -374,6 +374,14 @@ def test_answers_that_differ_come_with_the_world_that_tells_them_apart() -> None
     json.dumps(ambiguity.to_json())
 
 
+def test_a_persons_own_worlds_are_preferred_for_the_question() -> None:
+    programs = [Program.parse(text) for text in ("def run(): move()", "def run():\n  while(frontIsClear): move()")]
+    inputs = ROW.to_codes()[None]
+    ambiguity = find_ambiguity(encode_programs(programs), np.array([0.0, -1.0]), inputs)
+    assert ambiguity is not None
+    assert ambiguity.world in [World.from_codes(codes) for codes in perturbed_worlds(inputs)]
+
+
 def test_outcomes_are_of_all_their_answers() -> None:
     """Also of those that fail, each in its own way; and of answers that are hardly likely."""
     texts = (

@@ -269,9 +269,10 @@ def find_ambiguity(
 ) -> Ambiguity | None:
     """The world that best distinguishes consistent programs [N, L]; None if they agree on all candidate worlds.
 
-    Candidates are the task's own inputs, perturbed, which a person recognises, and worlds from the generator. The best
-    one splits the programs most evenly, weighted by their probability, among outcomes that a person can choose from.
-    A crash is a poor outcome to choose and has a small weight.
+    Candidates are the task's own inputs, perturbed, which a person recognises; and only if none of these distinguishes
+    the programs, worlds from the generator. The best one splits the programs most evenly, weighted by their
+    probability, among outcomes that a person can choose from. A crash is a poor outcome to choose and has a small
+    weight.
 
     Args:
         programs: the top-ranked one first, padded.
@@ -286,6 +287,8 @@ def find_ambiguity(
     weights /= weights.sum()
     best, best_score = -1, -1.0
     for number in np.flatnonzero(ok[0]):  # the top-ranked program must end well there
+        if best >= 0 and number >= PERTURBED:
+            break
         groups = _groups(runs.worlds[:, number], runs.status[:, number])
         if groups.any():  # at least two different outcomes
             score = _distinguishing_score(groups, ok[:, number], weights)
