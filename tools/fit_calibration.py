@@ -17,10 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from karelsynth import run_batch
-from karelsynth.karel.formats.codes import HERO, world_from_codes
+from karelsynth.karel.formats.codes import world_from_codes
 from karelsynth.karel.machine import encode_programs
 from karelsynth.solve import Solver
-from karelsynth.solve.answers import LOWEST_TOTAL, MOST_COUNTED
+from karelsynth.solve.answers import LOWEST_TOTAL, MOST_COUNTED, share_heading
 from karelsynth.tasks.purposeful.generator import generate_purposeful
 
 GIVEN = (3, 5)
@@ -35,7 +35,7 @@ def observations(tasks: int, seed: int, budget: float) -> NDArray[np.float64]:
     rows = []
     for inputs, outputs in zip(batch.inputs, batch.outputs, strict=True):
         for given in GIVEN:
-            if len(np.unique(inputs[:given].max((1, 2)) // HERO)) > 1:
+            if not share_heading(inputs[:given]):
                 continue
             pairs = [
                 (world_from_codes(before), world_from_codes(after))

@@ -197,7 +197,7 @@ def rerank(
     if late():
         return network_order, None
     chains: list[MarkovChain] = []
-    if len(np.unique(inputs.max((1, 2)) // HERO)) > 1:
+    if not share_heading(inputs):
         chains = [MarkovChain(inputs, outputs, answers.tokens, seed=seed) for seed in _CHAIN_SEEDS]
         chains = [chain for chain in chains if chain.started]
     if not chains:
@@ -209,6 +209,11 @@ def rerank(
     if probabilities[order[0]] - probabilities[0] <= MARGIN:
         order = np.concatenate([[0], order[order != 0]])
     return order, probabilities
+
+
+def share_heading(inputs: NDArray[np.uint8]) -> bool:
+    """Whether Karel starts with the same heading in all inputs [K, 18, 18]. Only the hero's cell has a code ≥ HERO."""
+    return len(np.unique(inputs.max((1, 2)) // HERO)) == 1
 
 
 def network_ranking(
