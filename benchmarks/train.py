@@ -1,6 +1,6 @@
 """How fast training is: tasks per second, end to end, with the data generated beside it.
 
-    python benchmarks/train.py [--recipe recipes/mle_stream.toml] [--model FOLDER] [--batch N] [--rows mle …]
+    python benchmarks/train.py [--recipe mle_stream] [--model FOLDER] [--batch N] [--rows mle …]
         [--seconds 20] [--peak TFLOPS] [--json FILE]
 
 Rows: the generator alone, the network alone on four batches over and over, both together (what a run does), and RL_beam
@@ -34,7 +34,7 @@ from karelsynth.train.steps import Loss
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--recipe", default="recipes/mle_stream.toml")
+    parser.add_argument("--recipe", default="mle_stream")
     parser.add_argument("--model", help="a trained model for the RL row")
     parser.add_argument("--batch", type=int, help="another batch size than the recipe's")
     parser.add_argument("--rl-batch", type=int, default=512)

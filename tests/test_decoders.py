@@ -179,7 +179,7 @@ def test_a_run_that_is_resumed_ends_the_same(objective: str, tmp_path: Path) -> 
 
 def test_the_recipes() -> None:
     assert isinstance(Synthesizer(EXAMPLE.model).decoder, decoder_class("gru"))
-    recipe = load_recipe(Path(__file__).parent.parent / "recipes" / "transformer_stream.toml")
+    recipe = load_recipe("transformer_stream")
     assert isinstance(Synthesizer(recipe.model).decoder, TransformerDecoder)
 
 

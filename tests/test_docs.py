@@ -69,7 +69,7 @@ def test_links_resolve(page: Path) -> None:
 
 
 PATH = re.compile(r"(?<![\w./<$-])((?:[\w.-]+/)+[\w.-]*|[\w-]+\.(?:py|toml|md|yml|js|css))(?![\w/<*])")
-TOP = ("src", "docs", "tests", "tools", "benchmarks", "recipes", "results", "examples")
+TOP = ("src", "docs", "tests", "tools", "benchmarks", "results", "examples")
 PACKAGES = tuple(path.name for path in SOURCE.iterdir() if path.is_dir() and not path.name.startswith("_"))
 
 
@@ -166,7 +166,7 @@ def test_pages_of_the_site_load_nothing_from_elsewhere(tmp_path: Path) -> None:
 
 def test_training_names_every_recipe() -> None:
     named = set(re.findall(r"`([a-z_]+)`", text_of(ROOT / "docs" / "training.md")))
-    recipes = {path.stem.removeprefix("small_") for path in (ROOT / "recipes").glob("*.toml")}
+    recipes = {path.stem.removeprefix("small_") for path in (SOURCE / "recipes").glob("*.toml")}
     assert recipes <= named
 
 

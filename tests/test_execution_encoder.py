@@ -231,7 +231,7 @@ def test_it_trains_with_every_objective(objective: str, tmp_path: Path) -> None:
 
 
 def test_the_recipe_fits_the_limit_of_size() -> None:
-    recipe = load_recipe(Path(__file__).parent.parent / "recipes" / "execution_stream.toml")
+    recipe = load_recipe("execution_stream")
     assert recipe.model.execution
     assert 2 * sum(parameter.numel() for parameter in Synthesizer(recipe.model).parameters()) <= 25 * 2**20
 

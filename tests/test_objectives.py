@@ -6,7 +6,6 @@ import itertools
 import math
 import random
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -42,7 +41,6 @@ from karelsynth.train.recipe import ObjectiveRecipe, load_recipe
 from tests.models import tiny_model
 from tests.strategies import random_world
 
-RECIPES = Path(__file__).parent.parent / "recipes"
 DOUBLE = torch.float64
 CASES: dict[str, tuple[str, dict[str, Any]]] = {
     **{name: (name, {}) for name in RL_OBJECTIVES},
@@ -357,9 +355,9 @@ def test_candidates_that_are_not_scored_have_no_gradient(objective: str) -> None
 def test_recipes_know_every_objective_and_reward() -> None:
     assert ObjectiveRecipe().name == "mle"
     for name in RL_OBJECTIVES:
-        assert load_recipe(RECIPES / "rl.toml", [f"objective.name={name}"]).objective.name == name
+        assert load_recipe("rl", [f"objective.name={name}"]).objective.name == name
     for reward in REWARDS:
-        assert load_recipe(RECIPES / "rl.toml", [f"objective.reward={reward}"]).objective.reward == reward
+        assert load_recipe("rl", [f"objective.reward={reward}"]).objective.reward == reward
 
 
 def test_an_objective_may_learn_from_candidates_that_earn_nothing() -> None:

@@ -38,5 +38,5 @@ def test_every_library_that_is_imported_is_declared() -> None:
 
 def test_the_source_distribution_holds_what_its_tests_read() -> None:
     included = PROJECT["tool"]["hatch"]["build"]["targets"]["sdist"]["include"]
-    assert {"src", "tests", "README.md", "docs", "examples", "recipes", "results", "tools"} <= set(included)
+    assert {"src", "tests", "README.md", "docs", "examples", "results", "tools"} <= set(included)
     assert all((ROOT / name).exists() for name in included)

@@ -12,9 +12,7 @@ import pytest
 
 import karelsynth
 from karelsynth.train.optimizers import learning_rate
-from karelsynth.train.recipe import RecipeError, load_recipe, recipe_from
-
-RECIPES = Path(__file__).parent.parent / "recipes"
+from karelsynth.train.recipe import RECIPES, RecipeError, load_recipe, recipe_from
 
 
 @pytest.mark.parametrize("path", sorted(RECIPES.glob("*.toml")), ids=lambda path: path.stem)
@@ -37,24 +35,36 @@ def test_recipes_agree_with_what_they_start_from() -> None:
     assert recipe_from(json.loads(shipped.read_text())) == recipes["execution_mixture"]
 
 
+def test_recipes_go_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From any folder. A file of that name takes precedence, a folder does not."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "small_mle").mkdir()
+    assert load_recipe("small_mle") == load_recipe(RECIPES / "small_mle.toml")
+    (tmp_path / "mle").write_text("about = 'mine'")
+    assert load_recipe("mle").about == "mine"
+    for wrong in ("recipes/mle.toml", "mle.toml", "mel"):
+        with pytest.raises(RecipeError, match=r"there is no such file, and .* that name; did you mean `mle`\?"):
+            load_recipe(wrong)
+    with pytest.raises(RecipeError, match="its recipes are `execution_further`, "):
+        load_recipe("qqqq")
+
+
 def test_the_large_network_is_as_large_as_the_one_that_learns_the_syntax() -> None:
     for one, other in (("mle", "mle_large"), ("small_mle", "small_mle_large")):
-        assert load_recipe(RECIPES / f"{one}.toml").model.large() == load_recipe(RECIPES / f"{other}.toml").model
+        assert load_recipe(one).model.large() == load_recipe(other).model
 
 
 def test_a_saved_recipe_with_a_former_key_is_understood() -> None:
-    recipe = load_recipe(RECIPES / "execution_stream.toml")
+    recipe = load_recipe("execution_stream")
     saved = recipe.to_json()
     saved["data"]["fewer"] = saved["data"].pop("drop_examples")
     assert recipe_from(saved) == recipe
 
 
 def test_changes_on_the_command_line() -> None:
-    recipe = load_recipe(
-        RECIPES / "mle.toml", ["run.steps=7_000", "model.syntax=learned", "data.tasks=none", "optimizer.clip=2"]
-    )
+    recipe = load_recipe("mle", ["run.steps=7_000", "model.syntax=learned", "data.tasks=none", "optimizer.clip=2"])
     assert recipe.data.validation == "val"
-    assert load_recipe(RECIPES / "mle.toml", ["data.validation=my/tasks.json"]).data.validation == "my/tasks.json"
+    assert load_recipe("mle", ["data.validation=my/tasks.json"]).data.validation == "my/tasks.json"
     assert (recipe.run.steps, recipe.model.syntax, recipe.data.tasks, recipe.optimizer.clip) == (
         7000,
         "learned",
@@ -122,7 +132,7 @@ def test_wrong_recipes_say_what_is_wrong(text: str, message: str, tmp_path: Path
 
 
 def test_schedule() -> None:
-    recipe = replace(load_recipe(RECIPES / "execution_stream.toml").optimizer, learning_rate=1.0, warmup=4, final=0.1)
+    recipe = replace(load_recipe("execution_stream").optimizer, learning_rate=1.0, warmup=4, final=0.1)
     rates = [learning_rate(recipe, step, 100) for step in range(100)]
     assert rates[:4] == [0.25, 0.5, 0.75, 1.0]
     assert max(rates) == 1.0

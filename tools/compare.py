@@ -1,6 +1,6 @@
 """Train variants of a recipe for the same time each, and print how good they are: one idea at a time, fairly.
 
-    python tools/compare.py recipes/execution_stream.toml --minutes 1.5 --out runs/compare --json compare.json \
+    python tools/compare.py execution_stream --minutes 1.5 --out runs/compare --json compare.json \
         --variant base --variant "plain: model.mixing=false" --variant "narrow: model.hidden_size=384"
 
 A variant is a name and changes as `karelsynth train --set` takes them. How many steps a variant gets follows from its

@@ -1,6 +1,6 @@
 """Where a training step's time goes on the GPU: the kernels that take longest.
 
-python tools/profile_training.py [--recipe recipes/mle_stream.toml] [--batch 1024]
+python tools/profile_training.py [--recipe mle_stream] [--batch 1024]
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from karelsynth.train.steps import Loss
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--recipe", default="recipes/mle_stream.toml")
+    parser.add_argument("--recipe", default="mle_stream")
     parser.add_argument("--batch", type=int)
     parser.add_argument("--rows", type=int, default=25)
     arguments = parser.parse_args()

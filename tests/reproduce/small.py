@@ -10,6 +10,7 @@ import torch
 
 from karelsynth.reproduce.rows import ROWS, Job
 from karelsynth.reproduce.running import Paths, Runner
+from karelsynth.train.recipe import RECIPES
 
 ROOT = Path(__file__).parents[2]
 TINY = """
@@ -58,7 +59,7 @@ def write_recipes(folder: Path, **changes: str) -> Path:
 
 def _objective(name: str) -> str:
     """The row's own; a row that a test has made up has no recipe, and MLE will do."""
-    path = ROOT / "recipes" / f"{name}.toml"
+    path = RECIPES / f"{name}.toml"
     record = tomllib.loads(path.read_text()) if path.exists() else {}
     return str(record.get("objective", {}).get("name", "mle"))
 

@@ -31,14 +31,14 @@ def test_the_command_measures_and_shows_a_table(
     paths: Paths, others: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    where = ("--data", paths.data, "--results", "mine", "--device", "cpu")
+    where = ("--data", paths.data, "--recipes", paths.recipes, "--results", "mine", "--device", "cpu")
     result = call("objectives", "--only", "small_rl_beam", "--seeds", "5", *where)
     assert result.exit_code == 0, result.output
     assert "1 measured now, 0 before; left: nothing" in result.output
     assert "| **RL_beam** | not yet | 75.72 |" in result.output
     assert "step 1 of 4" in result.output
     assert (tmp_path / "runs" / "reproduce" / "small_mle-seed5" / "final").is_dir()  # trained, for it was missing
-    chosen = (*where[:2], "--val", others, "--results", "other", "--runs", "runs2", "--device", "cpu")
+    chosen = (*where[:4], "--val", others, "--results", "other", "--runs", "runs2", "--device", "cpu")
     shown = call("syntax", "--only", "small_mle", "--seeds", "5", *chosen)
     assert shown.exit_code == 0, shown.output
     assert "†" not in shown.output
@@ -53,7 +53,7 @@ def test_the_command_measures_and_shows_a_table(
     assert not (tmp_path / "docs").exists()
     (tmp_path / page.PAGE).parent.mkdir()
     (tmp_path / page.PAGE).write_text("old")
-    rendered = call("--render", "--results", "mine")
+    rendered = call("--render", "--recipes", paths.recipes, "--results", "mine")
     assert "docs/results.md" in rendered.output
     assert "RL_beam" in (tmp_path / page.PAGE).read_text()
 
@@ -63,7 +63,8 @@ def test_the_command_fails_where_a_row_diverged_but_not_where_time_was_up(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     write_recipes(paths.recipes, learning_rate="1e30")
-    where = ("objectives", "--only", "small_mle", "--seeds", "0", "--data", paths.data, "--results", "mine")
+    row = ("objectives", "--only", "small_mle", "--seeds", "0")
+    where = (*row, "--data", paths.data, "--recipes", paths.recipes, "--results", "mine")
     late = call(*where, "--minutes", "0", "--device", "cpu")
     assert late.exit_code == 0
     assert "left: small_mle-seed0; run the same command again to continue" in late.output
@@ -80,7 +81,7 @@ def test_the_command_fails_where_a_row_diverged_but_not_where_time_was_up(
         (("objectives", "--val", "x"), r"with --data, --train or --val, give another folder with --results"),
         (("objectives", "--seeds", "0,x"), r"--seeds 0,x: write whole numbers"),
         (("objectives", "--seeds", "1,1"), r"--seeds 1,1: write whole numbers"),
-        (("objectives",), r"recipes: there is no such folder; run this in the repository's root, or give --recipes"),
+        (("objectives", "--recipes", "none"), r"none: there is no such folder of recipes"),
         (("tabel",), r"there is no table called `tabel`"),
     ],
 )

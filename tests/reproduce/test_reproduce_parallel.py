@@ -200,7 +200,8 @@ def test_children_end_with_the_parent_and_can_be_resumed(
     # The run never logs: a child that sends nothing must notice by other means that its parent is gone.
     change(paths, MLE, steps=1_000_000, log_every=1_000_000)
     arguments = ["objectives", "--only", "small_mle", "--seeds", ",".join(map(str, seeds)), "--at-once", "2"]
-    options = ["--data", paths.data, "--results", "results", "--runs", "runs", "--device", "cpu"]
+    options = ["--data", paths.data, "--recipes", paths.recipes, "--results", "results", "--runs", "runs"]
+    options += ["--device", "cpu"]
     with subprocess.Popen(
         [sys.executable, "-m", "karelsynth", "reproduce", *arguments, *map(str, options)],
         cwd=tmp_path,

@@ -20,6 +20,7 @@ from karelsynth.reproduce.intervals import PooledDeviation, mean_interval, paire
 from karelsynth.reproduce.results import Result, ResultError, read_results
 from karelsynth.reproduce.rows import ROWS, Job
 from karelsynth.reproduce.running import Paths
+from karelsynth.train.recipe import RECIPES
 from tests.reproduce.small import ROOT, jobs
 
 # Results that are broken
@@ -297,7 +298,7 @@ def test_pages_and_pictures_are_rendered_from_results_alone(measured: Paths, tmp
 
 
 def test_rendering_without_results_says_not_yet(tmp_path: Path) -> None:
-    files = page.rendered(tmp_path / "none", page.load_recipes(ROOT / "recipes"))
+    files = page.rendered(tmp_path / "none", page.load_recipes(RECIPES))
     assert set(files) == {page.PAGE, "docs/pictures/aliasing.svg"}
     assert files[page.PAGE].count(tables.NOT_YET) == 4 * 5 + 3 * 5 + 3 * 4 + 2 * 4 + 2 * 4 + 1 + 4 * 4 + 1 + len(CLAIMS)
     assert "Nothing is measured yet" in files[page.PAGE]
@@ -305,7 +306,7 @@ def test_rendering_without_results_says_not_yet(tmp_path: Path) -> None:
 
 def test_the_pages_of_the_repository_agree_with_its_results() -> None:
     """If this fails: `karelsynth reproduce --render`."""
-    recipes = page.load_recipes(ROOT / "recipes")
+    recipes = page.load_recipes(RECIPES)
     for name, text in page.rendered(ROOT / "results" / "reproduce", recipes).items():
         found = (ROOT / name).read_text(encoding="utf-8")
         if name in page.CHARTS:  # other versions of matplotlib draw otherwise

@@ -21,16 +21,16 @@ from karelsynth.reproduce.running import Paths, Runner, RunSummary
 from karelsynth.tasks.generate import generate
 from karelsynth.tasks.sets import NAMED_SETS, load_tasks, write_set
 from karelsynth.train.loop import train
-from karelsynth.train.recipe import load_recipe
+from karelsynth.train.recipe import RECIPES, load_recipe
 from karelsynth.train.validation import Validation, Validator
-from tests.reproduce.small import ROOT, change, jobs, runner, write_recipes
+from tests.reproduce.small import change, jobs, runner, write_recipes
 
 # What there is to do
 
 
 def test_every_row_has_a_recipe_of_the_paper() -> None:
     """Rows that are compared differ in what they are named for, and have equal budgets."""
-    recipes = page.load_recipes(ROOT / "recipes")
+    recipes = page.load_recipes(RECIPES)
     for name, row in ROWS.items():
         recipe = recipes[name]
         assert recipe.data.tasks == {"full": 1_116_854, "small": 10_000}[row.tasks]
@@ -145,20 +145,20 @@ def test_rows_start_from_a_kept_model_where_the_run_is_gone(measured: Paths, tmp
     ],
 )
 def test_a_setting_that_a_recipe_says_nothing_of_was_at_its_default(section: str, key: str, other: object) -> None:
-    recipe = load_recipe(ROOT / "recipes" / "small_mle.toml").to_json()
+    recipe = load_recipe("small_mle").to_json()
     others = {name: value for name, value in recipe[section].items() if name != key}
     assert defining_settings({**recipe, section: others}, None) == defining_settings(recipe, None)
     assert defining_settings({**recipe, section: {**others, key: other}}, None) != defining_settings(recipe, None)
 
 
 def test_of_a_run_only_seed_speed_and_logging_may_differ() -> None:
-    recipe = load_recipe(ROOT / "recipes" / "small_mle.toml")
+    recipe = load_recipe("small_mle")
     record = defining_settings(recipe.to_json(), None)
     run = recipe.run
     others = replace(run, seed=run.seed + 1, compile=not run.compile, log_every=1, checkpoint_every=1)
     assert defining_settings(replace(recipe, name="x", about="y", start_from="z", run=others).to_json(), None) == record
     for name in ("steps", "batch_size", "validate_every", "validation_tasks", "validation_beam"):
-        changed = load_recipe(ROOT / "recipes" / "small_mle.toml", [f"run.{name}=777"])
+        changed = load_recipe("small_mle", [f"run.{name}=777"])
         assert defining_settings(changed.to_json(), None) != record, name
 
 
@@ -349,7 +349,7 @@ def test_altered_files_of_a_run_get_one_clear_message(
 
 
 def test_without_a_file_the_test_set_is_ours(tmp_path: Path) -> None:
-    paths = Paths(recipes=ROOT / "recipes", runs=tmp_path, results=tmp_path)
+    paths = Paths(recipes=RECIPES, runs=tmp_path, results=tmp_path)
     tasks = Runner(paths, device=torch.device("cpu")).test_tasks()
     named = NAMED_SETS["test"]
     assert len(tasks) == named.count

@@ -27,7 +27,9 @@ if TYPE_CHECKING:
 
 
 def train(
-    recipe: Annotated[Path, typer.Argument(metavar="RECIPE", help="A recipe, such as recipes/mle.toml.")],
+    recipe: Annotated[
+        Path, typer.Argument(metavar="RECIPE", help="A recipe of the package by its name, such as mle, or a file.")
+    ],
     out: Annotated[
         Path | None, typer.Option(*OUT, metavar="DIR", help="The run's folder; runs/NAME if not given.")
     ] = None,

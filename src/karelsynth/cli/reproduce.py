@@ -46,7 +46,9 @@ def reproduce(
     render: Annotated[bool, typer.Option("--render", help="Write docs/results.md and its pictures.")] = False,
     runs: Annotated[Path, typer.Option(metavar="DIR", help="Where models are trained.")] = Path("runs/reproduce"),
     results: Annotated[Path, typer.Option(metavar="DIR", help="Where results are.")] = _RESULTS,
-    recipes: Annotated[Path, typer.Option(metavar="DIR", help="Where the rows' recipes are.")] = Path("recipes"),
+    recipes: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Where the rows' recipes are; the package's if not given.")
+    ] = None,
     keep: Annotated[
         Path | None,
         typer.Option(
@@ -82,8 +84,9 @@ def reproduce(
     from karelsynth.reproduce.page import PAGE, load_recipes, table_text
     from karelsynth.reproduce.page import render as write_pages
     from karelsynth.reproduce.results import read_results
+    from karelsynth.train.recipe import RECIPES
 
-    root = Path()
+    root, recipes = Path(), recipes or RECIPES
     if render and not (root / PAGE).is_file():
         raise KarelsynthError(f"{root.resolve()}: --render must run in the repository's root (there is no {PAGE} here)")
     wrong = False

@@ -125,9 +125,7 @@ class Runner:
         self._deadline = math.inf
         self._tasks: TaskBatch | None = None
         if not paths.recipes.is_dir():
-            raise KarelsynthError(
-                f"{paths.recipes}: there is no such folder; run this in the repository's root, or give --recipes DIR"
-            )
+            raise KarelsynthError(f"{paths.recipes}: there is no such folder of recipes")
 
     def run(self, jobs: Sequence[Job], *, minutes: float | None = None) -> RunSummary:
         """Measure the jobs that have no result yet. After so many minutes, save the current run and stop."""

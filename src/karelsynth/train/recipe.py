@@ -1,6 +1,6 @@
 """Recipes: everything that decides what a training run does, in one readable TOML file.
 
-    recipe = load_recipe("recipes/mle.toml", ["optimizer.learning_rate=3e-4", "run.steps=100"])
+    recipe = load_recipe("mle", ["optimizer.learning_rate=3e-4", "run.steps=100"])
 
 A recipe is a frozen dataclass of sections. A file omits keys that keep their default. Unknown keys and wrong types are
 errors that name the key and suggest the nearest one. `plugins` names modules that register objectives and rewards.
@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, Final, Literal, TypeVar
 
 from karelsynth.errors import KarelsynthError, listed, nearest
-from karelsynth.files import read_text
+from karelsynth.files import exists, is_file, read_text
 from karelsynth.model.settings import ModelSettings, current_settings
 from karelsynth.objectives import REWARDS, RL_OBJECTIVES
 
@@ -31,6 +31,10 @@ _HIGHEST_RATE: Final = 1e30
 """Every run diverges far below this rate. Optimizers divide the rate by small numbers, which must fit into float32."""
 _RENAMED: Final = {"data": {"fewer": "drop_examples"}}
 """By section, keys that earlier versions wrote into checkpoints, and their names today."""
+
+
+RECIPES: Final = Path(__file__).parent.parent / "recipes"
+"""The package's recipes, which also go by their names."""
 
 
 class RecipeError(KarelsynthError, ValueError):
@@ -145,13 +149,29 @@ class Recipe:
         return dataclasses.asdict(self)
 
 
-def load_recipe(path: str | Path, changes: Sequence[str] = ()) -> Recipe:
-    """Read a recipe; `changes` are `section.key=value`, the value written as in TOML (quotes may be left out)."""
+def recipe_path(recipe: str | Path) -> Path:
+    """The file of a recipe: a path, or the name of one of the package's. A file of that name takes precedence."""
+    known = {path.stem: path for path in sorted(RECIPES.glob("*.toml"))}
+    if not is_file(recipe) and str(recipe) in known:
+        return known[str(recipe)]
+    if not exists(recipe):
+        close = nearest(Path(recipe).stem, known)
+        hint = f"did you mean `{close}`?" if close else f"its recipes are {listed(known, 'and')}"
+        raise RecipeError(f"{recipe}: there is no such file, and the package has no recipe of that name; {hint}")
+    return Path(recipe)
+
+
+def load_recipe(recipe: str | Path, changes: Sequence[str] = ()) -> Recipe:
+    """Read a recipe, a file or one of the package's by its name.
+
+    `changes` are `section.key=value`, the value written as in TOML (quotes may be left out).
+    """
+    path = recipe_path(recipe)
     try:
         table = tomllib.loads(read_text(path))
     except tomllib.TOMLDecodeError as error:
         raise RecipeError(f"{path}: {error}") from None
-    table.setdefault("name", Path(path).stem)
+    table.setdefault("name", path.stem)
     try:
         for change in changes:
             _apply(table, change)
@@ -159,9 +179,9 @@ def load_recipe(path: str | Path, changes: Sequence[str] = ()) -> Recipe:
             for key in table[section] if isinstance(table.get(section), dict) else ():
                 if key in renamed:
                     raise RecipeError(f"`{section}.{key}` is now called `{section}.{renamed[key]}`")
-        recipe = recipe_from(table)
-        _import_plugins(recipe.plugins, Path(path).parent)
-        return _check(recipe)
+        built = recipe_from(table)
+        _import_plugins(built.plugins, path.parent)
+        return _check(built)
     except RecipeError as error:
         raise RecipeError(f"{path}: {error}") from None
 
