@@ -24,13 +24,16 @@ from karelsynth.tasks.purposeful.program_kernel import (
     PlanTables,
     below,
     counts_markers,
+    draw_counts,
     expand,
+    insert,
     mirror,
     mutate,
     needs_markers,
     normalise,
     percent,
     pick_threshold,
+    wrap,
 )
 from karelsynth.tasks.purposeful.world_kernel import (
     MIRRORED,
@@ -47,14 +50,16 @@ _MOST: Final = 9
 """Markers on a cell, before and after."""
 _REPAIRS: Final = 40
 """Markers that are laid where a program picks without having looked."""
-_FIRST_PATIENCE: Final = 14
+_FIRST_PATIENCE: Final = 8
 """Worlds that are tried for the first example."""
 _PATIENCE: Final = 14
 """Worlds that are tried for each example once the first was found."""
 _PROGRAMS: Final = 12
 """Programs that are tried for one plan."""
-_MUTATED: Final = 15
-"""Percent of the programs that are changed at random."""
+_JOINED: Final = 20
+"""Percent of the programs that get a second part: of the same plan, or one that suits any world."""
+_MUTATED: Final = 35
+"""Percent of the programs that are changed at random, in one place or more."""
 _LAX: Final = 2
 """Percent of the tasks in which a condition may have the same outcome throughout."""
 _UNCHANGED: Final = 20
@@ -76,7 +81,9 @@ class Scratch(NamedTuple):
     taste: NDArray[np.int64]
     """[8]: what the worlds of a task have in common; see `world_kernel`."""
     chosen: NDArray[np.int64]
-    """[rules]: the alternatives that a program draws once."""
+    """[rules]: the alternatives that a program draws once, …"""
+    counts: NDArray[np.int64]
+    """[3]: … and its counts."""
     stack: NDArray[np.int64]
     """Symbols that are still to be expanded."""
     raw: NDArray[np.uint8]
@@ -133,13 +140,30 @@ def _draw_program(
 ) -> int:  # pragma: no cover - compiled
     """Write a program of a plan to `scratch.text`; returns its length, or 0 if it came to nothing."""
     taste, raw = scratch.taste, scratch.raw
-    size = expand(state, rule, tables, scratch.chosen, scratch.stack, raw)
+    chosen, counts, stack = scratch.chosen, scratch.counts, scratch.stack
+    draw_counts(state, chosen, counts)
+    size = expand(state, rule, tables, chosen, counts, stack, raw, 0)
+    if size > 0 and percent(state, _JOINED):
+        size = expand(state, tables.joint, tables, chosen, counts, stack, raw, size)
+        if size > 0:
+            again = percent(state, 60)
+            if not again or percent(state, 50):
+                draw_counts(state, chosen, counts)
+            size = expand(state, rule if again else tables.part, tables, chosen, counts, stack, raw, size)
     if size == 0:
         return 0
-    if percent(state, _MUTATED):
-        size = mutate(state, raw, size)
-        if percent(state, 30):
+    changing = percent(state, _MUTATED)
+    while changing:
+        kind = below(state, 4)
+        if kind < 2:
             size = mutate(state, raw, size)
+        elif kind == 2:
+            length = expand(state, tables.inner, tables, chosen, counts, stack, scratch.text, 0)
+            size = insert(state, raw, size, scratch.text, length)
+        else:
+            length = expand(state, tables.guard, tables, chosen, counts, stack, scratch.text, 0)
+            size = wrap(state, raw, size, scratch.text, length)
+        changing = percent(state, 35)
     if taste[VALUES] == 0 and counts_markers(raw, size):
         taste[VALUES] = 1 + below(state, 2)
     if taste[MIRRORED]:
@@ -303,7 +327,7 @@ def generate_range(
     code, origin, parse_stack, opened, counters = code_buffers(LONGEST)
     order = np.empty(examples, np.int64)
     scratch = Scratch(
-        np.empty(8, np.int64), np.empty(len(tables.once), np.int64), np.empty(STACK, np.int64), np.empty(RAW, np.uint8),
+        np.empty(8, np.int64), np.empty(len(tables.once), np.int64), np.empty(3, np.int64), np.empty(STACK, np.int64), np.empty(RAW, np.uint8),
         np.empty(RAW, np.uint8), np.empty(STAGE * STAGE, np.uint8), np.empty(4, np.int64),
         np.empty((examples, CELLS), np.uint8), np.empty((examples, CELLS), np.uint8), np.empty(examples, np.uint64),
         np.empty((1, MAX_TICKS + 1), np.uint8), np.zeros((1, LONGEST), np.uint8), np.empty(LONGEST, np.uint8),

@@ -36,6 +36,8 @@ _ACTIONS: Final = {
 }  # fmt: skip
 _HEADS: Final = {"while": ("WHILE", "w(", "w)"), "if": ("IF", "i(", "i)"), "ifelse": ("IFELSE", "i(", "i)")}
 _TOTAL: Final = 1 << 32
+ADDED: Final = ("joint", "phase", "inner", "guard")
+"""The rules that the kernel adds to some programs: see `PlanTables`."""
 
 
 def _logical_lines(text: str) -> list[str]:
@@ -153,7 +155,7 @@ def plan_tables() -> PlanTables:
     return PlanTables(
         np.array(first), np.array(once), np.array(threshold, np.uint64), np.array(begins), np.array(symbols),
         np.arange(rules, len(builder.lines)), np.array(_thresholds([w for _, w, _ in builder.plans]), np.uint64),
-        np.array(worlds_first), np.array(worlds),
+        np.array(worlds_first), np.array(worlds), *(builder.rules[name] for name in ADDED),
     )  # fmt: skip
 
 

@@ -23,6 +23,7 @@ _S32 = np.uint64(32)
 _MOVE, _LEFT, _RIGHT, _PICK, _PUT = (ID[name] for name in ACTIONS)
 _REPEAT, _OPEN_R, _CLOSE_R, _NOT = ID["REPEAT"], ID["r("], ID["r)"], ID["not"]
 _OPEN_W, _CLOSE_W, _IF, _IFELSE = ID["w("], ID["w)"], ID["IF"], ID["IFELSE"]
+_OPEN_C, _CLOSE_C, _OPEN_I, _CLOSE_I = ID["c("], ID["c)"], ID["i("], ID["i)"]
 _LEFT_CLEAR, _RIGHT_CLEAR = ID["leftIsClear"], ID["rightIsClear"]
 _FIRST_SENSOR, _LAST_SENSOR, _FIRST_CLEAR = ID[SENSORS[0]], ID[SENSORS[-1]], ID["leftIsClear"]
 _COUNT, _LAST_COUNT = ID[COUNTS[0]], ID[COUNTS[10]]
@@ -50,6 +51,14 @@ class PlanTables(NamedTuple):
     """[plans + 1]."""
     worlds: NDArray[np.int64]
     """[worlds, 3]: kind, place and markers."""
+    joint: int
+    """The rule for what stands between two parts of a program, …"""
+    part: int
+    """… for a part that suits any world, …"""
+    inner: int
+    """… for something small to put into a program, …"""
+    guard: int
+    """… and for a condition."""
 
 
 @compiled()
@@ -79,25 +88,33 @@ def pick_threshold(
 
 
 @compiled()
+def draw_counts(
+    state: NDArray[np.uint64], chosen: NDArray[np.int64], counts: NDArray[np.int64]
+) -> None:  # pragma: no cover - compiled
+    """Draw anew what a program draws once: its counts [3], and the alternatives `chosen` [rules], later."""
+    for number in range(len(chosen)):
+        chosen[number] = -1
+    counts[0] = max(2, 2 + below(state, 3) - (percent(state, 20)))
+    counts[1] = 2 + below(state, 4)
+    counts[2] = 3 + below(state, 6)
+
+
+@compiled()
 def expand(
     state: NDArray[np.uint64],
     rule: int,
     tables: PlanTables,
     chosen: NDArray[np.int64],
+    counts: NDArray[np.int64],
     stack: NDArray[np.int64],
     raw: NDArray[np.uint8],
+    size: int,
 ) -> int:  # pragma: no cover - compiled
-    """Write the tokens of a plan's rule to `raw` [RAW]; returns how many, or 0 if they are too many.
+    """Append the tokens of a rule to raw[:size]; returns the new size, or 0 if they are too many.
 
-    `chosen` [rules] and `stack` [STACK] are scratch space.
+    `chosen` and `counts` are those of `draw_counts`; `stack` [STACK] is scratch space.
     """
-    for number in range(len(chosen)):
-        chosen[number] = -1
-    n = 2 + below(state, 3) - (percent(state, 20))
-    n = max(n, 2)
-    m = 2 + below(state, 4)
-    k = 3 + below(state, 6)
-    size, depth = 0, 1
+    depth = 1
     stack[0] = RULE + rule
     while depth > 0:
         depth -= 1
@@ -106,8 +123,7 @@ def expand(
             raw[size] = symbol
             size += 1
         elif symbol < RULE:
-            count = n if symbol == REGISTERS else m if symbol == REGISTERS + 1 else k
-            raw[size] = _COUNT + count
+            raw[size] = _COUNT + counts[symbol - REGISTERS]
             size += 1
         else:
             number = symbol - RULE
@@ -159,6 +175,51 @@ def mutate(state: NDArray[np.uint64], raw: NDArray[np.uint8], size: int) -> int:
             return size
         at = at + 1 if at + 1 < size else 0
     return size
+
+
+@compiled()
+def insert(
+    state: NDArray[np.uint64], raw: NDArray[np.uint8], size: int, piece: NDArray[np.uint8], length: int
+) -> int:  # pragma: no cover - compiled
+    """Put piece[:length] before or after an action of the program raw[:size], or in its place; returns the new size."""
+    if length == 0 or size + length > _MOST_RAW:
+        return size
+    at = below(state, size)
+    for _ in range(size):
+        if _MOVE <= raw[at] <= _PUT:
+            break
+        at = at + 1 if at + 1 < size else 0
+    where = below(state, 3)
+    removed = 1 if where == 2 else 0
+    at += where & 1
+    for place in range(size - 1, at + removed - 1, -1):
+        raw[place + length - removed] = raw[place]
+    for place in range(length):
+        raw[at + place] = piece[place]
+    return size + length - removed
+
+
+@compiled()
+def wrap(
+    state: NDArray[np.uint64], raw: NDArray[np.uint8], size: int, piece: NDArray[np.uint8], length: int
+) -> int:  # pragma: no cover - compiled
+    """Put an IF with the condition piece[:length] around an action of the program raw[:size]; returns the new size."""
+    if size + length + 6 > _MOST_RAW:
+        return size
+    at = below(state, size)
+    for _ in range(size):
+        if _MOVE <= raw[at] <= _PUT:
+            break
+        at = at + 1 if at + 1 < size else 0
+    action = raw[at]
+    for place in range(size - 1, at, -1):
+        raw[place + length + 5] = raw[place]
+    raw[at], raw[at + 1] = _IF, _OPEN_C
+    for place in range(length):
+        raw[at + 2 + place] = piece[place]
+    at += 2 + length
+    raw[at], raw[at + 1], raw[at + 2], raw[at + 3] = _CLOSE_C, _OPEN_I, action, _CLOSE_I
+    return size + length + 5
 
 
 @compiled()
