@@ -71,7 +71,8 @@ def _answer(program: Program, task: Task) -> Answer:
 def _ambiguity(answers: tuple[Answer, ...], task: Task) -> Ambiguity:
     """An ambiguity of the right form; its world does not distinguish the answers."""
     world = task.examples[0].input
-    return Ambiguity(world, tuple(Outcome((at,), Status.OK, world) for at in range(len(answers))))
+    outcomes = tuple(Outcome((at,), Status.OK, world) for at in range(len(answers)))
+    return Ambiguity(world, outcomes, 0, "Example 1 changed: nothing.")
 
 
 def main() -> None:

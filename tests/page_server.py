@@ -83,7 +83,7 @@ def _ambiguity(answers: tuple[Answer, ...], task: Task) -> Ambiguity | None:
             runs.setdefault(after.world, (after, []))[1].append(place)
         if len(runs) > 1:
             outcomes = (Outcome(tuple(places), after.status, after.world) for after, places in runs.values())
-            return Ambiguity(world, tuple(outcomes))
+            return Ambiguity(world, tuple(outcomes), 0, "Example 1 changed: another world.")
     return None
 
 

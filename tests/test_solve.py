@@ -17,6 +17,7 @@ from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -24,25 +25,14 @@ import torch
 from numpy.typing import NDArray
 
 from karelsynth.errors import KarelsynthError, TaskFileError
-from karelsynth.karel.interpreter import Status
 from karelsynth.karel.machine import encode_programs
 from karelsynth.karel.program import Program
 from karelsynth.karel.world import Hero, World
-from karelsynth.solve import Progress, Solution, Solver
-from karelsynth.solve.answers import (
-    ESTIMATE_AFTER,
-    MARGIN,
-    NATS_PER_TOKEN,
-    STEPS_PER_BLOCK,
-    CheckedPrograms,
-    SearchState,
-    find_ambiguity,
-    network_ranking,
-    perturbed_worlds,
-    rerank,
-)
+from karelsynth.solve import Answer, Progress, Solution, Solver
+from karelsynth.solve.answers import CheckedPrograms, SearchState
+from karelsynth.solve.ranking import ESTIMATE_AFTER, MARGIN, STEPS_PER_BLOCK, Ranking, rank
 from karelsynth.solve.solver import PLAUSIBLE, Round
-from karelsynth.tasks.gallery import gallery, gallery_task
+from karelsynth.tasks.gallery import gallery_task
 from karelsynth.tasks.generate import generate
 from karelsynth.tasks.task import MOST_EXAMPLES, Example, Task
 from tests.models import tiny_model
@@ -65,16 +55,8 @@ def assert_honest(solution: Solution, task: Task) -> None:
     if solution.solved:
         assert all(answer.solves for answer in solution.answers)
         probabilities = [answer.probability for answer in solution.answers if answer.probability is not None]
-        if not probabilities:
-            preferences = [answer.logprob - NATS_PER_TOKEN * answer.program.size for answer in solution.answers]
-            assert preferences == sorted(preferences, reverse=True)
-        else:
-            assert len(probabilities) == len(solution.answers)
-            assert probabilities[1:] == sorted(probabilities[1:], reverse=True)
-            if probabilities[0] < max(probabilities):  # the network's top-ranked one, which no other clearly beats
-                preferences = [answer.logprob - NATS_PER_TOKEN * answer.program.size for answer in solution.answers]
-                assert preferences[0] == max(preferences)
-                assert max(probabilities) - probabilities[0] <= MARGIN
+        assert len(probabilities) == len(solution.answers)
+        assert probabilities == sorted(probabilities, reverse=True)
         assert len({answer.program for answer in solution.answers}) == len(solution.answers)
 
 
@@ -120,6 +102,10 @@ def posed_answers(
     return answers, *Task(tuple(Example(world, programs[0].run(world).world) for world in worlds)).codes()
 
 
+def ranked(answers: CheckedPrograms, inputs: NDArray[np.uint8], outputs: NDArray[np.uint8], **options: Any) -> Ranking:
+    return rank(answers, inputs, outputs, **{"deadline": math.inf, "stop": lambda: False, **options})
+
+
 @pytest.mark.parametrize(
     ("probabilities", "order"),
     [
@@ -133,10 +119,12 @@ def test_only_a_clearly_more_probable_answer_overrules_the_top_ranked_one(
     probabilities: list[float], order: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("karelsynth.posterior.mcmc.PosteriorSamples.probabilities", lambda *_: np.array(probabilities))
-    found, estimated = rerank(*posed_answers(len(probabilities)), deadline=math.inf, stop=lambda: False)
-    assert found.tolist() == order
-    assert estimated is not None
-    assert estimated.tolist() == probabilities
+    found = ranked(*posed_answers(len(probabilities)))
+    assert found.order.tolist() == order
+    sorted_by_rank = found.probabilities[found.order]
+    assert sorted_by_rank.tolist() == sorted(sorted_by_rank, reverse=True)
+    assert 0 < sorted_by_rank[-1] <= sorted_by_rank[0] < 1
+    assert found.features.sampled
 
 
 @pytest.mark.parametrize(
@@ -161,36 +149,33 @@ def test_chains_walk_until_the_top_ranked_answer_is_confident(
         return np.array(probabilities)
 
     monkeypatch.setattr("karelsynth.posterior.mcmc.PosteriorSamples.probabilities", estimate)
-    answers = posed_answers(len(probabilities))
-    order, estimated = rerank(*answers, deadline=math.inf, stop=lambda: len(walked) >= 2 * stop_after)
+    found = ranked(*posed_answers(len(probabilities)), stop=lambda: len(walked) >= 2 * stop_after)
     assert walked == 2 * rounds * [STEPS_PER_BLOCK]
+    assert bool(found.features.sampled) == (rounds > 0)
     if rounds:
-        assert estimated is not None
-        assert estimated[order].tolist() == sorted(probabilities, reverse=True)
+        assert found.order[0] == int(np.argmax(probabilities))
         assert estimated_at[-1] == 2 * rounds, "the last steps count, too"
     else:
-        assert estimated is None
-        assert order.tolist() == [0, 1]
+        assert found.order.tolist() == [0, 1]
 
 
 def test_examples_with_one_heading_are_ranked_by_the_network(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The shortest of equivalent answers comes first. All of them have the same probability."""
+    """Equivalent answers have the same probability, and the network's order holds."""
     monkeypatch.setattr("karelsynth.posterior.mcmc.MarkovChain.run", None)
-    answers, inputs, outputs = posed_answers(3, ["east", "east"])
-    longest_first = answers[np.array([1, 2, 0])]
-    order, probabilities = rerank(longest_first, inputs, outputs, deadline=math.inf, stop=lambda: False)
-    assert order.tolist() == [2, 0, 1]
-    assert probabilities is not None
+    order, probabilities, features = ranked(*posed_answers(3, ["east", "east"]))
+    assert order.tolist() == [0, 1, 2]
     assert np.allclose(probabilities, probabilities[0])
     assert 0 < probabilities[0] < 1
+    assert not features.sampled
 
 
-def test_probabilities_by_the_network_grow_with_its_own_and_with_examples() -> None:
-    answers, inputs, _ = posed_answers(1, ["east", "east"])
+def test_probabilities_grow_with_the_networks_own_and_with_examples() -> None:
+    answers, inputs, outputs = posed_answers(1, ["east", "east"])
 
     def probability(logprob: float, examples: int) -> float:
         rated = replace(answers, logprobs=np.full(1, logprob, np.float32))
-        return float(network_ranking(rated, np.repeat(inputs[:1], examples, axis=0))[1][0])
+        worlds = (np.repeat(part[:1], examples, axis=0) for part in (inputs, outputs))
+        return float(ranked(rated, *worlds).probabilities[0])
 
     assert probability(-0.1, 2) > probability(-2.0, 2) > probability(-7.0, 2)
     assert probability(-2.0, 5) > probability(-2.0, 3) > probability(-2.0, 1)
@@ -201,10 +186,37 @@ def test_an_answer_that_differs_from_likelier_ones_is_less_probable() -> None:
     lengths, correct = np.array([program.size for program in programs]), np.ones((3, 1), np.bool_)
     logprobs = np.array([-0.2, -2.0, -3.0], np.float32)
     answers = CheckedPrograms(encode_programs(programs), lengths, logprobs, correct)
-    inputs, _ = Task((Example(ROW, MOVED),)).codes()
-    order, probabilities = network_ranking(answers, inputs)
+    order, probabilities, _ = ranked(answers, *Task((Example(ROW, MOVED),)).codes())
     assert order[0] == 0
     assert probabilities[order].tolist() == sorted(set(probabilities.tolist()), reverse=True)
+
+
+def test_support_is_told_in_words() -> None:
+    answer = Answer(Program.parse("def run(): move()"), (True,), -1.0, 0.95)
+    for probability, support, words in ((0.95, "strong", "support"), (0.7, "fair", "surer"), (0.3, "weak", "not what")):
+        solution = Solution((replace(answer, probability=probability),), True, None, 0.1, 8, 3)
+        assert solution.support == support
+        assert words in str(solution.advice)
+        assert solution.to_json()["support"] == support
+    unsolved = Solution((replace(answer, right=(False,), probability=None),), False, None, 0.1, 8, 3)
+    assert unsolved.support is None
+    assert unsolved.advice is None
+
+
+def test_long_answers_are_simplified() -> None:
+    """A beam of one finds a detour; the search adds the program without it."""
+    state = SearchState(*by("def run(): move(); putMarker()", ROW).codes())
+    detour = encode_programs(
+        [Program.parse("def run(): turnLeft(); turnRight(); move(); turnLeft(); turnRight(); putMarker()")]
+    )
+    state.update_answers(
+        CheckedPrograms(detour, np.array([detour.shape[1]]), np.full(1, -30, np.float32), np.ones((1, 1), np.bool_))
+    )
+    solver().simplify_answers(state)
+    assert state.answers is not None
+    assert Program.parse("def run(): move(); putMarker()").token_ids in [
+        row[:length].tolist() for row, length in zip(state.answers.tokens, state.answers.lengths, strict=True)
+    ]
 
 
 def test_later_rounds_add_to_the_answers() -> None:
@@ -355,64 +367,6 @@ def test_only_what_was_cut_short_counts_as_stopped() -> None:
     assert not easy.stopped
     assert not hard.solved
     assert hard.stopped
-
-
-def test_answers_that_differ_come_with_the_world_that_tells_them_apart() -> None:
-    """One example of a step: once, or to the wall?"""
-    programs = [Program.parse(text) for text in ("def run(): move()", "def run():\n  while(frontIsClear): move()")]
-    short = World.parse("> .\n. .")
-    ambiguity = find_ambiguity(encode_programs(programs), np.array([0.0, -1.0]), short.to_codes()[None])
-    assert ambiguity is not None
-    assert [outcome.answers for outcome in ambiguity.outcomes] == [(0,), (1,)]
-    for outcome in ambiguity.outcomes:
-        for place in outcome.answers:
-            run = programs[place].run(ambiguity.world)
-            assert run.status == outcome.status
-            assert run.world == outcome.world
-    assert ambiguity.outcomes[0].status is Status.OK
-    assert ambiguity.outcomes[0].world != ambiguity.outcomes[1].world
-    json.dumps(ambiguity.to_json())
-
-
-def test_a_persons_own_worlds_are_preferred_for_the_question() -> None:
-    programs = [Program.parse(text) for text in ("def run(): move()", "def run():\n  while(frontIsClear): move()")]
-    inputs = ROW.to_codes()[None]
-    ambiguity = find_ambiguity(encode_programs(programs), np.array([0.0, -1.0]), inputs)
-    assert ambiguity is not None
-    assert ambiguity.world in [World.from_codes(codes) for codes in perturbed_worlds(inputs)]
-
-
-def test_outcomes_are_of_all_their_answers() -> None:
-    """Also of those that fail, each in its own way; and of answers that are hardly likely."""
-    texts = (
-        "def run(): move()",
-        "def run():\n  ifelse(markersPresent):\n    while(markersPresent): turnLeft()\n  else: move()",
-        "def run():\n  ifelse(markersPresent):\n    repeat(11): putMarker()\n  else: move()",
-        "def run():\n  if(noMarkersPresent): move()",
-    )
-    start = World.parse(". . . .\n> . . .").to_codes()[None]
-    for gap, some in ((0.0, texts), (0.0, texts[:3]), (30.0, (texts[0], texts[3])), (2000.0, (texts[0], texts[3]))):
-        programs = [Program.parse(text) for text in some]
-        ambiguity = find_ambiguity(encode_programs(programs), -gap * np.arange(len(some)), start)
-        assert ambiguity is not None
-        assert sorted(place for outcome in ambiguity.outcomes for place in outcome.answers) == list(range(len(some)))
-        for outcome in ambiguity.outcomes:
-            for place in outcome.answers:
-                run = programs[place].run(ambiguity.world)
-                assert (run.status, run.world) == (outcome.status, outcome.world)
-
-
-def test_answers_that_are_the_same_are_not_ambiguous() -> None:
-    same = ("def run():\n  turnLeft()", "def run():\n  turnRight()\n  turnRight()\n  turnRight()")
-    programs = encode_programs([Program.parse(text) for text in same])
-    assert find_ambiguity(programs, -np.ones(2), ROW.to_codes()[None]) is None
-
-
-def test_perturbed_worlds_are_worlds() -> None:
-    inputs = np.stack([example.input.to_codes() for example in gallery()[-1].task.examples])
-    perturbed = perturbed_worlds(inputs)
-    assert len({World.from_codes(codes) for codes in perturbed}) > len(perturbed) // 2
-    assert np.array_equal(perturbed, perturbed_worlds(inputs))
 
 
 @pytest.mark.parametrize(

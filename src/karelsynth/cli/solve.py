@@ -292,7 +292,9 @@ def _print_solution(task: Task, solution: Solution, dialect: Dialect, others: in
         print_out(f"right on every example, found in {solution.seconds:.2f} s{more}", "green")
         probability = solution.answers[0].probability
         if probability is not None:
-            print_out(f"probability of being correct on a further example: {_percent(probability)}", "dim")
+            print_out(f"probability of being right on a further example: {_percent(probability)}", "dim")
+        if solution.support == "weak":
+            print_out(str(solution.advice), "yellow")
     for number, answer in enumerate(solution.answers[1 : others + 1], 2):
         probable = "" if answer.probability is None else f", probability {_percent(answer.probability)}"
         size = f"{answer.program.size} tokens"
@@ -317,11 +319,11 @@ def _print_ambiguity(ambiguity: Ambiguity, others: int) -> None:
 
     out = console()
     out.print(
-        "\nSeveral programs fit the examples but differ elsewhere. On the first world below they end as shown; "
-        "add the outcome you mean as one more example to settle it.",
+        f"\nWhich do you mean? {ambiguity.change} Likely programs then end as shown; "
+        "add the outcome you mean as one more example.",
         soft_wrap=not out.is_terminal,
     )
-    worlds = [("a world", ambiguity.world)]
+    worlds = [("before", ambiguity.world)]
     for number, outcome in enumerate(ambiguity.outcomes):
         who = "this program" if number == 0 else "number " + ", ".join(str(place + 1) for place in outcome.answers)
         worlds.append((who if outcome.status is Status.OK else f"{who} (fails)", outcome.world))

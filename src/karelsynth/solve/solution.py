@@ -6,7 +6,7 @@ In JSON, worlds are text drawings, which every reader of tasks accepts, and a pr
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from karelsynth.karel.dialects import DIALECTS
 
@@ -14,6 +14,15 @@ if TYPE_CHECKING:
     from karelsynth.karel.interpreter import Status
     from karelsynth.karel.program import Program
     from karelsynth.karel.world import World
+
+Support = Literal["strong", "fair", "weak"]
+LOWEST_PROBABILITY: Final[dict[Support, float]] = {"strong": 0.9, "fair": 0.6, "weak": 0.0}
+"""The lowest probability of an answer for each degree to which the examples support it."""
+ADVICE: Final[dict[Support, str]] = {
+    "strong": "The examples support this program well.",
+    "fair": "This program fits, but others do, too: one more example would make it surer.",
+    "weak": "This program fits, but it is probably not what you mean: show one more example.",
+}
 
 
 @dataclass(frozen=True)
@@ -26,8 +35,8 @@ class Answer:
     logprob: float
     """log p(program | examples) by the model, among programs of the length that the search allowed."""
     probability: float | None = None
-    """The probability of being correct on a further example of the same kind. None for an unsolved task, or if the
-    budget left no time for an estimate. See `answers.rerank`."""
+    """The probability of being right on a further example of the same kind; see `ranking`. None for an unsolved
+    task."""
 
     @property
     def chance(self) -> float | None:
@@ -71,15 +80,25 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Ambiguity:
-    """A world on which consistent programs differ, and their outcomes there."""
+    """A world on which likely programs differ, and their outcomes there; see `question`."""
 
     world: World
+    """The input of an example with one change."""
     outcomes: tuple[Outcome, ...]
-    """At least two; the first is that of the top-ranked program."""
+    """Two or three; the first is that of the top-ranked program."""
+    example: int
+    """The example whose input was changed, from 0."""
+    change: str
+    """What was changed, in words."""
 
     def to_json(self) -> dict[str, Any]:
         """As plain data."""
-        return {"world": self.world.to_text(), "outcomes": [outcome.to_json() for outcome in self.outcomes]}
+        return {
+            "world": self.world.to_text(),
+            "outcomes": [outcome.to_json() for outcome in self.outcomes],
+            "example": self.example,
+            "change": self.change,
+        }
 
 
 @dataclass(frozen=True)
@@ -92,7 +111,7 @@ class Solution:
     solved: bool
     """Whether the first answer is right on every example, checked by running it."""
     ambiguity: Ambiguity | None
-    """A world on which the answers differ; None if they agree on all candidate worlds."""
+    """A world on which likely answers differ; None if they agree on all worlds that were tried."""
     seconds: float
     """How long the search took."""
     beam: int
@@ -115,10 +134,25 @@ class Solution:
         """For each example, whether `program` turns its input into its output."""
         return self.answers[0].right if self.answers else ()
 
+    @property
+    def support(self) -> Support | None:
+        """How strongly the examples support `program`; None if the task is unsolved."""
+        probability = self.answers[0].probability if self.solved else None
+        if probability is None:
+            return None
+        return next(support for support, lowest in LOWEST_PROBABILITY.items() if probability >= lowest)
+
+    @property
+    def advice(self) -> str | None:
+        """What `support` means, and what would help; None if the task is unsolved."""
+        return None if self.support is None else ADVICE[self.support]
+
     def to_json(self) -> dict[str, Any]:
         """As plain data."""
         return {
             "solved": self.solved,
+            "support": self.support,
+            "advice": self.advice,
             "answers": [answer.to_json() for answer in self.answers],
             "ambiguity": None if self.ambiguity is None else self.ambiguity.to_json(),
             "seconds": self.seconds,

@@ -9,8 +9,8 @@
 A search has rounds, each with a wider beam. A round runs a beam search, which executes every prefix on the examples
 (`search.pruning`). If that finds no consistent program, `search.repair` edits the near misses. A plausible answer ends
 the search. With an implausible one, later rounds look for a likelier one until the budget is spent. Of several
-consistent programs the network's top-ranked one comes first, unless another has a clearly higher probability of being
-correct on further examples (`answers.rerank`). Every returned program has been run on the examples.
+consistent programs the one comes first that is likeliest to be right on a further example (`ranking`). Every returned
+program has been run on the examples.
 """
 
 from __future__ import annotations
@@ -40,18 +40,17 @@ from karelsynth.search.closing import OpenHypotheses, close_programs
 from karelsynth.search.pruning import Pruning
 from karelsynth.search.repair import repair
 from karelsynth.search.scoring import score_programs
-from karelsynth.solve.answers import (
-    CheckedPrograms,
-    SearchState,
-    check_programs,
-    find_ambiguity,
-    rerank,
-    single_actions,
-)
+from karelsynth.solve.answers import CheckedPrograms, SearchState, check_programs, single_actions
+from karelsynth.solve.question import find_ambiguity
+from karelsynth.solve.ranking import Ranking, rank
 from karelsynth.solve.solution import Progress, Solution
+from karelsynth.tasks.batch import TaskBatch
+from karelsynth.tasks.simplify import simplify
 from karelsynth.tasks.task import Example, Task, as_task
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from karelsynth.search.candidates import Candidates
 
 DEFAULT_BUDGET: Final = 1.0
@@ -77,13 +76,15 @@ PLAUSIBLE: Final = -5.0
 until the budget is spent."""
 SLACK: Final = 7.0
 """Once an answer is found, hypotheses are kept only if they are less likely than it by at most this many nats of
-log-probability. Others may turn out more probable when reranked, and MCMC jumps between all answers."""
+log-probability. Others may turn out more probable when they are ranked."""
 _REPORT_SECONDS: Final = 0.25
 """The time between two progress reports."""
 LONGEST_REPAIRED: Final = 60
 """Tokens of the longest program that repair makes."""
 MOST_REPAIRED: Final = 64
 """The most near misses that repair starts from."""
+MOST_SIMPLIFIED: Final = 8
+"""The most answers that are simplified."""
 MOST_ANSWERS: Final = 20
 """The most answers in a `Solution`."""
 _MOST_HYPOTHESES: Final = 4096
@@ -139,12 +140,13 @@ class Solver:
                 return
             before = World(2, 2, Hero(0, 0, "east"))
             inputs, outputs = Task((Example(before, before.with_hero(0, 1, "east")),)).codes()
-            bodies = ("move", "move turnLeft", "move putMarker")
-            programs = [Program.parse(f"DEF run m( {body} m)") for body in bodies]
-            tokens = encode_programs(programs)
-            find_ambiguity(tokens[:2], np.zeros(2), inputs)
-            marked = Task((Example(before, programs[2].run(before).world),)).codes()
-            MarkovChain(*marked, tokens[2:]).run(100)
+            bodies = ("move", "move turnLeft")
+            tokens = encode_programs([Program.parse(f"DEF run m( {body} m)") for body in bodies])
+            find_ambiguity(tokens, np.full(2, 0.5), inputs)
+            marked = encode_programs([Program.parse("DEF run m( move putMarker m)")])
+            worlds = Task((Example(before, Program.from_tokens(marked[0].tolist()).run(before).world),)).codes()
+            MarkovChain(*worlds, marked).run(100)
+            simplify(TaskBatch(marked, np.array([6]), *(part[None] for part in worlds), np.zeros(1, np.bool_)))
             lengths, logprobs, polls = np.full(1, 5), np.zeros(1, np.float32), iter(range(1))
             repair(tokens[:1], lengths, logprobs, outputs, inputs, longest=8, stop=lambda: next(polls, None) is None)
             close_programs(tokens[:1, :4])
@@ -199,23 +201,48 @@ class Solver:
             if on_solution is not None:
                 on_solution(number, solutions[number])
 
+        self._search(call, finish)
+        return [solutions[number] for number in range(len(tasks))]
+
+    def search(self, examples: TaskLike, *, budget: float = DEFAULT_BUDGET) -> SearchState:
+        """Find programs for one task without ranking them."""
+        state = SearchState(*as_task(examples).codes())
+        self.warm_up()
+        self._search(_Call([state], budget, None, None), lambda number: None)
+        return state
+
+    def rank(self, state: SearchState, budget: float = DEFAULT_BUDGET, stop: Callable[[], bool] = bool) -> Ranking:
+        """Rank the answers of a solved task; `budget` is that of its search, and `stop` ends estimates early."""
+        assert state.answers is not None
+        deadline = time.perf_counter() + budget - state.seconds
+        inputs, outputs, threads = state.inputs, state.outputs, self._threads
+        return rank(state.answers, inputs, outputs, deadline=deadline, stop=stop, threads=threads)
+
+    def _search(self, call: _Call, finish: Callable[[int], None]) -> None:
+        """Run rounds until every task has a plausible answer or its budget is spent.
+
+        `finish` is called with the number of each task that is done.
+        """
+        states, budget = call.states, call.budget
+        searching = list(range(len(states)))
         for round_ in self.rounds:
-            searching = [number for number in range(len(tasks)) if number not in solutions]
             size = max(1, _MOST_HYPOTHESES // round_.beam)
+            unfinished = []
             for at in range(0, len(searching), size):
-                if call.stop_requested():
-                    break
                 batch = searching[at : at + size]
-                call.report_progress(round_.beam)
-                self._run_round([states[number] for number in batch], round_, budget, partial(call.poll, round_.beam))
+                if not call.stop_requested():
+                    call.report_progress(round_.beam)
+                    group = [states[number] for number in batch]
+                    self._run_round(group, round_, budget, partial(call.poll, round_.beam))
                 for number in batch:
                     if states[number].best_logprob >= PLAUSIBLE or states[number].seconds >= budget:
                         finish(number)
-        for number in range(len(tasks)):
-            if number not in solutions:
-                states[number].stopped = call.stopped
-                finish(number)
-        return [solutions[number] for number in range(len(tasks))]
+                    else:
+                        unfinished.append(number)
+            searching = unfinished
+        for number in searching:
+            states[number].stopped = call.stopped
+            finish(number)
 
     def _run_round(self, states: list[SearchState], round_: Round, budget: float, stop: Callable[[], bool]) -> None:
         """Run one round for a batch of tasks: beam search for all, then repair task by task."""
@@ -244,6 +271,10 @@ class Solver:
         spent = (time.perf_counter() - start) / len(states)
         for row, (state, programs) in enumerate(zip(states, found, strict=True)):
             state.seconds += spent
+            if -math.inf < state.best_logprob < PLAUSIBLE and state.seconds < budget:
+                start = time.perf_counter()
+                self.simplify_answers(state, encoded.row(row))
+                state.seconds += time.perf_counter() - start
             if open_hypotheses is not None and not state.solved and state.seconds < budget and not stop():
                 start = time.perf_counter()
                 deadline = start + min(budget - state.seconds, round_.repair * budget)
@@ -297,31 +328,44 @@ class Solver:
             stop=lambda: time.perf_counter() >= deadline or stop(),
         )
         state.checked += repaired.tried
-        tokens, lengths = repaired.tokens, repaired.lengths
-        if len(lengths):
-            tasks = np.zeros(len(lengths), np.int64)
-            logprobs = score_programs(
-                self.model, encoded, tokens, lengths, tasks, weights=self._weights, threads=self._threads
-            )
-            state.update_answers(check_programs(state, tokens, lengths, logprobs))
+        if len(repaired.lengths):
+            self._add_answers(state, repaired.tokens, repaired.lengths, encoded)
+            if state.solved:
+                self.simplify_answers(state, encoded)
+
+    def simplify_answers(self, state: SearchState, encoded: Encoded | None = None) -> None:
+        """Add the first answers without what no example needs. Long answers are rarely what was meant."""
+        assert state.answers is not None
+        if encoded is None:
+            encoded = encode_for_search(self.model, *_stacked([state]))
+        best = state.answers[:MOST_SIMPLIFIED]
+        worlds = (np.repeat(part[None], len(best), axis=0) for part in (state.inputs, state.outputs))
+        simpler = simplify(TaskBatch(best.tokens, best.lengths, *worlds, np.zeros(len(best), np.bool_)), self._threads)
+        shorter = simpler.lengths < best.lengths
+        if shorter.any():
+            self._add_answers(state, simpler.tokens[shorter], simpler.lengths[shorter], encoded)
+
+    def _add_answers(
+        self, state: SearchState, tokens: NDArray[np.uint8], lengths: NDArray[np.int64], encoded: Encoded
+    ) -> None:
+        """Score programs [N, L] by the network, run them, and keep them if they fit."""
+        tasks = np.zeros(len(lengths), np.int64)
+        logprobs = score_programs(
+            self.model, encoded, tokens, lengths, tasks, weights=self._weights, threads=self._threads
+        )
+        state.update_answers(check_programs(state, tokens, lengths, logprobs))
 
     def _solution(self, state: SearchState, budget: float, stop: Callable[[], bool]) -> Solution:
-        """The final answer to a task: its answers reranked, and a world that distinguishes them."""
+        """The final answer to a task: its answers ranked, and a question if they differ."""
         start = time.perf_counter()
         found, answers, ambiguity = state.answers, [], None
-        if found is not None:
-            rows, probabilities = np.arange(len(found)), None
-            if state.solved:
-                deadline = start + budget - state.seconds
-                rows, probabilities = rerank(
-                    found, state.inputs, state.outputs, deadline=deadline, stop=stop, threads=self._threads
-                )
-            rows = rows[:MOST_ANSWERS]
-            answers = [
-                found.answer(row, None if probabilities is None else float(probabilities[row])) for row in rows.tolist()
-            ]
-            if state.solved and len(rows) > 1:
-                ambiguity = find_ambiguity(found.tokens[rows], found.logprobs[rows], state.inputs)
+        if found is not None and not state.solved:
+            answers = [found.answer(0)]
+        elif found is not None:
+            order, probabilities, _ = self.rank(state, budget, stop)
+            order = order[:MOST_ANSWERS]
+            answers = [found.answer(row, float(probabilities[row])) for row in order.tolist()]
+            ambiguity = find_ambiguity(found.tokens[order], probabilities[order], state.inputs)
         seconds = state.seconds + time.perf_counter() - start
         return Solution(tuple(answers), state.solved, ambiguity, seconds, state.beam, state.checked, state.stopped)
 

@@ -164,8 +164,7 @@ class AnswerResponse(ResponseModel):
     right: list[bool] = Field(description="For each example, whether the program turns its input into its output.")
     logprob: float = Field(description="The model's log p(program | examples).")
     probability: float | None = Field(
-        description="The probability of being correct on a further example, under the generator's distribution of "
-        "tasks; null if the generator cannot produce such examples, or if the budget left no time for an estimate."
+        description="The probability of being right on a further example; null for a partial answer."
     )
 
 
@@ -182,13 +181,19 @@ class AmbiguityResponse(ResponseModel):
     """A world on which answers that agree on all examples have different outcomes."""
 
     world: str
-    outcomes: list[OutcomeResponse]
+    outcomes: list[OutcomeResponse] = Field(description="Two or three.")
+    example: int = Field(description="The example whose input was changed to get this world, from 0.")
+    change: str = Field(description="What was changed, in words.")
 
 
 class SolutionResponse(ResponseModel):
     """A task's solution: all consistent programs that were found, or the best partial one."""
 
     solved: bool = Field(description="Whether the first answer is right on every example, checked by running it.")
+    support: str | None = Field(
+        description="How strongly the examples support the first answer: strong, fair or weak; null if unsolved."
+    )
+    advice: str | None = Field(description="What the support means and what would help, in words.")
     answers: list[AnswerResponse]
     ambiguity: AmbiguityResponse | None
     seconds: float

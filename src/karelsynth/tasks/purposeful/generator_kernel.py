@@ -327,8 +327,8 @@ def generate_range(
     code, origin, parse_stack, opened, counters = code_buffers(LONGEST)
     order = np.empty(examples, np.int64)
     scratch = Scratch(
-        np.empty(8, np.int64), np.empty(len(tables.once), np.int64), np.empty(3, np.int64), np.empty(STACK, np.int64), np.empty(RAW, np.uint8),
-        np.empty(RAW, np.uint8), np.empty(STAGE * STAGE, np.uint8), np.empty(4, np.int64),
+        np.empty(8, np.int64), np.empty(len(tables.once), np.int64), np.empty(3, np.int64), np.empty(STACK, np.int64),
+        np.empty(RAW, np.uint8), np.empty(RAW, np.uint8), np.empty(STAGE * STAGE, np.uint8), np.empty(4, np.int64),
         np.empty((examples, CELLS), np.uint8), np.empty((examples, CELLS), np.uint8), np.empty(examples, np.uint64),
         np.empty((1, MAX_TICKS + 1), np.uint8), np.zeros((1, LONGEST), np.uint8), np.empty(LONGEST, np.uint8),
     )  # fmt: skip

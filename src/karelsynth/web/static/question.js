@@ -7,8 +7,9 @@ import { parse } from "./world.js";
 const MOST_NAMES = 4;
 
 /** `onExample(input, output, solveAgain)` gets the pair that was chosen, or one that is still to be shown. */
-export function showQuestion({ world, outcomes }, onExample) {
+export function showQuestion({ world, outcomes, change }, onExample) {
   const input = parse(world);
+  byId("ambiguity-change").textContent = change;
   byId("ambiguity-world").replaceChildren(picture("A world on which the programs differ", input, false));
   byId("outcomes").replaceChildren(
     ...outcomes.map((outcome, index) => {

@@ -136,7 +136,7 @@ export class Solving {
   }
 
   #solution(solution, budget) {
-    const { solved, ambiguity, seconds, checked, stopped } = solution;
+    const { solved, ambiguity, support, advice, seconds, checked, stopped } = solution;
     const answers = solution.answers.filter(rightOf);
     const spent = `${seconds.toFixed(2)} s · ${count(checked, "program")} tried`;
     if (solved) {
@@ -146,6 +146,7 @@ export class Solving {
       const too = others ? ` ${count(others, "other program fits", "other programs fit")}, too.` : "";
       const headline = stopped ? "Stopped early." : "Solved.";
       this.#say("solved", headline, `Right on ${where}.${too}`, `Checked by running it · ${spent}`);
+      if (support !== "strong" && advice) this.#note(advice);
     } else {
       const [headline, longest] = stopped ? ["Stopped.", LONGEST_BUDGET] : ["Not solved.", budget];
       this.#unsolved(answers[0] ?? null, headline, spent, longest);

@@ -1,0 +1,193 @@
+"""Which answer is preferred, and how likely is it right on a further example?
+
+The network's order holds, unless the examples look like random ones: the random generator draws Karel's heading anew
+for each example, people hardly ever do. The generator is known, so MCMC samples the posterior over programs, and an
+answer that is right on clearly more of its further examples overrules the network's first.
+
+The first answer's probability is a logistic function of a few features (`Features`): what the network and MCMC think of
+it, how much of it the examples show, and what it does on variations of the examples' worlds (`variations`), where a
+program that was meant does not fail and likely programs agree. `tools/fit_ranking.py` fits the weights on generated
+tasks, random and purposeful ones. So one scale holds for both kinds.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from karelsynth.karel.formats.codes import HERO
+from karelsynth.karel.machine import run_batch
+from karelsynth.karel.threads import parallel_for
+from karelsynth.karel.tokens import ID
+from karelsynth.posterior.mcmc import MarkovChain, PosteriorSamples
+from karelsynth.solve.variations import fingerprints, vary
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from karelsynth.solve.answers import CheckedPrograms
+
+STEPS_PER_BLOCK: Final = 4_000
+"""MCMC steps of each chain between two checks of the clock: some hundredths of a second."""
+ESTIMATE_AFTER: Final = (1, 2, 4, 8)
+"""The numbers of blocks after which probabilities are estimated; the last one is the most blocks."""
+CONFIDENT: Final = 0.97
+"""MCMC stops once the top-ranked answer has this probability."""
+MARGIN: Final = 1 - CONFIDENT
+"""An answer overrules the network's top-ranked one only if MCMC's probability is higher by more than this."""
+_CHAIN_SEEDS: Final = (1, 2)
+_WORK_PER_CHAIN: Final = 256
+"""Enough work for a thread of its own (see `parallel_for`)."""
+_CONDITIONALS: Final = [ID["IF"], ID["IFELSE"], ID["WHILE"]]
+LOWEST_TOTAL: Final = -12.0
+MOST_EXAMPLES: Final = 6
+_ALMOST_ONE: Final = 0.99
+
+
+class Features(NamedTuple):
+    """What is known of an answer; the last field of `WEIGHTS` is the constant's."""
+
+    total: float
+    """The logarithm of all answers' total probability by the network; at least LOWEST_TOTAL."""
+    tokens: float
+    unseen: float
+    """Outcomes of conditions that no example shows."""
+    ticks: float
+    """Logarithm of 1 plus the mean number of ticks."""
+    failing: float
+    """Share of the variations on which the program crashes or runs forever."""
+    dissent: float
+    """Logarithm of the share of the variations, plus 0.02, on which another answer, drawn by its probability, ends
+    otherwise."""
+    examples: float
+    """At most MOST_EXAMPLES."""
+    answers: float
+    """Logarithm of the number of answers."""
+    posterior: float
+    """The logit of MCMC's probability, which counts up to 0.99; 0 without MCMC."""
+    sampled: float
+    """1 with MCMC, else 0."""
+
+
+WEIGHTS: Final = Features(0.25, -0.03, 0.0, 0.5, -1.0, -0.4, 0.4, -0.2, 0.3, -0.5)
+"""By `tools/fit_ranking.py`."""
+CONSTANT: Final = -1.0
+
+
+class Ranking(NamedTuple):
+    """The order of N answers."""
+
+    order: NDArray[np.int64]
+    """[N]: the answers, the preferred one first."""
+    probabilities: NDArray[np.float64]
+    """[N]: of being right on a further example, for each answer in its place before ranking."""
+    features: Features
+    """Those of the preferred answer."""
+
+
+def rank(
+    answers: CheckedPrograms,
+    inputs: NDArray[np.uint8],
+    outputs: NDArray[np.uint8],
+    *,
+    deadline: float,
+    stop: Callable[[], bool],
+    threads: int | None = None,
+) -> Ranking:
+    """Rank consistent answers, which come in the network's order.
+
+    Another answer's probability is lower than the first's, as far as fewer samples of MCMC, or else fewer answers on
+    the variations, agree with it.
+
+    Args:
+        inputs, outputs: the examples, [K, 18, 18].
+        deadline: on the clock of `time.perf_counter`; MCMC ends then.
+        stop: called between blocks of MCMC steps; True ends them.
+    """
+
+    def late() -> bool:
+        return stop() or time.perf_counter() >= deadline
+
+    posterior = None
+    if not late() and not share_heading(inputs):
+        chains = [MarkovChain(inputs, outputs, answers.tokens, seed=seed) for seed in _CHAIN_SEEDS]
+        chains = [chain for chain in chains if chain.started]
+        if chains:
+            posterior = _estimate(chains, answers.tokens, late, threads)
+    first = 0
+    if posterior is not None and posterior.max() - posterior[0] > MARGIN:
+        first = int(posterior.argmax())
+    features, agreement = _features(answers, first, inputs, posterior)
+    support = agreement if posterior is None else posterior
+    relative = np.minimum(support / max(float(support[first]), 1e-9), 1.0)
+    probabilities = relative / (1 + np.exp(-CONSTANT - np.dot(WEIGHTS, features)))
+    order = np.argsort(-probabilities, kind="stable")
+    return Ranking(np.concatenate([[first], order[order != first]]), probabilities, features)
+
+
+def share_heading(inputs: NDArray[np.uint8]) -> bool:
+    """Whether Karel starts with the same heading in all inputs [K, 18, 18]. Only the hero's cell has a code ≥ HERO."""
+    return len(np.unique(inputs.max((1, 2)) // HERO)) == 1
+
+
+def _features(
+    answers: CheckedPrograms, first: int, inputs: NDArray[np.uint8], posterior: NDArray[np.float64] | None
+) -> tuple[Features, NDArray[np.float64]]:
+    """The features of answer number `first`, and how much all answers agree with each on the variations, [N]."""
+    _, worlds = vary(inputs)
+    varied = run_batch(answers.tokens, worlds[None])
+    assert varied.worlds is not None
+    ends = fingerprints(varied.worlds, varied.status)
+    scores = answers.logprobs.astype(np.float64)
+    total = float(np.logaddexp.reduce(scores))
+    weights = np.exp(scores - total)
+    agreement = np.array([(ends == end).mean(1) @ weights for end in ends])
+    tokens = answers.tokens[first : first + 1]
+    seen = run_batch(tokens, inputs, keep_worlds=False, coverage=True)
+    assert seen.coverage is not None
+    outcomes = np.bitwise_or.reduce(seen.coverage[0], axis=0)[: int(np.isin(tokens, _CONDITIONALS).sum())]
+    known = 0.5 if posterior is None else float(np.clip(posterior[first], 1 - _ALMOST_ONE, _ALMOST_ONE))
+    return Features(
+        total=max(total, LOWEST_TOTAL),
+        tokens=float(answers.lengths[first]),
+        unseen=float((2 - (outcomes & 1) - (outcomes >> 1)).sum()),
+        ticks=float(np.log1p(seen.ticks.mean())),
+        failing=float(1 - varied.ok[first].mean()),
+        dissent=float(np.log(1.02 - agreement[first])),
+        examples=float(min(len(inputs), MOST_EXAMPLES)),
+        answers=float(np.log(len(answers))),
+        posterior=float(np.log(known / (1 - known))),
+        sampled=float(posterior is not None),
+    ), agreement
+
+
+def _estimate(
+    chains: list[MarkovChain], programs: NDArray[np.uint8], late: Callable[[], bool], threads: int | None
+) -> NDArray[np.float64] | None:
+    """Run chains until the first program's probability reaches CONFIDENT; the probabilities of all, or None.
+
+    A single program has no competitor, so the first estimate is enough for it.
+    """
+
+    def walk(first: int, last: int) -> None:
+        for chain in chains[first:last]:
+            chain.run(STEPS_PER_BLOCK)
+
+    def estimate() -> NDArray[np.float64]:
+        return PosteriorSamples.join([chain.samples for chain in chains]).probabilities(programs, threads)
+
+    probabilities, blocks, estimated_at = None, 0, 0
+    while blocks < ESTIMATE_AFTER[-1] and not late():
+        parallel_for(walk, len(chains), _WORK_PER_CHAIN, threads)
+        blocks += 1
+        if blocks in ESTIMATE_AFTER:
+            probabilities, estimated_at = estimate(), blocks
+            if len(programs) == 1 or probabilities[0] >= CONFIDENT:
+                break
+    if estimated_at < blocks:  # stopped between two estimates
+        probabilities = estimate()
+    return probabilities
