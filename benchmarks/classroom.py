@@ -1,15 +1,17 @@
 """How well `solve` generalizes on tasks that people pose: classroom tasks with worlds that the solver does not see.
 
-    python benchmarks/classroom.py [FILE] [--budget 1] [--given 5] [--tasks N] [--only NAME ...] [--json OUT]
+    python benchmarks/classroom.py [FILE] [--budget 1] [--given 5] [--tasks N] [--only NAME ...] [--part P] [--json OUT]
 
-FILE has one JSON object per line; `benchmarks/classroom.jsonl` has 50 tasks. The fields of a task:
+FILE has one JSON object per line. `benchmarks/classroom.jsonl` has 50 tasks, and `benchmarks/held_out.jsonl` 60 others.
+The fields of a task:
 
 - `name`, `about`, `concepts`, `source`: what it is, and where it comes from;
 - `reference`: a program in the paper's dialect; `tokens`: its length;
 - `level`: easy (up to 14 tokens), medium (up to 35) or hard;
 - `examples`: five pairs of text drawings that a careful teacher would choose;
 - `fresh`: 24 further pairs of the same kind, on which answers are scored;
-- `needs_ticks`: the most ticks that the reference takes on a fresh world, if more than 200.
+- `needs_ticks`: the most ticks that the reference takes on a fresh world, if more than 200;
+- `part`: a or b, in held_out.jsonl. Part b is for one final measurement: do not look at it before.
 
 Do not train on these tasks, and do not tune anything to a single one.
 
@@ -49,14 +51,20 @@ Pairs = list[tuple[World, World]]
 Row = dict[str, Any]
 
 
-def read_tasks(path: Path, only: Sequence[str] | None = None, count: int | None = None) -> list[dict[str, Any]]:
-    """The tasks of a file: those named, or all; at most `count`."""
+def read_tasks(
+    path: Path, only: Sequence[str] | None = None, count: int | None = None, part: str | None = None
+) -> list[dict[str, Any]]:
+    """The tasks of a file: those named, or all; those of a part, or all; at most `count`."""
     tasks = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line]
     if only:
         unknown = set(only) - {task["name"] for task in tasks}
         if unknown:
             raise SystemExit(f"{path}: no task is called {', '.join(sorted(unknown))}")
         tasks = [task for task in tasks if task["name"] in only]
+    if part is not None:
+        tasks = [task for task in tasks if task.get("part") == part]
+        if not tasks:
+            raise SystemExit(f"{path}: no task is in part {part}")
     return tasks[:count]
 
 
@@ -160,9 +168,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--given", type=int, default=5, help="how many examples of each task the solver gets")
     parser.add_argument("--json", type=Path, metavar="OUT", help="write all figures as JSON")
     parser.add_argument("--only", nargs="+", metavar="NAME", help="only the tasks of these names")
+    parser.add_argument("--part", choices=("a", "b"), help="only the tasks of this part of held_out.jsonl")
     parser.add_argument("--tasks", type=int, metavar="N", help="only the first N tasks")
     options = parser.parse_args(arguments)
-    tasks = read_tasks(options.file, options.only, options.tasks)
+    tasks = read_tasks(options.file, options.only, options.tasks, options.part)
     solver = Solver.load()
     solver.warm_up()
     rows = []

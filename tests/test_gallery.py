@@ -1,18 +1,22 @@
 """The gallery: every task is what its reference program does, well posed, and rendered as the docs show it.
 
-The reference programs are tests/golden/gallery/SLUG.karel. `python tools/render_gallery.py` renders the docs again.
+The reference programs are tests/golden/gallery/SLUG.karel; tools/gallery_worlds.py draws worlds for each of them.
+`python tools/render_gallery.py` renders the docs again.
 """
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
+from random import Random
 from types import SimpleNamespace
 from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from tools.render_gallery import PAGE, PICTURES, page, picture, read_results, solve
+from tools.drawn_tasks import DrawnTask, mutants, rights
+from tools.gallery_worlds import PROGRAMS, WORLDS, gallery_tasks
+from tools.render_gallery import PAGE, PICTURES, judged, page, picture, read_results, solve
 
 import karelsynth
 from karelsynth.errors import KarelsynthError
@@ -23,7 +27,6 @@ from karelsynth.tasks.gallery import GalleryTask, gallery, gallery_task
 from karelsynth.tasks.task import Task
 from karelsynth.tasks.task_files import render_task
 
-PROGRAMS = Path(__file__).parent / "golden" / "gallery"
 SLUGS = [entry.slug for entry in gallery()]
 each_task = pytest.mark.parametrize("entry", gallery(), ids=SLUGS)
 
@@ -35,7 +38,7 @@ def reference(slug: str) -> Program:
 def test_the_gallery_is_complete() -> None:
     assert len(SLUGS) >= 24
     assert len(set(SLUGS)) == len({entry.task.name for entry in gallery()}) == len(SLUGS)
-    assert sorted(path.stem for path in PROGRAMS.iterdir()) == sorted(SLUGS)
+    assert sorted(path.stem for path in PROGRAMS.iterdir()) == sorted(SLUGS) == sorted(WORLDS)
 
 
 @each_task
@@ -86,6 +89,19 @@ def test_deleting_a_part_of_the_program_shows(entry: GalleryTask) -> None:
         right = run_batch([program], inputs, expected=outputs[None]).correct
         assert right is not None
         assert not right.all(), f"token {at}, `{tokens[at]}`, is not needed"
+
+
+@pytest.mark.parametrize("drawn", gallery_tasks(), ids=SLUGS)
+def test_examples_tell_every_mutant_apart(drawn: DrawnTask) -> None:
+    """A program one change away that is wrong on a fresh world is wrong on some example."""
+    fresh = drawn.pairs(Random(f"a test of {drawn.name}"), 60)
+    assert len(fresh) == 60
+    assert rights([drawn.reference], fresh).all()
+    others = mutants(drawn.reference)
+    wrong = ~rights(others, fresh).all(axis=1)
+    assert wrong.sum() > len(others) / 2
+    fooled = rights(others, list(gallery_task(drawn.name).examples)).all(axis=1)
+    assert not [others[at].to("paper") for at in np.flatnonzero(wrong & fooled)]
 
 
 def test_the_order_is_from_easy_to_hard() -> None:
@@ -143,23 +159,43 @@ class Halfway:
 
 def test_solving_for_the_page(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "karelsynth.solve.solver", SimpleNamespace(Solver=Halfway))
-    rows = {row["slug"]: row for row in solve(budget=0.5)}
+    rows = {row["slug"]: row for row in judged(solve(budget=0.5))}
     assert list(rows) == SLUGS
     assert rows["hurdles"] == {
         "slug": "hurdles", "solved": True, "budget": 0.5, "seconds": 0.25,
-        "program": reference("hurdles").to("paper"),
+        "program": reference("hurdles").to("paper"), "right": 100, "fresh": 100,
     }  # fmt: skip
-    assert rows["maze"] == {"slug": "maze", "solved": False, "budget": 0.5, "seconds": 0.25, "program": None}
+    assert rows["maze"] == {
+        "slug": "maze", "solved": False, "budget": 0.5, "seconds": 0.25,
+        "program": None, "right": 0, "fresh": 100,
+    }  # fmt: skip
     assert f"solves **1 of {len(SLUGS)}** within 0.5 s each" in page(rows)
+    assert "**1** of them are *general*" in page(rows)
+
+
+def test_results_are_judged_on_the_worlds_of_today() -> None:
+    rows = list(read_results().values())
+    assert rows == judged(rows), "python tools/render_gallery.py judges them again"
+
+
+def test_a_program_for_too_few_worlds_is_not_general() -> None:
+    text = "def run():\n  move()\n  while(frontIsClear):\n    move()\n  putMarker()"
+    (row,) = judged([{"slug": "flag-at-the-end", "solved": True, "seconds": 0.5, "program": text}])
+    assert 0 < row["right"] < row["fresh"], "it crashes where Karel stands at the wall already"
+    told = page({row["slug"]: row})
+    assert f"Solved in 0.50 s. Not general: right on only {row['right']} of 100 fresh worlds." in told
+    assert "**0** of them are *general*" in told
 
 
 def test_page_tells_of_results() -> None:
+    program = "def run():\n  move()\n"
     told = page(
         {
-            "hurdles": {"slug": "hurdles", "solved": True, "seconds": 0.25, "program": "def run():\n  move()\n"},
-            "maze": {"slug": "maze", "solved": False, "seconds": 1.0, "program": None},
+            "hurdles": {"solved": True, "seconds": 0.25, "program": program, "right": 100, "fresh": 100},
+            "maze": {"solved": False, "seconds": 1.0, "program": None, "right": 0, "fresh": 100},
         }
     )
     assert f"solves **1 of {len(SLUGS)}**" in told
-    assert "Solved in 0.25 s:\n\n```\ndef run():\n  move()\n```" in told
+    right = "General: right on 100 of 100 fresh worlds."
+    assert f"Solved in 0.25 s. {right}\n\n```\ndef run():\n  move()\n```" in told
     assert told.count("Not solved in 1.00 s.") == 1

@@ -1,0 +1,98 @@
+"""Write benchmarks/held_out.jsonl: `python tools/make_held_out.py [--only NAME ...]`
+
+Sixty tasks of the kind that people pose, independent of benchmarks/classroom.jsonl and in the same format, with one
+more field: `part`, a or b, half of each level, by a hash of the name. Part a may be looked at. Part b is for one final
+measurement: `python benchmarks/classroom.py benchmarks/held_out.jsonl --part a`.
+
+The tasks are in tools/held_out_easy.py, held_out_medium.py and held_out_hard.py. Everything is seeded: the same
+sources write the same file.
+
+With --only nothing is written: the examples of these tasks are printed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import sys
+from pathlib import Path
+from random import Random
+from typing import Any, Final
+
+ROOT: Final = Path(__file__).resolve().parents[1]
+if __name__ == "__main__":
+    sys.path.insert(0, str(ROOT))
+
+from tools import held_out_easy, held_out_hard, held_out_medium  # noqa: E402
+from tools.drawn_tasks import TICKS, DrawnTask, Pair, choose_examples  # noqa: E402
+
+from karelsynth.files import write_atomically  # noqa: E402
+
+FILE: Final = ROOT / "benchmarks" / "held_out.jsonl"
+TASKS: Final = (*held_out_easy.TASKS, *held_out_medium.TASKS, *held_out_hard.TASKS)
+POOL: Final = 80
+"""Worlds from which the examples are chosen."""
+FRESH: Final = 24
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--only", nargs="+", metavar="NAME", help="print these tasks, write nothing")
+    only = parser.parse_args().only
+    records = []
+    for task in TASKS:
+        if only and task.name not in only:
+            continue
+        record, survivors = make(task)
+        records.append(record)
+        ticks = record.get("needs_ticks", "")
+        print(
+            f"{record['level']:6s} {record['tokens']:3d} {task.name:28s} survivors {survivors:3d} {ticks}", flush=True
+        )
+        for example in record["examples"] if only else ():
+            print(f"{example['input']}\n ->\n{example['output']}\n")
+    if not only:
+        write_atomically(FILE, "".join(json.dumps(record) + "\n" for record in with_parts(records)).encode())
+        print(f"{len(records)} tasks: {FILE.relative_to(ROOT)}")
+
+
+def make(task: DrawnTask) -> tuple[dict[str, Any], int]:
+    """The task's record without its part, and the number of mutants that survive the examples."""
+    pool = task.pairs(Random(f"examples of {task.name}"), POOL, ticks=TICKS)
+    examples, survivors = choose_examples(task, pool)
+    fresh = task.pairs(Random(f"fresh worlds of {task.name}"), FRESH, but=[before for before, _ in examples])
+    if len(fresh) < FRESH:
+        raise AssertionError(f"{task.name}: only {len(fresh)} fresh worlds")
+    tokens = task.reference.size
+    ticks = max(task.answer(before)[1] for before, _ in fresh)
+    record = {
+        "name": task.name,
+        "about": task.about,
+        "concepts": list(task.concepts),
+        "source": task.source,
+        "reference": task.reference.to("paper"),
+        "tokens": tokens,
+        "level": "easy" if tokens <= 14 else "medium" if tokens <= 35 else "hard",
+        "examples": drawings(examples),
+        "fresh": drawings(fresh),
+    }
+    return record | ({"needs_ticks": ticks} if ticks > TICKS else {}), survivors
+
+
+def drawings(pairs: list[Pair]) -> list[dict[str, str]]:
+    return [{"input": before.to_text(), "output": after.to_text()} for before, after in pairs]
+
+
+def with_parts(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The same records with `part`: of each level, the half with the smaller hashes of their names is a, the rest b."""
+    part: dict[str, str] = {}
+    for level in {record["level"] for record in records}:
+        names = [record["name"] for record in records if record["level"] == level]
+        names.sort(key=lambda name: hashlib.sha256(name.encode()).hexdigest())
+        part |= {name: "a" if rank < len(names) / 2 else "b" for rank, name in enumerate(names)}
+    return [record | {"part": part[record["name"]]} for record in records]
+
+
+if __name__ == "__main__":
+    main()
