@@ -182,6 +182,38 @@ def test_tasks_do_not_see_each_other() -> None:
 
 
 @pytest.mark.parametrize("syntax", SYNTAX_MODES)
+def test_steps_in_fixed_arrays_find_the_same(syntax: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a GPU replays as a recording, run operation by operation: the same programs, each reported once."""
+    monkeypatch.setattr("karelsynth.search.replay.COUNTS", (2, 3, 5, 8))
+    model = tiny_model(syntax=syntax, max_length=18)
+    for seed, tasks in ((3, 7), (4, 8), (5, 7)):  # the arrays are used again, by other weights
+        with torch.no_grad():
+            lstm_of(model).output.bias += torch.nn.functional.one_hot(torch.tensor(END), VOCABULARY_SIZE)
+        encoded = model.encode(*random_grids(seed, tasks, 3))
+        plain = beam_search(model, encoded, beam=5, dtype=FULL, threads=1)
+        told: dict[int, Candidates] = {}
+
+        def note(numbers: torch.Tensor, some: Candidates, told: dict[int, Candidates] = told) -> None:
+            for row, number in enumerate(numbers.tolist()):
+                assert number not in told
+                told[number] = Candidates(*(part[row : row + 1] for part in (some.tokens, some.lengths, some.logprobs)))
+
+        mask = handwritten_syntax(model.machine, torch.device("cpu")) if model.machine else None
+        search = BeamSearch(
+            model.step_model(FULL), mask, 5, every=4, dense=True, skip_forced_tokens=False, runner=None, pruning=None,
+            slack=math.inf, window=math.inf, best_known=None, stop=None, left_open=None, finished=note, replay=True,
+        )  # fmt: skip
+        found = search.run(model.step_tasks(search.weights, encoded), 18)
+        assert sorted(told) == list(range(tasks))
+        for task in range(tasks):
+            alone = listing(plain, task)
+            for some, row in ((found, task), (told[task], 0)):
+                listed = listing(some, row)
+                assert [tokens for tokens, _ in listed] == [tokens for tokens, _ in alone]
+                assert [score for _, score in listed] == pytest.approx([score for _, score in alone], abs=1e-4)
+
+
+@pytest.mark.parametrize("syntax", SYNTAX_MODES)
 def test_found_log_probabilities_are_the_models(syntax: str) -> None:
     model = tiny_model(syntax=syntax)
     present = torch.tensor([[True, True, False], [True, True, True], [False, True, False]])

@@ -22,6 +22,7 @@ import torch
 from torch.profiler import ProfilerActivity, profile, record_function
 
 from karelsynth.model.synthesizer import Synthesizer
+from karelsynth.search import BackgroundChecks
 from karelsynth.train import steps as steps_module
 from karelsynth.train.batches import BatchLoader, TaskStream, TrainingBatch
 from karelsynth.train.distributed import ProcessGroup
@@ -30,6 +31,8 @@ from karelsynth.train.recipe import ObjectiveRecipe, Recipe, load_recipe
 from karelsynth.train.steps import Loss
 
 _PHASE = "phase: "
+_WARM = 10
+"""Steps of MLE before the clock starts."""
 
 
 def main() -> None:
@@ -39,6 +42,7 @@ def main() -> None:
     parser.add_argument("--model", help="a trained model to start from")
     parser.add_argument("--seconds", type=float, default=25.0, help="of MLE training without --model")
     parser.add_argument("--mle-batch", type=int, default=1024)
+    parser.add_argument("--save", metavar="FOLDER", help="where to save the model that MLE gave")
     parser.add_argument("--steps", type=int, default=10, help="measured by phase; whole steps are three times as many")
     parser.add_argument("--rows", type=int, default=30)
     arguments = parser.parse_args()
@@ -48,6 +52,8 @@ def main() -> None:
         model = Synthesizer.from_pretrained(arguments.model, group.device)
     else:
         model = trained_for(recipes[0], group, arguments.seconds, arguments.mle_batch)
+        if arguments.save:
+            model.save_pretrained(arguments.save)
     for recipe, batch in itertools.product(recipes, arguments.batch):
         measure(replace(recipe, run=replace(recipe.run, batch_size=batch)), model, group, arguments)
 
@@ -59,7 +65,7 @@ def trained_for(recipe: Recipe, group: ProcessGroup, seconds: float, mle_batch: 
     mle = replace(recipe, objective=ObjectiveRecipe(), run=replace(recipe.run, batch_size=mle_batch))
     rates = replace(recipe.optimizer, learning_rate=1e-3, warmup=200, clip=1.0)
     loss_of, optimizers = Loss(model, mle.objective, group), Optimizers(model, rates)
-    start, number, loss = time.perf_counter(), 0, torch.zeros(())
+    start, number, loss = 0.0, 0, torch.zeros(())
     with batches_of(mle, model, seed=7) as batches:
         for batch in batches:
             with group.precision(recipe.run.precision):
@@ -69,9 +75,13 @@ def trained_for(recipe: Recipe, group: ProcessGroup, seconds: float, mle_batch: 
             torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
             optimizers.step(learning_rate(rates, number, 10**9))
             number += 1
-            if time.perf_counter() - start > seconds:
+            if number == _WARM:  # kernels are compiled
+                synchronise()
+                start = time.perf_counter()
+            if number > _WARM and time.perf_counter() - start > seconds:
                 break
-    print(f"MLE: {number} steps of {mle_batch:,} in {time.perf_counter() - start:.1f} s, loss {float(loss):.3f}\n")
+    rate = mle_batch * (number - _WARM) / (time.perf_counter() - start)
+    print(f"MLE: {number} steps of {mle_batch:,}, {rate:,.0f} tasks/s, loss {float(loss.detach()):.3f}\n")
     return model
 
 
@@ -113,12 +123,16 @@ class Phases:
 
 def measure(recipe: Recipe, model: Synthesizer, group: ProcessGroup, arguments: argparse.Namespace) -> None:
     phases, size, count = Phases(), recipe.run.batch_size, arguments.steps
-    wrapped = {"beam_search": "search", "sample_rollouts": "search", "with_reference": "add the reference",
-               "check": "run candidates", "rescore": "rescore: pack, forward"}  # fmt: skip
+    wrapped = {
+        "beam_search": "search",
+        "sample_rollouts": "search",
+        "rescore": "rescore: pack, forward",
+    }
     before = {name: getattr(steps_module, name) for name in wrapped if hasattr(steps_module, name)}
     for name, function in before.items():
         setattr(steps_module, name, phases.of(wrapped[name], function))
-    encode, pack = model.encode, model.pack
+    encode, pack, results = model.encode, model.pack, BackgroundChecks.results
+    BackgroundChecks.results = phases.of("wait for candidates to be run", results)  # type: ignore[method-assign]
     model.encode, model.pack = phases.of("encode", encode), phases.of("… of rescore: pack on the host", pack)  # type: ignore[method-assign]
     loss_of, optimizers = Loss(model, recipe.objective, group), Optimizers(model, recipe.optimizer)
     generator = torch.Generator(group.device)
@@ -160,6 +174,7 @@ def measure(recipe: Recipe, model: Synthesizer, group: ProcessGroup, arguments: 
     report(profiler, 2, arguments.rows)
     for name, function in before.items():
         setattr(steps_module, name, function)
+    BackgroundChecks.results = results  # type: ignore[method-assign]
     model.encode, model.pack = encode, pack  # type: ignore[method-assign]
 
 
