@@ -1,6 +1,6 @@
 """Where the time of an RL step goes: by phase on the host and on the GPU, kernel launches, and the longest kernels.
 
-    python tools/profile_rl.py [--recipe recipes/rl_beam.toml …] [--batch 512 …] [--model FOLDER] [--seconds 25]
+    python tools/profile_rl.py [--recipe rl_beam …] [--batch 512 …] [--model FOLDER] [--seconds 25]
 
 Without `--model` the recipe's network is first trained by MLE on the stream for `--seconds`, since an untrained model
 writes endless programs. Three parts follow. *Whole steps* are what a run does. *Phases, one after the other* waits for
@@ -37,7 +37,7 @@ _WARM = 10
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--recipe", nargs="+", default=["recipes/rl_beam.toml"], help="of one network")
+    parser.add_argument("--recipe", nargs="+", default=["rl_beam"], help="of one network")
     parser.add_argument("--batch", type=int, nargs="+", default=[512])
     parser.add_argument("--model", help="a trained model to start from")
     parser.add_argument("--seconds", type=float, default=25.0, help="of MLE training without --model")

@@ -41,7 +41,7 @@ _OPEN: Final = ("scores", "tokens", "lengths", "last")
 _recordings: OrderedDict[Any, ReplayedSteps] = OrderedDict()
 _lock = threading.Lock()
 _broken: list[str] = []
-"""Why recording has failed in this process, if it has."""
+"""Why steps are not recorded in this process, if they are not."""
 
 
 def can_replay(tasks: int, beam: int) -> bool:
@@ -52,6 +52,16 @@ def can_replay(tasks: int, beam: int) -> bool:
 def recorded_count(tasks: int) -> int:
     """The smallest recorded number of tasks that is not below this one."""
     return next(count for count in COUNTS if count >= tasks)
+
+
+@contextmanager
+def without_replay() -> Iterator[None]:
+    """Within it, no steps are replayed: for measuring what that brings."""
+    _broken.append("not wanted")
+    try:
+        yield
+    finally:
+        _broken.remove("not wanted")
 
 
 @contextmanager
