@@ -186,8 +186,8 @@ def synchronise() -> None:
 def report(profiler: Any, steps: int, rows: int) -> None:
     """Launches and kernels by phase, and the longest kernels."""
     events = list(profiler.events())
-    on_host = [event for event in events if event.device_type == torch.autograd.DeviceType.CPU]
-    kernels = [event for event in events if event.device_type == torch.autograd.DeviceType.CUDA]
+    on_host = [event for event in events if event.device_type.name == "CPU"]
+    kernels = [event for event in events if event.device_type.name == "CUDA"]
     kernels = [event for event in kernels if not event.name.startswith(_PHASE)]
     launches = [event for event in on_host if "Launch" in event.name or "cuLaunch" in event.name]
     waits = [event for event in on_host if "Synchronize" in event.name or event.name == "aten::item"]

@@ -153,8 +153,8 @@ def _before(
     """Whether program `one` comes before program `two`; False if they are equal."""
     for at in range(min(counts[one], counts[two])):
         if ids[one, at] != ids[two, at]:
-            return ids[one, at] < ids[two, at]
-    return counts[one] < counts[two]
+            return bool(ids[one, at] < ids[two, at])
+    return bool(counts[one] < counts[two])
 
 
 @compiled(

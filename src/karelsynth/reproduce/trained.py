@@ -74,6 +74,8 @@ class Trained:
     """The recipe of the model that it started from."""
     training: dict[str, Any]
     """The cost of training: see `results`."""
+    last: Path | None = None
+    """The last model, if it is still there; `model` is the one that validation chose."""
 
 
 def is_finished(folder: Path) -> bool:
@@ -95,7 +97,7 @@ def from_run(folder: Path, wanted: Recipe, start: Mapping[str, Any] | None) -> T
         "gpu_gib": history.gpu_gib,
         "validations": validations,
     }
-    return Trained(folder / BEST, recipe, history.start, training)
+    return Trained(folder / BEST, recipe, history.start, training, folder / FINAL)
 
 
 def is_kept(folder: Path) -> bool:

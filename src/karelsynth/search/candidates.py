@@ -78,12 +78,24 @@ class Outcomes:
     """[B, S, E]: how the run ended, by number of `Status`: done, a crash, out of ticks, no program."""
     lengths: NDArray[np.int64]
     """[B, S]: the number of tokens; 0 in an empty slot."""
+    example_ticks: NDArray[np.int16] | None = None
+    """[B, S, E]: the number of ticks on each example."""
+    reference_ticks: NDArray[np.int16] | None = None
+    """[B, E]: the same of the reference programs, if they were run."""
 
 
 def check(
-    candidates: Candidates, inputs: NDArray[np.uint8], outputs: NDArray[np.uint8], *, given: int = GIVEN_EXAMPLES
+    candidates: Candidates,
+    inputs: NDArray[np.uint8],
+    outputs: NDArray[np.uint8],
+    *,
+    given: int = GIVEN_EXAMPLES,
+    reference: NDArray[np.uint8] | None = None,
 ) -> Outcomes:
-    """Run every candidate on its task's examples, cell codes [B, E, 18, 18], of which the first `given` are given."""
+    """Run every candidate on its task's examples, cell codes [B, E, 18, 18], of which the first `given` are given.
+
+    The reference programs, [B, L] and padded, are run for their ticks, if given.
+    """
     count, slots, width = candidates.tokens.shape
     programs = candidates.tokens.cpu().numpy().reshape(count * slots, width)
     runs = run_batch(programs, inputs, which=np.repeat(np.arange(count), slots), expected=outputs, keep_worlds=False)
@@ -98,30 +110,35 @@ def check(
         correct,
         runs.status.reshape(count, slots, -1),
         candidates.lengths.cpu().numpy(),
+        runs.ticks.reshape(count, slots, -1),
+        None if reference is None else run_batch(reference, inputs, keep_worlds=False).ticks,
     )
 
 
 class BackgroundChecks:
     """Checks candidates in a background thread while the search goes on with other tasks.
 
-        checks = BackgroundChecks(examples, given=5, reference=reference)
+        checks = BackgroundChecks(examples, given=5, reference=reference, add_reference=True)
         beam_search(model, encoded, finished=checks.submit)
         candidates, outcomes = checks.results()         # the same as of all tasks at once
 
     Args:
         examples: returns inputs and outputs [n, E, 18, 18] of tasks int64 [n]; it is called in the background.
         given: how many of the examples are given.
-        reference: programs uint8 [B, L] and lengths [B] to be added to the candidates (`with_reference`), if any.
+        reference: programs uint8 [B, L] and lengths [B]; they are run for their ticks, too.
+        add_reference: whether they are added to the candidates (`with_reference`).
     """
 
     def __init__(
         self,
         examples: Callable[[NDArray[np.int64]], tuple[NDArray[np.uint8], NDArray[np.uint8]]],
         *,
-        given: int = GIVEN_EXAMPLES,
-        reference: tuple[Tensor, Tensor] | None = None,
+        given: int,
+        reference: tuple[Tensor, Tensor],
+        add_reference: bool,
     ) -> None:
-        self._examples, self._given, self._reference = examples, given, reference
+        self._examples, self._given = examples, given
+        self._reference, self._add_reference = reference, add_reference
         self._submitted: list[tuple[Tensor, Future[tuple[Candidates, Outcomes]]]] = []
 
     def submit(self, numbers: Tensor, candidates: Candidates) -> None:
@@ -129,9 +146,11 @@ class BackgroundChecks:
         self._submitted.append((numbers, _background().submit(self._check, numbers, candidates)))
 
     def _check(self, numbers: Tensor, candidates: Candidates) -> tuple[Candidates, Outcomes]:
-        if self._reference is not None:
-            candidates = with_reference(candidates, *(part[numbers] for part in self._reference))
-        return candidates, check(candidates, *self._examples(numbers.numpy()), given=self._given)
+        tokens, lengths = (part[numbers] for part in self._reference)
+        if self._add_reference:
+            candidates = with_reference(candidates, tokens, lengths)
+        examples = self._examples(numbers.numpy())
+        return candidates, check(candidates, *examples, given=self._given, reference=tokens.numpy())
 
     def results(self) -> tuple[Candidates, Outcomes]:
         """All candidates and their outcomes, by task; waits for the checks."""

@@ -163,7 +163,7 @@ class ReplayedSteps:
     def _record(self, recorded: int) -> bool:
         """Record the steps for so many tasks; False if that fails, which the log then says once."""
         try:
-            stream = torch.cuda.Stream()
+            stream: Any = torch.cuda.Stream()  # type: ignore[no-untyped-call]
             stream.wait_stream(torch.cuda.current_stream())
             with torch.cuda.stream(stream):
                 self._steps(recorded)  # compiles kernels, which a recording cannot do

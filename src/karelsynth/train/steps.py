@@ -50,11 +50,12 @@ class Loss(nn.Module):
         settings = {name: getattr(recipe, name) for name in objective.settings}
         encoded = model.encode(batch.inputs, batch.outputs, batch.present)
         given, dtype = encoded.detach(), autocast_dtype(model.device, torch.float32)  # the training step's precision
-        reference = None
-        if objective.candidates == "beam" and recipe.add_reference:
-            programs = (batch.tasks.tokens, batch.tasks.lengths)
-            reference = torch.from_numpy(np.asarray(programs[0])), torch.from_numpy(np.asarray(programs[1]))
-        checks = BackgroundChecks(batch.examples, given=batch.inputs.shape[1], reference=reference)
+        programs = (np.asarray(part) for part in (batch.tasks.tokens, batch.tasks.lengths))
+        tokens, lengths = (torch.from_numpy(part) for part in programs)
+        adds = objective.candidates == "beam" and recipe.add_reference
+        checks = BackgroundChecks(
+            batch.examples, given=batch.inputs.shape[1], reference=(tokens, lengths), add_reference=adds
+        )
         if objective.candidates == "rollouts":
             drawn = sample_rollouts(model, given, rollouts=recipe.rollouts, dtype=dtype, generator=generator)
             checks.submit(torch.arange(len(batch.tasks)), drawn.cpu())
