@@ -174,8 +174,8 @@ def test_the_interval_over_the_same_tasks_does_not_vanish() -> None:
     rng, held = np.random.default_rng(0), list[bool]()
     for _ in range(2000):  # how often of three seeds each solves a task, few of them ever
         hard = rng.random(100) < 0.9
-        shares = (np.where(hard, 0, rng.binomial(3, chance, 100) / 3) for chance in (0.6, 0.4))
-        _, low, high = paired_interval(*shares)
+        one, two = (np.where(hard, 0, rng.binomial(3, chance, 100) / 3) for chance in (0.6, 0.4))
+        _, low, high = paired_interval(one, two)
         held.append(low <= 2 <= high)
     assert 0.95 < np.mean(held) <= 1
 

@@ -1,4 +1,4 @@
-"""The command that makes the paper's tables: reproduce."""
+"""The commands about the paper's tables: reproduce, and pack-weights and unpack-weights for their models."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from karelsynth.cli.common import choose_device, console, error_console
+from karelsynth.cli.common import OUT, choose_device, console, error_console
 from karelsynth.errors import KarelsynthError, listed
 from karelsynth.reproduce.budgets import BUDGETS, LONG, SHORT, budget_named
 from karelsynth.reproduce.rows import TABLES, Job, jobs_of
@@ -137,6 +137,45 @@ def reproduce(
         console().print(f"wrote {', '.join(map(str, written))}", soft_wrap=True)
     if wrong:
         raise typer.Exit(1)
+
+
+def pack_weights(
+    models: Annotated[
+        list[Path],
+        typer.Argument(metavar="FOLDER…", help="Folders of finished runs, of kept models or of any models."),
+    ],
+    out: Annotated[Path, typer.Option(*OUT, metavar="FILE", help="The archive, such as weights.zip.")],
+    part_mb: Annotated[
+        float | None, typer.Option(min=0.001, help="Split it into files of at most so many megabytes.")
+    ] = None,
+) -> None:
+    """Put the weights of models, in bfloat16, into one small archive.
+
+    The same models always give the same archive. unpack-weights checks it and restores the folders.
+    """
+    from karelsynth.reproduce.archive import pack_weights as pack
+
+    size = pack(models, out, None if part_mb is None else int(1e6 * part_mb))
+    console().print(f"packed {len(models)} into {out}: {size / 1e6:.1f} MB", soft_wrap=True)
+
+
+def unpack_weights(
+    archive: Annotated[Path, typer.Argument(metavar="ARCHIVE", help="Of pack-weights, whole or in parts.")],
+    out: Annotated[
+        Path | None,
+        typer.Option(*OUT, metavar="DIR", help="Where to make a folder for each model; without it, only check."),
+    ] = None,
+) -> None:
+    """Check an archive of weights, and restore its models.
+
+    `karelsynth evaluate DIR/NAME test` scores one; `karelsynth reproduce … --keep DIR` starts RL rows from them.
+    """
+    from karelsynth.reproduce.archive import check_weights
+    from karelsynth.reproduce.archive import unpack_weights as unpack
+
+    names = check_weights(archive) if out is None else [str(folder) for folder in unpack(archive, out)]
+    said = "intact" if out is None else "restored"
+    console().print(f"{said}: {', '.join(names)}", soft_wrap=True)
 
 
 def _measure(

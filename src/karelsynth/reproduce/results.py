@@ -10,7 +10,7 @@
   step and the generalization and exact match on the validation tasks, in percent.
 - `report`, `solved`, `written`: the output of `karelsynth evaluate`, with provenance. `solved` and `written` have by
   rank a bit for each task: whether it counts as generalized, and as exact.
-- `last`: the scores of the last checkpoint on the same tasks, where `report` has those of the one that validation chose.
+- `last`: the scores of the last checkpoint on the same tasks; `report` has those of the one that validation chose.
 - `claims`: the scores on many more tasks, to decide claims: {"data", "digest", "tasks", "generalization", "exact",
   "confidence_95"}.
 - `aliasing`: the scores of Figure 1's programs. `validity`: for models with learned syntax. `masks`: for the model of
