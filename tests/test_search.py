@@ -29,7 +29,7 @@ from karelsynth.model.prefix_trie import PrefixTrie
 from karelsynth.model.settings import SYNTAX_MODES
 from karelsynth.model.step_threads import shared_steps, single_threaded
 from karelsynth.model.syntax import handwritten_syntax
-from karelsynth.search import Candidates, beam_search, check, rescore, sample_rollouts, with_reference
+from karelsynth.search import BackgroundChecks, Candidates, beam_search, check, rescore, sample_rollouts, with_reference
 from karelsynth.search.beam import BeamSearch
 from tests.models import lstm_of, random_grids, random_programs, tiny_model
 from tests.strategies import random_program, random_world
@@ -211,6 +211,31 @@ def test_steps_in_fixed_arrays_find_the_same(syntax: str, monkeypatch: pytest.Mo
                 listed = listing(some, row)
                 assert [tokens for tokens, _ in listed] == [tokens for tokens, _ in alone]
                 assert [score for _, score in listed] == pytest.approx([score for _, score in alone], abs=1e-4)
+
+
+def test_checks_in_the_background_are_those_of_all_at_once() -> None:
+    """Parts of the tasks, in any order, with the reference added or not."""
+    tokens, lengths = random_programs(5, 6 * 4, 40)
+    inputs, outputs = (part.numpy() for part in random_grids(6, 6, 6))
+    candidates = Candidates(
+        torch.from_numpy(tokens.reshape(6, 4, -1)), torch.from_numpy(lengths.reshape(6, 4)), -torch.rand(6, 4)
+    )
+    reference = candidates.tokens[:, 1].clone(), candidates.lengths[:, 1].clone()
+    reference[0][::2], reference[1][::2] = (part.roll(1, 0)[::2] for part in reference)
+    for adds in (True, False):
+        checks = BackgroundChecks(
+            lambda numbers: (inputs[numbers], outputs[numbers]), given=5, reference=reference, add_reference=adds
+        )
+        for numbers in (torch.tensor([4, 1]), torch.tensor([0, 5, 3]), torch.tensor([2])):
+            parts = (candidates.tokens, candidates.lengths, candidates.logprobs)
+            checks.submit(numbers, Candidates(*(part[numbers] for part in parts)))
+        found, outcomes = checks.results()
+        known = with_reference(candidates, *reference) if adds else candidates
+        for name in ("tokens", "lengths", "logprobs"):
+            torch.testing.assert_close(getattr(found, name), getattr(known, name), equal_nan=True)
+        expected = check(known, inputs, outputs, reference=reference[0].numpy())
+        for name, values in vars(expected).items():
+            np.testing.assert_array_equal(getattr(outcomes, name), values)
 
 
 @pytest.mark.parametrize("syntax", SYNTAX_MODES)

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from karelsynth.charts import chart_description
 from karelsynth.evaluate import as_bits, interval, percent
 from karelsynth.reproduce import page, tables
+from karelsynth.reproduce.budgets import LONG, SHORT
 from karelsynth.reproduce.claims import CLAIMS, ONE_SEED, UNEQUAL, claims, difference, spread_of
 from karelsynth.reproduce.intervals import PooledDeviation, mean_interval, paired_interval, welch_interval
 from karelsynth.reproduce.results import Result, ResultError, read_results
@@ -307,7 +308,8 @@ def test_rendering_without_results_says_not_yet(tmp_path: Path) -> None:
 def test_the_pages_of_the_repository_agree_with_its_results() -> None:
     """If this fails: `karelsynth reproduce --render`."""
     recipes = page.load_recipes(RECIPES)
-    for name, text in page.rendered(ROOT / "results" / "reproduce", recipes).items():
+    longer = ROOT / LONG.results, page.load_recipes(RECIPES, budget=LONG)
+    for name, text in page.rendered(ROOT / SHORT.results, recipes, longer).items():
         found = (ROOT / name).read_text(encoding="utf-8")
         if name in page.CHARTS:  # other versions of matplotlib draw otherwise
             found, text = chart_description(found), chart_description(text)
