@@ -14,6 +14,7 @@ Holm's correction for all claims that can be decided.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import hypot
 from statistics import mean
@@ -91,9 +92,25 @@ def claims(results: Results, recipes: Recipes) -> str:
     """The table of all claims."""
     heading = ["claim", "better", "worse", "paper, points", "ours, points", "verdict", "after Holm"]
     found = [_decide(claim, results, recipes) for claim in CLAIMS]
-    known = [one for one in found if one.p is not None]
-    adjusted = dict(zip(map(id, known), holm([one.p or 0.0 for one in known]), strict=True))
-    return markdown(heading, [one.line(adjusted.get(id(one))) for one in found])
+    return markdown(heading, [one.line(p) for one, p in zip(found, _adjusted(found), strict=True)])
+
+
+def count_verdicts(results: Results, recipes: Recipes) -> str:
+    """How many claims are decided, in a sentence."""
+    found = [_decide(claim, results, recipes) for claim in CLAIMS]
+    single = [one for one in found if one.p is not None and one.p < 1 - LEVEL]
+    held = sum(one.holds for one in single)
+    survive = sum(p is not None and p < 1 - LEVEL for p in _adjusted(found))
+    return (
+        f"Of {len(CLAIMS)} claims, {held} held and {len(single) - held} came out the other way at {LEVEL:.0%} each; "
+        f"the others are undecided or not yet measured. After Holm's correction for all of them {survive} remain."
+    )
+
+
+def _adjusted(found: Sequence[_Decided]) -> list[float | None]:
+    """The claims' p-values after Holm's correction; None for those without one."""
+    known = iter(holm([one.p for one in found if one.p is not None]))
+    return [None if one.p is None else next(known) for one in found]
 
 
 def difference(

@@ -15,7 +15,7 @@ from karelsynth.karel.draw.scene import scene_svg
 from karelsynth.reproduce import tables
 from karelsynth.reproduce.aliasing import PROGRAM_A, PROGRAM_B, aliasing_scene, both_right
 from karelsynth.reproduce.budgets import SHORT, Budget
-from karelsynth.reproduce.claims import claims
+from karelsynth.reproduce.claims import claims, count_verdicts
 from karelsynth.reproduce.learned_syntax import MaskTable, masks_chart
 from karelsynth.reproduce.results import Recipes, Result, Results, read_results, row_recipe
 from karelsynth.reproduce.rows import ROWS, TABLES
@@ -82,7 +82,7 @@ def page(results: Results, recipes: Recipes, longer: tuple[Results, Recipes] | N
         along_training=tables.along_training(results, recipes),
         every_run=tables.every_run(results, recipes),
         budgets=tables.budgets(recipes),
-        claims=claims(results, recipes),
+        claims=f"{claims(results, recipes)}\n\n{count_verdicts(results, recipes)}",
         long=_long(more, their),
         controls=_controls(results, recipes, more, their),
         cost=tables.cost(("short", results), ("long", more)),
@@ -97,7 +97,7 @@ def _long(results: Results, recipes: Recipes) -> str:
         return f"All rows: {tables.NOT_YET}."
     measured = {job.row.recipe for job in results}
     shown = {"objectives": tables.objectives, "ranks": tables.ranks, "syntax": tables.syntax}
-    parts = [claims(results, recipes)]
+    parts = [claims(results, recipes), count_verdicts(results, recipes)]
     parts += [table(results, recipes) for name, table in shown.items() if measured & set(TABLES[name])]
     return "\n\n".join([*parts, tables.every_run(results, recipes)])
 

@@ -57,7 +57,6 @@ _REPORT: Final = {
 }
 _BRIEF: Final = {
     "data": "text",
-    "digest": "text",
     "tasks": "number",
     **{f"{kind}{score}": "interval" if kind else "number" for kind in ("", "confidence_95.") for score in _SCORES[2:]},
 }
@@ -294,6 +293,8 @@ def _read(path: Path) -> Result:
     for key in ("last", "claims"):
         if key in record:
             _check(record, _inside(key, _BRIEF), path, _AGAIN)
+    if "claims" in record:
+        _check(record, {"claims.digest": "text"}, path, _AGAIN)
     if record["report"]["novel"]["tasks"]:
         _check(record, _inside("report.novel", _NOVEL), path, _AGAIN)
     if row.draws_masks:

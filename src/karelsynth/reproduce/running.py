@@ -286,10 +286,11 @@ class Runner:
             }
         if trained.last is not None:
             last = Synthesizer.from_pretrained(trained.last, self._device)
-            record["last"] = _brief(evaluate(last, tasks, beam=BEAM), self._data_name, tasks)
+            record["last"] = _brief(evaluate(last, tasks, beam=BEAM), self._data_name)
         if self._paths.claim_tasks is not None:
             many = self._many_tasks(self._paths.claim_tasks)
-            record["claims"] = _brief(evaluate(model, many, beam=BEAM), CLAIM_TASKS, many)
+            scores = _brief(evaluate(model, many, beam=BEAM), CLAIM_TASKS)
+            record["claims"] = {**scores, "digest": many.digest}
         write_result(self._paths.results, job, record)
         self._log(
             f"{job.name}: top 1 generalizes {report['generalization']['1']:.2f} %, exact {report['exact']['1']:.2f} %"
@@ -357,13 +358,12 @@ class Runner:
         self._log(f"{self._paths.data}: left out: {problem}")
 
 
-def _brief(report: Report, data: str, tasks: TaskBatch) -> dict[str, Any]:
+def _brief(report: Report, data: str) -> dict[str, Any]:
     """What `results` keeps of the scores on further tasks, or of a further model."""
     whole = report.to_json()
     intervals = whole["confidence_95"]
     return {
         "data": data,
-        "digest": tasks.digest,
         "tasks": whole["tasks"],
         **{name: whole[name] for name in ("generalization", "exact")},
         "confidence_95": {name: intervals[name] for name in ("generalization", "exact")},
