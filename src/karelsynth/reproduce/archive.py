@@ -6,7 +6,8 @@
 
 The archive is a zip file with a folder for each model, and `manifest.json` with the SHA-256 of all weights. Weights are
 in bfloat16. Their first and second bytes are stored apart, since only the ones with the exponent can be compressed: the
-paper's network takes 18 MB instead of 25. Nothing else is lost. Large archives are split into `NAME.1-of-2` and so on.
+paper's network takes 17 to 18 MB instead of 25. Nothing else is lost. Large archives are split into `NAME.1-of-2` and
+so on.
 """
 
 from __future__ import annotations
