@@ -4,7 +4,8 @@
         [--seconds 20] [--peak TFLOPS] [--json FILE]
 
 Rows: the generator alone, the network alone on four batches over and over, both together (what a run does), and RL_beam
-with beam 64 from `--model` (a trained model; an untrained one writes endless programs). The last columns say how much
+with beam 64 from `--model` (a trained model; an untrained one writes endless programs), with the steps of its search
+launched operation by operation and as a run does, replayed as CUDA graphs. The last columns say how much
 arithmetic a task takes and which share of the machine's matrix rate that is; `--peak` is that rate in TFLOP/s (790 was
 measured on one H200 with large bfloat16 products).
 """
@@ -25,6 +26,7 @@ from karelsynth.files import write_atomically
 from karelsynth.karel.threads import core_count
 from karelsynth.model.settings import ModelSettings
 from karelsynth.model.synthesizer import Synthesizer
+from karelsynth.search.replay import without_replay
 from karelsynth.tasks.generate import generate
 from karelsynth.train.batches import BatchLoader, TaskSource, TaskStream, TrainingBatch
 from karelsynth.train.distributed import ProcessGroup
@@ -68,9 +70,12 @@ def main() -> None:
             run=replace(recipe.run, batch_size=arguments.rl_batch),
             optimizer=replace(recipe.optimizer, learning_rate=1e-6),
         )
-        rows["RL_beam, beam 64"] = training_rate(
-            rl, trained, group, TaskStream(1, recipe.data.simplify), arguments.seconds
-        )
+        source = TaskStream(1, recipe.data.simplify)
+        with without_replay():
+            rows["RL_beam, beam 64, every operation launched"] = training_rate(
+                rl, trained, group, source, arguments.seconds
+            )
+        rows["RL_beam, beam 64"] = training_rate(rl, trained, group, source, arguments.seconds)
     beyond = recipe.model.execution or recipe.model.mixing or recipe.model.head_size or recipe.model.patch > 1
     flops = None if beyond else 3 * forward_flops(recipe.model)
     name = torch.cuda.get_device_name() if group.device.type == "cuda" else "CPU"

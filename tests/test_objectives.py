@@ -33,6 +33,8 @@ from karelsynth.objectives import (
     reinforce,
     rl_beam,
     rl_beam_div,
+    signed_generalization,
+    signed_generalization_and_speed,
 )
 from karelsynth.objectives.rl_beam import renormalised
 from karelsynth.objectives.rl_beam_div import best_of_bag, best_of_bag_boolean
@@ -211,10 +213,17 @@ def test_rewards() -> None:
         correct=np.arange(6) < np.array([[[6], [5], [0], [0]]]),
         status=np.array([[[Status.OK]] * 2 + [[Status.HIT_WALL], [Status.INVALID_PROGRAM]]], np.uint8).repeat(6, 2),
         lengths=np.array([[12, 9, 6, 0]]),
+        example_ticks=np.array([[[19] * 5 + [24], [3] * 6, [2] * 6, [0] * 6]], np.int16),
+        reference_ticks=np.array([[10] * 6], np.int16),
     )
     assert generalization(outcomes).tolist() == [[True, False, False, False]]
     assert consistency(outcomes).tolist() == [[True, True, False, False]]
     np.testing.assert_allclose(generalization_and_speed(outcomes), [[1.05, 0, 0, 0]], rtol=1e-6)
+    assert signed_generalization(outcomes).tolist() == [[1, -1, -1, -1]]
+    speed = (5 * 10 / 20 + 10 / 25) / 6
+    np.testing.assert_allclose(signed_generalization_and_speed(outcomes), [[speed, -1, -1, -1]], rtol=1e-6)
+    with pytest.raises(ValueError, match="ticks of the reference"):
+        signed_generalization_and_speed(replace(outcomes, reference_ticks=None))
 
 
 # A small problem: eight tasks, programs of one or two actions, a language of 30 programs.

@@ -29,7 +29,7 @@ from karelsynth.model.prefix_trie import PrefixTrie
 from karelsynth.model.settings import SYNTAX_MODES
 from karelsynth.model.step_threads import shared_steps, single_threaded
 from karelsynth.model.syntax import handwritten_syntax
-from karelsynth.search import Candidates, beam_search, check, rescore, sample_rollouts, with_reference
+from karelsynth.search import BackgroundChecks, Candidates, beam_search, check, rescore, sample_rollouts, with_reference
 from karelsynth.search.beam import BeamSearch
 from tests.models import lstm_of, random_grids, random_programs, tiny_model
 from tests.strategies import random_program, random_world
@@ -179,6 +179,63 @@ def test_tasks_do_not_see_each_other() -> None:
         alone = beam_search(model, Encoded(encoded.codes[task : task + 1], None), beam=4, dtype=FULL)
         assert torch.equal(alone.tokens[0], together.tokens[task])
         torch.testing.assert_close(alone.logprobs[0], together.logprobs[task])
+
+
+@pytest.mark.parametrize("syntax", SYNTAX_MODES)
+def test_steps_in_fixed_arrays_find_the_same(syntax: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a GPU replays as a recording, run operation by operation: the same programs, each reported once."""
+    monkeypatch.setattr("karelsynth.search.replay.COUNTS", (2, 3, 5, 8))
+    model = tiny_model(syntax=syntax, max_length=18)
+    for seed, tasks in ((3, 7), (4, 8), (5, 7)):  # the arrays are used again, by other weights
+        with torch.no_grad():
+            lstm_of(model).output.bias += torch.nn.functional.one_hot(torch.tensor(END), VOCABULARY_SIZE)
+        encoded = model.encode(*random_grids(seed, tasks, 3))
+        plain = beam_search(model, encoded, beam=5, dtype=FULL, threads=1)
+        told: dict[int, Candidates] = {}
+
+        def note(numbers: torch.Tensor, some: Candidates, told: dict[int, Candidates] = told) -> None:
+            for row, number in enumerate(numbers.tolist()):
+                assert number not in told
+                told[number] = Candidates(*(part[row : row + 1] for part in (some.tokens, some.lengths, some.logprobs)))
+
+        mask = handwritten_syntax(model.machine, torch.device("cpu")) if model.machine else None
+        search = BeamSearch(
+            model.step_model(FULL), mask, 5, every=4, dense=True, skip_forced_tokens=False, runner=None, pruning=None,
+            slack=math.inf, window=math.inf, best_known=None, stop=None, left_open=None, finished=note, replay=True,
+        )  # fmt: skip
+        found = search.run(model.step_tasks(search.weights, encoded), 18)
+        assert sorted(told) == list(range(tasks))
+        for task in range(tasks):
+            alone = listing(plain, task)
+            for some, row in ((found, task), (told[task], 0)):
+                listed = listing(some, row)
+                assert [tokens for tokens, _ in listed] == [tokens for tokens, _ in alone]
+                assert [score for _, score in listed] == pytest.approx([score for _, score in alone], abs=1e-4)
+
+
+def test_checks_in_the_background_are_those_of_all_at_once() -> None:
+    """Parts of the tasks, in any order, with the reference added or not."""
+    tokens, lengths = random_programs(5, 6 * 4, 40)
+    inputs, outputs = (part.numpy() for part in random_grids(6, 6, 6))
+    candidates = Candidates(
+        torch.from_numpy(tokens.reshape(6, 4, -1)), torch.from_numpy(lengths.reshape(6, 4)), -torch.rand(6, 4)
+    )
+    reference = candidates.tokens[:, 1].clone(), candidates.lengths[:, 1].clone()
+    reference[0][::2], reference[1][::2] = (part.roll(1, 0)[::2] for part in reference)
+    for adds in (True, False):
+        checks = BackgroundChecks(
+            lambda numbers: (inputs[numbers], outputs[numbers]), given=5, reference=reference, add_reference=adds
+        )
+        for numbers in (torch.tensor([4, 1]), torch.tensor([0, 5, 3]), torch.tensor([2])):
+            parts = (candidates.tokens, candidates.lengths, candidates.logprobs)
+            checks.submit(numbers, Candidates(*(part[numbers] for part in parts)))
+        found, outcomes = checks.results()
+        known = with_reference(candidates, *reference) if adds else candidates
+        for name in ("tokens", "lengths", "logprobs"):
+            torch.testing.assert_close(getattr(found, name), getattr(known, name), equal_nan=True)
+        expected = check(known, inputs, outputs, reference=reference[0].numpy())
+        for name, values in vars(expected).items():
+            np.testing.assert_array_equal(getattr(outcomes, name), values)
 
 
 @pytest.mark.parametrize("syntax", SYNTAX_MODES)

@@ -18,10 +18,11 @@ import pytest
 import torch
 
 from karelsynth.errors import KarelsynthError
+from karelsynth.karel.tokens import VOCABULARY_SIZE
 from karelsynth.model.settings import ModelSettings
 from karelsynth.model.synthesizer import Synthesizer
 from karelsynth.objectives import RL_OBJECTIVES
-from karelsynth.search import beam_search
+from karelsynth.search import beam_search, replay
 from karelsynth.tasks.generate import generate
 from karelsynth.tasks.simplify import simplify
 from karelsynth.train import loop, steps
@@ -32,7 +33,7 @@ from karelsynth.train.loop import Diverged, TrainingProgress, train
 from karelsynth.train.metrics import METRICS
 from karelsynth.train.recipe import DataRecipe, RecipeError
 from karelsynth.train.steps import Loss
-from tests.models import tiny_model
+from tests.models import lstm_of, tiny_model
 from tests.training import TINY, assert_same, tiny, weights
 
 GRIDS = ("inputs", "outputs")
@@ -85,7 +86,7 @@ def test_batches_depend_on_the_step_alone_and_parts_make_up_the_whole() -> None:
     # Any example may be the held-out one.
     plain = generate(9, 0, 8)
     assert len(set(whole[0].order[:, -1].tolist())) > 2
-    inputs, outputs = whole[0].examples()
+    inputs, outputs = whole[0].examples(np.arange(len(whole[0].tasks)))
     for row, order in enumerate(whole[0].order):
         assert np.array_equal(inputs[row], plain.inputs[row, order])
         assert np.array_equal(outputs[row], plain.outputs[row, order])
@@ -465,3 +466,22 @@ def test_gpu_and_cpu_find_the_same_programs(execution: bool) -> None:
             found[device] = beam_search(here, encoded, beam=8, dtype=torch.float32).cpu()
     torch.testing.assert_close(found["cuda"].logprobs, found["cpu"].logprobs, rtol=1e-2, atol=2e-2)
     assert (found["cuda"].tokens[:, 0] == found["cpu"].tokens[:, 0]).all(1).float().mean() > 0.8
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("syntax", ["none", "handwritten", "learned"])
+def test_recorded_steps_find_the_same_programs(syntax: str) -> None:
+    """CUDA graphs against launching every operation; twice, with other weights the second time."""
+    model = tiny_model(syntax=syntax).to("cuda").eval()
+    tasks = generate(3, 0, 90, reserved=True)
+    worlds = (torch.from_numpy(part[:, :5].copy()).to("cuda") for part in (tasks.inputs, tasks.outputs))
+    with torch.no_grad():
+        encoded = model.encode(*worlds)
+        for _ in range(2):
+            plain, replayed = (
+                beam_search(model, encoded, beam=8, dtype=torch.float32, replay=again).cpu() for again in (False, True)
+            )
+            assert torch.equal(plain.tokens, replayed.tokens)
+            torch.testing.assert_close(plain.logprobs, replayed.logprobs)
+            lstm_of(model).output.bias += torch.randn(VOCABULARY_SIZE, device="cuda")
+    assert not replay._broken

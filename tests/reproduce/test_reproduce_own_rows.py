@@ -61,8 +61,8 @@ def test_what_the_paper_lacks_is_a_dash(own: tuple[Results, Recipes]) -> None:
     assert "| **Lone** | not yet | – | not yet | – | not yet | – |" in tables.ranks(*own)
     toys, rl = claims(*own).split("\n")[-2:]
     assert toys.startswith("| Toys beat MLE | toy MLE | MLE | – | +0.00 (")
-    assert toys.endswith("| undecided |")
-    assert rl == "| RL beats toys | toy RL | toy MLE | – | not yet |  |"
+    assert toys.endswith("| undecided | undecided (p = 1) |")
+    assert rl == "| RL beats toys | toy RL | toy MLE | – | not yet |  | – |"
     text = page.page(*own)
     assert "| toy_mle-seed0 |" in text  # every run
     assert claims(*own) in text

@@ -103,5 +103,6 @@ for command in (  # the order of `--help`
     *(karel.run, karel.check, karel.convert, karel.draw, karel.verify),
     *(tasks.generate, tasks.stats, tasks.import_msr, tasks.export_msr),
     *(model.train, model.evaluate, reproduce.reproduce, curves.curves),
+    *(reproduce.pack_weights, reproduce.unpack_weights),
 ):
     app.command()(command)

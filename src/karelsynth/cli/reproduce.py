@@ -1,4 +1,4 @@
-"""The command that makes the paper's tables: reproduce."""
+"""The commands about the paper's tables: reproduce, and pack-weights and unpack-weights for their models."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from karelsynth.cli.common import choose_device, console, error_console
+from karelsynth.cli.common import OUT, choose_device, console, error_console
 from karelsynth.errors import KarelsynthError, listed
+from karelsynth.reproduce.budgets import BUDGETS, LONG, SHORT, budget_named
 from karelsynth.reproduce.rows import TABLES, Job, jobs_of
 
 if TYPE_CHECKING:
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 
 _LOG_EVERY = 20.0
 """Seconds between two lines about a run."""
-_RESULTS = Path("results/reproduce")
 
 
 def reproduce(
@@ -34,7 +34,23 @@ def reproduce(
         list[str] | None, typer.Option(metavar="ROW", help="Only this row, by its recipe's name; may be repeated.")
     ] = None,
     seeds: Annotated[
-        str | None, typer.Option(metavar="0,1,2", help="Seeds to use instead of 0 (full set) and 0,1,2 (small set).")
+        str | None,
+        typer.Option(
+            metavar="0,1,2",
+            help="Seeds to use; by default 0 (full set) and 0,1,2 (small set), long: 0 to 4 and 0 to 7.",
+        ),
+    ] = None,
+    budget: Annotated[
+        str, typer.Option(help=f"How long to train: {listed(BUDGETS)}. Each has runs and results of its own.")
+    ] = SHORT.name,
+    claim_tasks: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            max=100_000,
+            help="Score models on this many tasks of `test_large`, too, to decide claims; by default 100000 for the "
+            "long budget and 0 for the short one.",
+        ),
     ] = None,
     minutes: Annotated[
         float | None,
@@ -44,8 +60,14 @@ def reproduce(
         int, typer.Option(min=1, max=64, help="How many rows to train at a time, each in its own process.")
     ] = 1,
     render: Annotated[bool, typer.Option("--render", help="Write docs/results.md and its pictures.")] = False,
-    runs: Annotated[Path, typer.Option(metavar="DIR", help="Where models are trained.")] = Path("runs/reproduce"),
-    results: Annotated[Path, typer.Option(metavar="DIR", help="Where results are.")] = _RESULTS,
+    runs: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Where models are trained; by default runs/reproduce, long: reproduce-long."),
+    ] = None,
+    results: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Where results are; by default results/reproduce, long: reproduce-long."),
+    ] = None,
     recipes: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Where the rows' recipes are; the package's if not given.")
     ] = None,
@@ -77,9 +99,11 @@ def reproduce(
     """
     if table is None and not render:
         raise KarelsynthError(f"say which table: {listed(TABLES)}; or --render")
-    if (data or train or val) and results == _RESULTS:
+    chosen = budget_named(budget)
+    results, runs = results or chosen.results, runs or chosen.runs
+    if (data or train or val) and results == chosen.results:
         raise KarelsynthError(
-            f"{_RESULTS} is for our own tasks: with --data, --train or --val, give another folder with --results"
+            f"{results} is for our own tasks: with --data, --train or --val, give another folder with --results"
         )
     from karelsynth.reproduce.page import PAGE, load_recipes, table_text
     from karelsynth.reproduce.page import render as write_pages
@@ -93,22 +117,65 @@ def reproduce(
     if table is not None:
         from karelsynth.reproduce.running import Paths
 
-        jobs = jobs_of(table, only=only or (), seeds=None if seeds is None else _seeds(seeds))
-        paths = Paths(recipes, runs, results, keep, data, train, val)
+        jobs = jobs_of(table, only=only or (), seeds=None if seeds is None else _seeds(seeds), by_set=chosen.seeds)
+        many = (chosen.claim_tasks if data is None else None) if claim_tasks is None else claim_tasks or None
+        paths = Paths(recipes, runs, results, keep, data, train, val, chosen, many)
         try:
             outcome = _measure(paths, jobs, at_once, minutes, commit, device)
         except KeyboardInterrupt:
             _log("stopped; the same command resumes from the last checkpoint")
             raise typer.Exit(130) from None
-        text = table_text(table, read_results(results), load_recipes(recipes, train, val))
+        text = table_text(table, read_results(results), load_recipes(recipes, train, val, chosen))
         console().print(text, soft_wrap=True)
         _log(_summary(outcome, len(jobs)))
         wrong = bool(outcome.diverged or outcome.failed)
     if render:
-        written = write_pages(results, load_recipes(recipes, train, val), root)
+        short, long = (SHORT.results, results) if chosen == LONG else (results, None)
+        long = LONG.results if results == SHORT.results else long
+        longer = None if long is None else (long, load_recipes(recipes, train, val, LONG))
+        written = write_pages(short, load_recipes(recipes, train, val), root, longer)
         console().print(f"wrote {', '.join(map(str, written))}", soft_wrap=True)
     if wrong:
         raise typer.Exit(1)
+
+
+def pack_weights(
+    models: Annotated[
+        list[Path],
+        typer.Argument(metavar="FOLDER…", help="Folders of finished runs, of kept models or of any models."),
+    ],
+    out: Annotated[Path, typer.Option(*OUT, metavar="FILE", help="The archive, such as weights.zip.")],
+    part_mb: Annotated[
+        float | None, typer.Option(min=0.001, help="Split it into files of at most so many megabytes.")
+    ] = None,
+) -> None:
+    """Put the weights of models, in bfloat16, into one small archive.
+
+    The same models always give the same archive. unpack-weights checks it and restores the folders.
+    """
+    from karelsynth.reproduce.archive import pack_weights as pack
+
+    size = pack(models, out, None if part_mb is None else int(1e6 * part_mb))
+    console().print(f"packed {len(models)} into {out}: {size / 1e6:.1f} MB", soft_wrap=True)
+
+
+def unpack_weights(
+    archive: Annotated[Path, typer.Argument(metavar="ARCHIVE", help="Of pack-weights, whole or in parts.")],
+    out: Annotated[
+        Path | None,
+        typer.Option(*OUT, metavar="DIR", help="Where to make a folder for each model; without it, only check."),
+    ] = None,
+) -> None:
+    """Check an archive of weights, and restore its models.
+
+    `karelsynth evaluate DIR/NAME test` scores one; `karelsynth reproduce … --keep DIR` starts RL rows from them.
+    """
+    from karelsynth.reproduce.archive import check_weights
+    from karelsynth.reproduce.archive import unpack_weights as unpack
+
+    names = check_weights(archive) if out is None else [str(folder) for folder in unpack(archive, out)]
+    said = "intact" if out is None else "restored"
+    console().print(f"{said}: {', '.join(names)}", soft_wrap=True)
 
 
 def _measure(

@@ -34,7 +34,6 @@ from karelsynth.model.prefix_trie_kernel import (
     UNFORCED,
     PackedLayout,
     packed_layout,
-    packed_places,
     trie_layout,
 )
 from karelsynth.model.syntax import handwritten_syntax
@@ -169,38 +168,31 @@ def pack_trie(
     Arguments as in `pack_programs`; `runner` runs the prefixes on all examples of their tasks.
     """
     _check_lengths(tokens, lengths)
-    ids = token_bytes(tokens)
-    order = _sorted(ids, lengths, tasks)
-    ids = ids[order]
-    long, owners = lengths[order].astype(np.int64), tasks[order].astype(np.int64)
-    packed, ahead = packed_places(ids, long, skip_forced_tokens=skip_forced_tokens)
-    counts = packed.sum(1)
-    if not counts.any():
+    ids, long = token_bytes(tokens), lengths.astype(np.int64)
+    layout = trie_layout(ids, long, tasks.astype(np.int64), UNFORCED if skip_forced_tokens else ALL_TOKENS)
+    if not layout.targets.size:
         raise ValueError("all tokens of these programs are forced: there is nothing to score")
     if skip_forced_tokens and machine is not None:  # the masks below do not cover forced tokens
         _, wrong = masks_along(machine, ids, long, np.full(ids.shape, -1))
         if wrong is not None:
             raise _refused(ids[wrong[0], : long[wrong[0]]], wrong[1], machine)
-    nodes = trie_layout(np.take_along_axis(ids, ahead[:, : counts.max()], 1), counts, owners)
-    by_node = [nodes.tokens, nodes.parents, nodes.first, nodes.last, owners[nodes.rows].astype(np.int32)]
-    last, parents, first, end, task = to_device(np.stack(by_node), device).long()
-    by_target = np.stack([nodes.before, ids[packed], np.repeat(order, counts)]).astype(np.int32)
-    before, targets, programs = to_device(by_target, device).long()
-    sizes = tuple(nodes.sizes.tolist())
+    last, parents, first, end, task = to_device(layout.nodes, device).long()
+    before, targets, programs = to_device(layout.targets, device).long()
+    sizes = tuple(layout.sizes.tolist())
     features = None
     if runner is not None:
-        depths = np.repeat(np.arange(len(sizes)), nodes.sizes)
-        places = ahead[nodes.rows, depths]
-        prefixes = to_device(ids[nodes.rows][:, : places.max()], device)
-        features = runner.features(prefixes, to_device(places, device), task)
+        rows, places = layout.rows
+        prefixes = to_device(ids[rows][:, : places.max()], device)
+        features = runner.features(prefixes, to_device(places.astype(np.int64), device), task)
     admitted = None
     if machine is not None:
         admitted = _admitted(machine, sizes, parents, last, skip_forced_tokens=skip_forced_tokens)
         refused = (~admitted.flatten().index_select(0, before * VOCABULARY_SIZE + targets)).nonzero()[:, 0].cpu()
         if len(refused):
-            number = int(np.searchsorted(np.cumsum(counts), int(refused[0]), side="right"))
-            at = int(ahead[number, int(refused[0]) - counts[:number].sum()])
-            raise _refused(ids[number, : long[number]], at, machine)
+            wrong_node, _, program = layout.targets[:, int(refused[0])]
+            at = int(np.searchsorted(np.cumsum(layout.sizes), wrong_node, side="right"))
+            place = np.flatnonzero((UNFORCED if skip_forced_tokens else ALL_TOKENS)[ids[program]])[at]
+            raise _refused(ids[program, : long[program]], int(place), machine)
     shared = SharedPrefixes(parents, first, end, before)
     return PrefixTrie(len(tokens), sizes, last, task, targets, programs, admitted, features, shared)
 
@@ -242,10 +234,3 @@ def _refused(tokens: NDArray[np.integer], at: int, machine: SyntaxMachine) -> Ka
         f"`{' '.join(map(token_name, tokens))}` is not a program of at most {machine.max_length} tokens: "
         f"token {at + 1} is not allowed there; leave it out, or raise `max_length`"
     )
-
-
-def _sorted(tokens: NDArray[np.uint8], lengths: NDArray[np.integer], tasks: NDArray[np.integer]) -> NDArray[np.int64]:
-    """The order of programs by task and then by tokens. Padding does not matter."""
-    inside = np.arange(tokens.shape[1]) < lengths[:, None]
-    keys = np.concatenate([tasks.astype(">u4")[:, None].view(np.uint8), (tokens + 1) * inside], axis=1, dtype=np.uint8)
-    return np.argsort(np.ascontiguousarray(keys).view(f"S{keys.shape[1]}")[:, 0], kind="stable")

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from karelsynth.karel.compiled import compiled, read_only
 from karelsynth.karel.grammar import KAREL
+from karelsynth.karel.threads import parallel_for
 from karelsynth.karel.tokens import ID, START
 
 ALL_TOKENS: Final = np.ones(256, np.bool_)
@@ -99,100 +100,219 @@ def packed_layout(
 
 
 class TrieNodes(NamedTuple):
-    """P distinct prefixes by depth: the nodes of `prefix_trie.PrefixTrie`."""
+    """P distinct prefixes of N programs with M packed tokens, by depth: the nodes of `prefix_trie.PrefixTrie`."""
 
+    order: NDArray[np.int64]
+    """[N]: the programs by task, then by their packed tokens."""
+    counts: NDArray[np.int64]
+    """[N]: how many tokens are packed, programs in that order."""
     sizes: NDArray[np.int64]
-    """[T]."""
-    tokens: NDArray[np.int32]
-    """[P]: the last, `<s>` at depth 0."""
+    """[T]: the number of nodes at each depth."""
+    nodes: NDArray[np.int32]
+    """[5, P]: the last token, `<s>` at depth 0; the parent, the first child, and one more than the last child, each
+    numbered within its depth; the task."""
     rows: NDArray[np.int32]
-    """[P]: a program with this prefix."""
-    parents: NDArray[np.int32]
-    """[P]."""
-    first: NDArray[np.int32]
-    """[P]."""
-    last: NDArray[np.int32]
-    """[P]."""
-    before: NDArray[np.int32]
-    """[total]: the node before each token, program by program."""
+    """[2, P]: a program with this prefix, as given; how many of its tokens the prefix has, forced ones included."""
+    targets: NDArray[np.int32]
+    """[3, M], program by program in that order: the node before a token; the token; its program, as given."""
+
+
+_LAST, _PARENT, _FIRST, _END, _TASK = range(5)
 
 
 @compiled(
     types.void(
-        read_only(types.uint8, 2),
-        read_only(types.int64, 1),
-        read_only(types.int64, 1),
-        types.int64[::1],
-        types.int64[::1],
+        types.int64, types.int64, read_only(types.uint8, 2), read_only(types.int64, 1), read_only(types.boolean, 1),
+        types.uint8[:, ::1], types.int16[:, ::1], types.int64[::1],
     )
-)
-def _shared(
+)  # fmt: skip
+def _compact(
+    first: int,
+    last: int,
     tokens: NDArray[np.uint8],
     lengths: NDArray[np.int64],
-    tasks: NDArray[np.int64],
+    packed: NDArray[np.bool_],
+    ids: NDArray[np.uint8],
+    places: NDArray[np.int16],
+    counts: NDArray[np.int64],
+) -> None:  # pragma: no cover - compiled
+    """Fill the packed tokens of programs first … last − 1, their places, and how many there are."""
+    for row in range(first, last):
+        count = 0
+        for at in range(lengths[row]):
+            if packed[tokens[row, at]]:
+                ids[row, count], places[row, count] = tokens[row, at], at
+                count += 1
+        counts[row] = count
+
+
+@compiled()
+def _before(
+    one: int, two: int, ids: NDArray[np.uint8], counts: NDArray[np.int64]
+) -> bool:  # pragma: no cover - compiled
+    """Whether program `one` comes before program `two`; False if they are equal."""
+    for at in range(min(counts[one], counts[two])):
+        if ids[one, at] != ids[two, at]:
+            return bool(ids[one, at] < ids[two, at])
+    return bool(counts[one] < counts[two])
+
+
+@compiled(
+    types.void(
+        types.int64, types.int64, read_only(types.int64, 1), read_only(types.uint8, 2), read_only(types.int64, 1),
+        types.int64[::1], types.int64[::1], types.int64[::1], types.int64[:, ::1],
+    )
+)  # fmt: skip
+def _sort_and_count(
+    first: int,
+    last: int,
+    offsets: NDArray[np.int64],
+    ids: NDArray[np.uint8],
+    counts: NDArray[np.int64],
+    order: NDArray[np.int64],
+    other: NDArray[np.int64],
     shared: NDArray[np.int64],
     sizes: NDArray[np.int64],
 ) -> None:  # pragma: no cover - compiled
-    """Fill the number of prefixes that each program shares with the last one, [N], and of nodes by depth, [T]."""
-    for row in range(tokens.shape[0]):
-        same = 0
-        if row and tasks[row] == tasks[row - 1]:
-            limit = min(lengths[row], lengths[row - 1])
-            same = 1
-            while same < limit and tokens[row, same - 1] == tokens[row - 1, same - 1]:
-                same += 1
-        shared[row] = same
-        for depth in range(same, lengths[row]):
-            sizes[depth] += 1
+    """For tasks first … last − 1: sort their programs and count their nodes.
+
+    Args:
+        offsets: [G + 1], task g has the programs order[offsets[g]] … order[offsets[g + 1] − 1].
+        order: [N], sorted within each task by merging; `other` is room for it.
+        shared: [N], in that order: how many nodes each program shares with the one before it; filled.
+        sizes: [G, T], the number of nodes by task and depth; filled.
+    """
+    for task in range(first, last):
+        begin, end = offsets[task], offsets[task + 1]
+        width = 1
+        while width < end - begin:
+            for left in range(begin, end, 2 * width):
+                middle, right = min(left + width, end), min(left + 2 * width, end)
+                one, two = left, middle
+                for at in range(left, right):
+                    if two < right and (one == middle or _before(order[two], order[one], ids, counts)):
+                        other[at] = order[two]
+                        two += 1
+                    else:
+                        other[at] = order[one]
+                        one += 1
+            order[begin:end] = other[begin:end]
+            width *= 2
+        for at in range(begin, end):
+            row, same = order[at], 0
+            if at > begin:
+                above = order[at - 1]
+                limit = min(counts[row], counts[above])
+                same = min(1, limit)
+                while same < limit and ids[row, same - 1] == ids[above, same - 1]:
+                    same += 1
+            shared[at] = same
+            for depth in range(same, counts[row]):
+                sizes[task, depth] += 1
 
 
 @compiled(
     types.void(
-        read_only(types.uint8, 2),
-        read_only(types.int64, 1),
-        read_only(types.int64, 1),
-        read_only(types.int64, 1),
-        types.int32[:, ::1],
-        types.int32[::1],
+        types.int64, types.int64, read_only(types.int64, 1), read_only(types.int64, 1), read_only(types.int64, 1),
+        read_only(types.uint8, 2), read_only(types.int16, 2), read_only(types.int64, 1), read_only(types.int64, 1),
+        read_only(types.int64, 2), read_only(types.int64, 1), read_only(types.int64, 1), types.int32[:, ::1],
+        types.int32[:, ::1], types.int32[:, ::1],
     )
-)
-def _build_trie(
+)  # fmt: skip
+def _fill_nodes(
+    first: int,
+    last: int,
+    offsets: NDArray[np.int64],
+    owners: NDArray[np.int64],
+    order: NDArray[np.int64],
+    ids: NDArray[np.uint8],
+    places: NDArray[np.int16],
+    counts: NDArray[np.int64],
+    shared: NDArray[np.int64],
+    starts: NDArray[np.int64],
+    depths: NDArray[np.int64],
+    target_starts: NDArray[np.int64],
+    nodes: NDArray[np.int32],
+    rows: NDArray[np.int32],
+    targets: NDArray[np.int32],
+) -> None:  # pragma: no cover - compiled
+    """Fill `TrieNodes` for tasks first … last − 1.
+
+    Args:
+        owners: [G], the number of each task.
+        starts: [G, T], how many nodes of a depth belong to earlier tasks.
+        depths: [T], how many nodes have a smaller depth.
+        target_starts: [N], how many tokens the programs before have, in `order`.
+    """
+    levels = depths.shape[0]
+    for task in range(first, last):
+        used = np.zeros(levels, np.int64)
+        current = np.zeros(levels, np.int64)
+        """The nodes on the path of the current program, numbered within their depth."""
+        for at in range(offsets[task], offsets[task + 1]):
+            row = order[at]
+            for depth in range(shared[at], counts[row]):
+                number = starts[task, depth] + used[depth]
+                used[depth] += 1
+                current[depth] = number
+                node = depths[depth] + number
+                nodes[_LAST, node] = ids[row, depth - 1] if depth else START
+                nodes[_TASK, node] = owners[task]
+                rows[0, node], rows[1, node] = row, places[row, depth]
+                if depth:
+                    parent = depths[depth - 1] + current[depth - 1]
+                    nodes[_PARENT, node] = current[depth - 1]
+                    if nodes[_END, parent] == 0:
+                        nodes[_FIRST, parent] = number
+                    nodes[_END, parent] = number + 1
+            start = target_starts[at]
+            for depth in range(counts[row]):
+                targets[0, start + depth] = depths[depth] + current[depth]
+                targets[1, start + depth] = ids[row, depth]
+                targets[2, start + depth] = row
+
+
+def trie_layout(
     tokens: NDArray[np.uint8],
     lengths: NDArray[np.int64],
-    shared: NDArray[np.int64],
-    offsets: NDArray[np.int64],
-    out: NDArray[np.int32],
-    before: NDArray[np.int32],
-) -> None:  # pragma: no cover - compiled
-    depths = offsets.shape[0]
-    used = np.zeros(depths, np.int64)
-    current = np.zeros(depths, np.int64)
-    """The nodes on the path of the current program, numbered within their depth."""
-    total = 0
-    for row in range(tokens.shape[0]):
-        for depth in range(shared[row], lengths[row]):
-            number = used[depth]
-            used[depth] += 1
-            current[depth] = number
-            node = offsets[depth] + number
-            out[0, node] = tokens[row, depth - 1] if depth else START
-            out[1, node] = row
-            if depth:
-                parent = offsets[depth - 1] + current[depth - 1]
-                out[2, node] = current[depth - 1]
-                if out[4, parent] == 0:
-                    out[3, parent] = number
-                out[4, parent] = number + 1
-        for depth in range(lengths[row]):
-            before[total] = offsets[depth] + current[depth]
-            total += 1
+    tasks: NDArray[np.int64],
+    packed: NDArray[np.bool_] = ALL_TOKENS,
+    threads: int | None = None,
+) -> TrieNodes:
+    """The distinct prefixes of programs [N, L] of so many tokens [N] for tasks [N].
 
+    Threads share the tasks: with 64 candidates each, sorting and numbering take longer on one core than a GPU takes to
+    search.
+    """
+    tokens = np.ascontiguousarray(tokens)
+    ids, places = np.empty_like(tokens), np.empty_like(tokens, np.int16)
+    counts = np.empty(len(tokens), np.int64)
+    parallel_for(
+        lambda first, last: _compact(first, last, tokens, lengths, packed, ids, places, counts),
+        len(tokens), 1, threads,
+    )  # fmt: skip
+    order = np.arange(len(tokens)) if np.all(tasks[1:] >= tasks[:-1]) else np.argsort(tasks, kind="stable")
+    ordered = tasks[order]
+    begins = np.flatnonzero(np.diff(ordered, prepend=ordered[0] - 1))
+    offsets, owners = np.append(begins, len(tokens)), ordered[begins]
+    groups, per_group = len(owners), -(-len(tokens) // len(owners))
+    shared, other = np.empty_like(order), np.empty_like(order)
+    sizes = np.zeros((groups, int(counts.max(initial=0))), np.int64)
+    parallel_for(
+        lambda first, last: _sort_and_count(first, last, offsets, ids, counts, order, other, shared, sizes),
+        groups, per_group, threads,
+    )  # fmt: skip
+    whole, in_order = sizes.sum(0), counts[order]
+    nodes, rows = np.zeros((5, int(whole.sum())), np.int32), np.empty((2, int(whole.sum())), np.int32)
+    targets = np.empty((3, int(counts.sum())), np.int32)
+    starts, depths = np.cumsum(sizes, axis=0) - sizes, np.cumsum(whole) - whole
+    target_starts = np.cumsum(in_order) - in_order
 
-def trie_layout(tokens: NDArray[np.uint8], lengths: NDArray[np.int64], tasks: NDArray[np.int64]) -> TrieNodes:
-    """The distinct prefixes of programs [N, L] of 1 … L tokens [N] for tasks [N], sorted by task and by tokens."""
-    shared, sizes = np.empty(len(tokens), np.int64), np.zeros(int(lengths.max(initial=0)), np.int64)
-    _shared(tokens, lengths, tasks, shared, sizes)
-    out = np.zeros((5, int(sizes.sum())), np.int32)
-    before = np.empty(int(lengths.sum()), np.int32)
-    _build_trie(tokens, lengths, shared, np.cumsum(sizes) - sizes, out, before)
-    return TrieNodes(sizes, out[0], out[1], out[2], out[3], out[4], before)
+    def fill(first: int, last: int) -> None:
+        _fill_nodes(
+            first, last, offsets, owners, order, ids, places, counts, shared, starts, depths, target_starts, nodes,
+            rows, targets,
+        )  # fmt: skip
+
+    parallel_for(fill, groups, per_group, threads)
+    return TrieNodes(order, in_order, whole, nodes, rows, targets)

@@ -80,14 +80,14 @@ def save_model(
         raise KarelsynthError(f"{folder}: cannot be made: {error.strerror or error}") from None
     whole = {name: tensor.detach().to("cpu", dtype).contiguous() for name, tensor in tensors.items()}
     config = {"model_type": MODEL_TYPE, _VERSION_KEY: __version__, **asdict(settings)}
-    _write_weights(folder / WEIGHTS, safetensors.torch.save(whole, metadata={"format": "pt"}), part_bytes)
+    write_parts(folder / WEIGHTS, safetensors.torch.save(whole, metadata={"format": "pt"}), part_bytes)
     write_atomically(folder / CONFIG, (json.dumps(config, indent=2) + "\n").encode())
 
 
-def _write_weights(path: Path, content: bytes, part_bytes: int | None) -> None:
-    """Replace the weights of an earlier save, whole or in parts.
+def write_parts(path: Path, content: bytes, part_bytes: int | None) -> None:
+    """Write a file, or if it is larger, parts of so many bytes; they replace an earlier one, whole or in parts.
 
-    An interruption leaves the old weights, the new ones, or a missing part, which loading reports: never parts of both.
+    An interruption leaves the old content, the new one, or a missing part, which reading reports: never parts of both.
     """
     older = list(path.parent.glob(f"{path.name}.*-of-*"))
     size = part_bytes or len(content)
@@ -129,12 +129,12 @@ def _settings(path: Path) -> ModelSettings:
 
 def _tensors(path: Path) -> dict[str, Tensor]:
     try:
-        return safetensors.torch.load(_joined(path))
+        return safetensors.torch.load(joined_parts(path))
     except (safetensors.SafetensorError, ValueError, KeyError) as error:
         raise KarelsynthError(f"{path}: not a complete safetensors file ({error}): {_ALTERED}") from None
 
 
-def _joined(path: Path) -> bytes:
+def joined_parts(path: Path) -> bytes:
     """The content of a file, or if there is none, of the parts that it was split into."""
     some = None if exists(path) else next(path.parent.glob(f"{path.name}.*-of-*"), None)
     if some is None:

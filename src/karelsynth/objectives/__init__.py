@@ -16,6 +16,8 @@ from karelsynth.objectives.rewards import (
     generalization,
     generalization_and_speed,
     register_reward,
+    signed_generalization,
+    signed_generalization_and_speed,
 )
 from karelsynth.objectives.rl import RL_OBJECTIVES, RLObjective, register_objective
 from karelsynth.objectives.rl_beam import rl_beam
@@ -35,4 +37,6 @@ __all__ = [
     "reinforce",
     "rl_beam",
     "rl_beam_div",
+    "signed_generalization",
+    "signed_generalization_and_speed",
 ]

@@ -7,10 +7,14 @@ The interval covers other seeds and other test tasks.
   from the rows with several seeds.
 - Tasks: the paired difference, if results hold which tasks were solved; otherwise Newcombe's interval of two
   independent shares, which is wider.
+
+Rows that were also scored on the many tasks of `test_large` are compared there. The last column has the verdict after
+Holm's correction for all claims that can be decided.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import hypot
 from statistics import mean
@@ -18,7 +22,16 @@ from typing import Final, Literal
 
 import numpy as np
 
-from karelsynth.reproduce.intervals import Interval, PooledDeviation, mean_interval, paired_interval, welch_interval
+from karelsynth.reproduce.intervals import (
+    LEVEL,
+    Interval,
+    PooledDeviation,
+    holm,
+    mean_interval,
+    normal_quantile,
+    paired_interval,
+    welch_interval,
+)
 from karelsynth.reproduce.results import Recipes, Result, Results
 from karelsynth.reproduce.rows import ROWS, SetName, TableRow
 from karelsynth.reproduce.tables import NONE, NOT_YET, mark, markdown, seeds_of
@@ -77,8 +90,27 @@ CLAIMS: Final = (
 
 def claims(results: Results, recipes: Recipes) -> str:
     """The table of all claims."""
-    heading = ["claim", "better", "worse", "paper, points", "ours, points", "verdict"]
-    return markdown(heading, [_line(claim, results, recipes) for claim in CLAIMS])
+    heading = ["claim", "better", "worse", "paper, points", "ours, points", "verdict", "after Holm"]
+    found = [_decide(claim, results, recipes) for claim in CLAIMS]
+    return markdown(heading, [one.line(p) for one, p in zip(found, _adjusted(found), strict=True)])
+
+
+def count_verdicts(results: Results, recipes: Recipes) -> str:
+    """How many claims are decided, in a sentence."""
+    found = [_decide(claim, results, recipes) for claim in CLAIMS]
+    single = [one for one in found if one.p is not None and one.p < 1 - LEVEL]
+    held = sum(one.holds for one in single)
+    survive = sum(p is not None and p < 1 - LEVEL for p in _adjusted(found))
+    return (
+        f"Of {len(CLAIMS)} claims, {held} held and {len(single) - held} came out the other way at {LEVEL:.0%} each; "
+        f"the others are undecided or not yet measured. After Holm's correction for all of them {survive} remain."
+    )
+
+
+def _adjusted(found: Sequence[_Decided]) -> list[float | None]:
+    """The claims' p-values after Holm's correction; None for those without one."""
+    known = iter(holm([one.p for one in found if one.p is not None]))
+    return [None if one.p is None else next(known) for one in found]
 
 
 def difference(
@@ -87,8 +119,9 @@ def difference(
     rank: int,
     measure: Measure = "generalization",
     spread: PooledDeviation | None = None,
+    level: float = LEVEL,
 ) -> Interval:
-    """The difference of two rows in points, and its 95 % interval.
+    """The difference of two rows in points, and its interval, 95 % by default.
 
     `spread` is the standard deviation over seeds for a row with a single seed. Without it, the interval of such a row
     covers tasks only.
@@ -98,14 +131,14 @@ def difference(
         better, worse = ([result for result in row if result.job.seed in seeds] for row in (better, worse))
         shares, others = ([result.top(measure, rank) for result in row] for row in (better, worse))
         steps = [one - other for one, other in zip(shares, others, strict=True)]
-        over_seeds = mean_interval(steps) if len(steps) > 1 else None
+        over_seeds = mean_interval(steps, level) if len(steps) > 1 else None
     else:
         shares, others = ([result.top(measure, rank) for result in row] for row in (better, worse))
-        over_seeds = welch_interval(shares, others) if min(len(shares), len(others)) > 1 else None
+        over_seeds = welch_interval(shares, others, level) if min(len(shares), len(others)) > 1 else None
     if over_seeds is None:
-        half = 0.0 if spread is None else spread.half(len(shares), len(others))
+        half = 0.0 if spread is None else spread.half(len(shares), len(others), level=level)
         over_seeds = Interval.around(mean(shares) - mean(others), half)
-    over_tasks = _over_tasks(better, worse, rank, measure)
+    over_tasks = _over_tasks(better, worse, rank, measure, level)
     return Interval(
         over_seeds.middle,
         over_seeds.middle - hypot(over_seeds.middle - over_seeds.low, over_tasks.middle - over_tasks.low),
@@ -113,15 +146,33 @@ def difference(
     )
 
 
-def _over_tasks(better: list[Result], worse: list[Result], rank: int, measure: Measure) -> Interval:
+def _over_tasks(better: list[Result], worse: list[Result], rank: int, measure: Measure, level: float) -> Interval:
     """The difference of two rows, and its interval over tasks."""
     kept = [[result.solved(rank, measure) for result in row] for row in (better, worse)]
     known = [[bits for bits in row if bits is not None] for row in kept]
     if list(map(len, known)) == list(map(len, kept)) and len({len(bits) for row in known for bits in row}) == 1:
-        return paired_interval(*(np.mean(row, axis=0) for row in known))
+        one, two = (np.mean(row, axis=0) for row in known)
+        return paired_interval(one, two, level)
     (value, low, high), (other, other_low, other_high) = (_share(row, rank, measure) for row in (better, worse))
     below, above = hypot(value - low, other_high - other), hypot(high - value, other - other_low)
-    return Interval(value - other, value - other - below, value - other + above)
+    scale = normal_quantile(level) / normal_quantile(LEVEL)
+    return Interval(value - other, value - other - scale * below, value - other + scale * above)
+
+
+def p_value(
+    better: list[Result], worse: list[Result], rank: int, measure: Measure, spread: PooledDeviation | None
+) -> float:
+    """The largest error probability at which the interval of `difference` still contains zero."""
+
+    def decides(error: float) -> bool:
+        _, low, high = difference(better, worse, rank, measure, spread, 1 - error)
+        return low > 0 or high < 0
+
+    low, high = -12.0, 0.0  # powers of ten
+    for _ in range(40):
+        middle = (low + high) / 2
+        low, high = (low, middle) if decides(10**middle) else (middle, high)
+    return float(10**high)
 
 
 def _share(row: list[Result], rank: int, measure: Measure) -> Interval:
@@ -150,18 +201,41 @@ def _related(row: TableRow, other: TableRow) -> bool:
     return row.recipe == other.start or (row.start is not None and row.start in (other.recipe, other.start))
 
 
-def _line(claim: Claim, results: Results, recipes: Recipes) -> list[str]:
+@dataclass(frozen=True)
+class _Decided:
+    """A claim and what our results say about it."""
+
+    cells: list[str]
+    """All but the last cell of its line."""
+    p: float | None = None
+    """The p-value of the difference, if there is a verdict."""
+    holds: bool = False
+    """Whether the difference has the claimed sign."""
+
+    def line(self, adjusted: float | None) -> list[str]:
+        """Its line of the table, given the p-value that is adjusted for all claims."""
+        if adjusted is None:
+            return [*self.cells, NONE]
+        verdict = "undecided" if adjusted >= 1 - LEVEL else "held" if self.holds else "the opposite"
+        return [*self.cells, f"{verdict} (p = {adjusted:.2g})"]
+
+
+def _decide(claim: Claim, results: Results, recipes: Recipes) -> _Decided:
     better, worse = ROWS[claim.better], ROWS[claim.worse]
     line = [claim.text, better.label, worse.label, NONE if claim.paper is None else f"{claim.paper:+.2f}"]
     found, others = seeds_of(results, better), seeds_of(results, worse)
     if not found or not others:
-        return [*line, NOT_YET, ""]
+        return _Decided([*line, NOT_YET, ""])
+    stale = max(mark(result, recipes) for result in (*found, *others))
+    if all("claims" in result.record for result in (*found, *others)):
+        results = {job: scored for job, result in results.items() if (scored := result.on_claim_tasks()) is not None}
+        found, others = seeds_of(results, better), seeds_of(results, worse)
     spread = spread_of(results, recipes, better.tasks, claim.rank, claim.measure)
     middle, low, high = difference(found, others, claim.rank, claim.measure, spread)
-    stale = max(mark(result, recipes) for result in (*found, *others))
     verdict = "held" if low > 0 else "the opposite" if high < 0 else "undecided"
     if spread is None and min(len(found), len(others)) == 1 and verdict != "undecided":
         verdict += ONE_SEED
+    shown = [*line, f"{middle:+.2f} ({low:+.2f} to {high:+.2f}){stale}"]
     if stale:  # the two may have been trained for different times
-        verdict = UNEQUAL
-    return [*line, f"{middle:+.2f} ({low:+.2f} to {high:+.2f}){stale}", verdict]
+        return _Decided([*shown, UNEQUAL])
+    return _Decided([*shown, verdict], p_value(found, others, claim.rank, claim.measure, spread), middle > 0)

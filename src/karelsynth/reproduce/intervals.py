@@ -1,4 +1,6 @@
-"""95 % intervals: of means and differences over seeds, of paired differences over tasks, and of ratios over programs.
+"""Intervals of means and differences over seeds, of paired differences over tasks, of ratios over programs.
+
+They are 95 % intervals by default.
 
 Few seeds make wide intervals: with three, the interval of the mean is 2.5 standard deviations to either side.
 """
@@ -6,15 +8,14 @@ Few seeds make wide intervals: with three, the interval of the mean is 2.5 stand
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from math import sqrt
-from statistics import mean, stdev, variance
+from math import atan2, cos, pi, sin, sqrt
+from statistics import NormalDist, mean, stdev, variance
 from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-_STUDENT: Final = {1: 12.706, 2: 4.303, 3: 3.182, 4: 2.776, 5: 2.571, 6: 2.447, 7: 2.365, 8: 2.306, 9: 2.262}
-"""The 97.5 % quantile of Student's distribution by degrees of freedom. Larger degrees use the last."""
+LEVEL: Final = 0.95
 
 
 class Interval(NamedTuple):
@@ -29,19 +30,20 @@ class Interval(NamedTuple):
         return cls(middle, middle - half, middle + half)
 
 
-def mean_interval(values: Sequence[float]) -> Interval:
+def mean_interval(values: Sequence[float], level: float = LEVEL) -> Interval:
     """Student's interval of the mean of two or more values."""
-    return Interval.around(mean(values), _quantile(len(values) - 1) * stdev(values) / sqrt(len(values)))
+    half = student_quantile(len(values) - 1, level) * stdev(values) / sqrt(len(values))
+    return Interval.around(mean(values), half)
 
 
-def welch_interval(values: Sequence[float], others: Sequence[float]) -> Interval:
+def welch_interval(values: Sequence[float], others: Sequence[float], level: float = LEVEL) -> Interval:
     """Welch's interval of the difference between the means of two independent samples."""
     parts = [variance(sample) / len(sample) for sample in (values, others)]
     middle, whole = mean(values) - mean(others), sum(parts)
     if whole == 0:
         return Interval(middle, middle, middle)
     freedom = whole**2 / sum(part**2 / (len(sample) - 1) for part, sample in zip(parts, (values, others), strict=True))
-    return Interval.around(middle, _quantile(int(freedom)) * sqrt(whole))
+    return Interval.around(middle, student_quantile(int(freedom), level) * sqrt(whole))
 
 
 class PooledDeviation(NamedTuple):
@@ -59,12 +61,14 @@ class PooledDeviation(NamedTuple):
             return None
         return cls(sqrt(sum((len(sample) - 1) * variance(sample) for sample in known) / freedom), freedom)
 
-    def half(self, *counts: int) -> float:
+    def half(self, *counts: int, level: float = LEVEL) -> float:
         """Half the interval of a difference between means of so many seeds each."""
-        return _quantile(self.freedom) * self.deviation * sqrt(sum(1 / count for count in counts))
+        return student_quantile(self.freedom, level) * self.deviation * sqrt(sum(1 / count for count in counts))
 
 
-def paired_interval(solved: NDArray[np.float64 | np.bool_], others: NDArray[np.float64 | np.bool_]) -> Interval:
+def paired_interval(
+    solved: NDArray[np.float64 | np.bool_], others: NDArray[np.float64 | np.bool_], level: float = LEVEL
+) -> Interval:
     """The paired difference of two shares of the same tasks, in points.
 
     Args:
@@ -76,7 +80,7 @@ def paired_interval(solved: NDArray[np.float64 | np.bool_], others: NDArray[np.f
     """
     differences = np.asarray(solved, np.float64) - np.asarray(others, np.float64)
     more = np.append(differences, (1.0, -1.0))
-    middle, half = 100 * float(more.mean()), 196 * float(more.std()) / sqrt(len(more))
+    middle, half = 100 * float(more.mean()), 100 * normal_quantile(level) * float(more.std()) / sqrt(len(more))
     return Interval(100 * float(differences.mean()), max(-100.0, middle - half), min(100.0, middle + half))
 
 
@@ -93,5 +97,45 @@ def ratio_interval(parts: NDArray[np.float64], wholes: NDArray[np.float64]) -> I
     return Interval(100 * share, 100 * max(0.0, share - half), 100 * min(1.0, share + half))
 
 
-def _quantile(freedom: int) -> float:
-    return _STUDENT[min(max(freedom, 1), max(_STUDENT))]
+def normal_quantile(level: float) -> float:
+    """z such that a standard normal number lies between −z and z with probability `level`; 1.96 at 95 %."""
+    return 1.96 if level == LEVEL else NormalDist().inv_cdf((1 + level) / 2)
+
+
+def student_quantile(freedom: int, level: float = LEVEL) -> float:
+    """t such that a Student-distributed number lies between −t and t with probability `level`."""
+    low, high = 0.0, 1.0
+    while student_probability(high, freedom) < level:
+        high *= 2
+    for _ in range(80):
+        middle = (low + high) / 2
+        low, high = (middle, high) if student_probability(middle, freedom) < level else (low, middle)
+    return high
+
+
+def student_probability(t: float, freedom: int) -> float:
+    """The probability that a Student-distributed number with `freedom` degrees of freedom lies between −t and t.
+
+    For whole degrees of freedom it is a finite sum in powers of the cosine of atan(t / √freedom).
+    """
+    freedom = max(freedom, 1)
+    angle = atan2(t, sqrt(freedom))
+    sine, cosine = sin(angle), cos(angle)
+    odd = freedom % 2 == 1
+    term, total = (cosine, cosine) if odd else (1.0, 1.0)
+    for power in range(3 if odd else 2, freedom - 1, 2):
+        term *= (power - 1) / power * cosine * cosine
+        total += term
+    if odd:
+        return 2 / pi * (angle + (sine * total if freedom > 1 else 0.0))
+    return sine * total
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Holm's adjusted p-values: the probability of any false verdict among all is below the level they are held to."""
+    order = sorted(range(len(p_values)), key=lambda number: p_values[number])
+    adjusted, highest = [0.0] * len(p_values), 0.0
+    for rank, number in enumerate(order):
+        highest = max(highest, min(1.0, (len(p_values) - rank) * p_values[number]))
+        adjusted[number] = highest
+    return adjusted

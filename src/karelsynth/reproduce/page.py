@@ -14,7 +14,8 @@ from karelsynth.files import write_atomically
 from karelsynth.karel.draw.scene import scene_svg
 from karelsynth.reproduce import tables
 from karelsynth.reproduce.aliasing import PROGRAM_A, PROGRAM_B, aliasing_scene, both_right
-from karelsynth.reproduce.claims import claims
+from karelsynth.reproduce.budgets import SHORT, Budget
+from karelsynth.reproduce.claims import claims, count_verdicts
 from karelsynth.reproduce.learned_syntax import MaskTable, masks_chart
 from karelsynth.reproduce.results import Recipes, Result, Results, read_results, row_recipe
 from karelsynth.reproduce.rows import ROWS, TABLES
@@ -29,15 +30,17 @@ CHARTS: Final = (_MASKS, _MASKS_OVER)
 """The pictures that matplotlib draws."""
 
 
-def load_recipes(folder: Path, train_data: Path | None = None, val_data: Path | None = None) -> Recipes:
-    """Every row's recipe, with other training or validation tasks if given."""
-    return {name: row_recipe(folder, name, train_data, val_data) for name in ROWS}
+def load_recipes(
+    folder: Path, train_data: Path | None = None, val_data: Path | None = None, budget: Budget = SHORT
+) -> Recipes:
+    """Every row's recipe with a budget, and with other training or validation tasks if given."""
+    return {name: row_recipe(folder, name, train_data, val_data, budget=budget) for name in ROWS}
 
 
-def render(results: Path, recipes: Recipes, root: Path) -> list[Path]:
-    """Write all files below a folder; returns their paths."""
+def render(results: Path, recipes: Recipes, root: Path, longer: tuple[Path, Recipes] | None = None) -> list[Path]:
+    """Write all files below a folder; returns their paths. `longer` is the same for the long budget."""
     written = []
-    for name, text in rendered(results, recipes).items():
+    for name, text in rendered(results, recipes, longer).items():
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(path, text.encode())
@@ -45,10 +48,11 @@ def render(results: Path, recipes: Recipes, root: Path) -> list[Path]:
     return written
 
 
-def rendered(results: Path, recipes: Recipes) -> dict[str, str]:
+def rendered(results: Path, recipes: Recipes, longer: tuple[Path, Recipes] | None = None) -> dict[str, str]:
     """The text of every file, by its name below the repository's root."""
     found = read_results(results)
-    return {PAGE: page(found, recipes), _ALIASING: scene_svg(aliasing_scene()), **_mask_pictures(found)}
+    more = None if longer is None else (read_results(longer[0]), longer[1])
+    return {PAGE: page(found, recipes, more), _ALIASING: scene_svg(aliasing_scene()), **_mask_pictures(found)}
 
 
 def table_text(name: str, results: Results, recipes: Recipes) -> str:
@@ -61,8 +65,9 @@ def table_text(name: str, results: Results, recipes: Recipes) -> str:
     return "\n\n".join(found.values()) if name == _ALL else found[name]
 
 
-def page(results: Results, recipes: Recipes) -> str:
-    """docs/results.md."""
+def page(results: Results, recipes: Recipes, longer: tuple[Results, Recipes] | None = None) -> str:
+    """docs/results.md, from the results and recipes of the short budget and of the long one."""
+    more, their = ({}, recipes) if longer is None else longer
     data = next((result.record["data"] for result in results.values()), None)
     stale = any(not result.is_current(recipes) for result in results.values())
     measured = f"Measured on {data}." if data else "Nothing is measured yet."
@@ -77,9 +82,30 @@ def page(results: Results, recipes: Recipes) -> str:
         along_training=tables.along_training(results, recipes),
         every_run=tables.every_run(results, recipes),
         budgets=tables.budgets(recipes),
-        claims=claims(results, recipes),
+        claims=f"{claims(results, recipes)}\n\n{count_verdicts(results, recipes)}",
+        long=_long(more, their),
+        controls=_controls(results, recipes, more, their),
+        cost=tables.cost(("short", results), ("long", more)),
+        long_budgets=tables.budgets(their),
         **_tables(results, recipes),
     )
+
+
+def _long(results: Results, recipes: Recipes) -> str:
+    """The claims and tables of the long budget: those of which a row has been measured."""
+    if not results:
+        return f"All rows: {tables.NOT_YET}."
+    measured = {job.row.recipe for job in results}
+    shown = {"objectives": tables.objectives, "ranks": tables.ranks, "syntax": tables.syntax}
+    parts = [claims(results, recipes), count_verdicts(results, recipes)]
+    parts += [table(results, recipes) for name, table in shown.items() if measured & set(TABLES[name])]
+    return "\n\n".join([*parts, tables.every_run(results, recipes)])
+
+
+def _controls(results: Results, recipes: Recipes, more: Results, their: Recipes) -> str:
+    """The rows that are not in the paper, by budget."""
+    short, long = (tables.plain(TABLES["controls"], *which) for which in ((results, recipes), (more, their)))
+    return f"Short budget:\n\n{short}\n\nLong budget:\n\n{long}"
 
 
 def _tables(results: Results, recipes: Recipes) -> dict[str, str]:

@@ -2,7 +2,7 @@
 
     {"row": "mle", "seed": 0, "data": "test", "digest": …, "recipe": {…}, "start": null, "training": {"seconds": …,
      "tasks": …, "device": …, "gpu_gib": …, "validations": […]}, "report": {…}, "solved": {…}, "written": {…},
-     "aliasing": […], "validity": {…}, "masks": {…}}
+     "last": {…}, "claims": {…}, "aliasing": […], "validity": {…}, "masks": {…}}
 
 - `data`: the name of the test tasks; `digest`: their digest (`TaskBatch.digest`).
 - `start`: the recipe of the model that the run started from, if any.
@@ -10,10 +10,13 @@
   step and the generalization and exact match on the validation tasks, in percent.
 - `report`, `solved`, `written`: the output of `karelsynth evaluate`, with provenance. `solved` and `written` have by
   rank a bit for each task: whether it counts as generalized, and as exact.
+- `last`: the scores of the last checkpoint on the same tasks; `report` has those of the one that validation chose.
+- `claims`: the scores on many more tasks, to decide claims: {"data", "digest", "tasks", "generalization", "exact",
+  "confidence_95"}.
 - `aliasing`: the scores of Figure 1's programs. `validity`: for models with learned syntax. `masks`: for the model of
   the paper's figure.
 
-Older results lack `digest`, `validations`, `solved` or `written`.
+Older results lack `digest`, `validations`, `solved`, `written`, `last` or `claims`.
 """
 
 from __future__ import annotations
@@ -31,6 +34,7 @@ from numpy.typing import NDArray
 from karelsynth.errors import KarelsynthError
 from karelsynth.evaluate import PAIRED, SOLVED, from_bits
 from karelsynth.files import read_text, write_atomically
+from karelsynth.reproduce.budgets import SHORT, Budget
 from karelsynth.reproduce.rows import ROWS, VALIDITY, Job
 from karelsynth.train.recipe import Recipe, RecipeError, load_recipe, recipe_from
 
@@ -51,6 +55,11 @@ _REPORT: Final = {
     **dict.fromkeys(_SCORES, "number"),
     **{f"confidence_95.{score}": "interval" for score in _SCORES},
 }
+_BRIEF: Final = {
+    "data": "text",
+    "tasks": "number",
+    **{f"{kind}{score}": "interval" if kind else "number" for kind in ("", "confidence_95.") for score in _SCORES[2:]},
+}
 _NOVEL: Final = {"generalization.1": "number", "confidence_95.generalization.1": "interval"}
 _VALIDITY: Final = {
     f"{way}.{rank}.{name}": kind
@@ -58,6 +67,7 @@ _VALIDITY: Final = {
     for rank in VALIDITY
     for name, kind in (("share", "number"), ("confidence_95", "interval"))
 }
+_NO_BITS: Final[dict[str, Any]] = {key: {} for key in SOLVED.values()}
 _MASK_FIGURES: Final = ("valid_refused", "invalid_passed", "reference_refused")
 _MASKS: Final = {
     "program": "object",
@@ -112,6 +122,16 @@ class Result:
         bits = self.record.get(SOLVED[measure], {}).get(str(rank))
         return None if bits is None else from_bits(bits, int(self.report["tasks"]))
 
+    @property
+    def last(self) -> Mapping[str, Any] | None:
+        """The scores of the last checkpoint; None in older results."""
+        return self.record.get("last")
+
+    def on_claim_tasks(self) -> Result | None:
+        """The same with the scores on the tasks that decide claims, without those by task; None if it has none."""
+        scores = self.record.get("claims")
+        return None if scores is None else replace(self, record={**self.record, "report": scores, **_NO_BITS})
+
     def is_current(self, recipes: Recipes) -> bool:
         """Whether the run, and the one it started from, followed today's recipes, except for seed and logging."""
         row = self.job.row
@@ -137,13 +157,19 @@ def defining_settings(recipe: Mapping[str, Any], start: Mapping[str, Any] | None
 
 
 def row_recipe(
-    folder: Path, name: str, train_data: Path | None = None, val_data: Path | None = None, *, seed: int = 0
+    folder: Path,
+    name: str,
+    train_data: Path | None = None,
+    val_data: Path | None = None,
+    *,
+    seed: int = 0,
+    budget: Budget = SHORT,
 ) -> Recipe:
-    """A row's recipe with a seed, and with other training or validation tasks if given.
+    """A row's recipe with a seed and a budget, and with other training or validation tasks if given.
 
     Paths of tasks become absolute, so that the same tasks have the same name.
     """
-    loaded = load_recipe(folder / f"{name}.toml", [f"run.seed={seed}"])
+    loaded = load_recipe(folder / f"{name}.toml", [*budget.changes(ROWS[name]), f"run.seed={seed}"])
     given = {"source": train_data, "validation": val_data}
     others: dict[str, Any] = {key: str(path.resolve()) for key, path in given.items() if path is not None}
     return replace(loaded, data=replace(loaded.data, **others))
@@ -264,6 +290,11 @@ def _read(path: Path) -> Result:
     for key in SOLVED.values():
         if key in record:
             _check_bits(record, key, path)
+    for key in ("last", "claims"):
+        if key in record:
+            _check(record, _inside(key, _BRIEF), path, _AGAIN)
+    if "claims" in record:
+        _check(record, {"claims.digest": "text"}, path, _AGAIN)
     if record["report"]["novel"]["tasks"]:
         _check(record, _inside("report.novel", _NOVEL), path, _AGAIN)
     if row.draws_masks:

@@ -18,10 +18,11 @@ from typing import Any, Final, Literal
 import torch
 
 from karelsynth.errors import KarelsynthError, out_of_memory
-from karelsynth.evaluate import environment, evaluate
+from karelsynth.evaluate import Report, environment, evaluate
 from karelsynth.files import exists, locked_folder
 from karelsynth.model.synthesizer import Synthesizer
 from karelsynth.reproduce.aliasing import PROGRAM_A, score_programs
+from karelsynth.reproduce.budgets import SHORT, Budget
 from karelsynth.reproduce.learned_syntax import masks_along, masks_over, validity
 from karelsynth.reproduce.results import Results, read_results, row_recipe, write_result
 from karelsynth.reproduce.rows import STARTS, Job
@@ -45,6 +46,8 @@ from karelsynth.train.validation import validation_tasks
 
 OWN_TEST: Final = "our own test set"
 """The name of the set `test` in results."""
+CLAIM_TASKS: Final = "test_large"
+"""The set that claims are decided on."""
 BEAM: Final = 64
 _TOO_LATE: Final = 60.0
 """No row starts in this many seconds before the deadline: loading would take most of them."""
@@ -73,7 +76,10 @@ class Paths:
     train_data: Path | None = None
     """Training tasks instead of the recipe's."""
     val_data: Path | None = None
-    """Tasks for model selection instead of `val`."""
+    """Tasks for model selection instead of the recipe's."""
+    budget: Budget = SHORT
+    claim_tasks: int | None = None
+    """How many tasks of `test_large` models are also scored on, to decide claims; None for none."""
 
 
 @dataclass(frozen=True)
@@ -124,6 +130,7 @@ class Runner:
         self._at_once = at_once
         self._deadline = math.inf
         self._tasks: TaskBatch | None = None
+        self._claim_tasks: TaskBatch | None = None
         if not paths.recipes.is_dir():
             raise KarelsynthError(f"{paths.recipes}: there is no such folder of recipes")
 
@@ -232,7 +239,9 @@ class Runner:
     def recipe(self, job: Job) -> Recipe:
         """The recipe of a job: its row's, with the job's seed and the chosen tasks."""
         paths = self._paths
-        return row_recipe(paths.recipes, job.row.recipe, paths.train_data, paths.val_data, seed=job.seed)
+        return row_recipe(
+            paths.recipes, job.row.recipe, paths.train_data, paths.val_data, seed=job.seed, budget=paths.budget
+        )
 
     def _run_of(self, job: Job) -> Path:
         """The folder of the job's run."""
@@ -275,6 +284,13 @@ class Runner:
                 "program": masks_along(model, PROGRAM_A).to_json(),
                 "tasks": masks_over(model, tasks.tokens, tasks.lengths),
             }
+        if trained.last is not None:
+            last = Synthesizer.from_pretrained(trained.last, self._device)
+            record["last"] = _brief(evaluate(last, tasks, beam=BEAM), self._data_name)
+        if self._paths.claim_tasks is not None:
+            many = self._many_tasks(self._paths.claim_tasks)
+            scores = _brief(evaluate(model, many, beam=BEAM), CLAIM_TASKS)
+            record["claims"] = {**scores, "digest": many.digest}
         write_result(self._paths.results, job, record)
         self._log(
             f"{job.name}: top 1 generalizes {report['generalization']['1']:.2f} %, exact {report['exact']['1']:.2f} %"
@@ -323,6 +339,12 @@ class Runner:
             self._log(f"{job.name}: time is up; saved in {folder}, from where it can be resumed")
         return final.is_dir()
 
+    def _many_tasks(self, count: int) -> TaskBatch:
+        """The first tasks of `test_large`."""
+        if self._claim_tasks is None:
+            self._claim_tasks = named_tasks(CLAIM_TASKS, count)
+        return self._claim_tasks
+
     def test_tasks(self) -> TaskBatch:
         """The test tasks: those of `Paths.data`, or the set `test`."""
         if self._tasks is None:
@@ -334,6 +356,18 @@ class Runner:
 
     def _left_out(self, problem: object) -> None:
         self._log(f"{self._paths.data}: left out: {problem}")
+
+
+def _brief(report: Report, data: str) -> dict[str, Any]:
+    """What `results` keeps of the scores on further tasks, or of a further model."""
+    whole = report.to_json()
+    intervals = whole["confidence_95"]
+    return {
+        "data": data,
+        "tasks": whole["tasks"],
+        **{name: whole[name] for name in ("generalization", "exact")},
+        "confidence_95": {name: intervals[name] for name in ("generalization", "exact")},
+    }
 
 
 def deadline_after(minutes: float | None) -> float:

@@ -180,7 +180,8 @@ def along_training(results: Results, recipes: Recipes) -> str:
 
 def every_run(results: Results, recipes: Recipes) -> str:
     """Every run: both protocols, novel programs, and provenance."""
-    heading = ["run", "top 1", "filtered top 1", "novel, top 1", "exact", "tasks seen", "minutes", "device", "commit"]
+    heading = ["run", "top 1", "filtered top 1", "novel, top 1", "exact", "last step: top 1, exact", "tasks seen",
+               "minutes", "device", "commit"]  # fmt: skip
     lines = []
     for name in ROWS:
         for result in seeds_of(results, ROWS[name]):
@@ -195,6 +196,9 @@ def every_run(results: Results, recipes: Recipes) -> str:
                     if novel["tasks"]
                     else NONE,
                     _interval(result.top("exact"), result.interval("exact")),
+                    NONE
+                    if result.last is None
+                    else f"{result.last['generalization']['1']:.2f}, {result.last['exact']['1']:.2f}",
                     f"{training['tasks']:,}",
                     f"{training['seconds'] / 60:.1f}",
                     str(training["device"]),
@@ -202,6 +206,20 @@ def every_run(results: Results, recipes: Recipes) -> str:
                 ]
             )
     return markdown(heading, lines) if lines else "No run has been measured yet."
+
+
+def cost(*budgets: tuple[str, Results]) -> str:
+    """The time of all runs, by row and budget."""
+    heading = ["row", *(text for name, _ in budgets for text in (f"{name}: runs", "minutes"))]
+    lines, sums = [], [0.0] * len(budgets)
+    for row in ROWS.values():
+        line = [row.recipe]
+        for number, (_, results) in enumerate(budgets):
+            minutes = [result.record["training"]["seconds"] / 60 for result in seeds_of(results, row)]
+            sums[number] += sum(minutes)
+            line += [str(len(minutes)), f"{sum(minutes):.1f}"] if minutes else [NOT_YET, NONE]
+        lines.append(line)
+    return markdown(heading, [*lines, ["**all**", *(text for total in sums for text in ("", f"**{total:.0f}**"))]])
 
 
 def budgets(recipes: Recipes) -> str:

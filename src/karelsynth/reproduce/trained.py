@@ -24,7 +24,7 @@ from karelsynth.train.loop import BEST, FINAL
 from karelsynth.train.metrics import METRICS
 from karelsynth.train.recipe import Recipe, RecipeError
 
-_KEPT: Final = "trained.json"
+KEPT: Final = "trained.json"
 """Beside a kept model: its recipe, and the cost of its training."""
 _HISTORY: Final = "history.json"
 _PART_BYTES: Final = 15_000_000
@@ -74,6 +74,8 @@ class Trained:
     """The recipe of the model that it started from."""
     training: dict[str, Any]
     """The cost of training: see `results`."""
+    last: Path | None = None
+    """The last model, if it is still there; `model` is the one that validation chose."""
 
 
 def is_finished(folder: Path) -> bool:
@@ -87,26 +89,32 @@ def from_run(folder: Path, wanted: Recipe, start: Mapping[str, Any] | None) -> T
     check_recipe(recipe, _finished(folder), _anew(folder))
     history = read_history(folder)
     check_same(recipe, history.start, wanted, start, folder)
+    return Trained(folder / BEST, recipe, history.start, training_of(folder), folder / FINAL)
+
+
+def training_of(folder: Path) -> dict[str, Any]:
+    """The cost of training of a finished run: see `results`."""
+    history, recipe = read_history(folder), read_json(_finished(folder), _anew(folder))
+    check_recipe(recipe, _finished(folder), _anew(folder))
     seconds, validations = _logged(folder)
-    training = {
+    return {
         "seconds": seconds,
-        "tasks": wanted.run.steps * wanted.run.batch_size,
+        "tasks": recipe["run"]["steps"] * recipe["run"]["batch_size"],
         "device": ", then ".join(history.machines) or "not recorded",
         "gpu_gib": history.gpu_gib,
         "validations": validations,
     }
-    return Trained(folder / BEST, recipe, history.start, training)
 
 
 def is_kept(folder: Path) -> bool:
     """Whether a folder holds a kept model."""
-    return (folder / _KEPT).is_file()
+    return (folder / KEPT).is_file()
 
 
 def from_kept(folder: Path, wanted: Recipe) -> Trained:
     """A kept model. It started from random weights."""
-    record = read_json(folder / _KEPT, _anew(folder))
-    check_trained(record, folder / _KEPT, _anew(folder))
+    record = read_json(folder / KEPT, _anew(folder))
+    check_trained(record, folder / KEPT, _anew(folder))
     check_same(record["recipe"], None, wanted, None, folder)
     return Trained(folder, record["recipe"], None, record["training"])
 
@@ -116,7 +124,7 @@ def keep(trained: Trained, folder: Path) -> None:
     model = Synthesizer.from_pretrained(trained.model)
     save_model(folder, model.settings, model.state_dict(), torch.bfloat16, part_bytes=_PART_BYTES)
     record = {"recipe": trained.recipe, "training": trained.training}
-    write_atomically(folder / _KEPT, json.dumps(record, indent=1).encode())  # last: it marks the folder as complete
+    write_atomically(folder / KEPT, json.dumps(record, indent=1).encode())  # last: it marks the folder as complete
 
 
 def check_same(

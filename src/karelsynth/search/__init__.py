@@ -3,8 +3,17 @@
 from __future__ import annotations
 
 from karelsynth.search.beam import beam_search
-from karelsynth.search.candidates import Candidates, Outcomes, check, with_reference
+from karelsynth.search.candidates import BackgroundChecks, Candidates, Outcomes, check, with_reference
 from karelsynth.search.rollouts import sample_rollouts
 from karelsynth.search.scoring import rescore
 
-__all__ = ["Candidates", "Outcomes", "beam_search", "check", "rescore", "sample_rollouts", "with_reference"]
+__all__ = [
+    "BackgroundChecks",
+    "Candidates",
+    "Outcomes",
+    "beam_search",
+    "check",
+    "rescore",
+    "sample_rollouts",
+    "with_reference",
+]

@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -34,9 +35,11 @@ from karelsynth.karel.syntax_compiler import NONE
 from karelsynth.karel.tokens import ACTIONS, END, ID, START, VOCABULARY_SIZE
 from karelsynth.model.decoder import StepModel, StepTasks
 from karelsynth.model.devices import decoding_dtype, floating_dtype
+from karelsynth.model.lstm import LSTMSteps
 from karelsynth.model.step_threads import shared_steps, single_threaded
 from karelsynth.model.syntax import HandwrittenSyntax, handwritten_syntax, put_tokens
 from karelsynth.search.candidates import Candidates
+from karelsynth.search.replay import ReplayedSteps, can_replay, replayed_steps
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -89,6 +92,8 @@ def beam_search(
     stop: Callable[[], bool] | None = None,
     threads: int | None = None,
     left_open: Callable[[Tensor, Tensor, Tensor], None] | None = None,
+    finished: Callable[[Tensor, Candidates], None] | None = None,
+    replay: bool | None = None,
 ) -> Candidates:
     """The likeliest programs for each task, best first: `beam` of them, or as many as were found.
 
@@ -114,6 +119,10 @@ def beam_search(
         left_open: called after every step with the open hypotheses: their tasks int64 [B], their tokens uint8
             [B, S, L], padded, and their scores float32 [B, S], −∞ where there is none. Every thread calls it for its
             own tasks.
+        finished: called when tasks are done, with their numbers int64 [B'] and their candidates, both on the host, so
+            that these can be used while the search goes on. Every task is reported once.
+        replay: whether steps are replayed as CUDA graphs (`search.replay`), for models and tasks that allow it; by
+            default on a GPU. The result is the same.
     """
     machine = model.machine_for(machine, max_length)
     limit = machine.max_length if machine else max_length or model.settings.max_length
@@ -136,6 +145,8 @@ def beam_search(
             best_known=None if best_known is None else best_known.to(device),
             stop=stop,
             left_open=left_open,
+            finished=finished,
+            replay=not on_cpu if replay is None else replay,
         )
         tasks = model.step_tasks(weights, encoded)
         threads = (threads or torch.get_num_threads()) if on_cpu else 1
@@ -167,28 +178,65 @@ class BeamSearch:
     """float32 [B]."""
     stop: Callable[[], bool] | None
     left_open: Callable[[Tensor, Tensor, Tensor], None] | None
+    finished: Callable[[Tensor, Candidates], None] | None
+    replay: bool
+    """Whether steps are replayed as CUDA graphs, where that is possible."""
 
     @torch.no_grad()  # for every thread
     def run(self, tasks: StepTasks, limit: int) -> Candidates:
+        with replayed_steps(self, tasks, limit) if self._can_replay(len(tasks)) else nullcontext() as replayed:
+            return self._run(tasks, limit, replayed)
+
+    def _can_replay(self, tasks: int) -> bool:
+        """Whether every step has the same shapes and needs nothing from the host."""
+        simple = self.runner is None and self.pruning is None and self.left_open is None and self.stop is None
+        steps = isinstance(self.weights.decoder, LSTMSteps) and not self.skip_forced_tokens
+        return self.replay and simple and steps and can_replay(tasks, self.beam)
+
+    def _run(self, tasks: StepTasks, limit: int, replayed: ReplayedSteps | None) -> Candidates:
         beams = self._start(tasks, limit)
         found = Candidates(
             torch.zeros_like(beams.pool_tokens), torch.zeros_like(beams.pool_lengths), beams.pool_scores.clone()
         )
-        for at in range(limit):
+        at = 0
+        while at < limit:
             if self.stop is not None and self.stop():
                 break
-            self._expand(beams)
+            narrow = at < _NARROW_STEPS
+            if replayed is not None and not narrow and at + self.every <= limit and replayed.advance(beams):
+                at += self.every
+            else:
+                self.expand(beams)
+                at += 1
+                replayed = replayed if narrow else None
             if self.left_open is not None:
                 self.left_open(beams.number, beams.tokens, beams.scores)
-            if ((at + 1) % self.every == 0 or at < _NARROW_STEPS) and at + 1 < limit:
+            if (at % self.every == 0 or narrow) and at < limit:
                 active, width = beams.active()
+                if replayed is not None and not narrow:
+                    if not replayed.should_leave(len(beams.number), len(active)):
+                        continue
+                    width = self.beam
                 if len(active) < len(beams.number):
-                    beams.record(found)
+                    self._leave(beams, active, found)
                 beams.keep(active, width)
                 if not len(active):
                     break
-        beams.record(found)
+        self._leave(beams, None, found)
         return found
+
+    def _leave(self, beams: Beams, active: Tensor | None, found: Candidates) -> None:
+        """Record what was found, and report the tasks that are done: all but the active ones."""
+        beams.record(found)
+        if self.finished is None:
+            return
+        number = beams.number
+        if active is not None:
+            done = torch.ones_like(number, dtype=torch.bool).index_fill_(0, active, value=False)
+            number = number[done]
+        if len(number):
+            parts = (part.index_select(0, number) for part in (found.tokens, found.lengths, found.logprobs))
+            self.finished(number.cpu(), Candidates(*parts).cpu())
 
     def _start(self, tasks: StepTasks, limit: int) -> Beams:
         """One open hypothesis for each task: the empty prefix."""
@@ -216,7 +264,7 @@ class BeamSearch:
             self._write(beams, torch.full_like(beams.last, NONE))
         return beams
 
-    def _expand(self, beams: Beams) -> None:
+    def expand(self, beams: Beams) -> None:
         """Extend every hypothesis by one step."""
         totals, rows = self._totals(beams)
         beams.collect(totals[:, :, END])
@@ -325,7 +373,11 @@ def _run_on_threads(search: BeamSearch, tasks: StepTasks, limit: int, threads: i
         observer = search.left_open
         left_open = None if observer is None else lambda number, *hypotheses: observer(some[number], *hypotheses)
         best_known = None if search.best_known is None else search.best_known.index_select(0, some)
-        own = replace(search, pruning=pruning, runner=runner, best_known=best_known, left_open=left_open)
+        told = search.finished
+        finished = None if told is None else lambda number, candidates: told(some[number], candidates)
+        own = replace(
+            search, pruning=pruning, runner=runner, best_known=best_known, left_open=left_open, finished=finished
+        )
         return own.run(tasks.select(some), limit)
 
     found = list(single_threaded(threads).map(run, torch.arange(len(tasks)).tensor_split(threads)))

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import torch
+from torch import Tensor
 
 from karelsynth.karel.syntax_compiler import NONE
 from karelsynth.karel.tokens import END, START
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
     from karelsynth.karel.syntax import SyntaxMachine
     from karelsynth.model.prefix_runner import PrefixRunner
     from karelsynth.model.synthesizer import Encoded, Synthesizer
+
+_FULL: Final = 7 / 8
+"""Rollouts that have ended leave when the share of open ones is not above this."""
 
 
 @torch.no_grad()
@@ -59,10 +63,13 @@ def _draw(
 ) -> Candidates:
     count, device = len(tasks), tasks.inputs.device
     task = torch.arange(count, device=device).repeat_interleave(rollouts, output_size=count * rollouts)
-    syntax_states = None if syntax is None else syntax.initial(len(task))
-    tokens = torch.zeros(len(task), limit, dtype=torch.uint8, device=device)
-    lengths = torch.zeros(len(task), dtype=torch.int64, device=device)
-    logprobs = torch.zeros(len(task), device=device)
+    drawn = Candidates(
+        torch.zeros(len(task), limit, dtype=torch.uint8, device=device),
+        torch.zeros(len(task), dtype=torch.int64, device=device),
+        torch.zeros(len(task), device=device),
+    )
+    tokens, lengths, logprobs = (torch.zeros_like(part) for part in (drawn.tokens, drawn.lengths, drawn.logprobs))
+    place, syntax_states = torch.arange(len(task), device=device), None if syntax is None else syntax.initial(len(task))
     last, active = torch.full_like(task, START), torch.ones_like(task, dtype=torch.bool)
     state, parents = weights.start(tasks), task
 
@@ -88,8 +95,28 @@ def _draw(
                 syntax_states, tokens, lengths, last, active, forced_tokens=skip_forced_tokens
             )
         active = active & (last != END)
-        if (at + 1) % CHECK_EVERY == 0 and not active.any():  # waits for the device
-            break
+        if (at + 1) % CHECK_EVERY == 0 and at + 1 < limit:
+            parents = active.nonzero()[:, 0]  # waits for the device
+            if len(parents) > _FULL * len(task):
+                parents = torch.arange(len(task), device=device)
+                continue
+            _record(drawn, place, tokens, lengths, logprobs)  # those that have ended leave
+            if not len(parents):
+                place = parents
+                break
+            place, task, tokens, lengths, logprobs, last, active = (
+                part.index_select(0, parents) for part in (place, task, tokens, lengths, logprobs, last, active)
+            )
+            syntax_states = None if syntax_states is None else syntax_states.index_select(0, parents)
+    if len(place):
+        _record(drawn, place, tokens, lengths, logprobs)
     return Candidates(
-        tokens.view(count, rollouts, limit), lengths.view(count, rollouts), logprobs.view(count, rollouts)
+        drawn.tokens.view(count, rollouts, limit), drawn.lengths.view(count, rollouts), drawn.logprobs.view(count, -1)
     )
+
+
+def _record(drawn: Candidates, place: Tensor, tokens: Tensor, lengths: Tensor, logprobs: Tensor) -> None:
+    """Update the rollouts at some places."""
+    drawn.tokens.index_copy_(0, place, tokens)
+    drawn.lengths.index_copy_(0, place, lengths)
+    drawn.logprobs.index_copy_(0, place, logprobs)

@@ -77,6 +77,8 @@ NAMED_SETS: Final = {
     "small": NamedSet(1, 10_000, False, "the first of `full`"),
     "val": NamedSet(2, 2_500, True, "for validation"),
     "test": NamedSet(3, 2_500, True, "for the final figures"),
+    "val_large": NamedSet(2, 10_000, True, "`val` and more of its kind, for closer choices"),
+    "test_large": NamedSet(33, 100_000, True, "tasks of the kind of `test`, for small differences"),
 }
 """They share no task with streams of other seeds, so training on an endless stream needs another seed."""
 

@@ -171,10 +171,10 @@ class TrainingBatch:
     packed: PrefixTrie | None
     """The reference programs for teacher forcing, if the objective needs them."""
 
-    def examples(self) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
-        """All inputs and outputs on the host, [B, E, 18, 18], the held-out example last."""
-        rows = np.arange(len(self.tasks))[:, None]
-        return self.tasks.inputs[rows, self.order], self.tasks.outputs[rows, self.order]
+    def examples(self, tasks: NDArray[np.int64]) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+        """Inputs and outputs of some tasks [n] on the host, [n, E, 18, 18], the held-out example last."""
+        rows, order = tasks[:, None], self.order[tasks]
+        return self.tasks.inputs[rows, order], self.tasks.outputs[rows, order]
 
 
 class BatchLoader:

@@ -273,8 +273,9 @@ class _Run:
             return
         scores = {f"validation_{name}": value for name, value in found.metrics.items()}
         log.write(self.step, {**scores, **self._seconds()}, found.sample)
-        if found.metrics["generalization"] > self.best:
-            self.best = found.metrics["generalization"]
+        score = found.metrics[self.recipe.run.select_by]
+        if score > self.best:
+            self.best = score
             self._keep(self.folder / BEST)
 
     def _save(self) -> None:

@@ -125,6 +125,9 @@ class RunRecipe:
     does not improve it. The recipes of the paper's tables do not."""
     validation_tasks: int = 500
     validation_beam: int = 1
+    select_by: Literal["generalization", "consistent"] = "generalization"
+    """The validation score that decides which model is the best: right on all examples, or on those given. The authors
+    select by the latter."""
     checkpoint_every: int = 1000
 
 

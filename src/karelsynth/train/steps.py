@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from karelsynth.model.devices import autocast_dtype
 from karelsynth.model.synthesizer import Synthesizer
 from karelsynth.objectives import REWARDS, RL_OBJECTIVES, mle
-from karelsynth.search import beam_search, check, rescore, sample_rollouts, with_reference
+from karelsynth.search import BackgroundChecks, beam_search, rescore, sample_rollouts
 from karelsynth.train.batches import TrainingBatch
 from karelsynth.train.distributed import ProcessGroup
 from karelsynth.train.recipe import ObjectiveRecipe
@@ -50,16 +50,18 @@ class Loss(nn.Module):
         settings = {name: getattr(recipe, name) for name in objective.settings}
         encoded = model.encode(batch.inputs, batch.outputs, batch.present)
         given, dtype = encoded.detach(), autocast_dtype(model.device, torch.float32)  # the training step's precision
+        programs = (np.asarray(part) for part in (batch.tasks.tokens, batch.tasks.lengths))
+        tokens, lengths = (torch.from_numpy(part) for part in programs)
+        adds = objective.candidates == "beam" and recipe.add_reference
+        checks = BackgroundChecks(
+            batch.examples, given=batch.inputs.shape[1], reference=(tokens, lengths), add_reference=adds
+        )
         if objective.candidates == "rollouts":
-            found = sample_rollouts(model, given, rollouts=recipe.rollouts, dtype=dtype, generator=generator).cpu()
+            drawn = sample_rollouts(model, given, rollouts=recipe.rollouts, dtype=dtype, generator=generator)
+            checks.submit(torch.arange(len(batch.tasks)), drawn.cpu())
         else:
-            found = beam_search(model, given, beam=recipe.beam, dtype=dtype).cpu()
-            if recipe.add_reference:
-                tokens, lengths = (
-                    torch.from_numpy(np.asarray(part)) for part in (batch.tasks.tokens, batch.tasks.lengths)
-                )
-                found = with_reference(found, tokens, lengths)
-        outcomes = check(found, *batch.examples(), given=batch.inputs.shape[1])
+            beam_search(model, given, beam=recipe.beam, dtype=dtype, finished=checks.submit)
+        found, outcomes = checks.results()
         values = REWARDS[recipe.reward](outcomes)
         wanted = objective.needs_gradient(values, found.lengths.numpy() > 0, settings)
         wanted = wanted | np.isnan(found.logprobs.numpy())  # added references: the search has not scored them
