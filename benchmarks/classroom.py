@@ -1,6 +1,7 @@
 """How well `solve` generalizes on tasks that people pose: classroom tasks with worlds that the solver does not see.
 
-    python benchmarks/classroom.py [FILE] [--budget 1] [--given 5] [--tasks N] [--only NAME ...] [--part P] [--json OUT]
+    python benchmarks/classroom.py [FILE] [--budget 1] [--given 5] [--tasks N] [--only NAME ...] [--part P] [--model DIR] \\
+        [--json OUT]
 
 FILE has one JSON object per line. `benchmarks/classroom.jsonl` has 50 tasks, and `benchmarks/held_out.jsonl` 60 others.
 The fields of a task:
@@ -170,9 +171,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--only", nargs="+", metavar="NAME", help="only the tasks of these names")
     parser.add_argument("--part", choices=("a", "b"), help="only the tasks of this part of held_out.jsonl")
     parser.add_argument("--tasks", type=int, metavar="N", help="only the first N tasks")
+    parser.add_argument("--model", type=Path, metavar="DIR", help="other weights than the shipped ones")
     options = parser.parse_args(arguments)
     tasks = read_tasks(options.file, options.only, options.tasks, options.part)
-    solver = Solver.load()
+    solver = Solver.load(options.model)
     solver.warm_up()
     rows = []
     for task in tasks:
