@@ -49,19 +49,19 @@ def pack_weights(folders: Sequence[Path], archive: Path, part_bytes: int | None 
     names = [folder.resolve().name for folder in folders]
     if twice := next((name for name in names if names.count(name) > 1), None):
         raise ArchiveError(f"two models are called {twice}; pack them into different archives, or rename a folder")
-    content, manifest = io.BytesIO(), {"format": _FORMAT, "models": dict[str, Any]()}
+    content, digests = io.BytesIO(), dict[str, dict[str, Any]]()
     with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED, compresslevel=6) as file:
         for name, folder in zip(names, folders, strict=True):
             model, record = _described(folder)
             weights = _in_bfloat16(model)
-            manifest["models"][name] = {"sha256": hashlib.sha256(weights).hexdigest(), "bytes": len(weights)}
+            digests[name] = {"sha256": hashlib.sha256(weights).hexdigest(), "bytes": len(weights)}
             for member, data in (
                 (CONFIG, (model / CONFIG).read_bytes()),
                 (KEPT, json.dumps(record, indent=1).encode()),
                 (_PLANES, weights[::2] + weights[1::2]),
             ):
                 file.writestr(_entry(f"{name}/{member}"), data)
-        file.writestr(_entry(_MANIFEST), json.dumps(manifest, indent=1))
+        file.writestr(_entry(_MANIFEST), json.dumps({"format": _FORMAT, "models": digests}, indent=1))
     data = content.getvalue()
     write_parts(archive, data, part_bytes)
     return len(data)

@@ -32,7 +32,7 @@ COUNTS: Final = (16, 32, 64, 128, 192, 256, 384, 512, 768, 1024)
 """Numbers of tasks that steps are recorded for."""
 _ROWS: Final = 1024 * 64
 """Most hypotheses, of all tasks together, that steps are recorded for: recordings keep their memory."""
-_KEPT: Final = 3
+_KEPT: Final = 4
 """Searches of different shapes whose recordings are kept."""
 _BY_TASK: Final = ("number", "scores", "tokens", "lengths", "row", "last", "pool_scores", "pool_tokens", "pool_lengths")
 _OPEN: Final = ("scores", "tokens", "lengths", "last")
