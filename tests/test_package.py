@@ -15,7 +15,7 @@ import karelsynth
 SOURCE = Path(karelsynth.__file__).parent
 # Each layer may import itself and those before it.
 LAYERS = (
-    ("errors", "_version", "files", "terminal_text", "charts"),
+    ("errors", "_version", "files", "terminal_text", "charts", "callable_module"),
     ("karel",),
     ("generator",),
     ("tasks",),
@@ -25,7 +25,7 @@ LAYERS = (
     ("objectives",),
     ("evaluate",),
     ("train", "solve"),
-    ("reproduce", "curves", "curves_page"),
+    ("reproduce", "curves", "curves_page", "score"),
     ("cli", "web", "__main__"),
 )
 

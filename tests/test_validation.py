@@ -18,7 +18,8 @@ from karelsynth.evaluate import evaluate
 from karelsynth.model.synthesizer import Synthesizer
 from karelsynth.tasks.batch import TaskBatch
 from karelsynth.tasks.generate import generate
-from karelsynth.tasks.sets import export_msr, named_tasks, write_set
+from karelsynth.tasks.named import named_tasks
+from karelsynth.tasks.sets import export_msr, write_set
 from karelsynth.train import loop, validation
 from karelsynth.train.checkpoint import CheckpointError
 from karelsynth.train.loop import train

@@ -10,6 +10,7 @@ import typer
 
 from karelsynth.cli.common import (
     OUT,
+    TASKS_HELP,
     console,
     counter,
     error_console,
@@ -39,9 +40,21 @@ Folder = Annotated[Path, typer.Option(*OUT, metavar="DIR", help="The folder to w
 Threads = Annotated[int | None, typer.Option(min=1, help="How many threads; by default one for each core.")]
 
 
+def _list_sets(wanted: bool) -> None:
+    if wanted:
+        from karelsynth.tasks.named import NAMED_SETS
+
+        rows = [(name, f"{made.count:,}", made.digest, made.about) for name, made in NAMED_SETS.items()]
+        name, count, _, _ = (max(map(len, column)) for column in zip(*rows, strict=True))
+        write_text("\n".join(f"{row[0]:{name}}  {row[1]:>{count}}  {row[2]}  {row[3]}" for row in rows), None)
+        raise typer.Exit
+
+
 def generate(
     out: Folder,
-    name: Annotated[str | None, typer.Argument(metavar="NAME", help="A set by name: full, small, val or test.")] = None,
+    name: Annotated[
+        str | None, typer.Argument(metavar="NAME", help="A set by name, such as small, val or test; --list has all.")
+    ] = None,
     count: Annotated[int | None, typer.Option(min=1, help="How many tasks.")] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="The seed: the same one gives the same tasks.")] = None,
     start: Annotated[int | None, typer.Option(min=0, help="The index of the seed's first task to make.")] = None,
@@ -56,12 +69,17 @@ def generate(
     ] = False,
     shard_size: Annotated[int | None, typer.Option(min=1, max=1_000_000, help="Tasks per file.")] = None,
     threads: Threads = None,
+    list_sets: Annotated[
+        bool,
+        typer.Option("--list", help="List the sets that have a name and exit.", callback=_list_sets, is_eager=True),
+    ] = False,
 ) -> None:
     """Make tasks like the original data's, or purposeful ones: a named set, or --count tasks of a --seed.
 
     If stopped or killed, run the same command again: it resumes and ends with the same files, byte for byte.
     """
-    from karelsynth.tasks.sets import named_set, write_set
+    from karelsynth.tasks.named import named_set
+    from karelsynth.tasks.sets import write_named_set, write_set
 
     given = {"count": count, "seed": seed, "start": start, "examples": examples, "shard_size": shard_size}
     chosen: dict[str, Any] = {option: value for option, value in given.items() if value is not None}
@@ -70,14 +88,16 @@ def generate(
         fixed += ["reserved"] * reserved + ["purposeful"] * purposeful
         if fixed:
             raise KarelsynthError(f"`{name}` is a predefined set: drop NAME or --{fixed[0]}")
-        made = named_set(name)
-        chosen |= {"seed": made.seed, "count": made.count}
-        reserved = made.reserved
     elif count is None or seed is None:
-        raise KarelsynthError("say which tasks to make: a NAME (full, small, val or test), or --count and --seed")
+        raise KarelsynthError("say which tasks to make: a NAME (--list has them), or --count and --seed")
+    total = chosen["count"] if name is None else named_set(name).count
     stopped = f"stopped; complete files in {out} are kept. Run the same command again to resume from there."
-    with interruptible(stopped), counter("generating", unit="tasks", total=chosen["count"]) as progress:
-        written = write_set(out, **chosen, reserved=reserved, purposeful=purposeful, threads=threads, progress=progress)
+    with interruptible(stopped), counter("generating", unit="tasks", total=total) as progress:
+        more: dict[str, Any] = {**chosen, "threads": threads, "progress": progress}
+        if name is None:
+            written = write_set(out, **more, reserved=reserved, purposeful=purposeful)
+        else:
+            written = write_named_set(name, out, **more)
     _print_set(written)
 
 
@@ -114,25 +134,24 @@ def import_msr(
 
 
 def export_msr(
-    task_set: Annotated[Path, typer.Argument(metavar="SET", help="The folder of a task set.")],
+    task_set: Annotated[str, typer.Argument(metavar="SET", help="The folder of a task set, or the name of a set.")],
     out: Annotated[Path, typer.Option(*OUT, metavar="FILE", help="The file to write: .jsonl or .jsonl.gz.")],
 ) -> None:
     """Write a task set in the original's format: JSON lines, compressed if the name ends in .gz."""
+    from karelsynth.tasks.named import named_tasks
     from karelsynth.tasks.sets import export_msr as run_export
-    from karelsynth.tasks.sets import open_set
+    from karelsynth.tasks.sets import is_named, open_set, scoring_of
 
-    tasks = open_set(task_set)
+    tasks = named_tasks(task_set) if is_named(task_set) else open_set(task_set)
     with counter("exporting", unit="tasks", total=len(tasks)) as progress:
-        run_export(tasks, out, progress)
+        run_export(tasks, out, progress, max_ticks=scoring_of(task_set).max_ticks)
     print_err(f"{out}: {len(tasks):,} tasks")  # not to standard output, which may be the file
 
 
 def stats(
     tasks: Annotated[
         str | None,
-        typer.Argument(
-            metavar="TASKS", help="The folder of a task set, or a file in the original's format; - for standard input."
-        ),
+        typer.Argument(metavar="TASKS", help=TASKS_HELP),
     ] = None,
     fresh: Annotated[
         int | None, typer.Option("--generate", min=1, max=1_000_000, help="Make this many fresh tasks instead.")

@@ -153,10 +153,19 @@ class GeneratedPurposeful(Generated):
 
 
 @dataclass(frozen=True)
+class GeneratedNamed(Generated):
+    """Tasks of a named set that is not simply a part of a seed's stream."""
+
+    name: str = ""
+
+
+@dataclass(frozen=True)
 class Imported:
     """Tasks of a file in the original format."""
 
     file: str
+    original: str | None = None
+    """The name of the original's file that this is, by its checksum; None for any other."""
 
 
 @dataclass(frozen=True)
@@ -277,13 +286,8 @@ def _manifest(record: dict[str, Any]) -> Manifest:
     kind = kinds.get(_typed(source, "kind", str))
     if kind is None:
         raise _Unfit("`source.kind` is neither `generated` nor `imported`")
-    generated = GeneratedPurposeful if source.get("purposeful") is True else Generated
     manifest = Manifest(
-        source=(
-            generated(_number(source, "seed"), _number(source, "start"), _typed(source, "reserved", bool))
-            if kind is Generated
-            else Imported(_typed(source, "file", str))
-        ),
+        source=_generated(source) if kind is Generated else Imported(_typed(source, "file", str), _original(source)),
         count=_number(record, "count"),
         examples=_number(record, "examples", 1),
         shard_size=_number(record, "shard_size", 1),
@@ -295,6 +299,17 @@ def _manifest(record: dict[str, Any]) -> Manifest:
     )
     _check_shards(manifest)
     return manifest
+
+
+def _generated(source: dict[str, Any]) -> Generated:
+    stream = _number(source, "seed"), _number(source, "start"), _typed(source, "reserved", bool)
+    if "name" in source:
+        return GeneratedNamed(*stream, _typed(source, "name", str))
+    return GeneratedPurposeful(*stream) if source.get("purposeful") is True else Generated(*stream)
+
+
+def _original(source: dict[str, Any]) -> str | None:
+    return None if source.get("original") is None else str(_typed(source, "original", str))
 
 
 def _check_shards(manifest: Manifest) -> None:

@@ -12,7 +12,8 @@ from karelsynth.karel.program import Program
 from karelsynth.karel.tokens import TOKENS
 from karelsynth.model.synthesizer import Synthesizer
 from karelsynth.tasks.batch import COMPARED, TaskBatch
-from karelsynth.tasks.sets import NAMED_SETS, load_tasks, named_tasks
+from karelsynth.tasks.named import NAMED_SETS, named_tasks
+from karelsynth.tasks.sets import load_tasks
 from karelsynth.train.distributed import ProcessGroup
 from karelsynth.train.recipe import Recipe, RecipeError, recipe_from
 
