@@ -1,8 +1,8 @@
 """Write the hashes of programs that the purposeful generator never draws: `python tools/reject_classroom.py`.
 
-These are the references of the set `classroom` and their mirror images (left and right exchanged), so that no task of the
-benchmark is trained on: each as it stands and in the normal form, which is what the generator draws. A
-turn around counts as the same to the left and to the right.
+These are the references of the set `classroom` and their mirror images (left and right exchanged), so that no task of
+the benchmark is trained on: each as it stands and in the normal form, which is what the generator draws. A turn around
+counts as the same to the left and to the right.
 """
 
 from __future__ import annotations

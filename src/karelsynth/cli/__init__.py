@@ -101,7 +101,7 @@ def _main(
 for command in (  # the order of `--help`
     *(solve.solve, solve.serve),
     *(karel.run, karel.check, karel.convert, karel.draw, karel.verify),
-    *(tasks.generate, tasks.stats, tasks.import_msr, tasks.export_msr),
+    *(tasks.generate, tasks.stats, tasks.import_msr, tasks.download_val, tasks.export_msr),
     *(model.train, model.evaluate, score.score, score.prompt, reproduce.reproduce, curves.curves),
     *(reproduce.pack_weights, reproduce.unpack_weights),
 ):

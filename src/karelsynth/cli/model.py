@@ -91,7 +91,11 @@ class _TrainingBar:
 
 def evaluate(
     model: Annotated[
-        str, typer.Argument(metavar="MODEL", help="A folder with a trained model, or `shipped` for the package's own.")
+        str,
+        typer.Argument(
+            metavar="MODEL",
+            help="A folder with a trained model, one of the hub, OWNER/NAME, or `shipped`, the package's own.",
+        ),
     ],
     tasks: Annotated[str, typer.Argument(metavar="TASKS", help=TASKS_HELP)],
     beam: Annotated[int, typer.Option(min=1, help="Beam width.")] = 64,

@@ -23,6 +23,7 @@ from karelsynth.files import atomic_writer, check_writable, name_of
 
 if TYPE_CHECKING:
     from karelsynth.evaluate import Report
+    from karelsynth.score import Compared
 
 Given = Annotated[
     int | None,
@@ -128,8 +129,9 @@ def _print_report(report: dict[str, Any]) -> None:
     from rich.table import Table
 
     most = report["beam"]
-    beam = f", beam {most}" if report["provenance"]["decoding"] != "submitted" else f", up to {most} programs each"
-    table = Table(title=f"{report['tasks']:,} tasks{beam}, digest {report['digest']}", title_justify="left")
+    sources = report["provenance"]
+    programs = f"up to {most} programs each" if sources["decoding"] == "submitted" else f"beam {most}"
+    table = Table(title=f"{report['tasks']:,} tasks, {programs}", title_justify="left")
     ranks = [rank for rank in report["generalization"] if rank == "1" or int(rank) <= report["beam"]]
     table.add_column("% of tasks")
     for rank in ranks:
@@ -145,36 +147,31 @@ def _print_report(report: dict[str, Any]) -> None:
     low_filtered, high_filtered = report["confidence_95"]["filtered_generalization"]
     seconds = report["seconds_per_task"]
     print_out(
-        f"{report['provenance']['decoding']} top-1 generalization {report['generalization']['1']:.2f} % "
+        f"{sources['decoding']} top-1 generalization {report['generalization']['1']:.2f} % "
         f"(95 %: {low:.2f} to {high:.2f}), "
         f"filtered {report['filtered_generalization']:.2f} % ({low_filtered:.2f} to {high_filtered:.2f}), "
         f"some consistent program for {report['any_consistent']:.2f} %"
         + ("" if seconds is None else f", {seconds:.4f} s a task")
     )
+    predictions = f", of the predictions {sources['predictions']}" if "predictions" in sources else ""
+    print_out(f"digest of the tasks {report['digest']}{predictions}", "dim")
 
 
-def _print_comparison(rows: list[Any], other: str) -> None:
-    from rich.table import Table
-
-    table = Table(title=f"compared with {other}, task by task", title_justify="left")
-    for heading in ("% of tasks", "here", "there", "difference", "95 %", "only here", "only there", "p (McNemar)"):
-        table.add_column(heading, justify="left" if heading == "% of tasks" else "right")
+def _print_comparison(rows: list[Compared], other: str) -> None:
+    """One line for each measure, without a frame: it would not fit narrow terminals."""
+    print_out(f"compared with {other}, task by task:", "bold")
+    print_out(f"{'% of tasks':31} {'here':>6} {'there':>6}  difference (95 %)          only here, there  McNemar's p")
     for row in rows:
         middle, low, high = row.difference
-        table.add_row(
-            f"{row.measure}, top {row.rank}",
-            f"{row.ours:.2f}",
-            f"{row.theirs:.2f}",
-            f"{middle:+.2f}",
-            f"{low:+.2f} to {high:+.2f}",
-            f"{row.only_ours:,}",
-            f"{row.only_theirs:,}",
-            "< 0.0001" if row.p < 0.0001 else f"{row.p:.4f}",
+        difference = f"{middle:+.2f} ({low:+.2f} to {high:+.2f})"
+        p = "< 0.0001" if row.p < 0.0001 else f"{row.p:.4f}"
+        print_out(
+            f"{f'{row.measure}, top {row.rank}':31} {row.ours:6.2f} {row.theirs:6.2f}  {difference:26} "
+            f"{f'{row.only_ours:,}, {row.only_theirs:,}':17} {p}"
         )
-    console().print(table)
 
 
-def _comparison_json(row: Any) -> dict[str, Any]:
+def _comparison_json(row: Compared) -> dict[str, Any]:
     from dataclasses import asdict
 
     return {**asdict(row), "difference": row.difference._asdict()}

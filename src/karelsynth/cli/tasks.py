@@ -1,4 +1,4 @@
-"""The commands about tasks: generate, stats, import-msr, export-msr."""
+"""The commands about tasks: generate, stats, import-msr, download-val, export-msr."""
 
 from __future__ import annotations
 
@@ -103,7 +103,10 @@ def generate(
 
 def import_msr(
     file: Annotated[
-        str, typer.Argument(metavar="FILE", help="Tasks in the original's JSON lines, .gz too; - for standard input.")
+        str,
+        typer.Argument(
+            metavar="FILE", help="Tasks in the original's JSON lines, .gz and .zip too; - for standard input."
+        ),
     ],
     out: Folder,
     skip_bad: Annotated[
@@ -112,13 +115,37 @@ def import_msr(
 ) -> None:
     """Make a task set from a file of the original data; every example is checked by running its program.
 
-    Bad records are reported by line and left out. The exit status is then 1, unless --skip-bad is given.
+    Bad records are reported by line and left out. The exit status is then 1, unless --skip-bad is given. The original's
+    validation set is recognised by its checksum.
     """
+    _import(file, out, skip_bad)
+
+
+def download_val(
+    out: Folder,
+    skip_bad: Annotated[
+        bool, typer.Option("--skip-bad", help="Exit with 0 even if records were bad and left out.")
+    ] = False,
+) -> None:
+    """Download the original's validation set, check it, and make a task set of it.
+
+    It is on the Hugging Face hub and needs the extra `hub`. The revision is fixed; the checksums of the archive and of
+    the file in it are compared.
+    """
+    from karelsynth.tasks.original_files import download_original
+
+    _import(str(download_original("val")), out, skip_bad)
+
+
+def _import(file: str, out: Path, skip_bad: bool) -> None:
+    """Import a file, with progress and all problems printed, and exit."""
+    from karelsynth.tasks.manifest import Imported
+    from karelsynth.tasks.original_files import ORIGINALS
     from karelsynth.tasks.sets import import_msr as run_import
 
     reporter = _Reporter(file)
     total = max(1, Path(file).stat().st_size // _MEGABYTE) if file != STDIN and is_file(file) else None
-    with counter("importing", unit="MB", total=total) as progress:
+    with counter("importing", unit="MB", total=None if file.endswith(".zip") else total) as progress:
         rest = 0
 
         def read(more: int) -> None:
@@ -129,6 +156,10 @@ def import_msr(
 
         written = run_import(file, out, on_problem=reporter, progress=read)
     reporter.print_summary()
+    source = written.manifest.source
+    if isinstance(source, Imported) and source.original is not None:
+        known = ORIGINALS[source.original]
+        print_out(f"this is the original's `{source.original}`, {known.tasks:,} tasks: its checksum is right", "green")
     _print_set(written)
     raise typer.Exit(1 if reporter.lines and not skip_bad else 0)
 

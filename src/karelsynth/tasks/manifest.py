@@ -201,7 +201,7 @@ class Manifest:
     def settings(self) -> dict[str, Any]:
         """The values that must agree for an interrupted set to be continued."""
         return {
-            **asdict(self.source),
+            **_described(self.source),
             "count": self.count,
             "examples": self.examples,
             "shard size": self.shard_size,
@@ -224,7 +224,7 @@ class Manifest:
         metadata = {
             "format": FORMAT,
             "format_version": str(FORMAT_VERSION),
-            "source": json.dumps(asdict(self.source), sort_keys=True),
+            "source": json.dumps(_described(self.source), sort_keys=True),
             "first": str(first),
         }
         return ShardFile(min(self.shard_size, self.count - first), self.examples, self.width, metadata)
@@ -232,7 +232,7 @@ class Manifest:
     def write(self, folder: Path) -> None:
         """Write `manifest.json`, atomically."""
         kind = "generated" if isinstance(self.source, Generated) else "imported"
-        values = asdict(self)
+        values = {**asdict(self), "source": _described(self.source)}
         record = {
             "format": FORMAT,
             "format_version": FORMAT_VERSION,
@@ -242,6 +242,11 @@ class Manifest:
         }
         with atomic_writer(folder / FILE_NAME) as file:
             file.write((json.dumps(record, indent=1) + "\n").encode())
+
+
+def _described(source: Generated | Imported) -> dict[str, Any]:
+    """A source as it is written; without what it does not have, as older sets are without it."""
+    return {key: value for key, value in asdict(source).items() if value is not None}
 
 
 def shard_name(number: int) -> str:

@@ -47,6 +47,7 @@ from karelsynth.tasks.manifest import (
 )
 from karelsynth.tasks.msr_tasks import read_tasks, write_tasks
 from karelsynth.tasks.named import NAMED_SETS, named_set, named_tasks
+from karelsynth.tasks.original_files import recognise_original, unpacked
 from karelsynth.tasks.purposeful.generator import PURPOSEFUL_TOKENS, generate_purposeful
 
 if TYPE_CHECKING:
@@ -159,20 +160,23 @@ def import_msr(
 ) -> TaskSet:
     """Write a file in the original format (`-`: standard input) to a set; memory is bounded by the size of a shard.
 
+    The file may be compressed, or a zip archive with one such file. One of the original's own is recognised by its
+    checksum, and the manifest says so.
     Tasks with a problem are left out and passed to `on_problem`; without it, the first is raised as a TaskFileError.
     `novel` marks programs that are in no training set of ours. An interrupted import starts again.
     """
     folder = Path(folder)
-    shards = _in_shards(_good_tasks(file, on_problem, progress), shard_size)
-    first = next(shards)  # before anything is written: the file may be missing or have no tasks
-    with locked_folder(folder):
-        _clear_unfinished(folder)
-        source = Imported(Path(name_of(file)).name)
-        writer = SetWriter.begin(folder, Manifest(source, 0, first.inputs.shape[1], shard_size))
-        writer.add(first)
-        for tasks in shards:
-            writer.add(tasks)
-        writer.finish()
+    with unpacked(file) as lines:
+        shards = _in_shards(_good_tasks(lines, on_problem, progress), shard_size)
+        first = next(shards)  # before anything is written: the file may be missing or have no tasks
+        with locked_folder(folder):
+            _clear_unfinished(folder)
+            source = Imported(Path(name_of(file)).name, recognise_original(lines))
+            writer = SetWriter.begin(folder, Manifest(source, 0, first.inputs.shape[1], shard_size))
+            writer.add(first)
+            for tasks in shards:
+                writer.add(tasks)
+            writer.finish()
     return open_set(folder)
 
 
