@@ -146,6 +146,7 @@ def evaluate(
     beam: int = 64,
     given: int | None = None,
     max_ticks: int | None = None,
+    limit: int | None = None,
     machine: SyntaxMachine | None = None,
     batch_size: int | None = None,
     provenance: dict[str, Any] | None = None,
@@ -161,6 +162,7 @@ def evaluate(
         beam: of a model's search.
         given: how many examples are shown; the others are held out. By default what a named set says, or five.
         max_ticks: how long a program may run. By default what a named set says, or 200.
+        limit: use only the first tasks.
         machine: a syntax constraint for models without one.
         batch_size: how many tasks the synthesizer gets at once.
         progress: callback, called with the number of further tasks done.
@@ -169,7 +171,8 @@ def evaluate(
         scoring = scoring_of(tasks)
         given, max_ticks = given or scoring.given, max_ticks or scoring.max_ticks
         provenance = {"data": str(tasks), **(provenance or {})}
-        tasks = load_tasks(tasks)
+        tasks = load_tasks(tasks, limit=limit)
+    tasks = tasks[:limit]
     given, max_ticks = given or GIVEN_EXAMPLES, max_ticks or MAX_TICKS
     examples = tasks.inputs.shape[1]
     if not given < examples:
