@@ -151,6 +151,15 @@ def test_a_model_that_is_not_there(hub: Hub) -> None:
         Synthesizer.from_pretrained("no/such")
 
 
+def test_a_hub_that_cannot_be_reached(hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
+    monkeypatch.setattr("time.sleep", lambda seconds: None)  # between its tries
+    with pytest.raises(KarelsynthError, match=r"no/such: .* cannot be had from the Hugging Face hub"):
+        Synthesizer.from_pretrained("no/such")
+    with pytest.raises(KarelsynthError, match=r"dataset_Karel/val\.zip: .* cannot be had from the Hugging Face hub"):
+        call("download-val", "--out", tmp_path / "set")
+
+
 def test_without_the_package_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "huggingface_hub", None)
     with pytest.raises(KarelsynthError, match=r'pip install "karelsynth\[hub\]"'):

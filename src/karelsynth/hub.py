@@ -20,6 +20,9 @@ from karelsynth.files import exists, is_folder
 MODEL_FILES: Final = ("config.json", "model.safetensors*", "recipe.json", "README.md")
 _ID: Final = re.compile(r"(?P<repository>(?P<owner>[A-Za-z0-9][\w.-]*)/[\w.-]+)(@(?P<revision>[\w./-]+))?")
 
+_THEIRS: Final = ("huggingface_hub", "httpx", "httpx2", "requests", "hf_xet")
+"""Packages whose errors mean that a file cannot be had. Which of them there are depends on the version."""
+
 
 def is_hub_id(name: str) -> bool:
     """Whether a model's name is one of the hub, `owner/name` or `owner/name@revision`, and no path here."""
@@ -67,9 +70,7 @@ def _readable_errors(name: str) -> Iterator[None]:
             'install what it needs: pip install "karelsynth[hub]"'
         ) from None
     except Exception as error:  # of many kinds: the network's, the server's, the cache's
-        from huggingface_hub.errors import EntryNotFoundError, HfHubHTTPError, HFValidationError
-
-        if not isinstance(error, OSError | EntryNotFoundError | HfHubHTTPError | HFValidationError):
+        if not isinstance(error, OSError) and type(error).__module__.split(".")[0] not in _THEIRS:
             raise
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise KarelsynthError(
