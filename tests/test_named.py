@@ -183,6 +183,8 @@ def test_names_work_wherever_tasks_are_named(tmp_path: Path, monkeypatch: pytest
         call("solve", "test-large")
     # A file of that name comes first.
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "examples-2").write_text("nonsense")
+    assert scoring_of("examples-2") == Scoring()
     (tmp_path / "test").write_text("nonsense")
     with pytest.raises(KarelsynthError, match="there is no good task in it"):
         call("stats", "test")

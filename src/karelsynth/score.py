@@ -1,4 +1,4 @@
-"""Scoring anyone's programs: predictions in a file, and the comparison of two reports task by task.
+r"""Scoring anyone's programs: predictions in a file, and the comparison of two reports task by task.
 
     report = score("predictions.jsonl", "test")
     compare(report_of(report), read_report("other.json"))

@@ -1,4 +1,4 @@
-"""Tasks as prompts for language models, and programs out of their answers.
+r"""Tasks as prompts for language models, and programs out of their answers.
 
     text = prompt_of(task)                        # the rules, the examples as drawings, the form of the answer
     programs_from_answer(reply)                   # ["def run():\n  move()"]

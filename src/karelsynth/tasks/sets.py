@@ -76,7 +76,7 @@ class Scoring(NamedTuple):
 
 def scoring_of(source: str | Path) -> Scoring:
     """How the tasks of a named set, written to a folder or not, are scored; others are scored in the usual way."""
-    name = str(source)
+    name = str(source) if is_named(source) else ""
     if is_folder(source):
         made = read_manifest(Path(source)).source
         name = made.name if isinstance(made, GeneratedNamed) else ""
