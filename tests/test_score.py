@@ -17,7 +17,7 @@ from karelsynth.cli import app
 from karelsynth.errors import KarelsynthError, TaskFileError
 from karelsynth.evaluate import as_bits, encode_answers, evaluate
 from karelsynth.karel.dialects import DIALECTS
-from karelsynth.karel.program import Program
+from karelsynth.karel.program import Action, Program
 from karelsynth.karel.tokens import NO_TOKEN
 from karelsynth.reproduce.intervals import paired_interval
 from karelsynth.score import compare, mcnemar, read_predictions, read_report, report_of, score
@@ -131,6 +131,15 @@ def test_programs_become_arrays_whatever_their_dialect(answers: list[list[Progra
         for slot, program in enumerate(ranked):
             assert Program.from_tokens(tokens[row, slot, : lengths[row, slot]].tolist()) == program
         assert not lengths[row, len(ranked) :].any()
+
+
+def test_programs_that_the_machine_cannot_run_are_wrong(tasks: TaskBatch) -> None:
+    long = Program((Action.MOVE,) * 40_000)
+    report = evaluate(lambda examples: [[long, long.token_ids, [], [255, 1]]] * len(examples), tasks[:2])
+    assert not report.judged.syntax.any()
+    assert report.judged.filled.all()
+    with pytest.raises(KarelsynthError, match="given examples is a whole number from 1 on, not 0"):
+        evaluate(lambda examples: [[]], tasks, given=0)
 
 
 @given(st.text(max_size=80))

@@ -31,7 +31,6 @@ from numpy.typing import NDArray
 from karelsynth._version import __version__
 from karelsynth.callable_module import make_callable
 from karelsynth.errors import KarelsynthError, checked_int
-from karelsynth.karel.interpreter import MAX_TICKS
 from karelsynth.karel.machine import LONGEST_PROGRAM, encode_programs
 from karelsynth.karel.program import Program
 from karelsynth.karel.threads import core_count
@@ -39,7 +38,7 @@ from karelsynth.karel.tokens import NO_TOKEN, PAD
 from karelsynth.karel.world import quoted
 from karelsynth.tasks.batch import GIVEN_EXAMPLES, GivenExamples, TaskBatch
 from karelsynth.tasks.outcomes import run_candidates
-from karelsynth.tasks.sets import load_tasks, scoring_of
+from karelsynth.tasks.sets import Scoring, load_tasks, scoring_of
 
 if TYPE_CHECKING:
     import torch
@@ -169,11 +168,12 @@ def evaluate(
     """
     if isinstance(tasks, str | Path):
         scoring = scoring_of(tasks)
-        given, max_ticks = given or scoring.given, max_ticks or scoring.max_ticks
         provenance = {"data": str(tasks), **(provenance or {})}
         tasks = load_tasks(tasks, limit=limit)
-    tasks = tasks[:limit]
-    given, max_ticks = given or GIVEN_EXAMPLES, max_ticks or MAX_TICKS
+    else:
+        scoring, tasks = Scoring(), tasks[:limit]
+    given = scoring.given if given is None else checked_int("the number of given examples", given, 1)
+    max_ticks = scoring.max_ticks if max_ticks is None else max_ticks
     examples = tasks.inputs.shape[1]
     if not given < examples:
         raise KarelsynthError(
@@ -288,7 +288,8 @@ def _ids(answer: Any, known: dict[Program | str, list[int]]) -> list[int]:
             raise KarelsynthError(
                 f"a program is a Program, a text or a list of token ids, not {quoted(repr(answer)[:60])}"
             ) from None
-        return ids[: int((ids != PAD).nonzero()[0].max(initial=-1)) + 1].tolist() or [NO_TOKEN]
+        size = int(np.flatnonzero(ids != PAD).max(initial=-1)) + 1
+        return ids[:size].tolist() if 0 < size <= LONGEST_PROGRAM else [NO_TOKEN]
     if answer not in known:
         try:
             ids = (Program.parse(answer) if isinstance(answer, str) else answer).token_ids

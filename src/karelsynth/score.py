@@ -195,9 +195,10 @@ def score(
     data = None if isinstance(tasks, TaskBatch) else str(tasks)
     if not isinstance(tasks, TaskBatch):
         scoring = scoring_of(tasks)
-        given, max_ticks = given or scoring.given, max_ticks or scoring.max_ticks
+        given = scoring.given if given is None else given
+        max_ticks = scoring.max_ticks if max_ticks is None else max_ticks
         tasks = load_tasks(tasks, limit=limit)
-    tasks, given = tasks[:limit], given or GIVEN_EXAMPLES
+    tasks, given = tasks[:limit], GIVEN_EXAMPLES if given is None else given
     found.check(tasks, given, part=limit is not None)
     used = [found.by_task.get(number + 1) for number in range(len(tasks))]
     answers = iter(used)
