@@ -64,12 +64,12 @@ def test_every_statement_is_held_out_once_outside_and_once_inside() -> None:
 
 
 def test_compositions_are_held_out() -> None:
-    held = holds_nesting(named_tasks("compositions-train", 2_000).tokens, HELD_OUT)
+    held = holds_nesting(named_tasks("compositions_train", 2_000).tokens, HELD_OUT)
     assert not held.any()
     assert holds_nesting(named_tasks("full", 2_000).tokens, HELD_OUT).mean() > 0.05
     assert holds_nesting(named_tasks("compositions", 50).tokens, HELD_OUT).all()
     # All other nestings are still trained on.
-    seen = np.any(nestings(named_tasks("compositions-train", 2_000).tokens), axis=0)
+    seen = np.any(nestings(named_tasks("compositions_train", 2_000).tokens), axis=0)
     others = {(outer, inner) for outer in PARENTS for inner in PARENTS[1:]} - set(HELD_OUT)
     assert all(seen[PARENTS.index(outer), PARENTS.index(inner)] for outer, inner in others)
     assert np.array_equal(sampler_without(()), fitted_sampler())
@@ -89,10 +89,10 @@ def test_programs_are_deeper_and_longer() -> None:
 
 
 def test_shifted_sets_are_those_of_the_curves() -> None:
-    for name, point in (("large-worlds", ("size", "16")), ("many-walls", ("walls", "40"))):
+    for name, point in (("large_worlds", ("size", "16")), ("many_walls", ("walls", "40"))):
         assert named_tasks(name, SMALL).digest == shifted_tasks(*point, SMALL).digest
     for given_examples in (1, 2, 3):
-        made = named_set(f"examples-{given_examples}")
+        made = named_set(f"examples_{given_examples}")
         assert (made.given, made.digest) == (given_examples, named_set("test").digest)
         assert made.tasks(0, SMALL).digest == named_tasks("test", SMALL).digest
 
@@ -102,10 +102,10 @@ def test_sets_are_what_they_were() -> None:
     for name in (
         "val",
         "test",
-        "small-worlds",
-        "large-worlds",
-        "many-walls",
-        "many-markers",
+        "small_worlds",
+        "large_worlds",
+        "many_walls",
+        "many_markers",
         "compositions",
         "classroom",
     ):
@@ -128,7 +128,7 @@ def test_sets_for_testing_share_no_task_with_training() -> None:
     tested = {made.seed for made in NAMED_SETS.values() if made.reserved}
     assert not trained & tested
     assert TEST_SEED in tested
-    for name in ("full", "compositions-train"):
+    for name in ("full", "compositions_train"):
         assert not is_reserved(named_tasks(name, 2_000).tokens).any()
 
 
@@ -143,7 +143,7 @@ def test_classroom_scores_references_right_within_its_ticks() -> None:
         tasks.tokens[0, 0] = 1
 
 
-@pytest.mark.parametrize("name", ["compositions", "examples-2", "classroom"])
+@pytest.mark.parametrize("name", ["compositions", "examples_2", "classroom"])
 def test_sets_are_written_and_scored_as_their_names_say(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -179,12 +179,12 @@ def test_names_work_wherever_tasks_are_named(tmp_path: Path, monkeypatch: pytest
     assert "3 tasks" in call("stats", "compositions", "--limit", 3).stdout
     listed = call("generate", "--list").stdout.splitlines()
     assert [line.split()[0] for line in listed] == list(NAMED_SETS)
-    with pytest.raises(KarelsynthError, match="`test-large` has 100,000 tasks: choose how many to solve, --limit"):
-        call("solve", "test-large")
+    with pytest.raises(KarelsynthError, match="`test_large` has 100,000 tasks: choose how many to solve, --limit"):
+        call("solve", "test_large")
     # A file of that name comes first.
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "examples-2").write_text("nonsense")
-    assert scoring_of("examples-2") == Scoring()
+    (tmp_path / "examples_2").write_text("nonsense")
+    assert scoring_of("examples_2") == Scoring()
     (tmp_path / "test").write_text("nonsense")
     with pytest.raises(KarelsynthError, match="there is no good task in it"):
         call("stats", "test")

@@ -156,19 +156,19 @@ def call(*arguments: object) -> Any:
 def test_prompts_and_canned_answers_are_scored(tmp_path: Path) -> None:
     """From the prompts' file to the score, with the ids compared on the way."""
     out = tmp_path / "prompts.jsonl"
-    assert "4 prompts" in call("prompt", "examples-2", "--limit", 4, "--out", out, "--to", "stanford").stderr
+    assert "4 prompts" in call("prompt", "examples_2", "--limit", 4, "--out", out, "--to", "stanford").stderr
     prompts = [json.loads(line) for line in out.read_text().splitlines()]
     assert [prompt["number"] for prompt in prompts] == [1, 2, 3, 4]
     content = prompts[0]["messages"][0]["content"]
     assert "Example 2" in content
     assert "Example 3" not in content
-    made = named_tasks("examples-2", 4)
+    made = named_tasks("examples_2", 4)
     answers = tmp_path / "answers.jsonl"
     lines = [
         {"number": prompt["number"], "id": prompt["id"], "answer": f"Hm.\n{answer_of([made.program(n)], 'stanford')}"}
         for n, prompt in enumerate(prompts)
     ]
     answers.write_text("\n".join(map(json.dumps, lines)))
-    assert "top-1 generalization 100.00 %" in call("score", answers, "examples-2", "--limit", 4).stdout
+    assert "top-1 generalization 100.00 %" in call("score", answers, "examples_2", "--limit", 4).stdout
     with pytest.raises(KarelsynthError, match="these are not the same tasks: task 1 has the id"):
         call("score", answers, "test", "--limit", 4)  # which shows five examples

@@ -94,10 +94,10 @@ def test_a_function_is_scored_on_a_set_as_the_set_says() -> None:
         shown.append(examples.inputs.shape[1])
         return [[] for _ in examples]
 
-    figures = evaluate(nothing, "examples-2", limit=3).to_json()
+    figures = evaluate(nothing, "examples_2", limit=3).to_json()
     assert shown == [2]
     assert (figures["tasks"], figures["generalization"]["1"], figures["syntax"]["1"]) == (3, 0.0, 0.0)
-    assert figures["provenance"]["data"] == "examples-2"
+    assert figures["provenance"]["data"] == "examples_2"
     classroom = named_tasks("classroom")
     references = evaluate(lambda examples: [[classroom.program(n)] for n in range(50)], "classroom", batch_size=50)
     assert references.to_json()["generalization"]["1"] == 100.0  # some need more than 200 ticks

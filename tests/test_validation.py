@@ -234,7 +234,7 @@ def validated(folder: Path) -> list[int]:
 def test_a_named_set_is_scored_as_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where a folder of that name lies around."""
     monkeypatch.chdir(tmp_path)
-    write_set("examples-2", seed=SEED, count=8)
+    write_set("examples_2", seed=SEED, count=8)
     asked: list[tuple[int, int]] = []
 
     def spy(model: Synthesizer, tasks: TaskBatch, *, given: int, max_ticks: int, **more: Any) -> Report:
@@ -242,6 +242,6 @@ def test_a_named_set_is_scored_as_it_says(tmp_path: Path, monkeypatch: pytest.Mo
         return evaluate(model, tasks, given=given, max_ticks=max_ticks, **more)
 
     monkeypatch.setattr("karelsynth.train.validation.evaluate", spy)
-    for source in ("examples-2", "./examples-2", "classroom"):
+    for source in ("examples_2", "./examples_2", "classroom"):
         Validator(on(source), ProcessGroup(0, 1, CPU)).score(tiny_model())
     assert asked == [(2, 200), (5, 200), (5, 5 * 376)]

@@ -27,7 +27,7 @@ from karelsynth.tasks.named import KARELBENCH, NAMED_SETS
 ROOT: Final = Path(__file__).parent.parent
 RESULTS: Final = ROOT / "results" / "karelbench.json"
 PAGE: Final = ROOT / "docs" / "karelbench.md"
-TRAINING: Final = ("full", "small", "compositions-train", "val")
+TRAINING: Final = ("full", "small", "compositions_train", "val", "val_large")
 """Sets that nothing is scored on."""
 SETS: Final = tuple(name for name in NAMED_SETS if name not in TRAINING)
 SYSTEMS: Final = {

@@ -1,7 +1,7 @@
 """Sets of tasks that have a name: those of the original, and KarelBench.
 
     named_tasks("test")                           # or the first ones: named_tasks("deeper", 100)
-    named_set("examples-2").given                 # how many examples a synthesizer sees
+    named_set("examples_2").given                 # how many examples a synthesizer sees
 
 A name stands for the same tasks for ever: `digest` pins them. A set that has to change gets another name, and
 KarelBench another version. docs/karelbench.md describes the sets and what each asks of a synthesizer.
@@ -166,8 +166,10 @@ NAMED_SETS: Final[Mapping[str, NamedSet]] = MappingProxyType(
         "small": NamedSet(1, 10_000, False, "training tasks: the first of `full`", "0bf91c9dcf3d177e"),
         "val": NamedSet(2, 2_500, True, "for choosing models and settings", "9bb45315ddef9c61"),
         "test": NamedSet(TEST_SEED, 2_500, True, "for final figures; as the original's test set", "650b691bdc20b496"),
-        "val_large": NamedSet(2, 10_000, True, "`val` and more of its kind, for closer choices", ""),
-        "test_large": NamedSet(33, 100_000, True, "tasks of the kind of `test`, for small differences", ""),
+        "val_large": NamedSet(2, 10_000, True, "`val` and more of its kind, for closer choices", "acfe65e8c6a9f3b4"),
+        "test_large": NamedSet(
+            33, 100_000, True, "tasks of the kind of `test`, for small differences", "723e4c27d4c57ae6"
+        ),
         "longer": _shifted(
             "length", "66-72", "programs of 66 to 72 tokens; training has at most 65", "a26faea44139d017"
         ),
@@ -179,7 +181,7 @@ NAMED_SETS: Final[Mapping[str, NamedSet]] = MappingProxyType(
             "960ea12ccda1a689",
             condition=_deep,
         ),
-        "compositions-train": NamedSet(
+        "compositions_train": NamedSet(
             12,
             1_116_854,
             False,
@@ -195,13 +197,13 @@ NAMED_SETS: Final[Mapping[str, NamedSet]] = MappingProxyType(
             "8dc534c1adaa2bd1",
             condition=_composed,
         ),
-        "examples-1": _fewer(1),
-        "examples-2": _fewer(2),
-        "examples-3": _fewer(3),
-        "small-worlds": _shifted("size", "3", "worlds of 3 rows and 3 columns", "8754369a9d3a703a"),
-        "large-worlds": _shifted("size", "16", "worlds of 16 rows and 16 columns, the largest", "d74abf325cc17820"),
-        "many-walls": _shifted("walls", "40", "40 % of the cells are walls", "bb20c8e2761da24e"),
-        "many-markers": _shifted("markers", "50", "half of the cells have markers", "2c1528b752db6d60"),
+        "examples_1": _fewer(1),
+        "examples_2": _fewer(2),
+        "examples_3": _fewer(3),
+        "small_worlds": _shifted("size", "3", "worlds of 3 rows and 3 columns", "8754369a9d3a703a"),
+        "large_worlds": _shifted("size", "16", "worlds of 16 rows and 16 columns, the largest", "d74abf325cc17820"),
+        "many_walls": _shifted("walls", "40", "40 % of the cells are walls", "bb20c8e2761da24e"),
+        "many_markers": _shifted("markers", "50", "half of the cells have markers", "2c1528b752db6d60"),
         "classroom": NamedFile(
             0,
             50,

@@ -27,7 +27,7 @@ HELD_OUT: Final[tuple[Nesting, ...]] = (
     ("REPEAT", "IF"),
     ("IF", "IFELSE"),
 )
-"""Compositions that `compositions-train` never has and every task of `compositions` has. Each of the four statements is
+"""Compositions that `compositions_train` never has and every task of `compositions` has. Each of the four statements is
 once outside and once inside. So each is still trained on in both places, with three other partners."""
 _OPEN: Final = [ID[name] for name in ("r(", "w(", "i(", "e(")]
 _CLOSE: Final = [ID[name] for name in ("r)", "w)", "i)", "e)")]
