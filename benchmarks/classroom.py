@@ -3,8 +3,8 @@
     python benchmarks/classroom.py [FILE] [--budget 1] [--given 5] [--tasks N] [--only NAME ...] [--part P] [--model DIR] \\
         [--json OUT]
 
-FILE has one JSON object per line. `benchmarks/classroom.jsonl` has 50 tasks, and `benchmarks/held_out.jsonl` 60 others.
-The fields of a task:
+FILE has one JSON object per line. The package's own, `tasks/classroom.jsonl`, is the set `classroom`: 50 tasks.
+`benchmarks/held_out.jsonl` has 60 others. The fields of a task:
 
 - `name`, `about`, `concepts`, `source`: what it is, and where it comes from;
 - `reference`: a program in the paper's dialect; `tokens`: its length;
@@ -36,13 +36,14 @@ import json
 import statistics
 import time
 from collections.abc import Sequence
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from karelsynth import Program, World, encode_programs, run_batch
 from karelsynth.solve import Solver
 
-TASKS = Path(__file__).with_suffix(".jsonl")
+TASKS = Path(str(files("karelsynth.tasks") / "classroom.jsonl"))
 LEVELS = ("easy", "medium", "hard")
 TICKS = 200
 """The fewest ticks that a task's reference is taken to need."""

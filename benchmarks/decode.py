@@ -25,7 +25,7 @@ from karelsynth.karel.threads import core_count
 from karelsynth.model import eight_bits
 from karelsynth.model.synthesizer import Synthesizer
 from karelsynth.tasks.batch import TaskBatch
-from karelsynth.tasks.sets import named_tasks
+from karelsynth.tasks.named import named_tasks
 
 
 def main() -> None:

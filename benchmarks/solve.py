@@ -34,7 +34,7 @@ from karelsynth.search.candidates import check
 from karelsynth.search.pruning import Pruning
 from karelsynth.solve.solver import Solver
 from karelsynth.tasks.batch import GIVEN_EXAMPLES, TaskBatch
-from karelsynth.tasks.sets import NAMED_SETS, load_tasks, named_tasks
+from karelsynth.tasks.sets import load_tasks
 
 BUDGETS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
 STEPS: dict[str, dict[str, bool] | None] = {
@@ -46,8 +46,6 @@ STEPS: dict[str, dict[str, bool] | None] = {
 
 
 def read(data: str, count: int) -> TaskBatch:
-    if data in NAMED_SETS:
-        return named_tasks(data, count)
     return load_tasks(data, limit=count, on_problem=lambda problem: print(f"left out: {problem}"))
 
 

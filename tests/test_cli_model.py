@@ -21,7 +21,7 @@ from karelsynth.model.storage import read_recipe
 from karelsynth.model.synthesizer import Synthesizer
 from karelsynth.tasks.generate import generate
 from karelsynth.tasks.msr_tasks import write_tasks
-from karelsynth.tasks.sets import named_tasks
+from karelsynth.tasks.named import named_tasks
 from tests.models import tiny_model
 
 RECIPE = """

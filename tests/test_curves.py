@@ -39,7 +39,7 @@ from karelsynth.evaluate import evaluate
 from karelsynth.karel.program import Program
 from karelsynth.solve.solution import Answer, Solution
 from karelsynth.solve.solver import Round, Solver
-from karelsynth.tasks.sets import named_tasks
+from karelsynth.tasks.named import named_tasks
 from karelsynth.tasks.shifted import SHIFTS, shifted_tasks
 from tests.models import tiny_model
 

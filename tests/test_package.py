@@ -15,7 +15,7 @@ import karelsynth
 SOURCE = Path(karelsynth.__file__).parent
 # Each layer may import itself and those before it.
 LAYERS = (
-    ("errors", "_version", "files", "terminal_text", "charts"),
+    ("errors", "_version", "files", "terminal_text", "charts", "callable_module", "hub"),
     ("karel",),
     ("generator",),
     ("tasks",),
@@ -25,7 +25,7 @@ LAYERS = (
     ("objectives",),
     ("evaluate",),
     ("train", "solve"),
-    ("reproduce", "curves", "curves_page"),
+    ("reproduce", "curves", "curves_page", "score"),
     ("cli", "web", "__main__"),
 )
 
@@ -78,16 +78,35 @@ def test_imports_point_one_way(path: Path) -> None:
 def test_public_names() -> None:
     """Removing or adding a public name is a decision, so it shows here."""
     assert sorted(karelsynth.__all__) == sorted(
-        """KAREL NORMAL_FORM TOKENS Action BatchRun Example Grammar Hero If IfElse KarelsynthError ModelSettings Not
-        Program ProgramSyntaxError Repeat Run Sensor Solution Solver Status SyntaxMachine Synthesizer
-        Task TaskBatch TaskFileError While World WorldError __version__ encode_programs generate load_tasks
-        run_batch""".split()
+        """KAREL NORMAL_FORM TOKENS Action BatchRun Example GivenExamples Grammar Hero If IfElse KarelsynthError
+        ModelSettings Not Program ProgramSyntaxError Repeat Report Run Sensor Solution Solver Status SyntaxMachine
+        Synthesizer Task TaskBatch TaskFileError While World WorldError __version__ beam_search encode_programs evaluate
+        generate load_recipe load_tasks named_tasks programs_from_answer prompt_of rescore run_batch score solve
+        train""".split()
     )
     for name in karelsynth.__all__:
         assert getattr(karelsynth, name) is not None
     assert dir(karelsynth) == sorted(karelsynth.__all__)
     with pytest.raises(AttributeError, match="no attribute 'Porgram'"):
         _ = karelsynth.Porgram  # type: ignore[attr-defined]
+
+
+def test_modules_with_the_name_of_their_function_can_be_called() -> None:
+    """In any order of imports, and their other names stay where they are."""
+    for first in ("", "import karelsynth.evaluate, karelsynth.solve.solver, karelsynth.train.loop, karelsynth.score\n"):
+        code = (
+            f"{first}from karelsynth import evaluate, score, solve, train, named_tasks\n"
+            "report = evaluate(lambda tasks: [[] for _ in tasks], named_tasks('test', 2))\n"
+            "import karelsynth.solve, karelsynth.train.loop, karelsynth\n"
+            "assert isinstance(report, karelsynth.evaluate.Report)\n"
+            "assert callable(solve) and callable(train) and callable(score)\n"
+            "assert karelsynth.solve.Solver and karelsynth.train.loop.train is train.train\n"
+        )
+        subprocess.run([sys.executable, "-c", code], check=True)
+    from karelsynth import train
+
+    with pytest.raises(TypeError, match="missing 2 required positional arguments: 'recipe' and 'folder'"):
+        train()  # type: ignore[call-arg]
 
 
 def modules_after(statement: str) -> set[str]:
@@ -103,5 +122,6 @@ def test_heavy_libraries_load_when_first_needed() -> None:
     everyday = everyday.replace("from karelsynth import *", "from karelsynth import Program, World")
     assert not heavy & modules_after(everyday)
     assert "torch" not in modules_after("from karelsynth import generate, load_tasks, run_batch")
+    assert "torch" not in modules_after("from karelsynth import evaluate, named_tasks, prompt_of, score")
     training = modules_after("import karelsynth.train.loop")
     assert not {"fastapi", "matplotlib", "pydantic"} & training

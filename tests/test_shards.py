@@ -25,7 +25,8 @@ from karelsynth.tasks import sets
 from karelsynth.tasks.batch import TaskBatch
 from karelsynth.tasks.generate import generate, is_reserved
 from karelsynth.tasks.manifest import read_manifest
-from karelsynth.tasks.sets import NAMED_SETS, TaskSet, load_tasks, named_tasks, open_set, write_named_set, write_set
+from karelsynth.tasks.named import NAMED_SETS, named_tasks
+from karelsynth.tasks.sets import TaskSet, load_tasks, open_set, write_named_set, write_set
 
 SMALL: dict[str, Any] = {"seed": 5, "start": 3, "count": 70, "examples": 3, "reserved": True, "shard_size": 16}
 

@@ -17,7 +17,7 @@ from karelsynth.karel.syntax import syntax_machine
 from karelsynth.karel.tokens import ID
 from karelsynth.tasks.batch import EXAMPLES, TaskBatch
 from karelsynth.tasks.generate import generate, is_reserved
-from karelsynth.tasks.sets import named_tasks
+from karelsynth.tasks.named import named_tasks
 from karelsynth.tasks.shifted import SHIFTS, shifted_tasks
 
 COUNT = 100

@@ -14,17 +14,20 @@ import torch
 from safetensors.torch import load_file
 
 from karelsynth.errors import KarelsynthError
-from karelsynth.evaluate import evaluate
+from karelsynth.evaluate import Report, evaluate
 from karelsynth.model.synthesizer import Synthesizer
 from karelsynth.tasks.batch import TaskBatch
 from karelsynth.tasks.generate import generate
-from karelsynth.tasks.sets import export_msr, named_tasks, write_set
+from karelsynth.tasks.named import named_tasks
+from karelsynth.tasks.sets import export_msr, write_set
 from karelsynth.train import loop, validation
 from karelsynth.train.checkpoint import CheckpointError
+from karelsynth.train.distributed import ProcessGroup
 from karelsynth.train.loop import train
 from karelsynth.train.metrics import METRICS
 from karelsynth.train.recipe import Recipe, RecipeError
 from karelsynth.train.validation import Validation, Validator, validation_tasks
+from tests.models import tiny_model
 from tests.training import assert_same, tiny, weights
 
 CPU = torch.device("cpu")
@@ -226,3 +229,19 @@ def test_a_run_killed_before_its_first_checkpoint_has_one_entry_of_its_start(tmp
 def validated(folder: Path) -> list[int]:
     entries = [json.loads(line) for line in (folder / METRICS).read_text().splitlines()]
     return [entry["step"] for entry in entries if "validation_exact" in entry]
+
+
+def test_a_named_set_is_scored_as_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where a folder of that name lies around."""
+    monkeypatch.chdir(tmp_path)
+    write_set("examples_2", seed=SEED, count=8)
+    asked: list[tuple[int, int]] = []
+
+    def spy(model: Synthesizer, tasks: TaskBatch, *, given: int, max_ticks: int, **more: Any) -> Report:
+        asked.append((given, max_ticks))
+        return evaluate(model, tasks, given=given, max_ticks=max_ticks, **more)
+
+    monkeypatch.setattr("karelsynth.train.validation.evaluate", spy)
+    for source in ("examples_2", "./examples_2", "classroom"):
+        Validator(on(source), ProcessGroup(0, 1, CPU)).score(tiny_model())
+    assert asked == [(2, 200), (5, 200), (5, 5 * 376)]

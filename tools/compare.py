@@ -21,7 +21,7 @@ import torch
 from karelsynth.evaluate import environment, evaluate
 from karelsynth.files import read_text, write_atomically
 from karelsynth.model import Synthesizer
-from karelsynth.tasks.sets import named_tasks
+from karelsynth.tasks.named import named_tasks
 from karelsynth.train.loop import train
 from karelsynth.train.metrics import METRICS
 from karelsynth.train.recipe import load_recipe

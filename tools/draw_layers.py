@@ -13,7 +13,7 @@ from typing import Final
 ROOT: Final = Path(__file__).parent.parent
 PICTURE: Final = ROOT / "docs" / "pictures" / "layers.svg"
 ABOUT: Final = {
-    "errors": "messages, files, text for terminals, charts",
+    "errors": "messages, files, text for terminals, charts, the hub",
     "karel": "the language: grammar, programs, worlds, interpreters, drawings",
     "generator": "drawing programs and worlds, and their log-probabilities",
     "tasks": "tasks, sets and files of tasks; simplified programs",
@@ -23,7 +23,7 @@ ABOUT: Final = {
     "objectives": "MLE, RL, RL_beam, RL_beam_div, MML, and rewards",
     "evaluate": "all measures, both protocols",
     "train": "recipes, batches, checkpoints and the loop; the solver",
-    "reproduce": "the paper's tables; scores out of distribution",
+    "reproduce": "the paper's tables; scores out of distribution; anyone's predictions",
     "cli": "the command line; the playground and its HTTP service",
 }
 WIDTH: Final = 880

@@ -1,8 +1,8 @@
 """Write the hashes of programs that the purposeful generator never draws: `python tools/reject_classroom.py`.
 
-These are the references of `benchmarks/classroom.jsonl` and their mirror images (left and right exchanged), so that no
-task of the benchmark is trained on: each as it stands and in the normal form, which is what the generator draws. A
-turn around counts as the same to the left and to the right.
+These are the references of the set `classroom` and their mirror images (left and right exchanged), so that no task of
+the benchmark is trained on: each as it stands and in the normal form, which is what the generator draws. A turn around
+counts as the same to the left and to the right.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def in_normal_form(text: str) -> str:
 
 def main() -> None:
     """Read the benchmark, write `rejected.txt`."""
-    lines = (ROOT / "benchmarks" / "classroom.jsonl").read_text().splitlines()
+    lines = (ROOT / "src" / "karelsynth" / "tasks" / "classroom.jsonl").read_text().splitlines()
     references = [Program.parse(json.loads(line)["reference"]).to("tokens") for line in lines]
     found = {variant for reference in references for variant in variants(reference)}
     programs = sorted(found | set(map(in_normal_form, found)))

@@ -38,7 +38,8 @@ from karelsynth.solve.answers import NATS_PER_TOKEN
 from karelsynth.solve.solver import Solver
 from karelsynth.tasks.batch import GIVEN_EXAMPLES, TaskBatch
 from karelsynth.tasks.generate import generate
-from karelsynth.tasks.sets import NAMED_SETS, load_tasks, named_tasks
+from karelsynth.tasks.named import NAMED_SETS, named_tasks
+from karelsynth.tasks.sets import load_tasks
 from karelsynth.tasks.simplify import simplify
 
 BATCH, LONGEST, SLACK, MOST_VISITED, PARTICLES = 16, 48, 8.0, 200, 16

@@ -29,7 +29,7 @@ from karelsynth.karel.world import quoted
 from karelsynth.model.synthesizer import Synthesizer
 from karelsynth.solve.solver import Solver
 from karelsynth.tasks.batch import GIVEN_EXAMPLES, TaskBatch
-from karelsynth.tasks.sets import named_tasks
+from karelsynth.tasks.named import named_tasks
 from karelsynth.tasks.shifted import SHIFTS, shifted_tasks
 
 Key = tuple[str, str]

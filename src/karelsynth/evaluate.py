@@ -1,6 +1,7 @@
 """Evaluation of a synthesizer: the paper's measures and later ones, in one report.
 
-    report = evaluate(model, tasks, beam=64)
+    report = evaluate(model, tasks, beam=64)      # a Synthesizer
+    report = evaluate(my_function, "test")        # or any function from examples to programs
     report.to_json()["generalization"]["1"]
 
 At rank k a task counts if any of the k top-ranked programs qualifies. *Exact*: it is the reference program.
@@ -8,6 +9,8 @@ At rank k a task counts if any of the k top-ranked programs qualifies. *Exact*: 
 parses. Both protocols are reported: *unfiltered*, the paper's, takes the top-ranked program; *filtered*, that of later
 work, takes the top-ranked program that is consistent. Figures are percent with Wilson's 95 % interval. Ranks beyond the
 beam width equal the beam's last.
+
+Torch is imported only for models that need it.
 """
 
 from __future__ import annotations
@@ -15,26 +18,35 @@ from __future__ import annotations
 import math
 import platform
 import subprocess
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeGuard
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from karelsynth._version import __version__
-from karelsynth.errors import KarelsynthError
-from karelsynth.karel.syntax import SyntaxMachine
+from karelsynth.callable_module import make_callable
+from karelsynth.errors import KarelsynthError, checked_int
+from karelsynth.karel.machine import LONGEST_PROGRAM, encode_programs
+from karelsynth.karel.program import Program
 from karelsynth.karel.threads import core_count
-from karelsynth.model.decoder import StepModel
-from karelsynth.model.devices import decoding_dtype
-from karelsynth.model.synthesizer import Synthesizer
-from karelsynth.search import Candidates, beam_search, check
-from karelsynth.search.beam import encode_for_search
-from karelsynth.tasks.batch import GIVEN_EXAMPLES, TaskBatch
+from karelsynth.karel.tokens import NO_TOKEN, PAD
+from karelsynth.karel.world import quoted
+from karelsynth.tasks.batch import GIVEN_EXAMPLES, GivenExamples, TaskBatch
+from karelsynth.tasks.outcomes import run_candidates
+from karelsynth.tasks.sets import Scoring, load_tasks, scoring_of
+
+if TYPE_CHECKING:
+    import torch
+
+    from karelsynth.karel.syntax import SyntaxMachine
+    from karelsynth.model.decoder import StepModel
+    from karelsynth.model.synthesizer import Synthesizer
+    from karelsynth.search.candidates import Candidates
 
 RANKS: Final = (1, 5, 50, 100)
 MEASURES: Final = ("generalization", "exact", "consistent", "syntax")
@@ -42,7 +54,16 @@ SOLVED: Final = {"generalization": "solved", "exact": "written"}
 """By measure, the key of a report's bits per task."""
 PAIRED: Final = (1, 5, 50)
 """Ranks with bits per task, for paired comparisons."""
+FILTERED: Final = "filtered"
+"""The key of a report's bits per task by the filtered protocol, at rank 1."""
 _BATCH: Final = {"cuda": 512, "cpu": 64}
+SUBMITTED: Final = "submitted"
+"""How programs were decoded that do not come from a model of ours: as whoever submitted them ranks them."""
+
+AnyProgram = Program | str | Sequence[int]
+"""A program: as such, as text in any dialect, or as token ids. One that does not parse is wrong."""
+ProgramSource = Callable[[GivenExamples], Sequence[Sequence[AnyProgram]]]
+"""From the given examples of N tasks to N lists of programs, best first."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +81,24 @@ class Judged:
     def __getitem__(self, rows: NDArray[np.bool_]) -> Judged:
         return Judged(*(getattr(self, name)[rows] for name in self.__dataclass_fields__))
 
+    @property
+    def filtered(self) -> NDArray[np.bool_]:
+        """[N]: whether the top-ranked consistent program generalizes."""
+        first = self.consistent.argmax(1)
+        found: NDArray[np.bool_] = self.consistent.any(1) & self.generalization[np.arange(len(first)), first]
+        return found
+
+    @staticmethod
+    def joined(parts: Sequence[Judged]) -> Judged:
+        """The tasks of all parts; where a part has fewer slots, the others are empty."""
+        slots = max(part.filled.shape[1] for part in parts)
+
+        def padded(values: NDArray[np.bool_]) -> NDArray[np.bool_]:
+            return np.pad(values, ((0, 0), (0, slots - values.shape[1])))
+
+        names = Judged.__dataclass_fields__
+        return Judged(*(np.concatenate([padded(getattr(part, name)) for part in parts]) for name in names))
+
 
 @dataclass(frozen=True)
 class Report:
@@ -69,7 +108,9 @@ class Report:
     novel: NDArray[np.bool_]
     """[N]: tasks whose program is in no training set."""
     beam: int
-    seconds: float
+    """The most programs of a task."""
+    seconds: float | None
+    """The time that the synthesizer took for all tasks; None if it is not known."""
     provenance: dict[str, Any]
     digest: str
     """`TaskBatch.digest` of the tasks. Reports with the same digest can be compared task by task."""
@@ -77,13 +118,14 @@ class Report:
     def by_task(self) -> dict[str, Any]:
         """The digest and, by rank, which tasks count as generalized (`solved`) and exact (`written`); see `from_bits`.
 
+        `filtered` has the tasks that count by the filtered protocol.
         Not part of `to_json`, since its length grows with the number of tasks.
         """
         bits = {
             key: {str(rank): as_bits(np.any(getattr(self.judged, measure)[:, :rank], axis=1)) for rank in PAIRED}
             for measure, key in SOLVED.items()
         }
-        return {"digest": self.digest, **bits}
+        return {"digest": self.digest, **bits, FILTERED: {"1": as_bits(self.judged.filtered)}}
 
     def to_json(self) -> dict[str, Any]:
         """Measures by rank in percent, the same for novel programs, time per task, and provenance."""
@@ -91,29 +133,47 @@ class Report:
             **_measures(self.judged),
             "novel": _measures(self.judged[self.novel]),
             "beam": self.beam,
-            "seconds_per_task": self.seconds / max(1, len(self.novel)),
+            "seconds_per_task": None if self.seconds is None else self.seconds / max(1, len(self.novel)),
             "provenance": self.provenance,
         }
 
 
 def evaluate(
-    model: Synthesizer,
-    tasks: TaskBatch,
+    synthesizer: Synthesizer | ProgramSource,
+    tasks: TaskBatch | str | Path,
     *,
     beam: int = 64,
-    given: int = GIVEN_EXAMPLES,
+    given: int | None = None,
+    max_ticks: int | None = None,
+    limit: int | None = None,
     machine: SyntaxMachine | None = None,
     batch_size: int | None = None,
     provenance: dict[str, Any] | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Report:
-    """Decode every task by beam search and score the candidates.
+    """Find programs for every task and score them.
 
     Args:
-        given: how many examples the model sees; the others are held out.
+        synthesizer: a model, which is searched with a beam, or any function from the given examples of some tasks
+            (`GivenExamples`: a sequence of `Task`s, or arrays) to a list of programs for each of them, best first. A
+            program is a `Program`, a text in any dialect, or token ids. What does not parse is wrong.
+        tasks: a batch, or what `load_tasks` reads: the name of a set, a folder, a file.
+        beam: of a model's search.
+        given: how many examples are shown; the others are held out. By default what a named set says, or five.
+        max_ticks: how long a program may run. By default what a named set says, or 200.
+        limit: use only the first tasks.
         machine: a syntax constraint for models without one.
+        batch_size: how many tasks the synthesizer gets at once.
         progress: callback, called with the number of further tasks done.
     """
+    if isinstance(tasks, str | Path):
+        scoring = scoring_of(tasks)
+        provenance = {"data": str(tasks), **(provenance or {})}
+        tasks = load_tasks(tasks, limit=limit)
+    else:
+        scoring, tasks = Scoring(), tasks[:limit]
+    given = scoring.given if given is None else checked_int("the number of given examples", given, 1)
+    max_ticks = scoring.max_ticks if max_ticks is None else max_ticks
     examples = tasks.inputs.shape[1]
     if not given < examples:
         raise KarelsynthError(
@@ -122,26 +182,121 @@ def evaluate(
         )
     if not len(tasks):
         raise KarelsynthError("there is no task to evaluate on")
-    model.eval()
-    weights = model.step_model(decoding_dtype(model.device))
-    size = batch_size or _BATCH.get(model.device.type, 16)
-    parts = []
-    start = time.perf_counter()
+    if _is_model(synthesizer):
+        search: _ModelSearch | _Called = _ModelSearch(synthesizer, beam, given, machine)
+    else:
+        search = _Called(synthesizer, given)
+    parts, seconds = [], 0.0
+    size = checked_int("the batch size", batch_size or search.batch_size, 1)
     for at in range(0, len(tasks), size):
         part = tasks[at : at + size]
-        found = decode(model, part, beam=beam, given=given, machine=machine, weights=weights)
-        parts.append(_judge(part, found, given))
+        start = time.perf_counter()
+        tokens, lengths = search(part)
+        seconds += time.perf_counter() - start
+        parts.append(_judge(part, tokens, lengths, given, max_ticks))
         if progress is not None:
             progress(len(part))
-    seconds = time.perf_counter() - start
-    judged = Judged(*(np.concatenate([getattr(part, name) for part in parts]) for name in Judged.__dataclass_fields__))
-    # A decoder that executes its programs is not "unfiltered" in the paper's sense: the report says so.
-    how = {
-        "decoding": "execution-guided" if model.settings.execution else "unfiltered",
-        "precision": str(decoding_dtype(model.device)).removeprefix("torch."),
-    }
-    sources = {**environment(model.device), **how, **(provenance or {})}
-    return Report(judged, np.asarray(tasks.novel), beam, seconds, sources, tasks.digest)
+    judged = Judged.joined(parts)
+    sources = {**environment(search.device), **search.provenance, **(provenance or {})}
+    most = beam if isinstance(search, _ModelSearch) else judged.filled.shape[1]
+    return Report(judged, np.asarray(tasks.novel), most, seconds, sources, tasks.digest)
+
+
+def _is_model(synthesizer: Synthesizer | ProgramSource) -> TypeGuard[Synthesizer]:
+    if "torch" not in sys.modules:  # so there is no model
+        return False
+    from karelsynth.model.synthesizer import Synthesizer
+
+    return isinstance(synthesizer, Synthesizer)
+
+
+class _ModelSearch:
+    """Beam search with a model."""
+
+    def __init__(self, model: Synthesizer, beam: int, given: int, machine: SyntaxMachine | None) -> None:
+        from karelsynth.model.devices import decoding_dtype
+
+        model.eval()
+        self.device: torch.device | None = model.device
+        self.batch_size = _BATCH.get(model.device.type, 16)
+        # A decoder that executes its programs is not "unfiltered" in the paper's sense: the report says so.
+        self.provenance = {
+            "decoding": "execution-guided" if model.settings.execution else "unfiltered",
+            "precision": str(decoding_dtype(model.device)).removeprefix("torch."),
+        }
+        self._model, self._beam, self._given, self._machine = model, beam, given, machine
+        self._weights = model.step_model(decoding_dtype(model.device))
+
+    def __call__(self, tasks: TaskBatch) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+        found = decode(
+            self._model, tasks, beam=self._beam, given=self._given, machine=self._machine, weights=self._weights
+        )
+        return found.tokens.numpy(), found.lengths.numpy()
+
+
+class _Called:
+    """Calls a function of anyone's."""
+
+    batch_size = 64
+    device: torch.device | None = None
+
+    def __init__(self, source: ProgramSource, given: int) -> None:
+        self._source, self._given = source, given
+        self.provenance = {"decoding": SUBMITTED, "synthesizer": getattr(source, "__qualname__", type(source).__name__)}
+
+    def __call__(self, tasks: TaskBatch) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+        return encode_answers(self._source(tasks.examples(self._given)), len(tasks))
+
+
+def encode_answers(answers: Sequence[Sequence[AnyProgram]], count: int) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """Programs for `count` tasks as arrays: tokens [N, S, L], padded with `<pad>`, and lengths [N, S].
+
+    A text that does not parse, and a program that is longer than the machine runs, becomes one invalid token.
+    """
+    if isinstance(answers, str) or not isinstance(answers, Sequence | np.ndarray) or len(answers) != count:
+        found = f"{len(answers)} lists" if isinstance(answers, list | tuple) else f"a {type(answers).__name__}"
+        raise KarelsynthError(
+            f"a synthesizer gives a list of programs for each task: {count} lists were expected, and it gave {found}"
+        )
+    known: dict[Program | str, list[int]] = {}
+    rows = [[_ids(answer, known) for answer in _list_of(ranked)] for ranked in answers]
+    slots = max(1, *(len(ranked) for ranked in rows)) if rows else 1
+    width = max((1, *(len(ids) for ranked in rows for ids in ranked)))
+    tokens = np.full((count, slots, width), PAD, np.uint8)
+    lengths = np.zeros((count, slots), np.int64)
+    for row, ranked in enumerate(rows):
+        for slot, ids in enumerate(ranked):
+            tokens[row, slot, : len(ids)], lengths[row, slot] = ids, len(ids)
+    return tokens, lengths
+
+
+def _list_of(ranked: Any) -> Iterable[AnyProgram]:
+    if isinstance(ranked, str | Program) or not isinstance(ranked, Iterable):
+        raise KarelsynthError(
+            "a synthesizer gives a list of programs for each task, best first, also if it is a list of one; "
+            f"it gave {quoted(repr(ranked)[:60])}"
+        )
+    return ranked
+
+
+def _ids(answer: Any, known: dict[Program | str, list[int]]) -> list[int]:
+    """The token ids of a program; an invalid token if there is none. Texts are parsed once."""
+    if not isinstance(answer, Program | str):
+        try:
+            (ids,) = encode_programs([answer])
+        except ValueError:
+            raise KarelsynthError(
+                f"a program is a Program, a text or a list of token ids, not {quoted(repr(answer)[:60])}"
+            ) from None
+        size = int(np.flatnonzero(ids != PAD).max(initial=-1)) + 1
+        return ids[:size].tolist() if 0 < size <= LONGEST_PROGRAM else [NO_TOKEN]
+    if answer not in known:
+        try:
+            ids = (Program.parse(answer) if isinstance(answer, str) else answer).token_ids
+        except KarelsynthError:
+            ids = []
+        known[answer] = ids if 0 < len(ids) <= LONGEST_PROGRAM else [NO_TOKEN]
+    return known[answer]
 
 
 def decode(
@@ -154,13 +309,19 @@ def decode(
     weights: StepModel | None = None,
 ) -> Candidates:
     """The likeliest programs for some tasks, on the host; `weights`: the model's `step_model`, where it is at hand."""
+    from karelsynth.search.beam import beam_search, encode_for_search
+
     encoded = encode_for_search(model, *(np.asarray(worlds[:, :given]) for worlds in (tasks.inputs, tasks.outputs)))
     return beam_search(model, encoded, beam=beam, machine=machine, weights=weights).cpu()
 
 
-def _judge(tasks: TaskBatch, candidates: Candidates, given: int) -> Judged:
-    outcomes = check(candidates, np.asarray(tasks.inputs), np.asarray(tasks.outputs), given=given)
-    tokens, lengths = candidates.tokens.numpy(), candidates.lengths.numpy()
+def _judge(
+    tasks: TaskBatch, tokens: NDArray[np.uint8], lengths: NDArray[np.int64], given: int, max_ticks: int
+) -> Judged:
+    """Judge candidates, tokens [N, S, L] and lengths [N, S]."""
+    outcomes = run_candidates(
+        tokens, lengths, np.asarray(tasks.inputs), np.asarray(tasks.outputs), given=given, max_ticks=max_ticks
+    )
     width = min(tokens.shape[2], tasks.tokens.shape[1])
     same = (tokens[:, :, :width] == tasks.tokens[:, None, :width]).all(2)
     exact = same & (lengths == tasks.lengths[:, None])
@@ -179,8 +340,7 @@ def _measures(judged: Judged) -> dict[str, Any]:
         at_rank = {str(rank): int(hits[:, :rank].any(1).sum()) for rank in RANKS}
         found[name] = {rank: percent(number, count) for rank, number in at_rank.items()}
         intervals[name] = {rank: interval(number, count) for rank, number in at_rank.items()}
-    first = judged.consistent.argmax(1)
-    filtered = int((judged.consistent.any(1) & judged.generalization[np.arange(count), first]).sum())
+    filtered = int(judged.filtered.sum())
     found["filtered_generalization"] = percent(filtered, count)
     intervals["filtered_generalization"] = interval(filtered, count)
     any_consistent = int(judged.consistent.any(1).sum())
@@ -218,18 +378,16 @@ def interval(number: int, count: int, z: float = 1.96) -> list[float]:
     return [round(100 * max(0.0, middle - half), 2), round(100 * min(1.0, middle + half), 2)]
 
 
-def environment(device: torch.device) -> dict[str, Any]:
-    """Versions, commit and machine."""
-    name = (
-        torch.cuda.get_device_name(device) if device.type == "cuda" else f"{core_count()} cores, {platform.machine()}"
-    )
-    return {
-        "karelsynth": __version__,
-        "torch": torch.__version__,
-        "python": platform.python_version(),
-        "device": name,
-        "commit": _commit(),
-    }
+def environment(device: torch.device | None = None) -> dict[str, Any]:
+    """Versions, commit and machine; with a device, also of torch."""
+    name = f"{core_count()} cores, {platform.machine()}"
+    versions = {"karelsynth": __version__, "python": platform.python_version()}
+    if device is not None:
+        import torch
+
+        versions["torch"] = torch.__version__
+        name = torch.cuda.get_device_name(device) if device.type == "cuda" else name
+    return {**versions, "device": name, "commit": _commit()}
 
 
 def _commit() -> str | None:
@@ -245,3 +403,6 @@ def _git(*arguments: str) -> str:
     folder = Path(__file__).parent
     ran = subprocess.run(["git", *arguments], cwd=folder, capture_output=True, text=True, timeout=10, check=True)
     return ran.stdout.strip()
+
+
+make_callable(__name__)

@@ -17,7 +17,7 @@ from karelsynth.reproduce.intervals import holm, student_probability, student_qu
 from karelsynth.reproduce.results import read_results
 from karelsynth.reproduce.rows import ROWS
 from karelsynth.reproduce.running import Paths
-from karelsynth.tasks.sets import named_tasks
+from karelsynth.tasks.named import named_tasks
 from karelsynth.train.recipe import RECIPES
 from tests.reproduce.small import jobs, runner
 

@@ -19,7 +19,8 @@ from karelsynth.reproduce.results import ResultError, defining_settings, read_re
 from karelsynth.reproduce.rows import ROWS, SEEDS, TABLES, jobs_of
 from karelsynth.reproduce.running import Paths, Runner, RunSummary
 from karelsynth.tasks.generate import generate
-from karelsynth.tasks.sets import NAMED_SETS, load_tasks, write_set
+from karelsynth.tasks.named import NAMED_SETS
+from karelsynth.tasks.sets import load_tasks, write_set
 from karelsynth.train.loop import train
 from karelsynth.train.recipe import RECIPES, load_recipe
 from karelsynth.train.validation import Validation, Validator

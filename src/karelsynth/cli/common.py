@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from karelsynth.errors import KarelsynthError, ProgramSyntaxError, WorldError
-from karelsynth.files import STDIN, exists, read_text, write_atomically
+from karelsynth.files import STDIN, exists, name_of, read_text, write_atomically
 from karelsynth.terminal_text import printable
 
 if TYPE_CHECKING:
@@ -24,13 +24,20 @@ if TYPE_CHECKING:
 
     from karelsynth.karel.program import Program
     from karelsynth.karel.world import World
+    from karelsynth.tasks.batch import TaskBatch
     from karelsynth.tasks.task import Task
 
 # Options
 
 OUT: Final = ("--out", "--output", "-o")
 """The names of the option that says where to write, in every command that writes."""
-MODEL_HELP: Final = "A folder with a trained model; `shipped`, the package's, if not given."
+MODEL_HELP: Final = (
+    "A folder with a trained model, or one of the hub, OWNER/NAME; `shipped`, the package's, if not given."
+)
+TASKS_HELP: Final = (
+    "The name of a set (`test`, `val`, `classroom` …; `karelsynth generate --list` has all), a set's folder, or a file "
+    "in the original's format (- for standard input)."
+)
 Device = Annotated[str | None, typer.Option(help="cpu or cuda; by default a GPU if there is one.")]
 CpuDevice = Annotated[str, typer.Option("--device", help="Where the model runs: cpu or cuda.")]
 Model = Annotated[str | None, typer.Option("--model", metavar="DIR", help=MODEL_HELP)]
@@ -201,6 +208,25 @@ def _refuse_task(text: str, path: str) -> None:
             f"{path}: this is a task, not a program or a world; `karelsynth solve {path}` finds its program. "
             f"`karelsynth draw {path}` draws it. To use one of its worlds here, copy the drawing to a file of its own"
         )
+
+
+def load_scored(tasks: str, limit: int | None = None) -> TaskBatch:
+    """The tasks of a command's argument. Problems of a file, and a set that has changed, are printed."""
+    from karelsynth.tasks.named import DIGESTED, KARELBENCH, named_set
+    from karelsynth.tasks.sets import is_named, load_tasks
+
+    problems: list[str] = []
+    batch = load_tasks(tasks, limit=limit, on_problem=lambda problem: problems.append(str(problem)))
+    if problems:
+        left_out = f"{name_of(tasks)}: {len(problems)} problems; these tasks are left out. The first: {problems[0]}"
+        print_err(left_out, "yellow")
+    if is_named(tasks) and len(batch) == named_set(tasks).count <= DIGESTED and batch.digest != named_set(tasks).digest:
+        print_err(
+            f"`{tasks}` has the digest {batch.digest}, and in KarelBench {KARELBENCH} it is {named_set(tasks).digest}: "
+            "this version makes other tasks, so figures do not compare",
+            "yellow",
+        )
+    return batch
 
 
 def choose_device(name: str | None) -> torch.device:

@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from karelsynth.cli.common import (
     OUT,
+    TASKS_HELP,
     Device,
     choose_device,
-    console,
     counter,
     error_console,
     interruptible,
+    load_scored,
     print_err,
     print_out,
-    write_text,
 )
-from karelsynth.files import check_writable, exists, name_of
+from karelsynth.cli.score import Compare, Given, finish_report
+from karelsynth.files import check_writable, name_of
 
 if TYPE_CHECKING:
     from karelsynth.train.loop import TrainingProgress
@@ -91,21 +91,21 @@ class _TrainingBar:
 
 def evaluate(
     model: Annotated[
-        str, typer.Argument(metavar="MODEL", help="A folder with a trained model, or `shipped` for the package's own.")
-    ],
-    tasks: Annotated[
         str,
         typer.Argument(
-            metavar="TASKS", help="A set's folder, a file in the original's format (- for standard input), test or val."
+            metavar="MODEL",
+            help="A folder with a trained model, one of the hub, OWNER/NAME, or `shipped`, the package's own.",
         ),
     ],
+    tasks: Annotated[str, typer.Argument(metavar="TASKS", help=TASKS_HELP)],
     beam: Annotated[int, typer.Option(min=1, help="Beam width.")] = 64,
-    given: Annotated[int, typer.Option(min=1, help="How many examples of each task the model sees.")] = 5,
+    given: Given = None,
     limit: Annotated[int | None, typer.Option(min=1, help="Use only the first N tasks.")] = None,
     mask: Annotated[
         bool, typer.Option("--mask", help="Mask decoding with the handwritten syntax instead of the model's own.")
     ] = False,
     output: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write the report as JSON.")] = None,
+    other: Compare = None,
     device: Device = None,
 ) -> None:
     """Score a model: exact match, generalization, consistency and syntax, at ranks 1, 5, 50 and 100.
@@ -114,25 +114,21 @@ def evaluate(
     that is right on the given examples. A decoder that runs its program on the examples while it writes
     (`model.execution`) is not unfiltered in the paper's sense; its top 1 is called execution-guided.
     """
-    from karelsynth.evaluate import evaluate as score
+    from karelsynth.evaluate import evaluate as run_evaluation
     from karelsynth.karel.syntax import syntax_machine
     from karelsynth.model.storage import read_recipe
     from karelsynth.model.synthesizer import Synthesizer
-    from karelsynth.tasks.sets import NAMED_SETS, load_tasks, named_tasks
+    from karelsynth.score import read_report
+    from karelsynth.tasks.sets import scoring_of
     from karelsynth.train.loop import FINAL
     from karelsynth.train.validation import chosen_on
 
     if output is not None:
         check_writable(output)
+    compared = None if other is None else read_report(other)
     synthesizer = Synthesizer.from_pretrained(model, choose_device(device))
-    if tasks in NAMED_SETS and not exists(tasks):
-        batch = named_tasks(tasks, limit)
-    else:
-        problems: list[str] = []
-        batch = load_tasks(tasks, limit=limit, on_problem=lambda problem: problems.append(str(problem)))
-        if problems:
-            left_out = f"{name_of(tasks)}: {len(problems)} problems; these tasks are left out. The first: {problems[0]}"
-            print_err(left_out, "yellow")
+    batch, scoring = load_scored(tasks, limit), scoring_of(tasks)
+    given = given or scoring.given
     recipe = read_recipe(model)
     provenance = {"model": model, "recipe": recipe, "data": name_of(tasks), "mask": mask, "given": given}
     if Path(model).name != FINAL and chosen_on(recipe, batch):
@@ -142,41 +138,14 @@ def evaluate(
             "yellow",
         )
     with counter("evaluating", unit="tasks", total=len(batch)) as progress:
-        report = score(
+        report = run_evaluation(
             synthesizer,
             batch,
             beam=beam,
             given=given,
+            max_ticks=scoring.max_ticks,
             machine=syntax_machine(max_length=synthesizer.settings.max_length) if mask else None,
             provenance=provenance,
             progress=progress,
         )
-    figures = report.to_json()
-    _print_report(figures)
-    if output is not None:
-        write_text(json.dumps({**figures, **report.by_task()}, indent=1), output)
-
-
-def _print_report(report: dict[str, Any]) -> None:
-    from rich.table import Table
-
-    table = Table(title=f"{report['tasks']:,} tasks, beam {report['beam']}", title_justify="left")
-    ranks = [rank for rank in report["generalization"] if rank == "1" or int(rank) <= report["beam"]]
-    table.add_column("% of tasks")
-    for rank in ranks:
-        table.add_column(f"top {rank}", justify="right")
-    rows = [(name, report) for name in ("generalization", "exact", "consistent", "syntax")]
-    if report["novel"]["tasks"]:
-        rows += [(name, report["novel"]) for name in ("generalization", "exact")]
-    for name, part in rows:
-        label = name if part is report else f"{name}, novel programs ({part['tasks']:,})"
-        table.add_row(label, *(f"{part[name][rank]:.2f}" for rank in ranks))
-    console().print(table)
-    low, high = report["confidence_95"]["generalization"]["1"]
-    print_out(
-        f"{report['provenance']['decoding']} top-1 generalization {report['generalization']['1']:.2f} % "
-        f"(95 %: {low:.2f} to {high:.2f}), "
-        f"filtered {report['filtered_generalization']:.2f} %, "
-        f"some consistent program for {report['any_consistent']:.2f} %, "
-        f"{report['seconds_per_task']:.4f} s a task"
-    )
+    finish_report(report, output, compared)

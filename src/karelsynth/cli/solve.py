@@ -61,7 +61,8 @@ def solve(
         typer.Argument(
             metavar="TASK",
             help="A task file (text drawings or JSON), a JSON-lines file or folder of many tasks, the name or title "
-            "of a task of the gallery, - for standard input, or, with AFTER, the world before.",
+            "of a task of the gallery, the name of a set such as classroom, - for standard input, or, with AFTER, the "
+            "world before.",
         ),
     ],
     after: Annotated[
@@ -85,6 +86,7 @@ def solve(
         ),
     ] = None,
     others: Annotated[int, typer.Option(min=0, help="For a single task: how many more programs that fit to show.")] = 0,
+    limit: Annotated[int | None, typer.Option(min=1, help="Solve only the first N tasks.")] = None,
     animate: Annotated[bool, typer.Option("--animate", help="Play the program on every example.")] = False,
     speed: Speed = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON lines: one object per task.")] = False,
@@ -99,7 +101,7 @@ def solve(
 
     The exit status is 0 only if the program is right on all examples (of all tasks), which is checked by running it.
     """
-    tasks = _read_tasks(task, after)
+    tasks = _read_tasks(task, after, limit)
     if animate and (as_json or len(tasks) > 1):
         raise KarelsynthError("--animate works with a single task and without --json")
     if speed is not None and not animate:
@@ -144,13 +146,29 @@ def _load_solver(model: str | None, device: str) -> Solver:
     return solver
 
 
-def _read_tasks(task: str, after: str | None) -> list[Task]:
+def _read_tasks(task: str, after: str | None, limit: int | None) -> list[Task]:
+    from karelsynth.tasks.sets import is_named
     from karelsynth.tasks.task_files import read_pair, read_tasks
 
     if after is not None:
         return [replace(read_pair(task, after), name="" if task == STDIN else Path(task).stem)]
+    if is_named(task):
+        return _named_tasks(task, limit)
     named = gallery_task_named(task)
-    return read_tasks(task) if named is None else [named]
+    return (read_tasks(task) if named is None else [named])[:limit]
+
+
+def _named_tasks(name: str, limit: int | None) -> list[Task]:
+    """The first tasks of a named set, with the examples that are given."""
+    from karelsynth.tasks.named import named_set
+    from karelsynth.tasks.task_files import MOST_TASKS
+
+    made = named_set(name)
+    count = min(made.count, limit or made.count)
+    if count > MOST_TASKS:
+        raise KarelsynthError(f"`{name}` has {made.count:,} tasks: choose how many to solve, --limit {MOST_TASKS}")
+    examples = made.tasks(0, count).examples(made.given)
+    return [replace(task, name=title) for task, title in zip(examples, made.titles(count), strict=True)]
 
 
 def _solve_one(solver: Solver, task: Task, budget: float) -> Solution:

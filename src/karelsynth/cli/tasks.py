@@ -1,4 +1,4 @@
-"""The commands about tasks: generate, stats, import-msr, export-msr."""
+"""The commands about tasks: generate, stats, import-msr, download-val, export-msr."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import typer
 
 from karelsynth.cli.common import (
     OUT,
+    TASKS_HELP,
     console,
     counter,
     error_console,
@@ -39,9 +40,21 @@ Folder = Annotated[Path, typer.Option(*OUT, metavar="DIR", help="The folder to w
 Threads = Annotated[int | None, typer.Option(min=1, help="How many threads; by default one for each core.")]
 
 
+def _list_sets(wanted: bool) -> None:
+    if wanted:
+        from karelsynth.tasks.named import NAMED_SETS
+
+        rows = [(name, f"{made.count:,}", made.digest, made.about) for name, made in NAMED_SETS.items()]
+        name, count, _, _ = (max(map(len, column)) for column in zip(*rows, strict=True))
+        write_text("\n".join(f"{row[0]:{name}}  {row[1]:>{count}}  {row[2]}  {row[3]}" for row in rows), None)
+        raise typer.Exit
+
+
 def generate(
     out: Folder,
-    name: Annotated[str | None, typer.Argument(metavar="NAME", help="A set by name: full, small, val or test.")] = None,
+    name: Annotated[
+        str | None, typer.Argument(metavar="NAME", help="A set by name, such as small, val or test; --list has all.")
+    ] = None,
     count: Annotated[int | None, typer.Option(min=1, help="How many tasks.")] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="The seed: the same one gives the same tasks.")] = None,
     start: Annotated[int | None, typer.Option(min=0, help="The index of the seed's first task to make.")] = None,
@@ -56,12 +69,17 @@ def generate(
     ] = False,
     shard_size: Annotated[int | None, typer.Option(min=1, max=1_000_000, help="Tasks per file.")] = None,
     threads: Threads = None,
+    list_sets: Annotated[
+        bool,
+        typer.Option("--list", help="List the sets that have a name and exit.", callback=_list_sets, is_eager=True),
+    ] = False,
 ) -> None:
     """Make tasks like the original data's, or purposeful ones: a named set, or --count tasks of a --seed.
 
     If stopped or killed, run the same command again: it resumes and ends with the same files, byte for byte.
     """
-    from karelsynth.tasks.sets import named_set, write_set
+    from karelsynth.tasks.named import named_set
+    from karelsynth.tasks.sets import write_named_set, write_set
 
     given = {"count": count, "seed": seed, "start": start, "examples": examples, "shard_size": shard_size}
     chosen: dict[str, Any] = {option: value for option, value in given.items() if value is not None}
@@ -70,20 +88,25 @@ def generate(
         fixed += ["reserved"] * reserved + ["purposeful"] * purposeful
         if fixed:
             raise KarelsynthError(f"`{name}` is a predefined set: drop NAME or --{fixed[0]}")
-        made = named_set(name)
-        chosen |= {"seed": made.seed, "count": made.count}
-        reserved = made.reserved
     elif count is None or seed is None:
-        raise KarelsynthError("say which tasks to make: a NAME (full, small, val or test), or --count and --seed")
+        raise KarelsynthError("say which tasks to make: a NAME (--list has them), or --count and --seed")
+    total = chosen["count"] if name is None else named_set(name).count
     stopped = f"stopped; complete files in {out} are kept. Run the same command again to resume from there."
-    with interruptible(stopped), counter("generating", unit="tasks", total=chosen["count"]) as progress:
-        written = write_set(out, **chosen, reserved=reserved, purposeful=purposeful, threads=threads, progress=progress)
+    with interruptible(stopped), counter("generating", unit="tasks", total=total) as progress:
+        more: dict[str, Any] = {**chosen, "threads": threads, "progress": progress}
+        if name is None:
+            written = write_set(out, **more, reserved=reserved, purposeful=purposeful)
+        else:
+            written = write_named_set(name, out, **more)
     _print_set(written)
 
 
 def import_msr(
     file: Annotated[
-        str, typer.Argument(metavar="FILE", help="Tasks in the original's JSON lines, .gz too; - for standard input.")
+        str,
+        typer.Argument(
+            metavar="FILE", help="Tasks in the original's JSON lines, .gz and .zip too; - for standard input."
+        ),
     ],
     out: Folder,
     skip_bad: Annotated[
@@ -92,13 +115,37 @@ def import_msr(
 ) -> None:
     """Make a task set from a file of the original data; every example is checked by running its program.
 
-    Bad records are reported by line and left out. The exit status is then 1, unless --skip-bad is given.
+    Bad records are reported by line and left out. The exit status is then 1, unless --skip-bad is given. The original's
+    validation set is recognised by its checksum.
     """
+    _import(file, out, skip_bad)
+
+
+def download_val(
+    out: Folder,
+    skip_bad: Annotated[
+        bool, typer.Option("--skip-bad", help="Exit with 0 even if records were bad and left out.")
+    ] = False,
+) -> None:
+    """Download the original's validation set, check it, and make a task set of it.
+
+    It is on the Hugging Face hub and needs the extra `hub`. The revision is fixed; the checksums of the archive and of
+    the file in it are compared.
+    """
+    from karelsynth.tasks.original_files import download_original
+
+    _import(str(download_original("val")), out, skip_bad)
+
+
+def _import(file: str, out: Path, skip_bad: bool) -> None:
+    """Import a file, with progress and all problems printed, and exit."""
+    from karelsynth.tasks.manifest import Imported
+    from karelsynth.tasks.original_files import ORIGINALS
     from karelsynth.tasks.sets import import_msr as run_import
 
     reporter = _Reporter(file)
     total = max(1, Path(file).stat().st_size // _MEGABYTE) if file != STDIN and is_file(file) else None
-    with counter("importing", unit="MB", total=total) as progress:
+    with counter("importing", unit="MB", total=None if file.endswith(".zip") else total) as progress:
         rest = 0
 
         def read(more: int) -> None:
@@ -109,30 +156,33 @@ def import_msr(
 
         written = run_import(file, out, on_problem=reporter, progress=read)
     reporter.print_summary()
+    source = written.manifest.source
+    if isinstance(source, Imported) and source.original is not None:
+        known = ORIGINALS[source.original]
+        print_out(f"this is the original's `{source.original}`, {known.tasks:,} tasks: its checksum is right", "green")
     _print_set(written)
     raise typer.Exit(1 if reporter.lines and not skip_bad else 0)
 
 
 def export_msr(
-    task_set: Annotated[Path, typer.Argument(metavar="SET", help="The folder of a task set.")],
+    task_set: Annotated[str, typer.Argument(metavar="SET", help="The folder of a task set, or the name of a set.")],
     out: Annotated[Path, typer.Option(*OUT, metavar="FILE", help="The file to write: .jsonl or .jsonl.gz.")],
 ) -> None:
     """Write a task set in the original's format: JSON lines, compressed if the name ends in .gz."""
+    from karelsynth.tasks.named import named_tasks
     from karelsynth.tasks.sets import export_msr as run_export
-    from karelsynth.tasks.sets import open_set
+    from karelsynth.tasks.sets import is_named, open_set, scoring_of
 
-    tasks = open_set(task_set)
+    tasks = named_tasks(task_set) if is_named(task_set) else open_set(task_set)
     with counter("exporting", unit="tasks", total=len(tasks)) as progress:
-        run_export(tasks, out, progress)
+        run_export(tasks, out, progress, max_ticks=scoring_of(task_set).max_ticks)
     print_err(f"{out}: {len(tasks):,} tasks")  # not to standard output, which may be the file
 
 
 def stats(
     tasks: Annotated[
         str | None,
-        typer.Argument(
-            metavar="TASKS", help="The folder of a task set, or a file in the original's format; - for standard input."
-        ),
+        typer.Argument(metavar="TASKS", help=TASKS_HELP),
     ] = None,
     fresh: Annotated[
         int | None, typer.Option("--generate", min=1, max=1_000_000, help="Make this many fresh tasks instead.")

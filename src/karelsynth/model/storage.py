@@ -19,6 +19,7 @@ from torch import Tensor
 from karelsynth._version import __version__
 from karelsynth.errors import KarelsynthError
 from karelsynth.files import exists, is_folder, read_text, write_atomically
+from karelsynth.hub import download_model, is_hub_id
 from karelsynth.model.settings import ModelSettings
 
 if TYPE_CHECKING:
@@ -37,8 +38,17 @@ _ALTERED: Final = "it was cut off or altered; get or save the model again"
 
 
 def model_folder(model: str | Path) -> Path:
-    """The folder of a model, given as such or as `shipped`. Write `./shipped`, or a `Path`, for a folder called so."""
-    return _SHIPPED_FOLDER if isinstance(model, str) and model == SHIPPED else Path(model)
+    """The folder of a model, given as such, as `shipped`, or as an id of the Hugging Face hub, which is downloaded.
+
+    An id is `owner/name` or `owner/name@revision`. A path that exists comes first, and one below a folder that exists
+    is never an id. Write `./shipped`, or a `Path`, for a folder called so.
+    """
+    if isinstance(model, str):
+        if model == SHIPPED:
+            return _SHIPPED_FOLDER
+        if is_hub_id(model):
+            return download_model(model)
+    return Path(model)
 
 
 @dataclass(frozen=True)

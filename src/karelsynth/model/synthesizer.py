@@ -241,8 +241,10 @@ class Synthesizer(nn.Module):
 
     @classmethod
     def from_pretrained(cls, folder: str | Path, device: torch.device | str = "cpu") -> Synthesizer:
-        """A model that `save_pretrained` wrote, or the package's (`shipped`), in float32 and ready for inference.
+        """A model that `save_pretrained` wrote, in float32 and ready for inference.
 
+        `folder` may also be `shipped`, the package's model, or an id of the Hugging Face hub, `owner/name` or
+        `owner/name@revision` (the extra `hub`).
         Raises KarelsynthError if it cannot be loaded.
         """
         device = usable_device(device)

@@ -38,7 +38,8 @@ from karelsynth.reproduce.trained import (
     write_history,
 )
 from karelsynth.tasks.batch import TaskBatch
-from karelsynth.tasks.sets import NAMED_SETS, load_tasks, named_tasks
+from karelsynth.tasks.named import NAMED_SETS, named_tasks
+from karelsynth.tasks.sets import load_tasks
 from karelsynth.train.checkpoint import newest_name
 from karelsynth.train.loop import Diverged, TrainingProgress, train
 from karelsynth.train.recipe import Recipe

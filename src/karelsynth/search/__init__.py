@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from karelsynth.search.beam import beam_search
-from karelsynth.search.candidates import BackgroundChecks, Candidates, Outcomes, check, with_reference
+from karelsynth.search.candidates import BackgroundChecks, Candidates, check, with_reference
 from karelsynth.search.rollouts import sample_rollouts
 from karelsynth.search.scoring import rescore
+from karelsynth.tasks.outcomes import Outcomes
 
 __all__ = [
     "BackgroundChecks",

@@ -1,4 +1,4 @@
-"""Candidate programs for tasks, and the outcomes of running them."""
+"""Candidate programs of a search, as tensors."""
 
 from __future__ import annotations
 
@@ -13,9 +13,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from karelsynth.karel.interpreter import Status
-from karelsynth.karel.machine import run_batch
 from karelsynth.tasks.batch import GIVEN_EXAMPLES
+from karelsynth.tasks.outcomes import Outcomes, run_candidates
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -57,33 +56,6 @@ def with_reference(candidates: Candidates, tokens: Tensor, lengths: Tensor) -> C
     )
 
 
-@dataclass(frozen=True)
-class Outcomes:
-    """The outcomes of running S candidates for each of B tasks on E examples: the inputs of a reward.
-
-    For an empty slot all is False, and its status is that of an invalid program.
-    """
-
-    syntax: NDArray[np.bool_]
-    """[B, S]: it parses."""
-    consistent: NDArray[np.bool_]
-    """[B, S]: it is correct on the given examples."""
-    generalizes: NDArray[np.bool_]
-    """[B, S]: it is correct on all examples."""
-    ticks: NDArray[np.float32]
-    """[B, S]: the mean number of ticks over all examples."""
-    correct: NDArray[np.bool_]
-    """[B, S, E]: it is correct on the example; held-out ones come last."""
-    status: NDArray[np.uint8]
-    """[B, S, E]: how the run ended, by number of `Status`: done, a crash, out of ticks, no program."""
-    lengths: NDArray[np.int64]
-    """[B, S]: the number of tokens; 0 in an empty slot."""
-    example_ticks: NDArray[np.int16] | None = None
-    """[B, S, E]: the number of ticks on each example."""
-    reference_ticks: NDArray[np.int16] | None = None
-    """[B, E]: the same of the reference programs, if they were run."""
-
-
 def check(
     candidates: Candidates,
     inputs: NDArray[np.uint8],
@@ -96,23 +68,8 @@ def check(
 
     The reference programs, [B, L] and padded, are run for their ticks, if given.
     """
-    count, slots, width = candidates.tokens.shape
-    programs = candidates.tokens.cpu().numpy().reshape(count * slots, width)
-    runs = run_batch(programs, inputs, which=np.repeat(np.arange(count), slots), expected=outputs, keep_worlds=False)
-    assert runs.correct is not None
-    correct: NDArray[np.bool_] = runs.correct.reshape(count, slots, -1)
-    parses = (runs.status != Status.INVALID_PROGRAM).all(1)
-    return Outcomes(
-        parses.reshape(count, slots),
-        np.all(correct[:, :, :given], axis=2),
-        np.all(correct, axis=2),
-        runs.ticks.astype(np.float32).mean(1).reshape(count, slots),
-        correct,
-        runs.status.reshape(count, slots, -1),
-        candidates.lengths.cpu().numpy(),
-        runs.ticks.reshape(count, slots, -1),
-        None if reference is None else run_batch(reference, inputs, keep_worlds=False).ticks,
-    )
+    tokens, lengths = candidates.tokens.cpu().numpy(), candidates.lengths.cpu().numpy()
+    return run_candidates(tokens, lengths, inputs, outputs, given=given, reference=reference)
 
 
 class BackgroundChecks:

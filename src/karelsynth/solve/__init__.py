@@ -5,6 +5,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from karelsynth.callable_module import make_callable
+
 if TYPE_CHECKING:
     from karelsynth.solve.solution import Ambiguity, Answer, Outcome, Progress, Solution
     from karelsynth.solve.solver import Solver, solve
@@ -24,3 +26,6 @@ if not TYPE_CHECKING:  # it would hide missing names from type checkers
 
 def __dir__() -> list[str]:
     return __all__
+
+
+make_callable(__name__)

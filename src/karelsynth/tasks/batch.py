@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from hashlib import sha256
-from typing import Final
+from typing import Final, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -70,12 +70,43 @@ class TaskBatch:
         """The reference program of one task."""
         return Program.from_tokens(self.tokens[number, : self.lengths[number]].tolist())
 
-    def task(self, number: int) -> Task:
+    def task(self, number: int, given: int = GIVEN_EXAMPLES) -> Task:
         """One task with its given examples, as `solve` takes it."""
-        inputs, outputs = (
-            [world_from_codes(codes) for codes in part[number, :GIVEN_EXAMPLES]] for part in (self.inputs, self.outputs)
-        )
-        return Task(tuple(Example(*pair) for pair in zip(inputs, outputs, strict=True)))
+        return self.examples(given)[number]
+
+    def examples(self, given: int = GIVEN_EXAMPLES) -> GivenExamples:
+        """What a synthesizer may see of these tasks: the first `given` examples of each."""
+        return GivenExamples(self.inputs[:, :given], self.outputs[:, :given])
+
+
+@dataclass(frozen=True, eq=False)
+class GivenExamples(Sequence[Task]):
+    """The given examples of N tasks: as arrays, or one `Task` at a time, which is made when it is asked for."""
+
+    inputs: NDArray[np.uint8]
+    """[N, K, 18, 18]: the worlds before, as cell codes."""
+    outputs: NDArray[np.uint8]
+    """[N, K, 18, 18]: the worlds after."""
+
+    def __len__(self) -> int:
+        return len(self.inputs)
+
+    @overload
+    def __getitem__(self, at: int) -> Task: ...
+    @overload
+    def __getitem__(self, at: slice) -> GivenExamples: ...
+    def __getitem__(self, at: int | slice) -> Task | GivenExamples:
+        """One task, or some of them."""
+        if isinstance(at, slice):
+            return GivenExamples(self.inputs[at], self.outputs[at])
+        before, after = ([world_from_codes(codes) for codes in part[at]] for part in (self.inputs, self.outputs))
+        return Task(tuple(Example(*pair) for pair in zip(before, after, strict=True)))
+
+    def id(self, number: int) -> str:
+        """16 hexadecimal digits of the examples of one task. With it, answers cannot be scored on other tasks."""
+        found = sha256(self.inputs[number].tobytes())
+        found.update(self.outputs[number].tobytes())
+        return found.hexdigest()[:16]
 
 
 def concatenate(batches: Sequence[TaskBatch]) -> TaskBatch:

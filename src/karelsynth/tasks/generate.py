@@ -27,6 +27,8 @@ from karelsynth.tasks.batch import EXAMPLES, TaskBatch
 
 FEWEST_EXAMPLES: Final = 2
 MOST_EXAMPLES: Final = 20
+TEST_SEED: Final = 3
+"""The seed of the set `test`, and of sets that differ from it in one property."""
 _MOST: Final = (1 << 63) - 1
 
 

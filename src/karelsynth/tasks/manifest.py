@@ -153,10 +153,19 @@ class GeneratedPurposeful(Generated):
 
 
 @dataclass(frozen=True)
+class GeneratedNamed(Generated):
+    """Tasks of a named set that is not simply a part of a seed's stream."""
+
+    name: str = ""
+
+
+@dataclass(frozen=True)
 class Imported:
     """Tasks of a file in the original format."""
 
     file: str
+    original: str | None = None
+    """The name of the original's file that this is, by its checksum; None for any other."""
 
 
 @dataclass(frozen=True)
@@ -192,7 +201,7 @@ class Manifest:
     def settings(self) -> dict[str, Any]:
         """The values that must agree for an interrupted set to be continued."""
         return {
-            **asdict(self.source),
+            **_described(self.source),
             "count": self.count,
             "examples": self.examples,
             "shard size": self.shard_size,
@@ -215,7 +224,7 @@ class Manifest:
         metadata = {
             "format": FORMAT,
             "format_version": str(FORMAT_VERSION),
-            "source": json.dumps(asdict(self.source), sort_keys=True),
+            "source": json.dumps(_described(self.source), sort_keys=True),
             "first": str(first),
         }
         return ShardFile(min(self.shard_size, self.count - first), self.examples, self.width, metadata)
@@ -223,7 +232,7 @@ class Manifest:
     def write(self, folder: Path) -> None:
         """Write `manifest.json`, atomically."""
         kind = "generated" if isinstance(self.source, Generated) else "imported"
-        values = asdict(self)
+        values = {**asdict(self), "source": _described(self.source)}
         record = {
             "format": FORMAT,
             "format_version": FORMAT_VERSION,
@@ -233,6 +242,11 @@ class Manifest:
         }
         with atomic_writer(folder / FILE_NAME) as file:
             file.write((json.dumps(record, indent=1) + "\n").encode())
+
+
+def _described(source: Generated | Imported) -> dict[str, Any]:
+    """A source as it is written; without what it does not have, as older sets are without it."""
+    return {key: value for key, value in asdict(source).items() if value is not None}
 
 
 def shard_name(number: int) -> str:
@@ -277,13 +291,8 @@ def _manifest(record: dict[str, Any]) -> Manifest:
     kind = kinds.get(_typed(source, "kind", str))
     if kind is None:
         raise _Unfit("`source.kind` is neither `generated` nor `imported`")
-    generated = GeneratedPurposeful if source.get("purposeful") is True else Generated
     manifest = Manifest(
-        source=(
-            generated(_number(source, "seed"), _number(source, "start"), _typed(source, "reserved", bool))
-            if kind is Generated
-            else Imported(_typed(source, "file", str))
-        ),
+        source=_generated(source) if kind is Generated else Imported(_typed(source, "file", str), _original(source)),
         count=_number(record, "count"),
         examples=_number(record, "examples", 1),
         shard_size=_number(record, "shard_size", 1),
@@ -295,6 +304,17 @@ def _manifest(record: dict[str, Any]) -> Manifest:
     )
     _check_shards(manifest)
     return manifest
+
+
+def _generated(source: dict[str, Any]) -> Generated:
+    stream = _number(source, "seed"), _number(source, "start"), _typed(source, "reserved", bool)
+    if "name" in source:
+        return GeneratedNamed(*stream, _typed(source, "name", str))
+    return GeneratedPurposeful(*stream) if source.get("purposeful") is True else Generated(*stream)
+
+
+def _original(source: dict[str, Any]) -> str | None:
+    return None if source.get("original") is None else str(_typed(source, "original", str))
 
 
 def _check_shards(manifest: Manifest) -> None:

@@ -20,7 +20,7 @@ from karelsynth.files import atomic_writer, name_of
 from karelsynth.generator.sampler import MAX_TOKENS
 from karelsynth.karel.formats.codes import world_from_codes
 from karelsynth.karel.formats.msr import program_to_json, tensor_to_string, world_to_json
-from karelsynth.karel.interpreter import Status
+from karelsynth.karel.interpreter import MAX_TICKS, Status
 from karelsynth.karel.machine import LONGEST_PROGRAM, run_batch
 from karelsynth.karel.program import Program
 from karelsynth.karel.tokens import PAD, TOKENS
@@ -245,10 +245,17 @@ def _required(array: NDArray[Any] | None) -> NDArray[Any]:
 # Writing.
 
 
-def write_tasks(batches: Iterable[TaskBatch], path: str | Path, progress: Callable[[int], None] | None = None) -> None:
+def write_tasks(
+    batches: Iterable[TaskBatch],
+    path: str | Path,
+    progress: Callable[[int], None] | None = None,
+    *,
+    max_ticks: int = MAX_TICKS,
+) -> None:
     """Write tasks in the original format, compressed if the name ends in `.gz`; the same tasks give the same bytes.
 
-    The file appears whole or not at all. `progress` is called with the number of tasks just done.
+    The file appears whole or not at all. `progress` is called with the number of tasks just done. `max_ticks` is the
+    time that the reference programs may take.
     """
     path = Path(path)
     with atomic_writer(path) as raw:
@@ -256,26 +263,28 @@ def write_tasks(batches: Iterable[TaskBatch], path: str | Path, progress: Callab
             # The gzip header has neither a name nor a time: they would differ between runs.
             packed = gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=0, compresslevel=6)
             with packed:
-                _write_lines(batches, cast("BinaryIO", packed), progress)
+                _write_lines(batches, cast("BinaryIO", packed), progress, max_ticks)
         else:
-            _write_lines(batches, raw, progress)
+            _write_lines(batches, raw, progress, max_ticks)
 
 
-def _write_lines(batches: Iterable[TaskBatch], file: BinaryIO, progress: Callable[[int], None] | None) -> None:
+def _write_lines(
+    batches: Iterable[TaskBatch], file: BinaryIO, progress: Callable[[int], None] | None, max_ticks: int
+) -> None:
     done = 0
     for batch in batches:
         for first in range(0, len(batch), _CHUNK):
             chunk = batch[first : first + _CHUNK]
-            for record in _records(chunk, done):
+            for record in _records(chunk, done, max_ticks):
                 file.write(json.dumps(record).encode() + b"\n")
             done += len(chunk)
             if progress is not None:
                 progress(len(chunk))
 
 
-def _records(tasks: TaskBatch, first: int) -> Iterator[dict[str, Any]]:
+def _records(tasks: TaskBatch, first: int, max_ticks: int) -> Iterator[dict[str, Any]]:
     """The JSON objects of some tasks; `first` is the number of the first in the file, for the error message."""
-    runs = run_batch(tasks.tokens, tasks.inputs, expected=tasks.outputs, traces=True)
+    runs = run_batch(tasks.tokens, tasks.inputs, expected=tasks.outputs, traces=True, max_ticks=max_ticks)
     wrong = np.argwhere(~_required(runs.correct))
     if len(wrong):
         task, example = wrong[0]

@@ -1,12 +1,12 @@
-"""Task sets: by name, on disk, and from and to the original's files.
+"""Task sets: on disk, and from and to the original's files.
 
     write_named_set("val", "data/val")            # or write_set("data/own", seed=9, count=2_500)
     tasks = open_set("data/val")
     tasks[:64]                                    # a TaskBatch of memory-mapped arrays
-    load_tasks("data/val")                        # also a JSON-lines file of the original format
+    load_tasks("data/val")                        # also a JSON-lines file of the original format, or a set's name
 
-The names are those of the original's parts. As there, short programs recur across them. The longer programs that are
-reserved for testing (see `generate`) occur in `val` and `test` only, where `novel` marks them.
+`named` has the names. As in the original's parts, short programs recur across sets. The longer programs that are
+reserved for testing (see `generate`) occur in sets for testing only, where `novel` marks them.
 
 A set on disk is a folder of shards and a manifest. Every file is written under another name, synced and renamed, and
 the manifest lists a shard only when it is complete. So the same command, run again after an interruption, resumes after
@@ -22,21 +22,22 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from karelsynth.errors import KarelsynthError, TaskFileError, checked_int, listed, nearest
-from karelsynth.files import STDIN, atomic_writer, is_folder, locked_folder, name_of
+from karelsynth.errors import KarelsynthError, TaskFileError, checked_int
+from karelsynth.files import STDIN, atomic_writer, exists, is_folder, locked_folder, name_of
 from karelsynth.generator.sampler import MAX_TOKENS
-from karelsynth.karel.world import quoted
+from karelsynth.karel.interpreter import MAX_TICKS
 from karelsynth.tasks.batch import EXAMPLES, GIVEN_EXAMPLES, TaskBatch, concatenate
 from karelsynth.tasks.generate import generate
 from karelsynth.tasks.manifest import (
     FILE_NAME,
     Generated,
+    GeneratedNamed,
     GeneratedPurposeful,
     Imported,
     Manifest,
@@ -45,6 +46,8 @@ from karelsynth.tasks.manifest import (
     shard_name,
 )
 from karelsynth.tasks.msr_tasks import read_tasks, write_tasks
+from karelsynth.tasks.named import NAMED_SETS, named_set, named_tasks
+from karelsynth.tasks.original_files import recognise_original, unpacked
 from karelsynth.tasks.purposeful.generator import PURPOSEFUL_TOKENS, generate_purposeful
 
 if TYPE_CHECKING:
@@ -62,51 +65,28 @@ Progress = Callable[[int], None]
 """Called with the number of tasks just done."""
 
 
-@dataclass(frozen=True)
-class NamedSet:
-    """A set that has a name: the arguments of `write_set`, and a description."""
+class Scoring(NamedTuple):
+    """How programs are scored on tasks."""
 
-    seed: int
-    count: int
-    reserved: bool
-    about: str
-
-
-NAMED_SETS: Final = {
-    "full": NamedSet(1, 1_116_854, False, "training tasks, as many as the original has"),
-    "small": NamedSet(1, 10_000, False, "the first of `full`"),
-    "val": NamedSet(2, 2_500, True, "for validation"),
-    "test": NamedSet(3, 2_500, True, "for the final figures"),
-    "val_large": NamedSet(2, 10_000, True, "`val` and more of its kind, for closer choices"),
-    "test_large": NamedSet(33, 100_000, True, "tasks of the kind of `test`, for small differences"),
-}
-"""They share no task with streams of other seeds, so training on an endless stream needs another seed."""
+    given: int = GIVEN_EXAMPLES
+    """How many examples a synthesizer sees."""
+    max_ticks: int = MAX_TICKS
+    """The time that a program may take."""
 
 
-def named_set(name: str) -> NamedSet:
-    """The named set of this name; raises KarelsynthError for an unknown name."""
-    if name not in NAMED_SETS:
-        close = nearest(name, NAMED_SETS)
-        hint = f"did you mean `{close}`?" if close else f"there are {listed(NAMED_SETS, 'and')}"
-        raise KarelsynthError(f"there is no set called {quoted(name)}; {hint}")
-    return NAMED_SETS[name]
+def scoring_of(source: str | Path) -> Scoring:
+    """How the tasks of a named set, written to a folder or not, are scored; others are scored in the usual way."""
+    name = str(source) if is_named(source) else ""
+    if is_folder(source):
+        made = read_manifest(Path(source)).source
+        name = made.name if isinstance(made, GeneratedNamed) else ""
+    found = NAMED_SETS.get(name)
+    return Scoring() if found is None else Scoring(found.given, found.max_ticks)
 
 
-def named_tasks(name: str, limit: int | None = None) -> TaskBatch:
-    """Generate the tasks of a named set, or the first `limit`; raises KarelsynthError for an unknown name."""
-    made = named_set(name)
-    count = made.count if limit is None else min(checked_int("limit", limit, 0), made.count)
-    return generate(made.seed, 0, count, reserved=made.reserved)
-
-
-def write_named_set(
-    name: str, folder: str | Path, *, threads: int | None = None, progress: Progress | None = None
-) -> TaskSet:
-    """Write a named set to a folder, or finish an interrupted one."""
-    made = named_set(name)
-    return write_set(
-        folder, seed=made.seed, count=made.count, reserved=made.reserved, threads=threads, progress=progress
-    )
+def is_named(source: str | Path) -> bool:
+    """Whether a command's argument stands for a named set: a file or folder of that name comes first."""
+    return str(source) in NAMED_SETS and not exists(source)
 
 
 def load_tasks(
@@ -116,16 +96,21 @@ def load_tasks(
     on_problem: Callable[[RecordProblem], None] | None = None,
     scored: bool = False,
 ) -> TaskBatch:
-    """The tasks, or the first `limit`, of a set's folder or a file in the original format (`.gz` too), as one batch.
+    """The tasks, or the first `limit`, of a set, as one batch.
 
-    `-` is standard input.
+    `path` is a set's folder, a file in the original format (`.gz` too; `-` is standard input), or the name of a set, if
+    no file or folder is called so.
     A task of a file with a problem is left out and passed to `on_problem`; without it, the problem is raised as a
     TaskFileError. With `scored`, tasks without a held-out example are a TaskFileError, too.
     """
     if limit is not None:
         limit = checked_int("limit", limit, 0)
-    in_folder = path != STDIN and is_folder(path)
-    tasks = open_set(path)[:limit] if in_folder else _load_file(path, limit, on_problem)
+    if is_named(path):
+        tasks = named_tasks(str(path), limit)
+    elif path != STDIN and is_folder(path):
+        tasks = open_set(path)[:limit]
+    else:
+        tasks = _load_file(path, limit, on_problem)
     examples = tasks.inputs.shape[1]
     if scored and examples < EXAMPLES:
         raise TaskFileError(
@@ -175,20 +160,23 @@ def import_msr(
 ) -> TaskSet:
     """Write a file in the original format (`-`: standard input) to a set; memory is bounded by the size of a shard.
 
+    The file may be compressed, or a zip archive with one such file. One of the original's own is recognised by its
+    checksum, and the manifest says so.
     Tasks with a problem are left out and passed to `on_problem`; without it, the first is raised as a TaskFileError.
     `novel` marks programs that are in no training set of ours. An interrupted import starts again.
     """
     folder = Path(folder)
-    shards = _in_shards(_good_tasks(file, on_problem, progress), shard_size)
-    first = next(shards)  # before anything is written: the file may be missing or have no tasks
-    with locked_folder(folder):
-        _clear_unfinished(folder)
-        source = Imported(Path(name_of(file)).name)
-        writer = SetWriter.begin(folder, Manifest(source, 0, first.inputs.shape[1], shard_size))
-        writer.add(first)
-        for tasks in shards:
-            writer.add(tasks)
-        writer.finish()
+    with unpacked(file) as lines:
+        shards = _in_shards(_good_tasks(lines, on_problem, progress), shard_size)
+        first = next(shards)  # before anything is written: the file may be missing or have no tasks
+        with locked_folder(folder):
+            _clear_unfinished(folder)
+            source = Imported(Path(name_of(file)).name, recognise_original(lines))
+            writer = SetWriter.begin(folder, Manifest(source, 0, first.inputs.shape[1], shard_size))
+            writer.add(first)
+            for tasks in shards:
+                writer.add(tasks)
+            writer.finish()
     return open_set(folder)
 
 
@@ -216,9 +204,15 @@ def _clear_unfinished(folder: Path) -> None:
         path.unlink()
 
 
-def export_msr(tasks: TaskSet | TaskBatch, file: str | Path, progress: Callable[[int], None] | None = None) -> None:
+def export_msr(
+    tasks: TaskSet | TaskBatch,
+    file: str | Path,
+    progress: Callable[[int], None] | None = None,
+    *,
+    max_ticks: int = MAX_TICKS,
+) -> None:
     """Write a set in the original format; see `write_tasks`."""
-    write_tasks(tasks.batches() if isinstance(tasks, TaskSet) else [tasks], file, progress)
+    write_tasks(tasks.batches() if isinstance(tasks, TaskSet) else [tasks], file, progress, max_ticks=max_ticks)
 
 
 def write_set(
@@ -242,17 +236,40 @@ def write_set(
     """
     count, shard_size = checked_int("the count", count, 1), checked_int("the shard size", shard_size, 1)
     generate(seed, start + count, 0, examples=examples)  # checks the arguments before anything is written
-    folder = Path(folder)
+    source = GeneratedPurposeful(seed, start, reserved) if purposeful else Generated(seed, start, reserved)
+    width = PURPOSEFUL_TOKENS if purposeful else MAX_TOKENS
+
+    def make(first: int, number: int) -> TaskBatch:
+        stream = generate_purposeful if purposeful else generate
+        return stream(seed, start + first, number, examples=examples, reserved=reserved, threads=threads)
+
+    return _write(folder, Manifest(source, count, examples, shard_size, width), make, progress)
+
+
+def write_named_set(
+    name: str,
+    folder: str | Path,
+    *,
+    shard_size: int = SHARD_SIZE,
+    threads: int | None = None,
+    progress: Progress | None = None,
+) -> TaskSet:
+    """Write a named set to a folder, or finish doing so; see `write_set`."""
+    made = named_set(name)
+    plain = Generated(made.seed, 0, made.reserved)
+    source = plain if made.is_plain else GeneratedNamed(made.seed, 0, made.reserved, name)
+    manifest = Manifest(source, made.count, made.examples, checked_int("the shard size", shard_size, 1), made.width)
+    return _write(folder, manifest, lambda first, number: made.tasks(first, number, threads), progress)
+
+
+def _write(
+    folder: str | Path, manifest: Manifest, make: Callable[[int, int], TaskBatch], progress: Progress | None
+) -> TaskSet:
+    """Write a set shard by shard, or finish one; `make` gives its tasks, by the first one and their number."""
+    folder, shard_size = Path(folder), manifest.shard_size
     with locked_folder(folder):
-        source = GeneratedPurposeful(seed, start, reserved) if purposeful else Generated(seed, start, reserved)
-        width = PURPOSEFUL_TOKENS if purposeful else MAX_TOKENS
-        writer = SetWriter.resume(folder, Manifest(source, count, examples, shard_size, width))
+        writer = SetWriter.resume(folder, manifest)
         kept = [number for number in range(len(writer.manifest.shards)) if writer.holds(number)]
-
-        def make(first: int, number: int) -> TaskBatch:
-            stream = generate_purposeful if purposeful else generate
-            return stream(seed, start + first, number, examples=examples, reserved=reserved, threads=threads)
-
         if kept and len(kept) < writer.manifest.shard_count:
             writer.compare(kept[-1], make(kept[-1] * shard_size, min(shard_size, _COMPARED)))
         with ThreadPoolExecutor(1) as background:  # one shard is written while the next is generated

@@ -23,8 +23,7 @@ from karelsynth.errors import KarelsynthError, listed
 from karelsynth.generator.sampler import LONGEST_FITTED, MAX_TOKENS, ONE, SLOTS, Sampler, build, read_weights
 from karelsynth.karel.world import quoted
 from karelsynth.tasks.batch import TaskBatch
-from karelsynth.tasks.generate import generate
-from karelsynth.tasks.sets import NAMED_SETS
+from karelsynth.tasks.generate import TEST_SEED, generate
 
 Weights = dict[str, Any]
 Band = tuple[int, int]
@@ -45,21 +44,18 @@ class Shift:
 
 def shifted_tasks(family: str, point: str, count: int, *, threads: int | None = None) -> TaskBatch:
     """The first `count` tasks of a point; raises KarelsynthError if there is no such family or point."""
-    sampler = _sampler(*_known(family, point))
-    return generate(NAMED_SETS["test"].seed, 0, count, reserved=True, threads=threads, sampler=sampler)
+    sampler = shifted_sampler(family, point)
+    return generate(TEST_SEED, 0, count, reserved=True, threads=threads, sampler=sampler)
 
 
-def _known(family: str, point: str) -> tuple[str, str]:
+@cache
+def shifted_sampler(family: str, point: str) -> Sampler:
+    """The sampler of a point; raises KarelsynthError if there is no such family or point."""
     if family not in SHIFTS:
         raise KarelsynthError(f"there is no family called {quoted(family)}; there are {listed(SHIFTS, 'and')}")
     if point not in SHIFTS[family].points:
         names = listed(SHIFTS[family].points, "and")
         raise KarelsynthError(f"the family `{family}` has no point {quoted(point)}; it has {names}")
-    return family, point
-
-
-@cache
-def _sampler(family: str, point: str) -> Sampler:
     weights = read_weights()
     shift = SHIFTS[family]
     shift.change(weights, shift.points[point])

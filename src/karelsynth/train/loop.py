@@ -32,7 +32,7 @@ from karelsynth.errors import KarelsynthError
 from karelsynth.files import exists, locked_folder, write_atomically
 from karelsynth.model.storage import RECIPE, model_folder
 from karelsynth.model.synthesizer import Synthesizer
-from karelsynth.tasks.sets import NAMED_SETS
+from karelsynth.tasks.named import NAMED_SETS
 from karelsynth.train import checkpoint
 from karelsynth.train.batches import BatchLoader, TaskSource, check_lengths, open_source
 from karelsynth.train.distributed import ProcessGroup

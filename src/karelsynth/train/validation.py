@@ -12,7 +12,8 @@ from karelsynth.karel.program import Program
 from karelsynth.karel.tokens import TOKENS
 from karelsynth.model.synthesizer import Synthesizer
 from karelsynth.tasks.batch import COMPARED, TaskBatch
-from karelsynth.tasks.sets import NAMED_SETS, load_tasks, named_tasks
+from karelsynth.tasks.named import NAMED_SETS, named_tasks
+from karelsynth.tasks.sets import Scoring, load_tasks, scoring_of
 from karelsynth.train.distributed import ProcessGroup
 from karelsynth.train.recipe import Recipe, RecipeError, recipe_from
 
@@ -62,7 +63,9 @@ class Validator:
 
     def __init__(self, recipe: Recipe, group: ProcessGroup) -> None:
         self._beam, self._group = recipe.run.validation_beam, group
-        self._tasks = validation_tasks(recipe)
+        self._tasks, source = validation_tasks(recipe), recipe.data.validation
+        named = NAMED_SETS.get(source)
+        self._scoring = scoring_of(source) if named is None else Scoring(named.given, named.max_ticks)
 
     @property
     def fingerprint(self) -> str:
@@ -73,13 +76,14 @@ class Validator:
         """Decode and score; only in the main process."""
         if not self._group.is_main:
             return Validation({}, "")
-        report = evaluate(model, self._tasks, beam=self._beam).to_json()
+        given, max_ticks = self._scoring
+        report = evaluate(model, self._tasks, beam=self._beam, given=given, max_ticks=max_ticks).to_json()
         metrics = {name: report[name]["1"] for name in ("generalization", "exact", "consistent", "syntax")}
         return Validation(metrics, self._sample(model))
 
     def _sample(self, model: Synthesizer) -> str:
         tasks = self._tasks[:_SHOWN]
-        written = decode(model, tasks, beam=self._beam)
+        written = decode(model, tasks, beam=self._beam, given=self._scoring.given)
         pairs = zip(tasks.tokens, written.tokens[:, 0].numpy(), strict=True)
         return "\n\n".join(f"reference: {_text(one.tolist())}\nwritten:   {_text(two.tolist())}" for one, two in pairs)
 

@@ -1,0 +1,177 @@
+"""The commands about anyone's synthesizer: score, prompt; and how reports are shown."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from karelsynth.cli.common import (
+    OUT,
+    TASKS_HELP,
+    console,
+    counter,
+    load_scored,
+    print_err,
+    print_out,
+    write_text,
+)
+from karelsynth.cli.karel import Dialect
+from karelsynth.files import atomic_writer, check_writable, name_of
+
+if TYPE_CHECKING:
+    from karelsynth.evaluate import Report
+    from karelsynth.score import Compared
+
+Given = Annotated[
+    int | None,
+    typer.Option(min=1, help="How many examples of each task are given; by default five, or what the set says."),
+]
+Limit = Annotated[int | None, typer.Option(min=1, help="Use only the first N tasks.")]
+Compare = Annotated[
+    Path | None,
+    typer.Option("--compare", metavar="REPORT", help="Compare with the report of another system, task by task."),
+]
+
+
+def score(
+    predictions: Annotated[
+        str,
+        typer.Argument(
+            metavar="PREDICTIONS",
+            help="JSON lines, .gz too; - for standard input. One task a line: "
+            '{"number": 1, "programs": ["…", "…"]}, best first, in any dialect; or "answer": the text of a reply.',
+        ),
+    ],
+    tasks: Annotated[str, typer.Argument(metavar="TASKS", help=TASKS_HELP)],
+    given: Given = None,
+    limit: Limit = None,
+    output: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write the report as JSON.")] = None,
+    other: Compare = None,
+) -> None:
+    """Score anyone's programs: exact match, generalization, consistency and syntax, at ranks 1, 5, 50 and 100.
+
+    Both protocols are reported: the first program as it is, and the first one that is right on the given examples. A
+    text that does not parse is a wrong program. Tasks without a prediction have no program. `seconds` of the
+    predictions, where given, are averaged.
+    """
+    from karelsynth.score import read_predictions, read_report
+    from karelsynth.score import score as run_scoring
+    from karelsynth.tasks.sets import scoring_of
+
+    if output is not None:
+        check_writable(output)
+    compared = None if other is None else read_report(other)
+    found = read_predictions(predictions)
+    batch, scoring = load_scored(tasks, limit), scoring_of(tasks)
+    given = given or scoring.given
+    with counter("scoring", unit="tasks", total=len(batch)) as progress:
+        report = run_scoring(
+            found,
+            batch,
+            given=given,
+            max_ticks=scoring.max_ticks,
+            limit=limit,
+            provenance={"data": name_of(tasks), "given": given},
+            progress=progress,
+        )
+    missing = report.provenance["missing"]
+    if missing:
+        print_err(f"{name_of(predictions)}: no prediction for {missing:,} of {len(batch):,} tasks", "yellow")
+    finish_report(report, output, compared)
+
+
+def prompt(
+    tasks: Annotated[str, typer.Argument(metavar="TASKS", help=TASKS_HELP)],
+    out: Annotated[Path, typer.Option(*OUT, metavar="FILE", help="The file to write: JSON lines.")],
+    programs: Annotated[int, typer.Option(min=1, max=100, help="How many programs to ask for.")] = 1,
+    to: Annotated[Dialect, typer.Option("--to", help="The dialect to ask for.")] = Dialect.paper,
+    given: Given = None,
+    limit: Limit = None,
+) -> None:
+    """Write tasks as prompts for a language model.
+
+    Each line has `number`, `id` and `messages`, as chat endpoints take them. Write a line `{"number": …, "id": …,
+    "answer": "…"}` for each reply, and `karelsynth score` reads them. `examples/language_model.py` does so.
+    """
+    from karelsynth.tasks.prompts import prompt_lines
+    from karelsynth.tasks.sets import scoring_of
+
+    check_writable(out)
+    batch, given = load_scored(tasks, limit), given or scoring_of(tasks).given
+    with counter("writing", unit="tasks", total=len(batch)) as progress, atomic_writer(out) as file:
+        for line in prompt_lines(batch, given=given, programs=programs, dialect=to.value):
+            file.write(line.encode() + b"\n")
+            progress(1)
+    print_err(f"{out}: {len(batch):,} prompts")  # not to standard output, which may be the file
+
+
+# Reports
+
+
+def finish_report(report: Report, output: Path | None, other: dict[str, Any] | None) -> None:
+    """Print a report and its comparison with another one; write it to a file."""
+    from karelsynth.score import compare, report_of
+
+    figures = report_of(report)
+    _print_report(figures)
+    rows = None if other is None else compare(figures, other)
+    if other is not None and rows is not None:
+        _print_comparison(rows, other["path"])
+        figures["compared"] = {"with": other["path"], "measures": [_comparison_json(row) for row in rows]}
+    if output is not None:
+        write_text(json.dumps(figures, indent=1), output)
+
+
+def _print_report(report: dict[str, Any]) -> None:
+    from rich.table import Table
+
+    most = report["beam"]
+    sources = report["provenance"]
+    programs = f"up to {most} programs each" if sources["decoding"] == "submitted" else f"beam {most}"
+    table = Table(title=f"{report['tasks']:,} tasks, {programs}", title_justify="left")
+    ranks = [rank for rank in report["generalization"] if rank == "1" or int(rank) <= report["beam"]]
+    table.add_column("% of tasks")
+    for rank in ranks:
+        table.add_column(f"top {rank}", justify="right")
+    rows = [(name, report) for name in ("generalization", "exact", "consistent", "syntax")]
+    if report["novel"]["tasks"]:
+        rows += [(name, report["novel"]) for name in ("generalization", "exact")]
+    for name, part in rows:
+        label = name if part is report else f"{name}, novel programs ({part['tasks']:,})"
+        table.add_row(label, *(f"{part[name][rank]:.2f}" for rank in ranks))
+    console().print(table)
+    low, high = report["confidence_95"]["generalization"]["1"]
+    low_filtered, high_filtered = report["confidence_95"]["filtered_generalization"]
+    seconds = report["seconds_per_task"]
+    print_out(
+        f"{sources['decoding']} top-1 generalization {report['generalization']['1']:.2f} % "
+        f"(95 %: {low:.2f} to {high:.2f}), "
+        f"filtered {report['filtered_generalization']:.2f} % ({low_filtered:.2f} to {high_filtered:.2f}), "
+        f"some consistent program for {report['any_consistent']:.2f} %"
+        + ("" if seconds is None else f", {seconds:.4f} s a task")
+    )
+    predictions = f", of the predictions {sources['predictions']}" if "predictions" in sources else ""
+    print_out(f"digest of the tasks {report['digest']}{predictions}", "dim")
+
+
+def _print_comparison(rows: list[Compared], other: str) -> None:
+    """One line for each measure, without a frame: it would not fit narrow terminals."""
+    print_out(f"compared with {other}, task by task:", "bold")
+    print_out(f"{'% of tasks':31} {'here':>6} {'there':>6}  difference (95 %)          only here, there  McNemar's p")
+    for row in rows:
+        middle, low, high = row.difference
+        difference = f"{middle:+.2f} ({low:+.2f} to {high:+.2f})"
+        p = "< 0.0001" if row.p < 0.0001 else f"{row.p:.4f}"
+        print_out(
+            f"{f'{row.measure}, top {row.rank}':31} {row.ours:6.2f} {row.theirs:6.2f}  {difference:26} "
+            f"{f'{row.only_ours:,}, {row.only_theirs:,}':17} {p}"
+        )
+
+
+def _comparison_json(row: Compared) -> dict[str, Any]:
+    from dataclasses import asdict
+
+    return {**asdict(row), "difference": row.difference._asdict()}

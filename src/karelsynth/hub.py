@@ -1,0 +1,78 @@
+"""Files from the Hugging Face hub, by the package `huggingface_hub` (the extra `hub`).
+
+It keeps what it has downloaded in its own cache. `HF_ENDPOINT` names another server, and `HF_HUB_OFFLINE=1` allows the
+cache only.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+from karelsynth.errors import KarelsynthError
+from karelsynth.files import exists, is_folder
+
+MODEL_FILES: Final = ("config.json", "model.safetensors*", "recipe.json", "README.md")
+_ID: Final = re.compile(r"(?P<repository>(?P<owner>[A-Za-z0-9][\w.-]*)/[\w.-]+)(@(?P<revision>[\w./-]+))?")
+
+_THEIRS: Final = ("huggingface_hub", "httpx", "httpx2", "requests", "hf_xet")
+"""Packages whose errors mean that a file cannot be had. Which of them there are depends on the version."""
+
+
+def is_hub_id(name: str) -> bool:
+    """Whether a model's name is one of the hub, `owner/name` or `owner/name@revision`, and no path here."""
+    match = _ID.fullmatch(name)
+    return match is not None and not exists(name) and not is_folder(match["owner"])
+
+
+@cache
+def download_model(name: str) -> Path:
+    """The folder of a model of the hub; raises KarelsynthError if it cannot be had."""
+    match = _ID.fullmatch(name)
+    assert match is not None
+    with _readable_errors(name):
+        from huggingface_hub import snapshot_download
+
+        found = snapshot_download(
+            match["repository"], revision=match["revision"], allow_patterns=list(MODEL_FILES), **_server()
+        )
+    return Path(str(found))
+
+
+def download_dataset_file(repository: str, file: str, revision: str) -> Path:
+    """One file of a data set of the hub, at a revision; raises KarelsynthError if it cannot be had."""
+    with _readable_errors(f"{repository}/{file}"):
+        from huggingface_hub import hf_hub_download
+
+        found = hf_hub_download(repository, file, repo_type="dataset", revision=revision, **_server())
+    return Path(str(found))
+
+
+def _server() -> dict[str, Any]:
+    """Server and cache, read at each call rather than when `huggingface_hub` is imported."""
+    return {"endpoint": os.environ.get("HF_ENDPOINT"), "cache_dir": os.environ.get("HF_HUB_CACHE")}
+
+
+@contextmanager
+def _readable_errors(name: str) -> Iterator[None]:
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if not str(error.name).startswith("huggingface_hub"):
+            raise
+        raise KarelsynthError(
+            f"{name}: there is no such file or folder here; to get it from the Hugging Face hub, "
+            'install what it needs: pip install "karelsynth[hub]"'
+        ) from None
+    except Exception as error:  # of many kinds: the network's, the server's, the cache's
+        if not isinstance(error, OSError) and type(error).__module__.split(".")[0] not in _THEIRS:
+            raise
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise KarelsynthError(
+            f"{name}: there is no such file or folder here, and it cannot be had from the Hugging Face hub: {reason}"
+        ) from None

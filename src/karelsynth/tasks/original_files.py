@@ -1,0 +1,128 @@
+"""The original's files: recognising them by checksum, and downloading the one that survives.
+
+The official links are dead. A copy of the validation set is on the Hugging Face hub, at a fixed revision. We know of no
+source for the training and test sets.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import shutil
+import tempfile
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Final, NamedTuple, cast
+
+from karelsynth.errors import KarelsynthError, TaskFileError
+from karelsynth.files import STDIN, is_file
+from karelsynth.hub import download_dataset_file
+
+
+class OriginalFile(NamedTuple):
+    """A file of the original data on the hub."""
+
+    repository: str
+    revision: str
+    file: str
+    archive: str
+    """SHA-256 of the file, a zip archive."""
+    content: str
+    """SHA-256 of the JSON lines in it."""
+    tasks: int
+
+
+ORIGINALS: Final = {
+    "val": OriginalFile(
+        repository="akdo00001/dataset_Karel",
+        revision="86ec5251bf3956d598c6e34c4b1b996de3d9e8d8",
+        file="val.zip",
+        archive="967dc1c557595e7c4a5ff08a636ec3fe2b5a5320fd6548be50295cf36c5ab4cd",
+        content="612d8564801c80bd39d80fca306e18d76f1694d3fe98cc58215ac96452728b63",
+        tasks=2_500,
+    )
+}
+"""By the name of the original's part."""
+_LARGEST: Final = 2**31
+"""Bytes of the largest file whose checksum is taken; none that we know is as large."""
+_ZIP_MAGIC: Final = b"PK\x03\x04"
+_GZIP_MAGIC: Final = b"\x1f\x8b"
+_LINES: Final = (".json", ".jsonl")
+_CHUNK: Final = 2**20
+
+
+def recognise_original(path: str | Path) -> str | None:
+    """Which part of the original a file of JSON lines is, `.gz` too, by its checksum; None for any other file."""
+    if path == STDIN or not is_file(path) or Path(path).stat().st_size > _LARGEST:
+        return None
+    try:
+        with _uncompressed(Path(path)) as file:
+            content = _digest(file)
+    except (OSError, EOFError):  # whoever reads the file reports it
+        return None
+    return next((name for name, known in ORIGINALS.items() if known.content == content), None)
+
+
+def download_original(name: str = "val") -> Path:
+    """Download the archive of a part of the original, and check it; raises KarelsynthError."""
+    known = ORIGINALS[name]
+    path = download_dataset_file(known.repository, known.file, known.revision)
+    with path.open("rb") as file:
+        found = _digest(file)
+    if found != known.archive:
+        raise KarelsynthError(
+            f"{path}: this is not the original's file: its SHA-256 is {found}, and {known.archive} is expected; "
+            "remove it and try again"
+        )
+    with unpacked(path) as lines:
+        if recognise_original(lines) != name:
+            raise KarelsynthError(
+                f"{path}: its JSON lines are not the original's: their SHA-256 is not {known.content}"
+            )
+    return path
+
+
+@contextmanager
+def unpacked(path: str | Path) -> Iterator[str | Path]:
+    """The JSON lines of a zip archive with one such file, in a temporary folder; any other file as it is."""
+    if path == STDIN or not is_file(path) or not _begins(Path(path), _ZIP_MAGIC):
+        yield path
+        return
+    with tempfile.TemporaryDirectory(prefix="karelsynth-") as folder:
+        try:
+            with zipfile.ZipFile(path) as archive:
+                names = [
+                    name for name in archive.namelist() if name.lower().endswith(_LINES) and "__MACOSX" not in name
+                ]
+                if len(names) != 1:
+                    raise TaskFileError(
+                        f"{path}: an archive with {len(names)} files of JSON lines, and one is expected; unpack it and "
+                        "choose one"
+                    )
+                lines = Path(folder) / Path(names[0]).name
+                with archive.open(names[0]) as packed, lines.open("wb") as file:
+                    shutil.copyfileobj(packed, file, _CHUNK)
+        except (zipfile.BadZipFile, EOFError) as error:
+            raise TaskFileError(f"{path}: the archive is cut off or damaged ({error}); get it again") from None
+        yield lines
+
+
+def _begins(path: Path, magic: bytes) -> bool:
+    try:
+        with path.open("rb") as file:
+            return file.read(len(magic)) == magic
+    except OSError:  # whoever reads the file reports it
+        return False
+
+
+def _uncompressed(path: Path) -> IO[bytes]:
+    return cast("IO[bytes]", gzip.open(path)) if _begins(path, _GZIP_MAGIC) else path.open("rb")
+
+
+def _digest(file: IO[bytes]) -> str:
+    found = hashlib.sha256()
+    while chunk := file.read(_CHUNK):
+        found.update(chunk)
+    return found.hexdigest()
