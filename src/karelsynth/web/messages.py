@@ -303,10 +303,11 @@ class ConvertRequest(RequestModel):
     to: Literal["paper", "stanford", "tokens"]
 
 
-class ProgramResponse(ResponseModel):
-    """A program's text."""
+class ConvertResponse(ResponseModel):
+    """A program's text in another dialect."""
 
     program: str
+    notes: list[str] = Field(description="What could not be kept, one sentence each; empty if nothing is lost.")
 
 
 class StanfordFiles(ResponseModel):
