@@ -25,7 +25,7 @@ LAYERS = (
     ("objectives",),
     ("evaluate",),
     ("train", "solve"),
-    ("reproduce", "curves", "curves_page"),
+    ("tutor", "reproduce", "curves", "curves_page"),
     ("cli", "web", "__main__"),
 )
 

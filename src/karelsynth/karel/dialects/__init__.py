@@ -17,7 +17,8 @@ from karelsynth.errors import KarelsynthError, listed, nearest
 from karelsynth.karel.dialects import data, paper, stanford
 from karelsynth.karel.dialects.conversion import Conversion, converted
 from karelsynth.karel.dialects.indented import Spelling
-from karelsynth.karel.dialects.source import SourceProgram, SourceSpan
+from karelsynth.karel.dialects.source import SourceProgram
+from karelsynth.karel.dialects.source import SourceSpan as SourceSpan
 from karelsynth.karel.tokens import BRACKETS
 
 if TYPE_CHECKING:
