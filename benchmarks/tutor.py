@@ -3,9 +3,9 @@
     python benchmarks/tutor.py [--mutants 2000] [--seed 1] [--only NAME ...] [--probes 200] [--json OUT]
 
 The references are those of `benchmarks/classroom.jsonl` and of the gallery (`tests/golden/gallery`). A mistake is one
-of: off by one, missing action, wrong turn, wrong action, `if` for `while`, negated condition, wrong order, wrong branch,
-forgotten edge case (a guard, an else or a guarded action is missing), wrong indentation. A mutant is kept if it is wrong
-on at least one example. The words of the table:
+of: off by one, missing action, wrong turn, wrong action, `if` for `while`, negated condition, wrong order, wrong
+branch, forgotten edge case (a guard, an else or a guarded action is missing), wrong indentation. A mutant is kept if it
+is wrong on at least one example. The words of the table:
 
 - repaired: the hint has a right program;
 - within: it has at most as many edits as there are mistakes;
@@ -14,8 +14,8 @@ on at least one example. The words of the table:
 - median, 95 %, slowest: seconds of one hint, all parts of it;
 - cores got: processor seconds per second. If other work shares the machine, the search finds less in its time.
 
-Then a class of 500 programs is graded, with every wrong run explained. Last, mutants that are right on two examples of a
-task but wrong on a fresh world are unmasked: `probe` searches a world, without the fresh ones.
+Then a class of 500 programs is graded, with every wrong run explained. Last, mutants that are right on two examples of
+a task but wrong on a fresh world are unmasked: `probe` searches a world, without the fresh ones.
 """
 
 from __future__ import annotations

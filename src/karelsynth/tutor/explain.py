@@ -71,8 +71,7 @@ class RunReport:
 
 def explain_run(source: SourceProgram, example: Example, *, max_ticks: int = TUTOR_TICKS) -> RunReport:
     """Run a student's program on an example and explain what is wrong."""
-    recorder = _Recorder(example.input)
-    outcome = run(source.program, example.input, max_ticks=max_ticks, observe=recorder.observe)
+    outcome = run(source.program, example.input, max_ticks=max_ticks)
     expected, actual = example.output, outcome.world
     cells = differing_cells(expected, actual)
     right = outcome.ok and not cells
@@ -82,6 +81,8 @@ def explain_run(source: SourceProgram, example: Example, *, max_ticks: int = TUT
         step = _step(source, outcome.where, len(outcome.trace) + outcome.status.crashed)
         sentences = [_failure(outcome, step)]
     elif not right:
+        recorder = _Recorder(example.input)
+        run(source.program, example.input, max_ticks=max_ticks, observe=recorder.observe)
         blamed = recorder.first_wrong(expected)
         sentences = []
         if blamed is not None:

@@ -36,6 +36,8 @@ class Submission:
     name: str
     """The student's name, or the file's."""
     text: str
+    problem: KarelsynthError | None = None
+    """Why there is no text: a file that cannot be read."""
 
 
 @dataclass(frozen=True)
@@ -112,13 +114,13 @@ def grade(
     examples = (*task.examples, *hidden)
     read: dict[str, SourceProgram | KarelsynthError] = {}
     for submission in submissions:
-        if submission.text not in read:
+        if submission.problem is None and submission.text not in read:
             read[submission.text] = read_submission(submission.text)
     programs = list(dict.fromkeys(found.program for found in read.values() if isinstance(found, SourceProgram)))
     right = dict(zip(programs, _right(programs, examples, max_ticks), strict=True))
     grades = []
     for submission in submissions:
-        found = read[submission.text]
+        found = submission.problem or read[submission.text]
         source, problem = (found, None) if isinstance(found, SourceProgram) else (None, found)
         results = (False,) * len(examples) if source is None else right[source.program]
         given, more = results[: len(task.examples)], results[len(task.examples) :]

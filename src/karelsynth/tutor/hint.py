@@ -10,7 +10,6 @@ edit, the next step towards the nearest program that `solve` finds.
 
 from __future__ import annotations
 
-import random
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -30,7 +29,7 @@ from karelsynth.tutor.explain import RunReport, explain_run
 from karelsynth.tutor.limits import TUTOR_TICKS
 from karelsynth.tutor.nearest import LONGEST, NearestPrograms, Repair, nearest_programs
 from karelsynth.tutor.rewrite import EditedCode, changed_lines, rewritten
-from karelsynth.tutor.variations import varied
+from karelsynth.tutor.variations import Variations
 from karelsynth.tutor.wording import HintStep, hint_steps
 
 SEARCH_SECONDS: Final = 1.1
@@ -175,9 +174,8 @@ def _mixing(size: int) -> NDArray[np.uint64]:
 @lru_cache(maxsize=64)
 def _varied_codes(examples: tuple[Example, ...]) -> NDArray[np.uint8]:
     """Varied inputs of a task, uint8 [WORLDS, 18, 18]."""
-    rng = random.Random(1)
-    inputs = [example.input for example in examples]
-    return worlds_to_codes([varied(inputs[number % len(inputs)], rng) for number in range(WORLDS)])
+    variations = Variations([example.input for example in examples], seed=1)
+    return worlds_to_codes([variations(number) for number in range(WORLDS)])
 
 
 def next_step(found: NearestPrograms, program: Program, answers: Sequence[Program]) -> Repair | None:

@@ -11,10 +11,10 @@ unmasks one is made as small as possible.
 
 from __future__ import annotations
 
-import random
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any, Final
 
 import numpy as np
@@ -30,7 +30,7 @@ from karelsynth.search.repair import ProgramScorer
 from karelsynth.tasks.task import MOST_EXAMPLES, Example, Task
 from karelsynth.tutor.edits import code_of, edits, flat_tokens
 from karelsynth.tutor.limits import TUTOR_TICKS
-from karelsynth.tutor.variations import free_cells, varied, without_line
+from karelsynth.tutor.variations import Variations, free_cells, without_line
 
 WORLDS: Final = 256
 """Varied worlds on which programs are compared with the reference."""
@@ -152,9 +152,9 @@ class Comparison:
     """Varied worlds of a task on which the reference ends well, with its outcomes."""
 
     def __init__(self, task: Task, reference: Program, *, count: int = WORLDS, seed: int = 0) -> None:
-        rng = random.Random(seed)
         inputs = [example.input for example in task.examples]
-        every = [*inputs, *(varied(inputs[number % len(inputs)], rng) for number in range(count))]
+        variations = Variations(inputs, seed)
+        every = [*inputs, *(variations(number) for number in range(count))]
         worlds = list(dict.fromkeys([*every, *(small for world in every[:8] for small in _smaller(world))]))
         runs = run_batch([reference], worlds, max_ticks=TUTOR_TICKS)
         assert runs.worlds is not None
@@ -233,7 +233,7 @@ def probe(
     seconds: float = DEFAULT_SECONDS,
     seed: int = 0,
 ) -> ProbeReport:
-    """Search wrong programs that pass all examples of a task. With `add`, add worlds that unmask them until none is left.
+    """Search wrong programs that pass all examples of a task. With `add`, add worlds that unmask them, all if possible.
 
     Raises KarelsynthError if the reference is not right on the task's examples, or if an example is impossible.
     """
@@ -271,7 +271,7 @@ def differing_count(reference: Program, programs: Sequence[Program], world: Worl
 
 
 def _passing(task: Task, reference: Program, comparison: Comparison, deadline: float) -> tuple[list[Program], int]:
-    """Wrong programs that pass, simplest first, one for each behaviour on the compared worlds; and how many were run."""
+    """Wrong programs that pass, simplest first, one for each behaviour on the compared worlds; how many were run."""
     scorer = ProgramScorer(*task.codes())
     seen: set[bytes] = set()
     found: dict[bytes, Program] = {}
@@ -328,6 +328,7 @@ def as_source(program: Program) -> SourceProgram:
     return SourceProgram(text, "tokens", (text,), "run", functions)
 
 
+@cache
 def _short_programs() -> list[bytes]:
     """Programs of up to two edits from a single action: the simplest ones there are."""
     found: dict[bytes, None] = {}

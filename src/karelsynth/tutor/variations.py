@@ -16,7 +16,7 @@ from karelsynth.errors import checked_int
 from karelsynth.karel.formats.codes import world_from_codes
 from karelsynth.karel.machine import run_batch
 from karelsynth.karel.program import Program
-from karelsynth.karel.world import HEADINGS, LARGEST_SIDE, SMALLEST_SIDE, Cell, Hero, World
+from karelsynth.karel.world import LARGEST_SIDE, SMALLEST_SIDE, Cell, Hero, World
 from karelsynth.tasks.task import Example, Task
 from karelsynth.tutor.limits import TUTOR_TICKS
 
@@ -95,20 +95,33 @@ def _walls(world: World, rng: random.Random) -> World:
     return World(world.rows, world.cols, world.hero, world.walls | {cell}, markers)
 
 
-def _start(world: World, rng: random.Random) -> World:
-    """Karel starts elsewhere; seldom with another heading."""
-    heading = world.hero.heading if rng.random() < 0.8 else rng.choice(HEADINGS)
-    return world.with_hero(*rng.choice(free_cells(world)), heading)
+class Variations:
+    """Makes worlds of the same kind as some inputs. Only what differs between inputs, or is there at all, is varied:
+    Karel's start, its heading, walls and markers."""
 
+    def __init__(self, inputs: Sequence[World], seed: int) -> None:
+        self.inputs = list(inputs)
+        self.rng = random.Random(seed)
+        self.headings = sorted({world.hero.heading for world in inputs})
+        self.changes: list[Change] = [_stretch, _stretch, _shrink, _shrink]
+        if any(world.markers for world in inputs):
+            self.changes += [_markers] * 3
+        if any(world.walls for world in inputs):
+            self.changes.append(_walls)
+        if len({world.hero[:2] for world in inputs}) > 1 or len(inputs) == 1:
+            self.changes.append(self._start)
 
-_CHANGES: Final[Sequence[Change]] = (_stretch, _stretch, _shrink, _shrink, _markers, _markers, _markers, _walls, _start)
+    def _start(self, world: World, rng: random.Random) -> World:
+        """Karel starts elsewhere; seldom with another heading."""
+        heading = world.hero.heading if rng.random() < 0.8 else rng.choice(self.headings)
+        return world.with_hero(*rng.choice(free_cells(world)), heading)
 
-
-def varied(world: World, rng: random.Random) -> World:
-    """The world with one to four changes."""
-    for _ in range(rng.randint(1, _MOST_CHANGES)):
-        world = rng.choice(_CHANGES)(world, rng)
-    return world
+    def __call__(self, number: int) -> World:
+        """One of the inputs, by number, with one to four changes."""
+        world = self.inputs[number % len(self.inputs)]
+        for _ in range(self.rng.randint(1, _MOST_CHANGES)):
+            world = self.rng.choice(self.changes)(world, self.rng)
+        return world
 
 
 def fresh_examples(
@@ -116,14 +129,13 @@ def fresh_examples(
 ) -> list[Example]:
     """Up to `count` examples that the task does not have, with the outputs of the reference; fewer if few are found."""
     count = checked_int("the number of fresh worlds", count, 0)
-    rng = random.Random(seed)
     inputs = [example.input for example in task.examples]
-    known = set(inputs)
+    variations, known = Variations(inputs, seed), set(inputs)
     found: list[Example] = []
     for _ in range(_FRUITLESS):
         if len(found) >= count:
             break
-        candidates = [varied(rng.choice(inputs), rng) for _ in range(_AT_ONCE)]
+        candidates = [variations(number) for number in range(_AT_ONCE)]
         new = [world for world in dict.fromkeys(candidates) if world not in known]
         known.update(new)
         if new:
