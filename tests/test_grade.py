@@ -46,7 +46,7 @@ def test_a_crash_names_the_students_line() -> None:
 
 def test_an_endless_loop_is_named() -> None:
     (each,) = graded("def run():\n  while(noMarkersPresent):\n    turnLeft()")
-    assert each.report(0).sentences[0].startswith("An endless loop: ")
+    assert each.report(0).sentences[0].startswith("An endless loop")
 
 
 def test_the_step_that_went_wrong() -> None:

@@ -25,7 +25,8 @@ LAYERS = (
     ("objectives",),
     ("evaluate",),
     ("train", "solve"),
-    ("tutor", "reproduce", "curves", "curves_page"),
+    ("tutor",),
+    ("reproduce", "curves", "curves_page"),
     ("cli", "web", "__main__"),
 )
 

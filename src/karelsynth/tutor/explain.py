@@ -76,8 +76,9 @@ def explain_run(source: SourceProgram, example: Example, *, max_ticks: int = TUT
     cells = differing_cells(expected, actual)
     right = outcome.ok and not cells
     step, sentences = None, ["right"]
-    if not outcome.ok:
-        assert outcome.where is not None
+    if not outcome.ok and outcome.where is None:
+        sentences = [f"The program {outcome.explain()}."]
+    elif not outcome.ok and outcome.where is not None:
         step = _step(source, outcome.where, len(outcome.trace) + outcome.status.crashed)
         sentences = [_failure(outcome, step)]
     elif not right:
@@ -157,7 +158,9 @@ def _failure(outcome: Run, step: WrongStep) -> str:
             return f"Step {step.number}, {where} picks at {_at((row, col))}, where there is no marker."
         case Status.TOO_MANY_MARKERS:
             return f"Step {step.number}, {where} puts a marker at {_at((row, col))}, which is full."
-    return f"An endless loop: the program still runs after {outcome.ticks:,} steps, in {where}, with Karel at {place}."
+        case Status.OUT_OF_TICKS:
+            return f"An endless loop, it seems: after {outcome.ticks:,} ticks it still runs, {where}, Karel at {place}."
+    return f"An endless loop: {where} repeats for ever, with Karel at {place}."
 
 
 def _differences(expected: World, actual: World, cells: tuple[Cell, ...]) -> list[str]:

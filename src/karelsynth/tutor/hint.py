@@ -32,9 +32,9 @@ from karelsynth.tutor.rewrite import EditedCode, changed_lines, rewritten
 from karelsynth.tutor.variations import Variations
 from karelsynth.tutor.wording import HintStep, hint_steps
 
-SEARCH_SECONDS: Final = 1.1
+SEARCH_SECONDS: Final = 1.3
 """The most time to search for a right program near the student's."""
-SOLVE_SECONDS: Final = 0.5
+SOLVE_SECONDS: Final = 0.4
 """The time to search for any right program, if none is near."""
 WORLDS: Final = 64
 """Varied worlds on which the repairs are compared."""
@@ -94,6 +94,7 @@ def find_hint(
     solve: Solve | None = None,
     seconds: float = SEARCH_SECONDS,
     max_ticks: int = TUTOR_TICKS,
+    clock: Callable[[], float] = time.perf_counter,
 ) -> Hint:
     """A hint for a student's program.
 
@@ -103,20 +104,21 @@ def find_hint(
             brings the program nearest to being right, if there is one.
         seconds: the most time to search for a right program near the student's.
         max_ticks: the most ticks of a run.
+        clock: what the seconds are measured by.
     """
-    start = time.perf_counter()
+    start = clock()
     examples = (*task.examples, *hidden)
     inputs, outputs = (worlds_to_codes(side) for side in zip(*examples, strict=True))
     right = right_examples([source.program], inputs, outputs, max_ticks)[0]
     if right.all():
-        return Hint("right", (), None, (), source.program, 0, None, None, time.perf_counter() - start, 0)
+        return Hint("right", (), None, (), source.program, 0, None, None, clock() - start, 0)
     wrong = int(np.argmin(right))
     report = explain_run(source, task.examples[wrong], max_ticks=max_ticks) if wrong < len(task.examples) else None
     number = wrong + 1 if report is not None else None
     kind, chosen, tried = "none", None, 0
     if source.program.size <= LONGEST and len(source.functions) <= MOST_FUNCTIONS:
         code = code_of(source)
-        found = nearest_programs(code.bodies, inputs, outputs, deadline=start + seconds)
+        found = nearest_programs(code.bodies, inputs, outputs, deadline=start + seconds, clock=clock)
         tried = found.tried
         if found.repairs:
             kind, chosen = "repair", likeliest(found.repairs, task)
@@ -125,13 +127,13 @@ def find_hint(
             chosen = next_step(found, source.program, answers)
             kind = "none" if chosen is None else "step"
     if chosen is None:
-        return Hint(kind, (), None, (), None, 0, report, number, time.perf_counter() - start, tried)
+        return Hint(kind, (), None, (), None, 0, report, number, clock() - start, tried)
     edited = EditedCode(code)
     steps = hint_steps(source, edited, chosen.path)
     program = Program.from_tokens(list(chosen.tokens))
     text = rewritten(source, edited.functions(), program)
     change = tuple(changed_lines(source.text, text))
-    taken = time.perf_counter() - start
+    taken = clock() - start
     return Hint(kind, tuple(steps), text, change, program, chosen.edit_count, report, number, taken, tried)
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -82,20 +83,31 @@ class _Level:
 
 
 def nearest_programs(
-    bodies: tuple[bytes, ...], inputs: NDArray[np.uint8], outputs: NDArray[np.uint8], *, deadline: float
+    bodies: tuple[bytes, ...],
+    inputs: NDArray[np.uint8],
+    outputs: NDArray[np.uint8],
+    *,
+    deadline: float,
+    clock: Callable[[], float] = time.perf_counter,
 ) -> NearestPrograms:
-    """Search until `deadline`, on the clock of `time.perf_counter`.
+    """Search until `deadline` on a clock.
 
     Args:
         bodies: a program that is wrong on some example, as `edits.code_of` makes it.
         inputs, outputs: the examples as cell codes, uint8 [K, 18, 18].
     """
-    return _Search(bodies, inputs, outputs).run(deadline)
+    return _Search(bodies, inputs, outputs, clock).run(deadline)
 
 
 class _Search:
-    def __init__(self, bodies: tuple[bytes, ...], inputs: NDArray[np.uint8], outputs: NDArray[np.uint8]) -> None:
-        self.scorer = ProgramScorer(inputs, outputs)
+    def __init__(
+        self,
+        bodies: tuple[bytes, ...],
+        inputs: NDArray[np.uint8],
+        outputs: NDArray[np.uint8],
+        clock: Callable[[], float],
+    ) -> None:
+        self.scorer, self.clock = ProgramScorer(inputs, outputs), clock
         self.examples = len(inputs)
         self.root = Repair(bodies, flat_tokens(bodies), (), 0.0)
         self.seen = {self.root.tokens}
@@ -104,7 +116,7 @@ class _Search:
         self.found: list[list[Repair]] = [[] for _ in range(MOST_EDITS + 1)]
 
     def run(self, deadline: float) -> NearestPrograms:
-        start = time.perf_counter()
+        start = self.clock()
         (right,), (wrong,), _ = self.scores([self.root])
         first = self.neighbours(self.root, usual=True, rare=True)
         self.expand(first)
@@ -125,7 +137,7 @@ class _Search:
         level.waiting.sort()
         queue = level.expanded[:WIDE] if rare else [repair for _, _, repair in level.waiting]
         done = 0
-        while done < len(queue) and time.perf_counter() < until and not self.found[depth + 1]:
+        while done < len(queue) and self.clock() < until and not self.found[depth + 1]:
             made: list[Repair] = []
             while done < len(queue) and len(made) < AT_ONCE:
                 made += self.neighbours(queue[done], usual=not rare, rare=rare)
