@@ -1,6 +1,7 @@
 """How well the tutor repairs students' programs, and how fast: references with one to three realistic mistakes each.
 
-    python benchmarks/tutor.py [--mutants 2000] [--seed 1] [--only NAME ...] [--probes 200] [--processor] [--json OUT]
+    python benchmarks/tutor.py [--mutants 2000] [--seed 1] [--probes 200] [--processor] [--rows FILE] [--json OUT]
+    python benchmarks/tutor.py --summarize FILE ...
 
 The references are those of `benchmarks/classroom.jsonl` and of the gallery (`tests/golden/gallery`). A mistake is one
 of: off by one, missing action, wrong turn, wrong action, `if` for `while`, negated condition, wrong order, wrong
@@ -16,8 +17,8 @@ is wrong on at least one example. The words of the table:
   `--processor` limits the search by processor time instead: what it finds then does not depend on other work;
 - processor: the median, the 95th percentile and the largest processor time of a hint.
 
-Then a class of 500 programs is graded, with every wrong run explained. Last, mutants that are right on two examples of
-a task but wrong on a fresh world are unmasked: `probe` searches a world, without the fresh ones.
+Then a class of 500 programs is graded, with the first three wrong runs of each explained. Last, mutants that are right
+on two examples of a task but wrong on a fresh world are unmasked: `probe` searches a world, without the fresh ones.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ import argparse
 import json
 import random
 import statistics
+import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -247,6 +249,30 @@ def measure(mutant: Mutant, clock: Callable[[], float] = time.perf_counter) -> d
     }
 
 
+def measure_all(mutants: Sequence[Mutant], clock: Callable[[], float], path: Path | None) -> list[dict[str, Any]]:
+    """The hints for all mutants. With a path, each is appended to that file at once; those in it are not repeated."""
+    rows = read_rows(path) if path is not None and path.exists() else []
+    if [row["program"] for row in rows] != [each.program.to("paper") for each in mutants[: len(rows)]]:
+        raise SystemExit(f"{path}: holds the hints for other mutants: give another file, or the same seed and names")
+    if path is not None:  # without a last line that was cut off
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    for number, each in enumerate(mutants[len(rows) :], len(rows) + 1):
+        rows.append(measure(each, clock))
+        if path is not None:
+            with path.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(rows[-1]) + "\n")
+        if number % 50 == 0:
+            print(f"{number} of {len(mutants)}", file=sys.stderr, flush=True)
+    return rows
+
+
+def read_rows(path: Path) -> list[dict[str, Any]]:
+    """The hints of a file that `measure_all` has written; a last line that was cut off is left out."""
+    lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
+    rows = [json.loads(line) for line in lines if line.endswith("\n")]
+    return [{**row, "kinds": tuple(row["kinds"])} for row in rows]
+
+
 def quantiles(values: Sequence[float]) -> list[tuple[str, float]]:
     """The median, the 95th percentile and the largest of some values."""
     ordered = sorted(values)
@@ -339,13 +365,19 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--probes", type=int, default=200, help="how many mutants to unmask")
     parser.add_argument("--processor", action="store_true", help="limit searches by processor time")
     parser.add_argument("--json", type=Path, metavar="OUT", help="write all figures as JSON")
+    parser.add_argument("--rows", type=Path, metavar="FILE", help="each hint as a JSON line; continues such a file")
+    parser.add_argument("--summarize", type=Path, nargs="+", metavar="FILE", help="only the figures of such files")
     options = parser.parse_args(arguments)
+    if options.summarize:
+        for each in summaries([row for path in options.summarize for row in read_rows(path)]):
+            print_summary(each)
+        return
     exercises = read_exercises(options.only)
     mutants = list(make_mutants(exercises, options.mutants, options.seed))
     find_hint(exercises[0].task, read_source(exercises[0].reference.to("tokens")))  # compiles
     measure(mutants[0])
     clock = time.process_time if options.processor else time.perf_counter
-    rows = [measure(each, clock) for each in mutants]
+    rows = measure_all(mutants, clock, options.rows)
     figures = summaries(rows)
     for each in figures:
         print_summary(each)

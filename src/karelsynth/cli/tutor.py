@@ -271,10 +271,7 @@ def hint(
     more = () if hidden is None else _read_task(hidden).examples
     text, _ = read_program(program)
     source = read_source(text)
-    with error_console().status("looking for the nearest right program"):
-        found = find_hint(posed, source, hidden=more)
-    if found.kind in ("step", "none"):
-        found = find_hint(posed, source, hidden=more, solve=_solve)
+    found = find_hint(posed, source, hidden=more, solve=_solve)
     if as_json:
         write_text(json.dumps(found.to_json(level), indent=1), None)
     else:

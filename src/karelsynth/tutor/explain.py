@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from karelsynth.karel.world import Cell, World
     from karelsynth.tasks.task import Example
 
+LONGEST_BLAMED: Final = 1_000
+"""The most ticks of a run in which the step that went wrong is looked for."""
 _MOST_CELLS: Final = 4
 """The most wrong cells that are described in words."""
 
@@ -82,10 +84,11 @@ def explain_run(source: SourceProgram, example: Example, *, max_ticks: int = TUT
         step = _step(source, outcome.where, len(outcome.trace) + outcome.status.crashed)
         sentences = [_failure(outcome, step)]
     elif not right:
-        recorder = _Recorder(example.input)
-        run(source.program, example.input, max_ticks=max_ticks, observe=recorder.observe)
-        blamed = recorder.first_wrong(expected)
-        sentences = []
+        blamed, sentences = None, []
+        if outcome.ticks <= LONGEST_BLAMED:
+            recorder = _Recorder(example.input)
+            run(source.program, example.input, max_ticks=max_ticks, observe=recorder.observe)
+            blamed = recorder.first_wrong(expected)
         if blamed is not None:
             number, where, action, cell = blamed
             step = _step(source, where, number)

@@ -25,6 +25,8 @@ from karelsynth.tasks.task import Example, Task
 from karelsynth.tutor.explain import RunReport, explain_run
 from karelsynth.tutor.limits import LONGEST_SUBMISSION, MOST_SUBMISSIONS, TUTOR_TICKS
 
+MOST_REPORTS = 3
+"""The most wrong runs of a program that are explained at once."""
 _PROGRAMS_AT_ONCE = 2_000
 """The most programs of one batch, which bounds its memory."""
 
@@ -76,7 +78,7 @@ class Grade:
         return explain_run(self.source, self.examples[example], max_ticks=self.max_ticks)
 
     def to_json(self, *, reports: bool = True) -> dict[str, Any]:
-        """As plain data. With `reports`, every wrong run on one of the task's examples is explained."""
+        """As plain data. With `reports`, the first MOST_REPORTS wrong runs on the task's examples are explained."""
         problem: dict[str, Any] | None = None
         if self.problem is not None:
             problem = {"message": str(self.problem), "line": None, "column": None}
@@ -87,17 +89,14 @@ class Grade:
                     "line": self.problem.line,
                     "column": self.problem.column,
                 }
+        wrong = [at for at, right in enumerate(self.right) if reports and not right and self.problem is None]
         return {
             "name": self.name,
             "passed": self.passed,
             "right": list(self.right),
             "hidden_right": list(self.hidden_right),
             "problem": problem,
-            "reports": [
-                {"example": at + 1, **self.report(at).to_json()}
-                for at, right in enumerate(self.right)
-                if reports and not right and self.problem is None
-            ],
+            "reports": [{"example": at + 1, **self.report(at).to_json()} for at in wrong[:MOST_REPORTS]],
         }
 
 

@@ -433,7 +433,7 @@ class GradeResponse(ResponseModel):
     right: list[bool]
     hidden_right: list[bool]
     problem: SubmissionProblem | None
-    reports: list[ReportResponse] = Field(description="The wrong runs on the task's own examples.")
+    reports: list[ReportResponse] = Field(description="The first three wrong runs on the task's own examples.")
 
 
 class GradesResponse(ResponseModel):
