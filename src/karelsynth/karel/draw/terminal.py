@@ -133,9 +133,7 @@ def side_by_side(
     return Text("\n", no_wrap=True).join(lines)
 
 
-def _block(
-    heading: str, world: World, *, color: bool, unicode: bool | None, marked: Collection[Cell]
-) -> list[Text]:
+def _block(heading: str, world: World, *, color: bool, unicode: bool | None, marked: Collection[Cell]) -> list[Text]:
     """The lines of a world under its heading, all of the same width."""
     from rich.text import Text
 
