@@ -25,6 +25,7 @@ LAYERS = (
     ("objectives",),
     ("evaluate",),
     ("train", "solve"),
+    ("tutor",),
     ("reproduce", "curves", "curves_page", "score"),
     ("cli", "web", "__main__"),
 )

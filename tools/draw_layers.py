@@ -23,6 +23,7 @@ ABOUT: Final = {
     "objectives": "MLE, RL, RL_beam, RL_beam_div, MML, and rewards",
     "evaluate": "all measures, both protocols",
     "train": "recipes, batches, checkpoints and the loop; the solver",
+    "tutor": "grading, hints, probing and posing for a class",
     "reproduce": "the paper's tables; scores out of distribution; anyone's predictions",
     "cli": "the command line; the playground and its HTTP service",
 }

@@ -13,7 +13,7 @@ import typer
 from typer.core import TyperGroup
 
 from karelsynth._version import __version__
-from karelsynth.cli import curves, karel, model, reproduce, score, solve, tasks
+from karelsynth.cli import curves, karel, model, reproduce, score, solve, tasks, tutor
 from karelsynth.cli.common import INTERRUPTED, print_err
 from karelsynth.errors import KarelsynthError, out_of_memory
 from karelsynth.files import FileError
@@ -100,6 +100,7 @@ def _main(
 
 for command in (  # the order of `--help`
     *(solve.solve, solve.serve),
+    *(tutor.grade, tutor.hint, tutor.probe, tutor.pose),
     *(karel.run, karel.check, karel.convert, karel.draw, karel.verify),
     *(tasks.generate, tasks.stats, tasks.import_msr, tasks.download_val, tasks.export_msr),
     *(model.train, model.evaluate, score.score, score.prompt, reproduce.reproduce, curves.curves),

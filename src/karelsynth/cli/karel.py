@@ -171,9 +171,17 @@ def convert(
         Path | None, typer.Option(*OUT, metavar="FILE", help="The file to write; standard output if not given.")
     ] = None,
 ) -> None:
-    """Write a program in another dialect. Converting back gives the same program; comments and helpers are not kept."""
-    _, code = read_program(program, dialect and dialect.value)
-    write_text(code.to(to.value), output)
+    """Write a program in another dialect, with its helper functions and comments.
+
+    Converting back gives the same program. What cannot be kept is said: tokens have neither helpers nor comments.
+    """
+    from karelsynth.karel.dialects import convert as convert_text
+
+    text, _ = read_program(program, dialect and dialect.value)
+    converted = convert_text(text, to.value, dialect and dialect.value)
+    write_text(converted.text, output)
+    for note in converted.notes:
+        print_err(note, "yellow")
 
 
 def draw(

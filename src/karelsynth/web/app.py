@@ -17,7 +17,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from karelsynth._version import __version__
 from karelsynth.karel.world import quoted
-from karelsynth.web import solving, toolkit
+from karelsynth.web import solving, toolkit, tutoring
 from karelsynth.web.errors import add_error_handlers, error_response
 from karelsynth.web.queue import SolveQueue, TaskSolver
 
@@ -79,6 +79,7 @@ def create_app(solver: TaskSolver, settings: ServiceSettings | None = None) -> F
     add_error_handlers(app)
     app.include_router(solving.router)
     app.include_router(toolkit.router)
+    app.include_router(tutoring.router)
     _serve_files(app)
     app.add_middleware(GuardMiddleware, hosts=settings.hosts)
     return app

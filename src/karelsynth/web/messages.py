@@ -303,10 +303,11 @@ class ConvertRequest(RequestModel):
     to: Literal["paper", "stanford", "tokens"]
 
 
-class ProgramResponse(ResponseModel):
-    """A program's text."""
+class ConvertResponse(ResponseModel):
+    """A program's text in another dialect."""
 
     program: str
+    notes: list[str] = Field(description="What could not be kept, one sentence each; empty if nothing is lost.")
 
 
 class StanfordFiles(ResponseModel):
@@ -328,6 +329,162 @@ class WorldResponse(ResponseModel):
     """A world."""
 
     world: str
+
+
+# The tutor
+
+
+class SubmissionMessage(RequestModel):
+    """A student's program."""
+
+    name: Annotated[str, Field(max_length=200, description="The student's name.")]
+    program: ProgramText
+
+
+class GradeRequest(RequestModel):
+    """A task's examples and the programs of a class."""
+
+    examples: Examples
+    hidden: Annotated[list[ExampleMessage], Field(max_length=MOST_EXAMPLES)] = []
+    programs: Annotated[list[SubmissionMessage], Field(min_length=1, max_length=200)]
+
+
+class HintRequest(RequestModel):
+    """A task's examples and a student's program."""
+
+    examples: Examples
+    hidden: Annotated[
+        list[ExampleMessage], Field(max_length=MOST_EXAMPLES, description="A repair is right on these, too.")
+    ] = []
+    program: ProgramText
+    level: Annotated[int, Field(ge=1, le=3, description="1: where. 2: what kind of change. 3: the change.")] = 1
+
+
+class ProbeRequest(RequestModel):
+    """A task's examples and a right program."""
+
+    examples: Examples
+    reference: ProgramText
+    add: Annotated[bool, Field(description="Whether to add worlds that unmask wrong programs.")] = False
+    budget: Annotated[float, Field(ge=0.1, le=10, description="Seconds that the search may take.")] = 2.0
+
+
+class PoseRequest(RequestModel):
+    """What exercises should be like."""
+
+    concepts: Annotated[
+        list[Literal["sequence", "repeat", "while", "if", "ifelse", "nested"]], Field(min_length=1, max_length=6)
+    ]
+    least_tokens: Annotated[int, Field(ge=5, le=100)] = 6
+    most_tokens: Annotated[int, Field(ge=5, le=100)] = 40
+    count: Annotated[int, Field(ge=1, le=10)] = 3
+    seed: Seed = 0
+    budget: Annotated[float, Field(ge=0.1, le=10, description="Seconds that the search may take.")] = 5.0
+
+
+class ExerciseResponse(TaskResponse):
+    """An exercise with its stated program."""
+
+    program: str
+    level: str
+
+
+class PoseResponse(ResponseModel):
+    """Exercises from easy to hard."""
+
+    exercises: list[ExerciseResponse]
+
+
+class StepResponse(ResponseModel):
+    """The step at which a run went wrong."""
+
+    number: int = Field(description="Counted in actions, from 1.")
+    line: int
+    column: int
+    code: str
+
+
+class ReportResponse(ResponseModel):
+    """What a program did on an example."""
+
+    example: int | None = Field(default=None, description="The example's number, from 1.")
+    right: bool
+    status: str
+    expected: str
+    actual: str
+    cells: list[tuple[int, int]] = Field(description="Row and column of the cells that differ.")
+    step: StepResponse | None
+    explanation: str
+
+
+class SubmissionProblem(ResponseModel):
+    """Why a text is no program."""
+
+    message: str
+    line: int | None
+    column: int | None
+
+
+class GradeResponse(ResponseModel):
+    """How a student's program does."""
+
+    name: str
+    passed: bool
+    right: list[bool]
+    hidden_right: list[bool]
+    problem: SubmissionProblem | None
+    reports: list[ReportResponse] = Field(description="The first three wrong runs on the task's own examples.")
+
+
+class GradesResponse(ResponseModel):
+    """The grades of a class, in the order of the programs."""
+
+    grades: list[GradeResponse]
+
+
+class HintStepResponse(ResponseModel):
+    """One change, up to the level that was asked for."""
+
+    line: int
+    where: str
+    kind: str | None = None
+    change: str | None = None
+
+
+class HintResponse(ResponseModel):
+    """What helps next."""
+
+    kind: Literal["right", "repair", "step", "none"]
+    steps: list[HintStepResponse]
+    text: str | None = Field(description="The student's text with the change, at level 3.")
+    diff: list[str]
+    edits: int
+    example: int | None
+    report: ReportResponse | None
+    seconds: float
+
+
+class ImpostorResponse(ResponseModel):
+    """A wrong program that passes all examples, and a small world that unmasks it."""
+
+    program: str
+    world: str
+    expected: str
+    actual: str
+    explanation: str
+    share: float = Field(description="The share of further worlds on which it is wrong.")
+
+
+class ProbeResponse(ResponseModel):
+    """Whether a task is well posed."""
+
+    well_posed: bool
+    reference: str
+    passing: int
+    impostors: list[ImpostorResponse]
+    added: list[ExampleMessage]
+    tried: int
+    seconds: float
 
 
 # The service

@@ -12,6 +12,7 @@ from fastapi import APIRouter, Request
 
 from karelsynth._version import __version__
 from karelsynth.errors import ProgramSyntaxError, TaskFileError, WorldError
+from karelsynth.karel.dialects import convert as convert_text
 from karelsynth.karel.dialects import parse_with_spans, recognise
 from karelsynth.karel.dialects.stanford import render as render_stanford
 from karelsynth.karel.interpreter import Tick
@@ -27,10 +28,10 @@ from karelsynth.web.messages import (
     CheckRequest,
     CheckResponse,
     ConvertRequest,
+    ConvertResponse,
     ExampleMessage,
     GalleryTaskResponse,
     HealthResponse,
-    ProgramResponse,
     RandomWorldRequest,
     RunRequest,
     RunResponse,
@@ -120,9 +121,10 @@ def check(body: CheckRequest) -> CheckResponse:
 
 
 @router.post("/api/convert", responses=BODY_ERRORS)
-def convert(body: ConvertRequest) -> ProgramResponse:
-    """Write a program in another dialect."""
-    return ProgramResponse(program=Program.parse(body.program).to(body.to))
+def convert(body: ConvertRequest) -> ConvertResponse:
+    """Write a program in another dialect, with its helper functions and comments."""
+    converted = convert_text(body.program, body.to)
+    return ConvertResponse(program=converted.text, notes=list(converted.notes))
 
 
 @router.post("/api/stanford", responses=BODY_ERRORS)

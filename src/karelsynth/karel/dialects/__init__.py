@@ -3,51 +3,57 @@
 - `tokens`: the data's tokens, `DEF run m( move m)`
 - `paper`: the paper's text, `def run():` and indented lines
 - `stanford`: classroom Python, a complete file for the package `stanfordkarel`
+
+The paper's text and classroom Python may have helper functions and comments, and `convert` keeps both. Tokens have
+neither.
 """
 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from karelsynth.errors import KarelsynthError, listed, nearest
 from karelsynth.karel.dialects import data, paper, stanford
-from karelsynth.karel.dialects.indented import lines_of
-from karelsynth.karel.program import Action, inner_blocks
+from karelsynth.karel.dialects.conversion import Conversion, converted
+from karelsynth.karel.dialects.indented import Spelling
+from karelsynth.karel.dialects.source import SourceProgram
+from karelsynth.karel.dialects.source import SourceSpan as SourceSpan
 from karelsynth.karel.tokens import BRACKETS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from karelsynth.karel.dialects.indented import Word
-    from karelsynth.karel.program import Program, Statement
+    from karelsynth.karel.program import Program
 
-_PARSERS: Final[Mapping[str, Callable[[str], Program]]] = {
-    "tokens": data.parse_text,
-    "paper": paper.parse,
-    "stanford": stanford.parse,
+_READERS: Final[Mapping[str, Callable[[str], SourceProgram]]] = {
+    "tokens": data.read,
+    "paper": paper.read,
+    "stanford": stanford.read,
 }
 _PRINTERS: Final[Mapping[str, Callable[[Program], str]]] = {
     "tokens": data.print_text,
     "paper": paper.render,
     "stanford": stanford.render,
 }
-DIALECTS: Final = tuple(_PARSERS)
+SPELLINGS: Final[Mapping[str, Spelling]] = {"paper": paper.SPELLING, "stanford": stanford.SPELLING}
+"""The words of the dialects that are indented."""
+DIALECTS: Final = tuple(_READERS)
 
 _T = TypeVar("_T")
 
 
+def read_source(text: str, dialect: str | None = None) -> SourceProgram:
+    """Read a program with its helpers, comments and places; without `dialect`, it is recognised.
+
+    Raises ProgramSyntaxError.
+    """
+    return _of(_READERS, recognise(text) if dialect is None else dialect)(text)
+
+
 def parse(text: str, dialect: str | None = None) -> Program:
     """Read a program; without `dialect`, it is recognised. Raises ProgramSyntaxError."""
-    return _of(_PARSERS, recognise(text) if dialect is None else dialect)(text)
-
-
-class SourceSpan(NamedTuple):
-    """The first line of a statement in the text, without the colon. `line` and `column` count from 1."""
-
-    line: int
-    column: int
-    width: int
+    return read_source(text, dialect).program
 
 
 def parse_with_spans(text: str, dialect: str | None = None) -> tuple[Program, dict[int, SourceSpan]]:
@@ -56,36 +62,14 @@ def parse_with_spans(text: str, dialect: str | None = None) -> tuple[Program, di
     A call of a helper function is replaced by the helper's statements. Their spans are in the helper.
     Raises ProgramSyntaxError.
     """
-    dialect = dialect or recognise(text)
-    if dialect == "tokens":
-        program = data.parse_text(text)
-        return program, _token_spans(text, program)
-    spans: list[SourceSpan] = []
-
-    def note(first: Word, last: Word) -> None:
-        spans.append(SourceSpan(first.line, first.column, last.column + len(last.text) - first.column))
-
-    program = (paper if dialect == "paper" else stanford).parse(text, note)
-    return program, {at: span for (at, _), span in zip(program.walk(), spans, strict=True)}
+    source = read_source(text, dialect)
+    return source.program, source.spans
 
 
-def _token_spans(text: str, program: Program) -> dict[int, SourceSpan]:
-    words = [
-        SourceSpan(number, match.start() + 1, len(match.group()))
-        for number, line in enumerate(lines_of(text), 1)
-        for match in re.finditer(r"\S+", line)
-    ]
-    spans = {}
-    for at, statement in program.walk():
-        first, last = words[at], words[at + _head_size(statement) - 1]
-        width = last.column + last.width - first.column if last.line == first.line else first.width
-        spans[at] = first._replace(width=width)
-    return spans
-
-
-def _head_size(statement: Statement) -> int:
-    """The number of tokens before the bracket that opens the first block."""
-    return 1 if isinstance(statement, Action) else inner_blocks(statement)[0][0] - 1
+def convert(text: str, to: str, dialect: str | None = None) -> Conversion:
+    """Write a program in another dialect. Helpers and comments are kept; `notes` says what could not be kept."""
+    _of(_PRINTERS, to)
+    return converted(read_source(text, dialect), to)
 
 
 def render(program: Program, dialect: str) -> str:

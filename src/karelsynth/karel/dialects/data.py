@@ -7,22 +7,70 @@ order, the fields of the node that its first token names.
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from operator import index
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from karelsynth.errors import KarelsynthError, ProgramSyntaxError, listed, nearest
 from karelsynth.karel.dialects.indented import lines_of
+from karelsynth.karel.dialects.source import (
+    SourceBlock,
+    SourceFunction,
+    SourcePlace,
+    SourceProgram,
+    SourceSpan,
+    source_statement,
+)
 from karelsynth.karel.grammar import BLOCK, KAREL
-from karelsynth.karel.program import COMPOSITES, DEEPEST, TOO_DEEP, Action, Part, Program, Sensor
+from karelsynth.karel.program import (
+    BODY_AT,
+    COMPOSITES,
+    DEEPEST,
+    TOO_DEEP,
+    Action,
+    Block,
+    Part,
+    Program,
+    Sensor,
+    inner_blocks,
+)
 from karelsynth.karel.tokens import ACTIONS, COUNTS, PAD, SENSORS, TOKENS, token_name
 from karelsynth.karel.world import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+_MAIN: Final = "run"
 _ALTERNATIVES: Final = {
     rule: {alternative[0]: alternative for alternative in alternatives} for rule, alternatives in KAREL.rules.items()
 }
+
+
+def read(text: str) -> SourceProgram:
+    """Read tokens as a text with places."""
+    program, lines = parse_text(text), lines_of(text)
+    words = [
+        SourceSpan(number, match.start() + 1, len(match.group()))
+        for number, line in enumerate(lines, 1)
+        for match in re.finditer(r"\S+", line)
+    ]
+    body = _placed(program.body, BODY_AT, words)
+    functions = {_MAIN: SourceFunction(_MAIN, body, words[0])}
+    return SourceProgram(text, "tokens", tuple(lines), _MAIN, functions)
+
+
+def _placed(block: Block, at: int, words: list[SourceSpan]) -> SourceBlock:
+    """The statements of a block with the places of their words; the block's first token is words[at]."""
+    found = []
+    for statement in block:
+        inner = inner_blocks(statement)
+        first, last = words[at], words[at + (inner[0][0] - 2 if inner else 0)]
+        width = last.column + last.width - first.column if last.line == first.line else first.width
+        blocks = tuple(_placed(body, at + offset, words) for offset, body in inner)
+        written, end = source_statement(statement), words[at + statement.size - 1].line
+        found.append(replace(written, blocks=blocks, place=SourcePlace(first._replace(width=width), end)))
+        at += statement.size
+    return tuple(found)
 
 
 def parse_text(text: str) -> Program:

@@ -4,8 +4,8 @@ The lexer turns indentation into `indent` and `dedent` words, as Python does. It
 will do, and tabs are fine if they are used consistently. It never fails: text that it cannot read becomes a word with a
 `problem`. The parser reports the problem when it gets there, so that an error always names the first mistake.
 
-A `Spelling` holds a dialect's words as data. A dialect derives a parser from `Parser` for what is around the blocks
-(`def run():`, imports, helper functions) and for the head of its counting loop.
+A `Spelling` holds a dialect's words as data. A dialect derives a parser from `Parser` for what is around the functions
+(imports, the call of `main`) and for the head of its counting loop.
 """
 
 from __future__ import annotations
@@ -14,31 +14,26 @@ import re
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
+from keyword import iskeyword
 from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn
 
 from karelsynth.errors import ProgramSyntaxError, listed, nearest
-from karelsynth.karel.program import (
-    DEEPEST,
-    TOO_DEEP,
-    Action,
-    Block,
-    Condition,
-    If,
-    IfElse,
-    Not,
-    Program,
-    Repeat,
-    Statement,
-    While,
-    inner_blocks,
+from karelsynth.karel.dialects.source import (
+    CALL,
+    Comment,
+    SourceBlock,
+    SourceFunction,
+    SourcePlace,
+    SourceProgram,
+    SourceSpan,
+    SourceStatement,
+    source_block,
 )
+from karelsynth.karel.program import DEEPEST, TOO_DEEP, Action, Block, Condition, Not
 from karelsynth.karel.tokens import LARGEST_COUNT
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-
-    OnStatement = Callable[["Word", "Word"], None]
-    """Called for every statement in the order of `Program.walk`, with the first and the last word of its head."""
+    from collections.abc import Iterable, Mapping
 
 _COUNTS: Final = {str(n): n for n in range(LARGEST_COUNT + 1)}
 _LACKING: Final = {
@@ -92,11 +87,20 @@ def lines_of(text: str) -> list[str]:
     return re.sub(r"\r\n?", "\n", text.removeprefix("\ufeff")).split("\n")
 
 
-def lex(text: str) -> tuple[list[Word], list[str]]:
-    """The words of a text, the last one an `end`, and the text's lines."""
+class Lexed(NamedTuple):
+    """The words of a text, the last one an `end`; the text's lines; its comments."""
+
+    words: list[Word]
+    lines: list[str]
+    comments: list[Comment]
+
+
+def lex(text: str) -> Lexed:
+    """Split a text into words."""
     lines = lines_of(text)
     text = "\n".join(lines)
     words: list[Word] = []
+    comments: list[Comment] = []
     levels: list[str] = []
     line, line_start, after, fresh = 1, 0, 1, True
     for match in _PIECE.finditer(text):
@@ -106,7 +110,9 @@ def lex(text: str) -> tuple[list[Word], list[str]]:
             if not fresh:
                 words.append(Word("newline", "", line, after))
             fresh = True
-        elif kind not in ("space", "comment"):
+        elif kind == "comment":
+            comments.append(Comment(line, column, piece.rstrip(), fresh))
+        elif kind != "space":
             if fresh:
                 words += _update_levels(text[line_start : match.start()], levels, line, column)
                 fresh = False
@@ -124,7 +130,7 @@ def lex(text: str) -> tuple[list[Word], list[str]]:
         words.append(Word("newline", "", line, after))
     last = words[-1] if words else Word("end", "", 1, 1)
     ends = ["dedent"] * (len(levels) - 1) + ["end"]
-    return words + [Word(kind, "", last.line, last.column) for kind in ends], lines
+    return Lexed(words + [Word(kind, "", last.line, last.column) for kind in ends], lines, comments)
 
 
 def _update_levels(indentation: str, levels: list[str], line: int, column: int) -> list[Word]:
@@ -189,21 +195,38 @@ class Spelling:
 
 def block_lines(block: Block, spelling: Spelling, level: int = 1) -> list[str]:
     """The lines of a block."""
+    return source_lines(source_block(block), spelling, level)
+
+
+def source_lines(block: SourceBlock, spelling: Spelling, level: int = 1) -> list[str]:
+    """The lines of a block that may have calls."""
     margin = " " * (spelling.indent * level)
     lines: list[str] = []
     for statement in block:
-        if isinstance(statement, Action):
-            lines.append(f"{margin}{spelling.action_words[statement]}()")
-            continue
-        about = str(statement.times) if isinstance(statement, Repeat) else _condition(statement.condition, spelling)
-        opening = spelling.heads[statement.keyword].format(about)
-        for _, body in inner_blocks(statement):
-            lines += [f"{margin}{opening}", *block_lines(body, spelling, level + 1)]
-            opening = "else:"
+        opening = head_of(statement, spelling)
+        lines += [] if statement.blocks else [f"{margin}{opening}"]
+        for body in statement.blocks:
+            lines += [f"{margin}{opening}:", *source_lines(body, spelling, level + 1)]
+            opening = "else"
     return lines
 
 
-def _condition(condition: Condition, spelling: Spelling) -> str:
+def head_of(statement: SourceStatement, spelling: Spelling) -> str:
+    """The first line of a statement, without indentation and colon."""
+    detail = statement.detail
+    if statement.keyword == CALL:
+        return f"{detail}()"
+    if detail is None:
+        return f"{spelling.action_words[Action(statement.keyword)]}()"
+    about = condition_text(detail, spelling) if not isinstance(detail, int | str) else str(detail)
+    head = spelling.heads[statement.keyword].format(about).removesuffix(":")
+    if spelling.python and statement.place is not None and statement.place.variable:
+        head = head.replace("for _ in", f"for {statement.place.variable} in")
+    return head
+
+
+def condition_text(condition: Condition, spelling: Spelling) -> str:
+    """A condition as it is written."""
     negations = ""
     while condition not in spelling.condition_words and isinstance(condition, Not):
         negations, condition = negations + "not ", condition.condition
@@ -211,34 +234,98 @@ def _condition(condition: Condition, spelling: Spelling) -> str:
 
 
 class Parser(ABC):
-    """A recursive-descent parser.
+    """A recursive-descent parser for a text of functions.
 
-    `at` is the index of the next word.
+    `at` is the index of the next word. `starts` holds the index of the `def` of every function of the text, `here` the
+    name of the function that is being read.
     """
 
-    def __init__(self, text: str, spelling: Spelling, on_statement: OnStatement | None = None) -> None:
-        self.words, self.lines = lex(text)
+    dialect: str
+    main: str
+    """The name of the main function."""
+
+    def __init__(self, text: str, spelling: Spelling) -> None:
+        self.text = text
+        self.words, self.lines, self.comments = lex(text)
         self.spelling = spelling
-        self.on_statement = on_statement
         self.at = 0
         self.depth = 0
+        self.here = ""
+        self.starts: dict[str, int] = {}
+        self.functions: dict[str, SourceFunction] = {}
+        level = 0
+        for index, word in enumerate(self.words[:-1]):
+            level += (word.kind == "indent") - (word.kind == "dedent")
+            name = self.words[index + 1]
+            if level == 0 and word.text == "def" and name.kind == "name":
+                self.starts.setdefault(name.text, index)
 
     @abstractmethod
-    def program(self) -> Program:
+    def source(self) -> SourceProgram:
         """Read the whole text."""
 
     @abstractmethod
-    def count(self) -> int:
-        """Read the head of a counting loop after its first word, up to the colon."""
+    def count(self) -> tuple[int, str]:
+        """Read the head of a counting loop after its first word, up to the colon: the count and the loop variable."""
+
+    def finished(self, built_in: Mapping[str, Action] | None = None) -> SourceProgram:
+        """The program of the functions that were read."""
+        return SourceProgram(
+            self.text,
+            self.dialect,
+            tuple(self.lines),
+            self.main,
+            self.functions,
+            tuple(sorted(self.comments)),
+            {name: action for name, action in (built_in or {}).items() if name in self.functions},
+        )
+
+    # Functions
+
+    def reserved(self) -> Iterable[str]:
+        """The names that no helper may have."""
+        spelling = self.spelling
+        return (*spelling.conditions, *spelling.lacking, *spelling.actions, *spelling.keywords, "else", "not", "def")
+
+    def definition(self) -> None:
+        """Read a function at the left margin into `functions`."""
+        name = self.words[self.at + 1]
+        if self.starts.get(name.text, self.at) != self.at:
+            self.fail(name, f"`{name.text}` is defined twice")
+        if name.text in self.reserved():
+            self.fail(name, f"`{name.text}` is a built-in name; choose another name for the function")
+        head = self.take()
+        self.new_name(f"the name of a function, as in `def {self.main}():`")
+        self.here = name.text
+        self.parameters()
+        span = _span(head, self.words[self.at - 1])
+        body, _ = self.block(head)
+        self.functions[name.text] = SourceFunction(name.text, body, span)
+
+    def parameters(self) -> None:
+        """The `()` after the name of a function."""
+        if self.spelling.python or self.next.text == "(":
+            self.expect("(")
+            self.expect(")", "; functions take no arguments here")
+
+    def new_name(self, wanted: str) -> Word:
+        if self.next.kind != "name" or iskeyword(self.next.text):
+            self.unexpected(wanted)
+        return self.take()
 
     def callable(self) -> list[str]:
         """The functions of the text that a statement may call here."""
-        return []
+        return [name for name in self.starts if name not in (self.main, self.here)]
+
+    def docstring(self) -> None:
+        """A string that is a line of its own, kept as a comment."""
+        word = self.take()
+        self.comments.append(Comment(word.line, word.column, word.text, True))
 
     # Blocks and statements
 
-    def block(self, owner: Word) -> Block:
-        """The block after a head: a colon, then the rest of the line or the indented lines below."""
+    def block(self, owner: Word) -> tuple[SourceBlock, int]:
+        """The block after a head, and its last line: a colon, then the rest of the line or the indented lines below."""
         self.expect(":", f" after the `{owner.text}`" if owner.text == "else" else "")
         if self.next.kind != "newline":
             found = self.line(inline=True)
@@ -255,11 +342,13 @@ class Parser(ABC):
                 self.fail(self.next, f"expected an indented line: the body of the `{owner.text}` in line {owner.line}")
         if not found:
             self.fail(owner, f"the `{owner.text}` has an empty body; expected at least one statement, indented")
-        return tuple(found)
+        last = found[-1].place
+        assert last is not None
+        return tuple(found), last.last_line
 
-    def line(self, inline: bool = False) -> list[Statement]:
+    def line(self, inline: bool = False) -> list[SourceStatement]:
         """Statements up to the end of their line, or of the block that the last of them opens."""
-        found: list[Statement] = []
+        found: list[SourceStatement] = []
         start = self.at
         while True:
             word = self.next
@@ -269,54 +358,52 @@ class Parser(ABC):
                     self.fail(word, f"`{word.text}` must begin a line of its own")
                 found.append(self.compound(begins_line))
                 return found
-            if word.kind == "string":  # a docstring
-                self.at += 1
+            if word.kind == "string":
+                self.docstring()
             else:
-                found += self.simple()
+                found.append(self.simple())
             if not self.accept(";") or self.next.kind == "newline":
                 break
         self.end_of_line()
         return found
 
-    def compound(self, begins_line: bool) -> Statement:
+    def compound(self, begins_line: bool) -> SourceStatement:
         """A statement with a block. An `else` belongs to an `if` that begins a line."""
         head = self.take()
         self.deeper(head)
-        statement: Statement
-        if head.text == "while":
-            condition = self.condition()
-            self.note(head)
-            statement = While(condition, self.block(head))
-        elif head.text in ("if", "ifelse"):
-            condition = self.condition()
-            self.note(head)
-            then = self.block(head)
+        detail: Condition | int
+        variable = ""
+        if head.text in ("while", "if", "ifelse"):
+            detail = self.condition()
+        else:
+            detail, variable = self.count()
+        span = _span(head, self.words[self.at - 1])
+        body, last_line = self.block(head)
+        blocks, else_line = [body], 0
+        if head.text in ("if", "ifelse"):
             if begins_line and self.next.text == "else":
-                statement = IfElse(condition, then, self.block(self.take()))
+                else_line = self.next.line
+                body, last_line = self.block(self.take())
+                blocks.append(body)
             elif head.text == "ifelse":
                 self.unexpected(f"the `else:` of the `ifelse` in line {head.line}", ["else"])
-            else:
-                statement = If(condition, then)
-        else:
-            times = self.count()
-            self.note(head)
-            statement = Repeat(times, self.block(head))
         self.depth -= 1
-        return statement
+        keyword = {"while": "WHILE", "if": "IF", "ifelse": "IF"}.get(head.text, "REPEAT")
+        place = SourcePlace(span, last_line, else_line, variable)
+        return SourceStatement(keyword + "ELSE" * (len(blocks) > 1), detail, tuple(blocks), place)
 
-    def simple(self) -> Block:
-        """A statement without a block."""
-        if self.next.text not in self.spelling.actions:
+    def simple(self) -> SourceStatement:
+        """A statement without a block: an action, or the call of a helper."""
+        word = self.next
+        calls = word.text not in self.spelling.actions
+        if calls and (word.text not in self.starts or word.text == self.main or word.kind != "name"):
             self.no_statement()
-        word = self.take()
+        self.at += 1
         self.parentheses(word)
-        self.note(word)
-        return (self.spelling.actions[word.text],)
-
-    def note(self, first: Word) -> None:
-        """Call `on_statement` for the statement whose head has just been read."""
-        if self.on_statement is not None:
-            self.on_statement(first, self.words[self.at - 1])
+        place = SourcePlace(_span(word, self.words[self.at - 1]), self.words[self.at - 1].line)
+        if calls:
+            return SourceStatement(CALL, word.text, (), place)
+        return SourceStatement(self.spelling.actions[word.text].value, place=place)
 
     def no_statement(self) -> NoReturn:
         word, spelling = self.next, self.spelling
@@ -445,3 +532,8 @@ class Parser(ABC):
             suggestion=suggestion,
             width=min(len(word.text), len(line) - word.column + 1),
         )
+
+
+def _span(first: Word, last: Word) -> SourceSpan:
+    """The text from one word to another. Words of one statement are on one line."""
+    return SourceSpan(first.line, first.column, last.column + len(last.text) - first.column)

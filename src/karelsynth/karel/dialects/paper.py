@@ -7,7 +7,12 @@
 
 Its actions and conditions are the data's tokens. The printer writes as above. The reader also accepts any indentation,
 names without `()`, conditions without parentheses, `if … else` for `ifelse`, several statements on a line with `;`
-between them, a body on the line of its head, and comments.
+between them, a body on the line of its head, and comments. As in classroom Python, there may be helper functions
+without arguments, before or after `run`:
+
+    def turnAround():
+      turnLeft()
+      turnLeft()
 """
 
 from __future__ import annotations
@@ -19,7 +24,9 @@ from karelsynth.karel.dialects.indented import Parser, Spelling, block_lines
 from karelsynth.karel.program import Action, Condition, Not, Program, Sensor
 
 if TYPE_CHECKING:
-    from karelsynth.karel.dialects.indented import OnStatement
+    from collections.abc import Iterable
+
+    from karelsynth.karel.dialects.source import SourceProgram
 
 
 def _written(condition: Condition) -> str:
@@ -40,9 +47,9 @@ SPELLING: Final = Spelling(
 )
 
 
-def parse(text: str, on_statement: OnStatement | None = None) -> Program:
+def read(text: str) -> SourceProgram:
     """Read the paper's text."""
-    return _Parser(text, SPELLING, on_statement).program()
+    return _Parser(text, SPELLING).source()
 
 
 def render(program: Program) -> str:
@@ -51,28 +58,34 @@ def render(program: Program) -> str:
 
 
 class _Parser(Parser):
-    def program(self) -> Program:
+    dialect, main = "paper", "run"
+
+    def reserved(self) -> Iterable[str]:
+        return (*super().reserved(), "main")  # a text with a `main` is classroom Python
+
+    def source(self) -> SourceProgram:
         if self.next.kind == "end":
             self.fail(self.next, "the program is empty; expected `def run():`")
-        while self.accept_kind("string"):
-            self.end_of_line()
-        head = self.next
-        if head.text != "def":
-            self.unexpected("`def run():`", ["def"])
-        self.at += 1
-        self.expect("run")
-        if self.accept("("):
-            self.expect(")")
-        body = self.block(head)
-        if self.next.text == "def":
-            self.fail(self.next, "there is only one `def`, that of `run`; write out what the others do")
-        if self.next.kind != "end":
-            self.fail(self.next, "the program has ended; to belong to it, this line must be indented like its body")
-        return Program(body)
+        while self.next.kind != "end":
+            if self.next.kind == "string":
+                self.docstring()
+                self.end_of_line()
+            elif self.next.text == "def":
+                if "run" not in self.starts:  # the only function is probably meant to be it
+                    self.at += 1
+                    self.expect("run")
+                self.definition()
+            elif self.functions:
+                self.fail(self.next, "the program has ended; to belong to it, this line must be indented like its body")
+            else:
+                self.unexpected("`def run():`", ["def"])
+        if self.main not in self.functions:
+            self.fail(self.next, "the program ends here without a `run`; expected `def run():`")
+        return self.finished()
 
-    def count(self) -> int:
+    def count(self) -> tuple[int, str]:
         if not self.accept("("):
-            return self.number()
+            return self.number(), ""
         times = self.number()
         self.expect(")")
-        return times
+        return times, ""

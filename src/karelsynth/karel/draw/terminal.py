@@ -21,7 +21,7 @@ from karelsynth.karel.program import BODY_AT, Block, Program, inner_blocks
 from karelsynth.karel.world import HEADINGS, Cell, World
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from rich.console import Console, RenderableType
     from rich.text import Text
@@ -32,6 +32,7 @@ HERO_ON_MARKERS: Final = f"bold {_COLOURS.marker} on {_COLOURS.hero}"
 MARKER: Final = f"{_COLOURS.marker_text} on {_COLOURS.marker}"
 WALL: Final = _COLOURS.muted
 FAINT: Final = "dim"
+MARKED: Final = "bold white on red"
 
 
 @dataclass(frozen=True)
@@ -57,8 +58,13 @@ def speaks_unicode(encoding: str | None) -> bool:
     return (encoding or "").lower().replace("-", "").replace("_", "").startswith("utf")
 
 
-def world_text(world: World, *, color: bool, unicode: bool | None = None) -> Text:
-    """The world within a border. Without `unicode`, the encoding of the standard output decides the characters."""
+def world_text(
+    world: World, *, color: bool, unicode: bool | None = None, marked: Collection[Cell] = frozenset()
+) -> Text:
+    """The world within a border. Without `unicode`, the encoding of the standard output decides the characters.
+
+    Cells of `marked` are red. Where there is room, they have a `!`, for terminals without colour.
+    """
     from rich.text import Text
 
     signs = _signs(speaks_unicode(sys.stdout.encoding) if unicode is None else unicode)
@@ -68,6 +74,8 @@ def world_text(world: World, *, color: bool, unicode: bool | None = None) -> Tex
         text.append(f"\n{signs.side}", wall)
         for col in range(world.cols):
             piece, style = _cell(world, (row, col), signs)
+            if (row, col) in marked:
+                piece, style = piece[0] + (piece[1] if piece[1] != " " else "!"), MARKED
             text.append(piece, style if color else "")
         text.append(signs.side, wall)
     return text.append(f"\n{_edge(signs.bottom, world.cols)}", wall)
@@ -94,13 +102,18 @@ def _cell(world: World, cell: Cell, signs: _Signs) -> tuple[str, str]:
 
 
 def side_by_side(
-    worlds: Sequence[tuple[str, World]], *, color: bool, width: int | None = None, unicode: bool | None = None
+    worlds: Sequence[tuple[str, World]],
+    *,
+    color: bool,
+    width: int | None = None,
+    unicode: bool | None = None,
+    marked: Collection[Cell] = frozenset(),
 ) -> Text:
     """Worlds with headings next to each other, as many in a line as fit into `width` columns (the terminal's)."""
     from rich.text import Text
 
     room = shutil.get_terminal_size().columns if width is None else width
-    blocks = [_block(heading, world, color=color, unicode=unicode) for heading, world in worlds]
+    blocks = [_block(heading, world, color=color, unicode=unicode, marked=marked) for heading, world in worlds]
     shelves: list[list[list[Text]]] = [[]]
     used = 0
     for block in blocks:
@@ -120,11 +133,11 @@ def side_by_side(
     return Text("\n", no_wrap=True).join(lines)
 
 
-def _block(heading: str, world: World, *, color: bool, unicode: bool | None) -> list[Text]:
+def _block(heading: str, world: World, *, color: bool, unicode: bool | None, marked: Collection[Cell]) -> list[Text]:
     """The lines of a world under its heading, all of the same width."""
     from rich.text import Text
 
-    drawing = world_text(world, color=color, unicode=unicode).split("\n")
+    drawing = world_text(world, color=color, unicode=unicode, marked=marked).split("\n")
     lines = [Text(heading, "bold" if color else ""), *drawing]
     width = max(line.cell_len for line in lines)
     for line in lines:

@@ -1,0 +1,276 @@
+"""Programs as they are written: functions, calls, comments, and the place of every statement in the text.
+
+A `Program` is what runs. A `SourceProgram` is what a person wrote: a main function, helper functions that it calls, and
+comments. Its `program` has every call of a helper replaced by the helper's statements.
+
+    source = read_source(text)
+    source.functions["turn_around"].body  # SourceStatements; those with the keyword `call` name a helper
+    source.program  # without calls
+    source.spans  # the place in the text of every statement of `program`
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from karelsynth.errors import ProgramSyntaxError
+from karelsynth.karel.program import (
+    DEEPEST,
+    TOO_DEEP,
+    Action,
+    Block,
+    Condition,
+    If,
+    IfElse,
+    Program,
+    Repeat,
+    Statement,
+    While,
+    inner_blocks,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+CALL: Final = "call"
+"""The keyword of a statement that calls a helper."""
+MOST_WRITTEN_OUT: Final = 10_000
+"""The most statements of a function whose calls are replaced by the helpers' statements. Helpers that call helpers can
+make a short text an exponentially long program."""
+_CALL_DEPTH: Final = 2
+"""A call counts as so many levels of nesting."""
+
+
+class SourceSpan(NamedTuple):
+    """The first line of a statement in the text, without the colon. `line` and `column` count from 1."""
+
+    line: int
+    column: int
+    width: int
+
+
+class Comment(NamedTuple):
+    """A comment, with its `#`, or a docstring, with its quotation marks."""
+
+    line: int
+    column: int
+    text: str
+    alone: bool
+    """Whether it begins its line."""
+
+
+class SourcePlace(NamedTuple):
+    """Where a statement is in the text. Lines count from 1."""
+
+    span: SourceSpan
+    last_line: int
+    """The last line of the statement's last block."""
+    else_line: int = 0
+    """The line of the `else`; 0 if there is none."""
+    variable: str = ""
+    """The loop variable of a counting loop in classroom Python."""
+
+
+@dataclass(frozen=True, eq=False)
+class SourceStatement:
+    """A statement as it is written. `keyword` is the token of an action, the keyword of a node, or CALL."""
+
+    keyword: str
+    detail: Condition | int | str | None = None
+    """A condition, a count, or a helper's name; None for an action."""
+    blocks: tuple[SourceBlock, ...] = ()
+    place: SourcePlace | None = None
+    """None for a statement that is not in the text."""
+
+    def walk(self) -> Iterator[SourceStatement]:
+        """This statement and those inside, in the order of the text."""
+        yield self
+        for block in self.blocks:
+            for statement in block:
+                yield from statement.walk()
+
+
+SourceBlock = tuple[SourceStatement, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class SourceFunction:
+    """A function; `span` is its head, from `def` to the closing parenthesis."""
+
+    name: str
+    body: SourceBlock
+    span: SourceSpan
+
+
+@dataclass(frozen=True, eq=False)
+class SourceProgram:
+    """A program as it is written. The constructor raises ProgramSyntaxError for recursion and for too long programs."""
+
+    text: str
+    dialect: str
+    lines: tuple[str, ...]
+    main: str
+    """The name of the main function: `run` or `main`."""
+    functions: Mapping[str, SourceFunction]
+    """By name, in the order of the text."""
+    comments: tuple[Comment, ...] = ()
+    built_in: Mapping[str, Action] = field(default_factory=dict)
+    """Names of functions that stand for an action wherever they are called: `turn_right`."""
+
+    def __post_init__(self) -> None:
+        measure = _Measure(self)
+        for name in self.functions:
+            measure.function(name, 0)
+        _ = self.program
+
+    @property
+    def body(self) -> SourceBlock:
+        """The body of the main function."""
+        return self.functions[self.main].body
+
+    @property
+    def helpers(self) -> tuple[str, ...]:
+        """The names of the helper functions, in the order of the text."""
+        return tuple(name for name in self.functions if name != self.main and name not in self.built_in)
+
+    @cached_property
+    def reached(self) -> frozenset[str]:
+        """The names of the functions that a run can reach, the main one included."""
+        found, waiting = {self.main}, [self.main]
+        while waiting:
+            for statement in self.functions[waiting.pop()].body:
+                for inner in statement.walk():
+                    if inner.keyword == CALL and inner.detail not in found:
+                        found.add(str(inner.detail))
+                        waiting.append(str(inner.detail))
+        return frozenset(found)
+
+    @cached_property
+    def program(self) -> Program:
+        """What runs: calls are replaced by the statements of the helpers."""
+        return Program(self.block_of(self.main))
+
+    def block_of(self, function: str) -> Block:
+        """The statements of a function, with calls replaced."""
+        return _Inliner(self).function(function)
+
+    @cached_property
+    def statements(self) -> dict[int, SourceStatement]:
+        """The written statement behind each statement of `program`, by the index of the latter's first token."""
+        written = list(self._walk(self.body))
+        return {at: source for (at, _), source in zip(self.program.walk(), written, strict=True)}
+
+    @cached_property
+    def spans(self) -> dict[int, SourceSpan]:
+        """The place of each statement of `program`, by the index of its first token. A helper's are in the helper."""
+        return {at: source.place.span for at, source in self.statements.items() if source.place is not None}
+
+    def _walk(self, block: SourceBlock) -> Iterator[SourceStatement]:
+        for statement in block:
+            if statement.keyword == CALL:
+                yield from self._walk(self.functions[str(statement.detail)].body)
+            else:
+                yield statement
+                for inner in statement.blocks:
+                    yield from self._walk(inner)
+
+    def fail(self, statement: SourceStatement, reason: str) -> None:
+        """Raise ProgramSyntaxError at a statement."""
+        span = SourceSpan(1, 1, 1) if statement.place is None else statement.place.span
+        line = self.lines[span.line - 1] if self.lines else ""
+        width = len(str(statement.detail)) if statement.keyword == CALL else span.width
+        raise ProgramSyntaxError(reason, line=span.line, column=span.column, source_line=line, width=width)
+
+
+class _Measure:
+    """Checks the length and the depth of functions with their calls replaced, without replacing them."""
+
+    def __init__(self, source: SourceProgram) -> None:
+        self.source = source
+        self.known: dict[str, tuple[int, int]] = {}
+        self.calling: list[str] = []
+
+    def function(self, name: str, depth: int) -> tuple[int, int]:
+        """The number of statements of a function and the depth of its nesting; `depth` is that of the call."""
+        if name not in self.known:
+            self.calling.append(name)
+            self.known[name] = self.block(self.source.functions[name].body, depth)
+            self.calling.pop()
+        return self.known[name]
+
+    def block(self, block: SourceBlock, depth: int) -> tuple[int, int]:
+        size = height = 0
+        for statement in block:
+            more, levels = self.statement(statement, depth)
+            size, height = size + more, max(height, levels)
+            if size > MOST_WRITTEN_OUT and self.source.helpers:
+                most = f"over {MOST_WRITTEN_OUT:,} statements"
+                self.source.fail(statement, f"written out, the helper functions make the program too long: {most}")
+            if depth + height > DEEPEST:
+                self.source.fail(statement, TOO_DEEP)
+        return size, height
+
+    def statement(self, statement: SourceStatement, depth: int) -> tuple[int, int]:
+        if statement.keyword == CALL:
+            name = str(statement.detail)
+            if name in self.calling:
+                self.source.fail(statement, f"`{name}` calls itself; expected a loop instead: there is no recursion")
+            if depth + _CALL_DEPTH > DEEPEST:
+                self.source.fail(statement, TOO_DEEP)
+            size, height = self.function(name, depth + _CALL_DEPTH)
+            return size + 1, height + _CALL_DEPTH
+        if not statement.blocks:
+            return 1, 0
+        measured = [self.block(block, depth + 1) for block in statement.blocks]
+        return 1 + sum(size for size, _ in measured), 1 + max(height for _, height in measured)
+
+
+class _Inliner:
+    """Builds the blocks that run. A function's block is built once and shared by its calls."""
+
+    def __init__(self, source: SourceProgram) -> None:
+        self.source = source
+        self.built: dict[str, Block] = {}
+
+    def function(self, name: str) -> Block:
+        if name not in self.built:
+            self.built[name] = self.block(self.source.functions[name].body)
+        return self.built[name]
+
+    def block(self, block: SourceBlock) -> Block:
+        found: list[Statement] = []
+        for statement in block:
+            if statement.keyword == CALL:
+                found += self.function(str(statement.detail))
+            else:
+                found.append(self.statement(statement))
+        return tuple(found)
+
+    def statement(self, statement: SourceStatement) -> Statement:
+        blocks = [self.block(block) for block in statement.blocks]
+        match statement.keyword, statement.detail:
+            case "REPEAT", int(times):
+                return Repeat(times, *blocks)
+            case "WHILE", condition:
+                return While(condition, *blocks)  # type: ignore[arg-type]
+            case "IF", condition:
+                return If(condition, *blocks)  # type: ignore[arg-type]
+            case "IFELSE", condition:
+                return IfElse(condition, *blocks)  # type: ignore[arg-type]
+        return Action(statement.keyword)
+
+
+def source_block(block: Block) -> SourceBlock:
+    """A block as it would be written, without places in a text."""
+    return tuple(source_statement(statement) for statement in block)
+
+
+def source_statement(statement: Statement) -> SourceStatement:
+    """A statement as it would be written, without a place in a text."""
+    if isinstance(statement, Action):
+        return SourceStatement(statement.value)
+    blocks = tuple(source_block(inner) for _, inner in inner_blocks(statement))
+    detail = statement.times if isinstance(statement, Repeat) else statement.condition
+    return SourceStatement(statement.keyword, detail, blocks)

@@ -1,0 +1,189 @@
+"""Why a run is wrong, in words that a student understands.
+
+    report = explain_run(read_source(text), example)
+    report.sentences  # what happened, where in the student's text, and what the world should look like
+
+A run can crash, never end, or end in the wrong world. For the last, the step at which it went wrong is the first step
+that put or picked a marker for good in a cell that now has the wrong number. If no step is to blame, because something
+was never done, there is none.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from karelsynth.karel.interpreter import Status, Tick, run
+from karelsynth.karel.program import Action
+from karelsynth.tutor.limits import TUTOR_TICKS
+
+if TYPE_CHECKING:
+    from karelsynth.karel.dialects.source import SourceProgram
+    from karelsynth.karel.interpreter import Run
+    from karelsynth.karel.world import Cell, World
+    from karelsynth.tasks.task import Example
+
+LONGEST_BLAMED: Final = 1_000
+"""The most ticks of a run in which the step that went wrong is looked for."""
+_MOST_CELLS: Final = 4
+"""The most wrong cells that are described in words."""
+
+
+@dataclass(frozen=True)
+class WrongStep:
+    """The step at which a run went wrong."""
+
+    number: int
+    """Counted in actions, from 1."""
+    line: int
+    """The line of the student's text, from 1."""
+    column: int
+    code: str
+    """The statement as the student wrote it."""
+
+
+@dataclass(frozen=True)
+class RunReport:
+    """What a program did on an example."""
+
+    right: bool
+    status: Status
+    expected: World
+    actual: World
+    """The world at the end, or just before the crash."""
+    cells: tuple[Cell, ...]
+    """The cells that differ, from the north west."""
+    step: WrongStep | None
+    """The step at which the run went wrong, if that can be told."""
+    sentences: tuple[str, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain data; worlds are text drawings."""
+        step = self.step
+        return {
+            "right": self.right,
+            "status": self.status.name.lower(),
+            "expected": self.expected.to_text(),
+            "actual": self.actual.to_text(),
+            "cells": [list(cell) for cell in self.cells],
+            "step": step and {"number": step.number, "line": step.line, "column": step.column, "code": step.code},
+            "explanation": " ".join(self.sentences),
+        }
+
+
+def explain_run(source: SourceProgram, example: Example, *, max_ticks: int = TUTOR_TICKS) -> RunReport:
+    """Run a student's program on an example and explain what is wrong."""
+    outcome = run(source.program, example.input, max_ticks=max_ticks)
+    expected, actual = example.output, outcome.world
+    cells = differing_cells(expected, actual)
+    right = outcome.ok and not cells
+    step, sentences = None, ["right"]
+    if not outcome.ok and outcome.where is None:
+        sentences = [f"The program {outcome.explain()}."]
+    elif not outcome.ok and outcome.where is not None:
+        step = _step(source, outcome.where, len(outcome.trace) + outcome.status.crashed)
+        sentences = [_failure(outcome, step)]
+    elif not right:
+        blamed, sentences = None, []
+        if outcome.ticks <= LONGEST_BLAMED:
+            recorder = _Recorder(example.input)
+            run(source.program, example.input, max_ticks=max_ticks, observe=recorder.observe)
+            blamed = recorder.first_wrong(expected)
+        if blamed is not None:
+            number, where, action, cell = blamed
+            step = _step(source, where, number)
+            verb = "puts a marker" if action is Action.PUT_MARKER else "picks a marker"
+            has = _markers(expected.markers.get(cell, 0))
+            sentences.append(f"Step {number}, line {step.line}: `{step.code}` {verb} at {_at(cell)}, which should "
+                             f"have {has} in the end.")  # fmt: skip
+        sentences += _differences(expected, actual, cells)
+    return RunReport(right, outcome.status, expected, actual, cells, step, tuple(sentences))
+
+
+def differing_cells(expected: World, actual: World) -> tuple[Cell, ...]:
+    """The cells with another number of markers, and those of the hero if it is elsewhere or faces another way."""
+    cells = {
+        cell
+        for cell in (*expected.markers, *actual.markers)
+        if expected.markers.get(cell, 0) != actual.markers.get(cell, 0)
+    }
+    if expected.hero != actual.hero:
+        cells |= {expected.hero[:2], actual.hero[:2]}
+    return tuple(sorted(cells, key=lambda cell: (-cell[0], cell[1])))
+
+
+class _Recorder:
+    """Notes the marker actions of a run."""
+
+    def __init__(self, start: World) -> None:
+        self.actions = 0
+        self.counts = dict(start.markers)
+        self.changes: list[tuple[int, int, Action, Cell, int]] = []
+
+    def observe(self, tick: Tick) -> None:
+        if tick.action is None:
+            return
+        self.actions += 1
+        if tick.action in (Action.PUT_MARKER, Action.PICK_MARKER):
+            cell = tick.world.hero[:2]
+            self.changes.append((self.actions, tick.where, tick.action, cell, tick.world.markers.get(cell, 0)))
+
+    def first_wrong(self, expected: World) -> tuple[int, int, Action, Cell] | None:
+        """The first action after which a cell never again had the number of markers that is expected there."""
+        wrong_since: dict[Cell, tuple[int, int, Action, Cell] | None] = {}
+        before = dict(self.counts)
+        for number, where, action, cell, count in self.changes:
+            wanted = expected.markers.get(cell, 0)
+            if count == wanted:
+                wrong_since[cell] = None
+            elif abs(count - wanted) > abs(before.get(cell, 0) - wanted) and wrong_since.get(cell) is None:
+                wrong_since[cell] = (number, where, action, cell)
+            before[cell] = count
+        blamed = [entry for entry in wrong_since.values() if entry is not None]
+        return min(blamed, default=None, key=lambda entry: entry[0])
+
+
+def _step(source: SourceProgram, where: int, number: int) -> WrongStep:
+    span = source.spans[where]
+    line = source.lines[span.line - 1]
+    return WrongStep(number, span.line, span.column, line[span.column - 1 : span.column - 1 + span.width])
+
+
+def _failure(outcome: Run, step: WrongStep) -> str:
+    """A crash or a run without an end as a sentence."""
+    where = f"line {step.line}: `{step.code}`"
+    row, col, heading = outcome.world.hero
+    place = f"{_at((row, col))}, facing {heading}"
+    match outcome.status:
+        case Status.HIT_WALL:
+            return f"Step {step.number}, {where} moves into a wall or off the grid, from {place}."
+        case Status.NO_MARKER_TO_PICK:
+            return f"Step {step.number}, {where} picks at {_at((row, col))}, where there is no marker."
+        case Status.TOO_MANY_MARKERS:
+            return f"Step {step.number}, {where} puts a marker at {_at((row, col))}, which is full."
+        case Status.OUT_OF_TICKS:
+            return f"An endless loop, it seems: after {outcome.ticks:,} ticks it still runs, {where}, Karel at {place}."
+    return f"An endless loop: {where} repeats for ever, with Karel at {place}."
+
+
+def _differences(expected: World, actual: World, cells: tuple[Cell, ...]) -> list[str]:
+    sentences = []
+    if expected.hero[:2] != actual.hero[:2]:
+        sentences.append(f"Karel ends at {_at(actual.hero[:2])} instead of {_at(expected.hero[:2])}.")
+    elif expected.hero != actual.hero:
+        sentences.append(f"Karel ends facing {actual.hero.heading} instead of {expected.hero.heading}.")
+    wrong = [cell for cell in cells if expected.markers.get(cell, 0) != actual.markers.get(cell, 0)]
+    for cell in wrong[:_MOST_CELLS]:
+        wanted, found = expected.markers.get(cell, 0), actual.markers.get(cell, 0)
+        sentences.append(f"At {_at(cell)} there should be {_markers(wanted)}, not {found or 'none'}.")
+    if len(wrong) > _MOST_CELLS:
+        sentences.append(f"{len(wrong) - _MOST_CELLS} more cells have the wrong number of markers.")
+    return sentences
+
+
+def _at(cell: Cell) -> str:
+    return f"row {cell[0]}, column {cell[1]}"
+
+
+def _markers(count: int) -> str:
+    return {0: "no marker", 1: "1 marker"}.get(count, f"{count} markers")

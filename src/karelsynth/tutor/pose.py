@@ -1,0 +1,255 @@
+"""Posing exercises: tasks with the concepts of a lesson, from easy to hard.
+
+    exercises = pose(Wish(concepts={"while", "ifelse"}, tokens=(10, 20)), count=20, seed=7)
+
+Programs and worlds are purposeful ones (`tasks.purposeful`), simplified. An exercise is kept if its examples leave no
+doubt: no program that the search finds is as short as the stated one, passes all examples, and does something else
+elsewhere. Examples that unmask such programs are added.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from karelsynth.errors import KarelsynthError, listed, nearest
+from karelsynth.karel.formats.codes import world_from_codes
+from karelsynth.karel.program import (
+    Action,
+    Block,
+    Condition,
+    If,
+    IfElse,
+    Not,
+    Program,
+    Repeat,
+    Sensor,
+    Statement,
+    While,
+    inner_blocks,
+)
+from karelsynth.karel.world import Hero, World
+from karelsynth.tasks.purposeful.generator import generate_purposeful, plans_of
+from karelsynth.tasks.simplify import simplify
+from karelsynth.tasks.task import Example, Task
+from karelsynth.tutor.probe import probe
+from karelsynth.tutor.variations import fresh_examples
+
+CONCEPTS: Final = ("sequence", "repeat", "while", "if", "ifelse", "nested")
+"""What an exercise can be about. `sequence` is none of the others; `nested` is a block with control inside control."""
+FEWEST_EXAMPLES, MOST_EXAMPLES = 3, 6
+_AT_ONCE: Final = 500
+_MOST_DRAWN: Final = 100_000
+"""Tasks that are drawn before the search for exercises ends."""
+_PROBE_SECONDS: Final = 0.4
+_LEVELS: Final = ((14, "easy"), (35, "medium"))
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What exercises should be like."""
+
+    concepts: frozenset[str]
+    """All of them occur, and no other control statement."""
+    tokens: tuple[int, int] = (6, 40)
+    """The least and the most tokens of the stated program."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "concepts", frozenset(self.concepts))
+        for concept in sorted(self.concepts - set(CONCEPTS)):
+            close = nearest(concept, CONCEPTS)
+            hint = f"; did you mean `{close}`?" if close else ""
+            raise KarelsynthError(f"there is no concept `{concept}`; there are {listed(CONCEPTS, 'and')}{hint}")
+        least, most = self.tokens
+        if not 5 <= least <= most:
+            raise KarelsynthError(
+                f"a range of tokens begins at 5 or more and does not end below its beginning: {least}-{most}"
+            )
+
+    def fits(self, program: Program) -> bool:
+        """Whether a program is of this kind. `nested` may always occur, but has to if it is wished."""
+        least, most = self.tokens
+        found, wished = concepts_of(program), self.concepts
+        return least <= program.size <= most and wished <= found <= wished | {"nested"}
+
+
+@dataclass(frozen=True)
+class PosedExercise:
+    """A task with its stated program."""
+
+    task: Task
+    program: Program
+    difficulty: float
+    """An estimate, in tokens of a program without control statements."""
+
+    @property
+    def level(self) -> str:
+        """easy, medium or hard."""
+        return next((name for most, name in _LEVELS if self.program.size <= most), "hard")
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain data: the task as `Task.to_json` has it, with more fields."""
+        return {
+            **self.task.to_json(),
+            "reference": self.program.to("paper"),
+            "concepts": sorted(concepts_of(self.program)),
+            "tokens": self.program.size,
+            "level": self.level,
+            "difficulty": self.difficulty,
+        }
+
+
+def concepts_of(program: Program) -> frozenset[str]:
+    """The concepts that occur in a program."""
+    names: dict[type, str] = {Repeat: "repeat", While: "while", If: "if", IfElse: "ifelse"}
+    found = {names[type(statement)] for _, statement in program.walk() if type(statement) in names}
+    if _depth(program.body) > 1:
+        found.add("nested")
+    return frozenset(found or {"sequence"})
+
+
+def _depth(block: Block) -> int:
+    """The depth of nested control statements."""
+    return max((1 + _depth(inner) for statement in block for _, inner in inner_blocks(statement)), default=0)
+
+
+def difficulty_of(program: Program) -> float:
+    """An estimate of how hard a program is to find: its tokens, more for each control statement and its depth."""
+
+    def effort(block: Block, depth: int) -> float:
+        total = 0.0
+        for statement in block:
+            total += 1 if isinstance(statement, Action) else 3 + 2 * depth
+            if isinstance(statement, While | IfElse):
+                total += 1
+            total += sum(effort(inner, depth + 1) for _, inner in inner_blocks(statement))
+        return total
+
+    return effort(program.body, 0)
+
+
+def pose(
+    wish: Wish,
+    *,
+    count: int,
+    seed: int = 0,
+    seconds: float | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> list[PosedExercise]:
+    """Up to `count` exercises with different programs, from easy to hard; fewer if few fit the wish.
+
+    Args:
+        seconds: the most time; None for as long as it takes.
+        progress: called with 1 for each exercise that is found.
+    """
+    found: list[PosedExercise] = []
+    seen: set[Program] = set()
+    deadline = math.inf if seconds is None else time.monotonic() + seconds
+    for task, program in _drawn(seed):
+        if len(found) == count or time.monotonic() >= deadline:
+            break
+        if program in seen or not wish.fits(program):
+            continue
+        seen |= {program, Program(mirrored_block(program.body))}
+        exercise = _well_posed(task, program)
+        if exercise is not None:
+            found.append(exercise)
+            if progress is not None:
+                progress(1)
+    found.sort(key=lambda exercise: (exercise.difficulty, exercise.program.size))
+    return [
+        replace(each, task=replace(each.task, name=f"{number}. {each.task.name}"))
+        for number, each in enumerate(found, 1)
+    ]
+
+
+def _drawn(seed: int) -> Iterator[tuple[Task, Program]]:
+    """Purposeful tasks with simplified programs."""
+    for start in range(0, _MOST_DRAWN, _AT_ONCE):
+        batch = simplify(generate_purposeful(seed, start, _AT_ONCE))
+        names = plans_of(seed, start, _AT_ONCE)
+        for row in range(_AT_ONCE):
+            program = Program.from_tokens(batch.tokens[row, : batch.lengths[row]].tolist())
+            pairs = [
+                Example(world_from_codes(before), world_from_codes(after))
+                for before, after in zip(batch.inputs[row], batch.outputs[row], strict=True)
+            ]
+            examples = tuple(dict.fromkeys(pairs))
+            if len(examples) >= FEWEST_EXAMPLES:
+                yield Task(examples[:MOST_EXAMPLES], names[row].replace("-", " ").capitalize()), program
+
+
+def _well_posed(task: Task, program: Program) -> PosedExercise | None:
+    """The exercise with the examples that leave no doubt about its program; None if there is doubt."""
+    size = lambda example: (example.input.rows * example.input.cols, len(example.input.markers))  # noqa: E731
+    pairs = sorted(task.examples, key=size)[:FEWEST_EXAMPLES]
+    report = probe(replace(task, examples=tuple(pairs)), program, add=True, seconds=_PROBE_SECONDS)
+    examples = report.task.examples
+    if len(examples) > MOST_EXAMPLES or any(each.program.size <= program.size for each in report.impostors):
+        return None
+    if all(example.input == example.output for example in examples):
+        return None
+    names = ", ".join(sorted(concepts_of(program)))
+    return PosedExercise(replace(report.task, about=f"Practises: {names}."), program, difficulty_of(program))
+
+
+def variants(task: Task, reference: Program, *, count: int, seed: int = 0) -> list[PosedExercise]:
+    """The same task for other classes: each with other worlds of the same kind, every second one mirrored."""
+    wanted = max(FEWEST_EXAMPLES, min(len(task.examples), MOST_EXAMPLES))
+    found = []
+    for number in range(count):
+        examples = fresh_examples(task, reference, count=wanted, seed=seed + number)
+        if len(examples) < wanted:
+            raise KarelsynthError("too few worlds of this task's kind were found: its examples leave nothing to vary")
+        program = reference
+        if number % 2:
+            program = Program(mirrored_block(reference.body))
+            examples = [Example(mirrored_world(before), mirrored_world(after)) for before, after in examples]
+        name = f"{task.name}, variant {number + 1}".removeprefix(", ")
+        found.append(PosedExercise(Task(tuple(examples), name, task.about), program, difficulty_of(program)))
+    return found
+
+
+_MIRRORED: Final[dict[Action | Sensor, Action | Sensor]] = {
+    Action.TURN_LEFT: Action.TURN_RIGHT,
+    Action.TURN_RIGHT: Action.TURN_LEFT,
+    Sensor.LEFT_IS_CLEAR: Sensor.RIGHT_IS_CLEAR,
+    Sensor.RIGHT_IS_CLEAR: Sensor.LEFT_IS_CLEAR,
+}
+
+
+def mirrored_block(block: Block) -> Block:
+    """A block with left and right swapped."""
+    return tuple(_mirrored(statement) for statement in block)
+
+
+def _mirrored(statement: Statement) -> Statement:
+    match statement:
+        case Action():
+            return _MIRRORED.get(statement, statement)  # type: ignore[return-value]
+        case Repeat(times, body):
+            return Repeat(times, mirrored_block(body))
+        case While(condition, body):
+            return While(_mirrored_condition(condition), mirrored_block(body))
+        case If(condition, body):
+            return If(_mirrored_condition(condition), mirrored_block(body))
+        case IfElse(condition, then, otherwise):
+            return IfElse(_mirrored_condition(condition), mirrored_block(then), mirrored_block(otherwise))
+
+
+def _mirrored_condition(condition: Condition) -> Condition:
+    if isinstance(condition, Not):
+        return Not(_mirrored_condition(condition.condition))
+    return _MIRRORED.get(condition, condition)  # type: ignore[return-value]
+
+
+def mirrored_world(world: World) -> World:
+    """A world with east and west swapped."""
+    last = world.cols - 1
+    heading = {"east": "west", "west": "east"}.get(world.hero.heading, world.hero.heading)
+    walls = frozenset((row, last - col) for row, col in world.walls)
+    markers = {(row, last - col): count for (row, col), count in world.markers.items()}
+    return World(world.rows, world.cols, Hero(world.hero.row, last - world.hero.col, heading), walls, markers)

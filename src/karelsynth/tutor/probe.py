@@ -1,0 +1,354 @@
+"""Probing a task: is it well posed?
+
+    report = probe(task, reference)
+    report.impostors  # simple wrong programs that pass all examples, each with a small world that unmasks it
+    report.impossible  # examples that no program can turn into their outputs, with the reason
+
+An impostor is right on every example of the task, yet does something else than the reference on another world of the
+same kind. Impostors are searched one and two edits away from the reference, and among short programs. The world that
+unmasks one is made as small as possible.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from karelsynth.errors import KarelsynthError
+from karelsynth.karel.dialects.source import SourceFunction, SourceProgram, SourceSpan, source_block
+from karelsynth.karel.formats.codes import worlds_to_codes
+from karelsynth.karel.machine import encode_programs, run_batch
+from karelsynth.karel.program import Program
+from karelsynth.karel.world import STEP, Cell, World
+from karelsynth.search.repair import ProgramScorer
+from karelsynth.tasks.task import MOST_EXAMPLES, Example, Task
+from karelsynth.tutor.edits import code_of, edits, flat_tokens
+from karelsynth.tutor.limits import TUTOR_TICKS
+from karelsynth.tutor.variations import Variations, free_cells, without_line
+
+WORLDS: Final = 256
+"""Varied worlds on which programs are compared with the reference."""
+MOST_VARIED: Final = 12
+"""How many times as many worlds are tried to unmask a program that the first ones do not."""
+MOST_SHOWN: Final = 10
+DEFAULT_SECONDS: Final = 5.0
+
+
+@dataclass(frozen=True)
+class Impostor:
+    """A wrong program that passes all examples of a task."""
+
+    program: Program
+    world: World
+    """A small world on which it does something else than the reference."""
+    expected: World
+    """What the reference makes of it."""
+    actual: World
+    """What the impostor makes of it; if it fails, the world at that point."""
+    explanation: str
+    """How the impostor ends there."""
+    share: float
+    """The share of varied worlds on which it is wrong."""
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain data."""
+        return {
+            "program": self.program.to("paper"),
+            "world": self.world.to_text(),
+            "expected": self.expected.to_text(),
+            "actual": self.actual.to_text(),
+            "explanation": self.explanation,
+            "share": self.share,
+        }
+
+
+@dataclass(frozen=True)
+class ProbeReport:
+    """What a probe found."""
+
+    task: Task
+    """The task, with the added examples if they were wanted."""
+    reference: Program
+    impostors: tuple[Impostor, ...]
+    """Those that pass all examples of `task`, the simplest first, at most MOST_SHOWN."""
+    passing: int
+    """How many wrong programs pass."""
+    added: tuple[Example, ...]
+    tried: int
+    """How many programs were run on the examples."""
+    seconds: float
+
+    @property
+    def well_posed(self) -> bool:
+        """Whether no wrong program was found that passes."""
+        return not self.passing
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain data."""
+        return {
+            "well_posed": self.well_posed,
+            "reference": self.reference.to("paper"),
+            "passing": self.passing,
+            "impostors": [each.to_json() for each in self.impostors],
+            "added": [{"input": pair.input.to_text(), "output": pair.output.to_text()} for pair in self.added],
+            "tried": self.tried,
+            "seconds": self.seconds,
+        }
+
+
+# Outputs that cannot be reached
+
+
+def impossible_examples(task: Task) -> list[tuple[int, str]]:
+    """Examples that no program can do, by number from 1, with the proof in a sentence.
+
+    Karel reaches only cells that a path leads to. It changes markers only there. (Karel's bag is never empty.)
+    """
+    found = []
+    for number, (before, after) in enumerate(task.examples, 1):
+        reach = reachable(before)
+        if after.hero[:2] not in reach:
+            found.append((number, f"no way leads Karel from {_at(before.hero[:2])} to {_at(after.hero[:2])}: "
+                                  "walls close it off"))  # fmt: skip
+            continue
+        changed = {
+            cell
+            for cell in (*before.markers, *after.markers)
+            if before.markers.get(cell, 0) != after.markers.get(cell, 0)
+        }
+        closed = sorted(changed - reach, key=lambda cell: (-cell[0], cell[1]))
+        if closed:
+            found.append((number, f"the markers at {_at(closed[0])} change, but walls keep Karel from getting there"))
+    return found
+
+
+def reachable(world: World) -> set[Cell]:
+    """The cells that Karel can get to."""
+    reach, waiting = {world.hero[:2]}, [world.hero[:2]]
+    while waiting:
+        row, col = waiting.pop()
+        for by_row, by_col in STEP.values():
+            cell = row + by_row, col + by_col
+            if cell not in reach and world.is_clear(cell):
+                reach.add(cell)
+                waiting.append(cell)
+    return reach
+
+
+def _at(cell: Cell) -> str:
+    return f"row {cell[0]}, column {cell[1]}"
+
+
+# Worlds that unmask
+
+
+class Comparison:
+    """Varied worlds of a task on which the reference ends well, with its outcomes."""
+
+    def __init__(self, task: Task, reference: Program, *, count: int = WORLDS, seed: int = 0) -> None:
+        inputs = [example.input for example in task.examples]
+        variations = Variations(inputs, seed)
+        every = [*inputs, *(variations(number) for number in range(count))]
+        worlds = list(dict.fromkeys([*every, *(small for world in every[:8] for small in _smaller(world))]))
+        runs = run_batch([reference], worlds, max_ticks=TUTOR_TICKS)
+        assert runs.worlds is not None
+        kept = np.flatnonzero(runs.ok[0])
+        self.reference = reference
+        self.worlds = [worlds[number] for number in kept]
+        self.inputs, self.outputs = worlds_to_codes(self.worlds), runs.worlds[0, kept]
+
+    def wrong(self, programs: NDArray[np.uint8]) -> NDArray[np.bool_]:
+        """On which worlds programs [N, L] differ from the reference, bool [N, W]."""
+        runs = run_batch(programs, self.inputs, expected=self.outputs, keep_worlds=False, max_ticks=TUTOR_TICKS)
+        assert runs.correct is not None
+        return ~runs.correct
+
+    def smallest(self, program: Program, wrong: NDArray[np.bool_]) -> World | None:
+        """A small world among those on which a program is wrong, made smaller as long as it still is."""
+        candidates = [self.worlds[number] for number in np.flatnonzero(wrong)]
+        if not candidates:
+            return None
+        world = min(candidates, key=_size)
+        while True:
+            smaller = sorted(set(_smaller(world)), key=_size)
+            if not smaller:
+                return world
+            differs = differing(self.reference, program, smaller)
+            if not differs.any():
+                return world
+            world = smaller[int(np.argmax(differs))]
+
+
+def differing(reference: Program, program: Program, worlds: Sequence[World]) -> NDArray[np.bool_]:
+    """On which worlds the reference ends well and a program does not do the same, bool [W]."""
+    runs = run_batch(encode_programs([reference, program]), worlds, max_ticks=TUTOR_TICKS)
+    assert runs.worlds is not None
+    same = (runs.worlds[0] == runs.worlds[1]).all((1, 2)) & runs.ok[1]
+    return np.asarray(runs.ok[0] & ~same)
+
+
+def unmasking_world(task: Task, reference: Program, program: Program, *, seed: int = 0) -> World | None:
+    """The smallest world found on which a program does something else than the reference; None if none was found."""
+    for turn in range(MOST_VARIED):
+        comparison = Comparison(task, reference, seed=seed + turn)
+        wrong = comparison.wrong(encode_programs([program]))[0]
+        if wrong.any():
+            return comparison.smallest(program, wrong)
+    return None
+
+
+def _size(world: World) -> tuple[int, int]:
+    return world.rows * world.cols, len(world.walls) + sum(world.markers.values())
+
+
+def _smaller(world: World) -> Iterator[World]:
+    """The world without a row or column, a wall, or a marker."""
+    for rows in (True, False):
+        for line in range(world.rows if rows else world.cols):
+            shorter = without_line(world, line, rows=rows)
+            if shorter is not None:
+                yield shorter
+    for cell in sorted(world.walls):
+        yield World(world.rows, world.cols, world.hero, world.walls - {cell}, dict(world.markers))
+    for cell in free_cells(world):
+        count = world.markers.get(cell, 0)
+        if count:
+            yield World(world.rows, world.cols, world.hero, world.walls, {**world.markers, cell: count - 1})
+
+
+# Impostors
+
+
+def probe(
+    task: Task,
+    reference: Program,
+    *,
+    add: bool = False,
+    seconds: float = DEFAULT_SECONDS,
+    seed: int = 0,
+) -> ProbeReport:
+    """Search wrong programs that pass all examples of a task. With `add`, add worlds that unmask them, all if possible.
+
+    Raises KarelsynthError if the reference is not right on the task's examples, or if an example is impossible.
+    """
+    start = time.perf_counter()
+    for number, reason in impossible_examples(task):
+        raise KarelsynthError(f"example {number} cannot be done by any program: {reason}")
+    for number, (before, after) in enumerate(task.examples, 1):
+        outcome = reference.run(before, max_ticks=TUTOR_TICKS)
+        if not outcome.ok or outcome.world != after:
+            raise KarelsynthError(f"the reference is wrong on example {number}: {outcome.explain()}")
+    comparison = Comparison(task, reference, seed=seed)
+    passing, tried = _passing(task, reference, comparison, start + seconds)
+    added: list[Example] = []
+    while add and passing and len(task.examples) < MOST_EXAMPLES:
+        wrong = comparison.wrong(encode_programs(passing))
+        best = int(wrong.sum(0).argmax())  # the world that unmasks most of them
+        first = passing[int(np.argmax(wrong[:, best]))]
+        world = comparison.smallest(first, np.arange(wrong.shape[1]) == best)
+        assert world is not None
+        shrunk = differing_count(reference, passing, world)
+        if shrunk < wrong[:, best].sum():  # the smaller world unmasks fewer
+            world = comparison.worlds[best]
+        example = Example(world, reference.run(world, max_ticks=TUTOR_TICKS).world)
+        task = replace(task, examples=(*task.examples, example))
+        added.append(example)
+        keep = [not differing(reference, program, [world])[0] for program in passing]
+        passing = [program for program, kept in zip(passing, keep, strict=True) if kept]
+    impostors = _described(comparison, passing)
+    return ProbeReport(task, reference, impostors, len(passing), tuple(added), tried, time.perf_counter() - start)
+
+
+def differing_count(reference: Program, programs: Sequence[Program], world: World) -> int:
+    """How many programs a world unmasks."""
+    return sum(bool(differing(reference, program, [world])[0]) for program in programs)
+
+
+def _passing(task: Task, reference: Program, comparison: Comparison, deadline: float) -> tuple[list[Program], int]:
+    """Wrong programs that pass, simplest first, one for each behaviour on the compared worlds; how many were run."""
+    scorer = ProgramScorer(*task.codes())
+    seen: set[bytes] = set()
+    found: dict[bytes, Program] = {}
+    tried = 0
+
+    def check(candidates: list[bytes]) -> list[bytes]:
+        """The candidates that pass; notes the wrong ones among them."""
+        nonlocal tried
+        tried += len(candidates)
+        width = max(map(len, candidates))
+        rows = np.frombuffer(b"".join(row.ljust(width, b"\0") for row in candidates), np.uint8).reshape(-1, width)
+        lengths = np.array([len(row) for row in candidates])
+        right, _, _ = scorer(rows, lengths, np.full(len(rows), np.inf))
+        passes = np.flatnonzero(right == len(task.examples))
+        if len(passes):
+            wrong = comparison.wrong(rows[passes])
+            for row, differs in zip(passes.tolist(), wrong, strict=True):
+                if differs.any():
+                    program = Program.from_tokens(list(candidates[row]))
+                    known = found.setdefault(differs.tobytes(), program)
+                    if program.size < known.size:
+                        found[differs.tobytes()] = program
+        return [candidates[row] for row in passes.tolist()]
+
+    def neighbours(bodies: tuple[bytes, ...]) -> list[bytes]:
+        made = []
+        for edit in edits(bodies):
+            tokens = flat_tokens(edit.applied(bodies))
+            if tokens not in seen:
+                seen.add(tokens)
+                made.append(tokens)
+        return made
+
+    root = code_of(as_source(reference)).bodies
+    seen.add(flat_tokens(root))
+    near = neighbours(root)
+    waiting = check(near) if near else []
+    short = [row for row in _short_programs() if row not in seen]
+    check(short)
+    for tokens in [*waiting, *near]:  # two edits away, first from those that pass
+        if time.perf_counter() > deadline or len(seen) > 2_000_000:
+            break
+        made = neighbours((tokens[3:-1],))
+        if made:
+            check(made)
+    programs = sorted(found.values(), key=lambda program: program.size)
+    return programs, tried
+
+
+def as_source(program: Program) -> SourceProgram:
+    """A program as a text without helpers."""
+    text = program.to("tokens")
+    functions = {"run": SourceFunction("run", source_block(program.body), SourceSpan(1, 1, 3))}
+    return SourceProgram(text, "tokens", (text,), "run", functions)
+
+
+@cache
+def _short_programs() -> list[bytes]:
+    """Programs of up to two edits from a single action: the simplest ones there are."""
+    found: dict[bytes, None] = {}
+    for action in ("move", "turnLeft", "turnRight", "pickMarker", "putMarker"):
+        root = code_of(as_source(Program.parse(f"DEF run m( {action} m)"))).bodies
+        for edit in edits(root):
+            bodies = edit.applied(root)
+            found[flat_tokens(bodies)] = None
+            for second in edits(bodies, rare=False):
+                found[flat_tokens(second.applied(bodies))] = None
+    return list(found)
+
+
+def _described(comparison: Comparison, programs: Sequence[Program]) -> tuple[Impostor, ...]:
+    described = []
+    for program in programs[:MOST_SHOWN]:
+        wrong = comparison.wrong(encode_programs([program]))[0]
+        world = comparison.smallest(program, wrong)
+        assert world is not None
+        outcome = program.run(world, max_ticks=TUTOR_TICKS)
+        expected = comparison.reference.run(world, max_ticks=TUTOR_TICKS).world
+        described.append(Impostor(program, world, expected, outcome.world, outcome.explain(), float(wrong.mean())))
+    return tuple(described)

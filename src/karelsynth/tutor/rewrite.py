@@ -1,0 +1,330 @@
+"""Changes in a student's own text: lines that do not change stay as they are, with their comments.
+
+`EditedCode` applies edits of tokens to the statements of a text. `rewritten` writes the changed functions into the
+text. A statement that is kept is copied with its lines. Only the heads that change, and new statements, are written
+anew, in the text's own indentation.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from karelsynth.errors import ProgramSyntaxError
+from karelsynth.karel.dialects import SPELLINGS, read_source, render
+from karelsynth.karel.dialects.indented import head_of, source_lines
+from karelsynth.karel.dialects.source import CALL, SourceBlock, SourceProgram, SourceStatement
+from karelsynth.karel.program import Condition, Program
+from karelsynth.karel.tokens import TOKENS
+from karelsynth.tutor.edits import CONDITIONS, FIRST_CALL, CodeMap, Edit, Node, NodeBlock, condition_of, nodes_of
+
+_TURN_RIGHT: Final = ("def turn_right():", "    for _ in range(3):", "        turn_left()")
+
+
+# From tokens to statements
+
+
+class EditedCode:
+    """A program of a text while it is edited: its tokens, and for each token the old one that it was."""
+
+    def __init__(self, code: CodeMap) -> None:
+        self.code = code
+        self.bodies = code.bodies
+        self.origins = [list(range(len(body))) for body in code.bodies]
+
+    def apply(self, edit: Edit) -> None:
+        """Change the program."""
+        old = self.origins[edit.function]
+        middle: list[int] = []
+        for first, second in edit.segments:
+            if isinstance(first, int):
+                middle += old[first:second]
+            else:
+                middle += [old[second] if second >= 0 else -1, *[-1] * (len(first) - 1)]
+        self.origins[edit.function] = [*old[: edit.begin], *middle, *old[edit.end :]]
+        self.bodies = edit.applied(self.bodies)
+
+    def statement_at(self, function: int, token: int) -> SourceStatement | None:
+        """The written statement whose first token this was; None for a new one, or if no statement begins there."""
+        origins = self.origins[function]
+        if token >= len(origins) or origins[token] < 0:
+            return None
+        return self.code.statements[function].get(origins[token])
+
+    def functions(self) -> dict[str, SourceBlock]:
+        """The functions that have changed, by name."""
+        changed = {}
+        for number, (body, old) in enumerate(zip(self.bodies, self.code.bodies, strict=True)):
+            if body != old:
+                changed[self.code.names[number]] = self._block(number, nodes_of(body))
+        return changed
+
+    def _block(self, function: int, block: NodeBlock) -> SourceBlock:
+        return tuple(self._statement(function, node) for node in block.nodes)
+
+    def _statement(self, function: int, node: Node) -> SourceStatement:
+        original = self.statement_at(function, node.start)
+        blocks = tuple(self._block(function, inner) for inner in node.blocks)
+        body = self.bodies[function]
+        keyword, detail = written_as(body, node, self.code.names)
+        if original is not None and (original.keyword, original.detail) == (keyword, detail):
+            same = len(blocks) == len(original.blocks) and all(
+                len(new) == len(old) and all(one is other for one, other in zip(new, old, strict=True))
+                for new, old in zip(blocks, original.blocks, strict=True)
+            )
+            if same:
+                return original
+        return SourceStatement(keyword, detail, blocks, None if original is None else original.place)
+
+
+def written_as(body: bytes, node: Node, names: Sequence[str]) -> tuple[str, Condition | int | str | None]:
+    """The keyword and the detail of a statement in tokens."""
+    if node.keyword >= FIRST_CALL:
+        return CALL, names[node.keyword - FIRST_CALL]
+    keyword = TOKENS[node.keyword]
+    if not node.blocks:
+        return keyword, None
+    detail = body[slice(*node.detail)]
+    if keyword == "REPEAT":
+        return keyword, int(TOKENS[detail[0]].removeprefix("R="))
+    return keyword, CONDITIONS.get(detail) or condition_of(detail)
+
+
+# From statements to text
+
+
+def rewritten(source: SourceProgram, changed: Mapping[str, SourceBlock], program: Program) -> str:
+    """The text with changed functions. `program` is what the new text must mean; it is checked by reading the text."""
+    if source.dialect != "tokens":
+        text = _Rewriter(source, changed).text()
+        try:
+            if read_source(text, source.dialect).program == program:
+                return text
+        except ProgramSyntaxError:  # a text that is too unusual to be changed in place
+            pass
+    return render(program, source.dialect)
+
+
+@dataclass
+class _Rewriter:
+    source: SourceProgram
+    changed: Mapping[str, SourceBlock]
+    lines: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.spelling = SPELLINGS[self.source.dialect]
+        self.originals: dict[int, SourceStatement] = {}
+        self.starting: dict[int, list[SourceStatement | None]] = {}
+        """The statements that begin in each line; None for the head of a function."""
+        self.heads: set[int] = set()
+        """The lines of heads and of `else`."""
+        for function in self.source.functions.values():
+            self.starting.setdefault(function.span.line, []).append(None)
+            for written in function.body:
+                for statement in written.walk():
+                    assert statement.place is not None
+                    self.originals[id(statement.place)] = statement
+                    self.starting.setdefault(statement.place.span.line, []).append(statement)
+                    self.heads |= {statement.place.span.line, statement.place.else_line}
+        self.done: set[int] = set()
+        """The lines of the old text that have been written or replaced."""
+        self.unit = self._unit()
+
+    def _unit(self) -> str:
+        """One level of indentation, as the text has it."""
+        for function in self.source.functions.values():
+            margin, outer = self.margin_of(function.body[0]), self.margin(function.span.line)
+            if margin is not None and margin != outer and margin.startswith(outer):
+                return margin[len(outer) :]
+        return " " * self.spelling.indent
+
+    def text(self) -> str:
+        old = self.source.lines
+        out: list[str] = []
+        at = 0  # lines of the old text that are in `out`
+        functions = sorted(self.source.functions.values(), key=lambda function: function.span.line)
+        for function in functions:
+            if function.name not in self.changed:
+                continue
+            last = max((each.place.last_line for each in function.body if each.place is not None), default=0)
+            head = function.span.line
+            out += old[at : head - 1]
+            line = old[head - 1]
+            margin = self.margin_of(function.body[0])
+            if margin is None or self.shares_line(function.body[0]):  # the body begins in the line of its head
+                margin = self.margin(head) + self.unit
+                end = function.span.column - 1 + function.span.width
+                line = line[:end] + ":" + self.comment_of(head)
+            out.append(line)
+            self.lines, self.done = [], set(range(head + 1))
+            self.write_block(self.changed[function.name], margin)
+            self.flush(last + 1, margin)
+            out += self.lines
+            at = last
+        out += old[at:]
+        return "\n".join(self._with_turn_right(out))
+
+    def _with_turn_right(self, lines: list[str]) -> list[str]:
+        """Classroom Python has no right turn: the first one needs a function."""
+        source = self.source
+        uses = any(
+            statement.keyword == "turnRight"
+            for block in self.changed.values()
+            for written in block
+            for statement in written.walk()
+        )
+        if not uses or source.dialect != "stanford" or "turn_right" in source.functions:
+            return lines
+        if "turnRight" in source.program.tokens:  # without a function before, too
+            return lines
+        first = min(function.span.line for function in source.functions.values()) - 1
+        while first > 0 and lines[first - 1].lstrip().startswith("#"):
+            first -= 1
+        return [*lines[:first], *_TURN_RIGHT, "", "", *lines[first:]]
+
+    # Lines of the old text
+
+    def margin(self, line: int) -> str:
+        text = self.source.lines[line - 1]
+        return text[: len(text) - len(text.lstrip())]
+
+    def margin_of(self, statement: SourceStatement) -> str | None:
+        """The indentation of a statement; None if it is new or does not begin its line."""
+        if statement.place is None:
+            return None
+        line = statement.place.span.line
+        margin = self.margin(line)
+        return margin if len(margin) == statement.place.span.column - 1 else None
+
+    def shares_line(self, statement: SourceStatement) -> bool:
+        """Whether another statement begins in a line of this one, apart from those inside."""
+        assert statement.place is not None
+        inside = {id(inner) for inner in self.originals[id(statement.place)].walk()}
+        lines = range(statement.place.span.line, statement.place.last_line + 1)
+        return any(id(other) not in inside for line in lines for other in self.starting.get(line, ()))
+
+    def comment_of(self, line: int) -> str:
+        """The comment at the end of a line, with two spaces before it."""
+        found = [comment.text for comment in self.source.comments if comment.line == line and not comment.alone]
+        return "".join(f"  {text}" for text in found[:1])
+
+    def flush(self, before: int, margin: str) -> None:
+        """Write comments and blank lines above a line that are not yet written."""
+        for line in range(1, before):
+            if line not in self.done and line not in self.heads:
+                self.done.add(line)
+                text = self.source.lines[line - 1]
+                self.lines.append(text if not text.strip() else self.moved(text, self.margin(line), margin))
+
+    @staticmethod
+    def moved(text: str, old: str, new: str) -> str:
+        return new + text[len(old) :] if text.startswith(old) else text
+
+    # New lines
+
+    def write_block(self, block: SourceBlock, margin: str) -> None:
+        at = 0
+        while at < len(block):
+            group = self.whole_lines(block, at)
+            if group:
+                self.write_copy(block[at : at + group], margin)
+                at += group
+            else:
+                self.write_changed(block[at], margin)
+                at += 1
+
+    def whole_lines(self, block: SourceBlock, at: int) -> int:
+        """How many statements from `at` on are unchanged and have all their lines to themselves; 0 for none."""
+        group: set[int] = set()
+        for number in range(at, len(block)):
+            statement = block[number]
+            place = statement.place
+            if place is None or self.originals.get(id(place)) is not statement:
+                return 0
+            group |= {id(inner) for inner in statement.walk()}
+            first = block[at].place
+            assert first is not None
+            lines = range(first.span.line, place.last_line + 1)
+            others = [id(each) for line in lines for each in self.starting.get(line, ())]
+            if self.margin_of(block[at]) is not None and all(other in group for other in others):
+                return number - at + 1
+            if number + 1 < len(block):
+                follower = block[number + 1].place
+                if follower is None or follower.span.line != place.last_line:
+                    return 0
+        return 0
+
+    def write_copy(self, statements: Sequence[SourceStatement], margin: str) -> None:
+        """Copy the lines of statements, indented as needed."""
+        first, last = statements[0].place, statements[-1].place
+        assert first is not None
+        assert last is not None
+        self.flush(first.span.line, margin)
+        old = self.margin(first.span.line)
+        for line in range(first.span.line, last.last_line + 1):
+            self.done.add(line)
+            self.lines.append(self.moved(self.source.lines[line - 1], old, margin))
+
+    def write_changed(self, statement: SourceStatement, margin: str) -> None:
+        """Write a statement that is new, has changed, or shares its lines with others."""
+        place = statement.place
+        head = head_of(statement, self.spelling)
+        colon = ":" if statement.blocks else ""
+        if place is None:
+            self.lines.append(f"{margin}{head}{colon}")
+        else:
+            line = place.span.line
+            self.flush(line, margin)
+            first = line not in self.done
+            self.done.add(line)
+            old, text = self.originals[id(place)], self.source.lines[line - 1]
+            alone = len(self.starting[line]) == 1 and self.margin_of(statement) is not None
+            if alone and bool(old.blocks) == bool(statement.blocks):
+                if (old.keyword, old.detail) != (statement.keyword, statement.detail):
+                    start = place.span.column - 1
+                    text = text[:start] + head + text[start + place.span.width :]
+                self.lines.append(self.moved(text, self.margin(line), margin))
+            else:
+                self.lines.append(f"{margin}{head}{colon}{self.comment_of(line) if first else ''}")
+        for number, block in enumerate(statement.blocks):
+            if number:
+                self.write_else(statement, margin)
+            self.write_block(block, self.inner_margin(block, margin))
+
+    def write_else(self, statement: SourceStatement, margin: str) -> None:
+        line = 0 if statement.place is None else statement.place.else_line
+        text = self.source.lines[line - 1] if line else ""
+        if line:
+            self.flush(line, margin + self.unit)
+            self.done.add(line)
+        if line and line not in self.starting:
+            self.lines.append(self.moved(text, self.margin(line), margin))
+        else:
+            self.lines.append(f"{margin}else:{self.comment_of(line) if line else ''}")
+
+    def inner_margin(self, block: SourceBlock, margin: str) -> str:
+        """The indentation of a block: that of its old statements, if they are inside this margin."""
+        for statement in block:
+            old = self.margin_of(statement)
+            if old is not None and old.startswith(margin) and old != margin:
+                inside = self.originals.get(id(statement.place)) is statement
+                if inside:
+                    return old
+        return margin + self.unit
+
+
+def changed_lines(old: str, new: str) -> list[str]:
+    """The change as lines that begin with `-`, `+` or a space, with two lines around each change."""
+    before, after = old.rstrip("\n").split("\n"), new.rstrip("\n").split("\n")
+    found = difflib.unified_diff(before, after, lineterm="", n=2)
+    return list(found)[2:]
+
+
+def fragment(statement: SourceStatement, dialect: str) -> str:
+    """A statement on one line, for sentences: its head, or with one action inside, all of it."""
+    if dialect == "tokens":
+        dialect = "paper"
+    lines = [line.strip() for line in source_lines((statement,), SPELLINGS[dialect], 0)]
+    return " ".join(lines) if len(lines) <= 2 else lines[0].removesuffix(":")

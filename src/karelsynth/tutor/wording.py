@@ -1,0 +1,272 @@
+"""Edits in words that a student understands, in three levels: where to look, what kind of change, the change itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from karelsynth.karel.dialects.source import CALL, SourceBlock, SourceProgram, SourceStatement
+from karelsynth.karel.program import Condition, Not, Sensor
+from karelsynth.karel.tokens import TOKENS
+from karelsynth.tutor.edits import Edit, NodeBlock, condition_of, nodes_of
+from karelsynth.tutor.rewrite import EditedCode, fragment, written_as
+
+_TURNS: Final = ("turnLeft", "turnRight")
+_LOOPS: Final = ("WHILE", "REPEAT")
+
+
+@dataclass(frozen=True)
+class HintStep:
+    """One change, in three levels."""
+
+    line: int
+    """The line of the student's text to look at, from 1."""
+    where: str
+    kind: str
+    change: str
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain data."""
+        return {"line": self.line, "where": self.where, "kind": self.kind, "change": self.change}
+
+
+def hint_steps(source: SourceProgram, code: EditedCode, path: tuple[Edit, ...]) -> list[HintStep]:
+    """The edits of a path in words, in the order of the lines. Applies them to `code`."""
+    steps = []
+    for edit in path:
+        steps.append(_Describer(source, code, edit).step())
+        code.apply(edit)
+    return sorted(steps, key=lambda step: step.line)
+
+
+class _Describer:
+    """Describes an edit of a program before it is applied."""
+
+    def __init__(self, source: SourceProgram, code: EditedCode, edit: Edit) -> None:
+        self.source, self.code, self.edit = source, code, edit
+        self.dialect = source.dialect
+        self.old = code.statement_at(edit.function, edit.at)
+        self.before = self.statement_before()
+
+    def statement_before(self) -> SourceStatement | None:
+        """The written statement that ends where something is inserted, if it is in the same block."""
+
+        def search(block: NodeBlock) -> SourceStatement | None:
+            for node in block.nodes:
+                if node.end == self.edit.at:
+                    return self.code.statement_at(self.edit.function, node.start)
+                for inner in node.blocks:
+                    if inner.start <= self.edit.at <= inner.end:
+                        return search(inner)
+            return None
+
+        return search(nodes_of(self.code.bodies[self.edit.function]))
+
+    def new(self) -> SourceStatement:
+        """The first statement of what the edit writes."""
+        node = nodes_of(self.edit.middle).nodes[0]
+        keyword, detail = written_as(self.edit.middle, node, self.code.code.names)
+        inner: tuple[SourceBlock, ...] = ()
+        if node.blocks and node.blocks[0].nodes:
+            first = node.blocks[0].nodes[0]
+            if not first.blocks:
+                about = written_as(self.edit.middle, first, self.code.code.names)
+                inner = ((SourceStatement(*about),),)
+        return SourceStatement(keyword, detail, inner)
+
+    def step(self) -> HintStep:
+        line, where = self.place()
+        kind, change = getattr(self, "_" + self.edit.kind.replace(" ", "_"))()
+        return HintStep(line, where, kind, change)
+
+    def place(self) -> tuple[int, str]:
+        """The line, and level one in words."""
+        statement = self.old or self.before
+        if statement is None or statement.place is None:
+            function = self.source.functions[self.code.code.names[self.edit.function]]
+            return function.span.line, f"Look at `{function.name}`, from line {function.span.line} on."
+        line = statement.place.span.line
+        if self.edit.kind in ("insert", "insert block"):
+            if statement is self.before:
+                line = statement.place.last_line
+                return line, f"Look at what happens after line {line}."
+            return line, f"Look at what happens before line {line}, `{fragment(statement, self.dialect)}`."
+        return line, f"Look at line {line}, `{fragment(statement, self.dialect)}`."
+
+    # Levels two and three, by the kind of the edit
+
+    def text(self, statement: SourceStatement | None) -> str:
+        return "`…`" if statement is None else f"`{fragment(statement, self.dialect)}`"
+
+    def thing(self) -> str:
+        """The old statement with a block, in a word."""
+        return "loop" if self.old is not None and self.old.keyword in _LOOPS else "`if`"
+
+    def at_line(self) -> str:
+        return "" if self.old is None or self.old.place is None else f" in line {self.old.place.span.line}"
+
+    def _replace(self) -> tuple[str, str]:
+        new, old = self.new(), self.old
+        kind = "This is the wrong action here."
+        if old is not None and {old.keyword, new.keyword} == set(_TURNS):
+            kind = "Karel turns the wrong way here."
+        elif old is not None and {old.keyword, new.keyword} == {"pickMarker", "putMarker"}:
+            kind = "Putting and picking are mixed up here."
+        elif CALL in (new.keyword, old.keyword if old is not None else ""):
+            kind = "This is the wrong thing to do here."
+        return kind, f"Write {self.text(new)} instead of {self.text(old)}{self.at_line()}."
+
+    def _insert(self) -> tuple[str, str]:
+        new = self.new()
+        what = {"move": "a step", "turnLeft": "a turn", "turnRight": "a turn"}.get(new.keyword, "an action")
+        kind = f"Here {what} is missing."
+        if self.before is not None and self.old is None and self.before.keyword in _LOOPS:
+            kind = f"When this loop ends, {what} is still missing: it stops before the last place is done."
+        if self.before is not None and self.before.place is not None:
+            return (
+                kind,
+                f"Insert {self.text(new)} after line {self.before.place.last_line}, indented like the statement there.",
+            )
+        return kind, f"Insert {self.text(new)} before {self.text(self.old)}{self.at_line()}."
+
+    def _insert_block(self) -> tuple[str, str]:
+        new = self.new()
+        test = _words(new.detail)
+        again = "again and again " if new.keyword == "WHILE" else ""
+        kind = f"A case is forgotten here: something has to happen {again}{'while' if again else 'if'} {test}."
+        place = f" before line {self.old.place.span.line}" if self.old is not None and self.old.place else ""
+        if self.before is not None and self.before.place is not None:
+            place = f" after line {self.before.place.last_line}"
+        return kind, f"Insert {self.text(new)}{place}."
+
+    def _delete(self) -> tuple[str, str]:
+        return "This is one statement too many.", f"Delete {self.text(self.old)}{self.at_line()}."
+
+    def _swap(self) -> tuple[str, str]:
+        (first, _), _ = self.edit.segments
+        assert isinstance(first, int)
+        other = self.code.statement_at(self.edit.function, first)
+        return (
+            "Two statements are in the wrong order here.",
+            f"Swap {self.text(self.old)} and {self.text(other)}: {self.text(other)} comes first.",
+        )
+
+    def _condition(self) -> tuple[str, str]:
+        old = None if self.old is None else self.old.detail
+        new = condition_of(self.edit.middle)
+        kind = f"This {self.thing()} tests the wrong thing."
+        if isinstance(old, Sensor | Not) and _opposite(old, new):
+            kind = f"The test of this {self.thing()} is the wrong way round."
+        return kind, f"Test whether {_words(new)}: write {self._head(new)}{self.at_line()}."
+
+    def _head(self, detail: Condition | int | str | None, keyword: str = "") -> str:
+        """The first line of a statement with a block."""
+        keyword = keyword or ("IF" if self.old is None else self.old.keyword)
+        long = (SourceStatement("move"),) * 2
+        return f"`{fragment(SourceStatement(keyword, detail, (long,)), self.dialect)}`"
+
+    def _count(self) -> tuple[str, str]:
+        old, new = 0 if self.old is None else self.old.detail, int(TOKENS[self.edit.middle[0]].removeprefix("R="))
+        assert isinstance(old, int)
+        more = new - old
+        kind = {1: "This loop stops one round early.", -1: "This loop runs one round too many."}.get(
+            more, "This loop stops too early." if more > 0 else "This loop runs too often."
+        )
+        return kind, f"Repeat {new} times instead of {old}{self.at_line()}."
+
+    def _if_to_while(self) -> tuple[str, str]:
+        return (
+            "This happens only once, but it has to happen again and again.",
+            f"Make a loop of it: `while` instead of `if`{self.at_line()}.",
+        )
+
+    def _while_to_if(self) -> tuple[str, str]:
+        return "This repeats, but it has to happen only once.", f"Write `if` instead of `while`{self.at_line()}."
+
+    def _repeat_to_while(self) -> tuple[str, str]:
+        new = self.new()
+        return (
+            "This loop runs a fixed number of times, but how often is right depends on the world.",
+            f"Repeat while {_words(new.detail)}: write {self._while(new)}{self.at_line()}.",
+        )
+
+    def _while(self, new: SourceStatement) -> str:
+        return (
+            f"`{fragment(SourceStatement(new.keyword, new.detail, ((SourceStatement('move'),) * 2,)), self.dialect)}`"
+        )
+
+    def _while_to_repeat(self) -> tuple[str, str]:
+        new = self.new()
+        return "This loop has to run a fixed number of times.", f"Write {self._while(new)}{self.at_line()}."
+
+    def _swap_branches(self) -> tuple[str, str]:
+        return (
+            "The two branches of this `if` are the wrong way round.",
+            f"Swap what is under the `if` and under the `else`{self.at_line()}.",
+        )
+
+    def _drop_else(self) -> tuple[str, str]:
+        return "In the other case nothing has to happen.", f"Delete the `else` of the `if`{self.at_line()}."
+
+    def _add_else(self) -> tuple[str, str]:
+        last = nodes_of(self.edit.middle).nodes[0].blocks[-1].nodes[0]
+        new = SourceStatement(*written_as(self.edit.middle, last, self.code.code.names))
+        return (
+            "In the other case something has to happen, too.",
+            f"Add an `else` with {self.text(new)} to the `if`{self.at_line()}.",
+        )
+
+    def _unwrap(self) -> tuple[str, str]:
+        return (
+            f"What is inside this {self.thing()} has to happen once, in any case.",
+            f"Delete {self.text(self.old)}{self.at_line()} and keep what is inside.",
+        )
+
+    def _wrap(self) -> tuple[str, str]:
+        new = self.new()
+        if new.keyword == "REPEAT":
+            kind = "This has to happen several times."
+        elif new.keyword == "WHILE":
+            kind = f"This has to happen again and again while {_words(new.detail)}."
+        else:
+            kind = "This must not always happen: test something first."
+        count = len(nodes_of(self.edit.middle).nodes[0].blocks[0].nodes)
+        what = self.text(self.old) if count == 1 else f"{count} statements, from {self.text(self.old)} on"
+        return kind, f"Put {what}{self.at_line()} inside {self._while(new)}."
+
+    def _move_in(self) -> tuple[str, str]:
+        return (
+            "This belongs into the block above.",
+            f"Indent {self.text(self.old)}{self.at_line()} like the block above.",
+        )
+
+    def _move_out(self) -> tuple[str, str]:
+        (first, _), *_ = self.edit.segments
+        after = isinstance(first, int) and first != self.edit.at
+        order = "after" if after else "before"
+        return (
+            f"This belongs {order} the block, not inside it.",
+            f"Move {self.text(self.old)}{self.at_line()} out of its block, so that it comes {order} it.",
+        )
+
+
+def _opposite(one: Condition, other: Condition) -> bool:
+    pairs = {Sensor.MARKERS_PRESENT, Sensor.NO_MARKERS_PRESENT}
+    return one in (Not(other),) or other in (Not(one),) or {one, other} == pairs
+
+
+_SENSORS: Final = {
+    Sensor.FRONT_IS_CLEAR: ("the way ahead is clear", "the way ahead is blocked"),
+    Sensor.LEFT_IS_CLEAR: ("the left side is clear", "the left side is blocked"),
+    Sensor.RIGHT_IS_CLEAR: ("the right side is clear", "the right side is blocked"),
+    Sensor.MARKERS_PRESENT: ("there is a marker", "there is no marker"),
+    Sensor.NO_MARKERS_PRESENT: ("there is no marker", "there is a marker"),
+}
+
+
+def _words(condition: object) -> str:
+    """A condition in words."""
+    denied = False
+    while isinstance(condition, Not):
+        denied, condition = not denied, condition.condition
+    return _SENSORS[condition][denied] if isinstance(condition, Sensor) else ""

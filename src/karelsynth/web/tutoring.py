@@ -1,0 +1,113 @@
+"""Routes of the tutor: grading a class, hints, probing a task, posing exercises.
+
+The route functions are synchronous, so FastAPI runs them in threads. A hint for a student who is far off needs a
+search, which waits in the same queue as all others.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+
+from fastapi import APIRouter, Request
+
+from karelsynth.errors import KarelsynthError
+from karelsynth.karel.dialects import read_source
+from karelsynth.karel.program import Program
+from karelsynth.solve.solution import Solution
+from karelsynth.tasks.task import Task
+from karelsynth.tutor.grade import Submission
+from karelsynth.tutor.grade import grade as grade_all
+from karelsynth.tutor.hint import find_hint
+from karelsynth.tutor.pose import Wish
+from karelsynth.tutor.pose import pose as pose_all
+from karelsynth.tutor.probe import impossible_examples
+from karelsynth.tutor.probe import probe as probe_task
+from karelsynth.web.errors import RequestError
+from karelsynth.web.messages import (
+    BODY_ERRORS,
+    ExerciseResponse,
+    GradeRequest,
+    GradeResponse,
+    GradesResponse,
+    HintRequest,
+    HintResponse,
+    PoseRequest,
+    PoseResponse,
+    ProbeRequest,
+    ProbeResponse,
+)
+from karelsynth.web.queue import QueueFull, SearchEvent, SearchFailure, ServerStopping, SolveQueue
+from karelsynth.web.toolkit import read_examples
+
+router = APIRouter()
+_searching = threading.BoundedSemaphore(2)
+"""More searches at the same time would only slow each other down."""
+
+
+@router.post("/api/grade", responses=BODY_ERRORS)
+def grade(body: GradeRequest) -> GradesResponse:
+    """Grade programs on a task's examples. A syntax error is part of the response; the status is 200."""
+    task = read_examples(body.examples)
+    hidden = read_examples(body.hidden).examples if body.hidden else ()
+    submissions = [Submission(each.name, each.program) for each in body.programs]
+    grades = grade_all(task, submissions, hidden=hidden)
+    return GradesResponse(grades=[GradeResponse.model_validate(each.to_json()) for each in grades])
+
+
+@router.post("/api/hint", responses=BODY_ERRORS)
+def hint(body: HintRequest, request: Request) -> HintResponse:
+    """Help a student on: the smallest change that makes a program right, or the next step, up to a level."""
+    task = read_examples(body.examples)
+    hidden = read_examples(body.hidden).examples if body.hidden else ()
+    source = read_source(body.program)
+    queue: SolveQueue = request.app.state.queue
+    with _searching:
+        found = find_hint(task, source, hidden=hidden, solve=lambda posed, seconds: _solve(queue, posed, seconds))
+    return HintResponse.model_validate(found.to_json(body.level))
+
+
+@router.post("/api/probe", responses=BODY_ERRORS)
+def probe(body: ProbeRequest) -> ProbeResponse:
+    """Search wrong programs that pass all examples of a task."""
+    task = read_examples(body.examples)
+    for number, reason in impossible_examples(task):
+        raise RequestError(f"example {number}", KarelsynthError(f"this cannot be done by any program: {reason}"))
+    reference = Program.parse(body.reference)
+    with _searching:
+        report = probe_task(task, reference, add=body.add, seconds=body.budget)
+    return ProbeResponse.model_validate(report.to_json())
+
+
+@router.post("/api/pose", responses=BODY_ERRORS)
+def pose(body: PoseRequest) -> PoseResponse:
+    """Pose exercises with the concepts of a lesson, from easy to hard; fewer than wished if few are found in time."""
+    wish = Wish(frozenset(body.concepts), (body.least_tokens, body.most_tokens))
+    with _searching:
+        exercises = pose_all(wish, count=body.count, seed=body.seed, seconds=body.budget)
+    return PoseResponse(
+        exercises=[
+            ExerciseResponse.of(each.task, program=each.program.to("paper"), level=each.level) for each in exercises
+        ]
+    )
+
+
+def _solve(queue: SolveQueue, task: Task, seconds: float) -> Sequence[Program]:
+    """Right programs for a task, through the queue; waits for them."""
+    ended = threading.Event()
+    result: list[SearchEvent] = []
+
+    def on_event(event: SearchEvent) -> None:
+        if isinstance(event, Solution | SearchFailure):
+            result.append(event)
+            ended.set()
+
+    try:
+        queue.submit(task, seconds, on_event)
+    except (QueueFull, ServerStopping):  # a hint without a search is better than none
+        return []
+    ended.wait()  # the queue reports an end in any case
+    solution = result[0]
+    if not isinstance(solution, Solution) or not solution.solved:
+        return []
+    return [answer.program for answer in solution.answers]

@@ -1,0 +1,117 @@
+"""Probing tasks for wrong programs that pass, and posing exercises without them."""
+
+from __future__ import annotations
+
+import pytest
+
+from karelsynth.errors import KarelsynthError
+from karelsynth.karel.machine import run_batch
+from karelsynth.karel.program import Program
+from karelsynth.karel.world import World
+from karelsynth.tasks.task import Example, Task
+from karelsynth.tutor.pose import Wish, concepts_of, difficulty_of, mirrored_block, mirrored_world, pose, variants
+from karelsynth.tutor.probe import impossible_examples, probe, unmasking_world
+from karelsynth.tutor.worksheet import sheet_html, sheet_pdf
+from tests.posed import by
+from tests.test_hint import CLEAN, TASK
+
+WALK = Program.parse("def run():\n  while(frontIsClear):\n    move()")
+
+
+def test_wrong_programs_that_pass_are_found_and_unmasked() -> None:
+    task = by(str(WALK), World.parse("> . .\n. . ."))  # so does `move(); move()`
+    report = probe(task, WALK, seconds=0.1)
+    assert not report.well_posed
+    for impostor in report.impostors:
+        assert all(impostor.program.run(before).world == after for before, after in task.examples)
+        outcome = impostor.program.run(impostor.world, max_ticks=10_000)
+        assert WALK.run(impostor.world).world == impostor.expected
+        assert outcome.world == impostor.actual
+        assert not outcome.ok or outcome.world != impostor.expected
+        assert impostor.world.rows * impostor.world.cols <= 6
+    assert Program.parse("DEF run m( move move m)") in [each.program for each in report.impostors]
+
+
+def test_added_worlds_leave_none() -> None:
+    task = by(str(WALK), World.parse("> . .\n. . ."))
+    report = probe(task, WALK, add=True, seconds=0.1)
+    assert report.well_posed
+    assert report.task.examples == (*task.examples, *report.added)
+    assert 1 <= len(report.added) <= 8
+    assert all(WALK.run(before).world == after for before, after in report.task.examples)
+
+
+def test_outputs_that_cannot_be_reached() -> None:
+    closed = World.parse(". # .\n> # 1")
+    elsewhere = closed.with_hero(0, 2, "east")
+    fewer = World(2, 3, closed.hero, closed.walls, {})
+    assert [number for number, _ in impossible_examples(Task((Example(closed, elsewhere),)))] == [1]
+    ((_, reason),) = impossible_examples(Task((Example(closed, fewer),)))
+    assert reason == "the markers at row 0, column 2 change, but walls keep Karel from getting there"
+    assert impossible_examples(TASK) == []
+    with pytest.raises(KarelsynthError, match="example 1 cannot be done by any program"):
+        probe(Task((Example(closed, elsewhere),)), WALK)
+
+
+def test_a_wrong_reference_is_refused() -> None:
+    with pytest.raises(KarelsynthError, match="the reference is wrong on example 1"):
+        probe(TASK, WALK)
+
+
+def test_a_mutant_that_slips_through_is_unmasked() -> None:
+    mutant = Program.parse(CLEAN.replace("while(markers", "if(markers"))
+    task = Task(TASK.examples[2:4])
+    assert all(mutant.run(before).world == after for before, after in task.examples)
+    world = unmasking_world(task, Program.parse(CLEAN), mutant)
+    assert world is not None
+    assert mutant.run(world).world != Program.parse(CLEAN).run(world).world
+
+
+def test_posed_exercises_keep_the_wish() -> None:
+    wish = Wish(frozenset({"while"}), (8, 16))
+    exercises = pose(wish, count=3, seed=7)
+    assert len(exercises) == 3
+    assert [each.difficulty for each in exercises] == sorted(each.difficulty for each in exercises)
+    for number, each in enumerate(exercises, 1):
+        assert each.task.name.startswith(f"{number}. ")
+        assert concepts_of(each.program) <= {"while", "nested"}
+        assert 8 <= each.program.size <= 16
+        inputs, outputs = each.task.codes()
+        runs = run_batch([each.program], inputs, expected=outputs)
+        assert runs.correct is not None
+        assert runs.correct.all()
+    page = sheet_html(exercises, "A <lesson>", solutions=True)
+    assert page.count("<section>") == page.count("<pre>") == 3
+    assert "A &lt;lesson&gt;" in page
+    assert "<pre>" not in sheet_html(exercises, "A lesson", solutions=False)
+    assert sheet_pdf(exercises, "A lesson", solutions=True).startswith(b"%PDF")
+
+
+def test_variants_of_a_task() -> None:
+    reference = Program.parse(CLEAN)
+    one, mirrored = variants(TASK, reference, count=2, seed=1)
+    assert one.program == reference
+    assert mirrored.program == Program(mirrored_block(reference.body))
+    for each in (one, mirrored):
+        assert all(each.program.run(before).world == after for before, after in each.task.examples)
+        assert not set(each.task.examples) & set(TASK.examples)
+
+
+def test_mirrors() -> None:
+    turn = Program.parse("def run():\n  ifelse(not leftIsClear):\n    turnRight()\n  else:\n    turnLeft()\n    move()")
+    twice = mirrored_block(mirrored_block(turn.body))
+    assert twice == turn.body
+    world = World.parse("^ 2 #\n. . .")
+    assert mirrored_world(mirrored_world(world)) == world
+    mirrored = Program(mirrored_block(turn.body))
+    assert mirrored.run(mirrored_world(world)).world == mirrored_world(turn.run(world).world)
+
+
+def test_concepts_and_difficulty() -> None:
+    assert concepts_of(Program.parse("def run(): move()")) == {"sequence"}
+    assert concepts_of(Program.parse(CLEAN)) == {"while", "nested"}
+    assert difficulty_of(WALK) < difficulty_of(Program.parse(CLEAN))
+    with pytest.raises(KarelsynthError, match=r"no concept `whille`; .*did you mean `while`"):
+        Wish(frozenset({"whille"}))
+    with pytest.raises(KarelsynthError, match="a range of tokens"):
+        Wish(frozenset({"while"}), (20, 10))

@@ -1,0 +1,57 @@
+"""The tutor over HTTP."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+
+from karelsynth.web.app import create_app
+from tests.fake_solver import FakeSolver
+from tests.test_hint import CLEAN, TASK
+from tests.web_client import client_of, refusal
+
+EXAMPLES = [{"input": pair.input.to_text(), "output": pair.output.to_text()} for pair in TASK.examples]
+WRONG = CLEAN.replace("while(markers", "if(markers")
+
+
+@pytest.fixture(scope="module")
+def client() -> Any:
+    with client_of(create_app(FakeSolver())) as open_client:
+        yield open_client
+
+
+def test_grade(client: TestClient) -> None:
+    programs = [{"name": name, "program": text} for name, text in (("a", CLEAN), ("b", WRONG), ("c", "def run:"))]
+    answer = client.post("/api/grade", json={"examples": EXAMPLES, "programs": programs}).json()
+    right, wrong, none = answer["grades"]
+    assert right["passed"]
+    assert [report["example"] for report in wrong["reports"]] == [1, 2]
+    assert wrong["reports"][0]["cells"]
+    assert none["problem"]["line"] == 1
+    error = refusal(client.post("/api/grade", json={"examples": EXAMPLES, "programs": []}), 422)
+    assert error["where"] == "programs"
+
+
+def test_hint(client: TestClient) -> None:
+    body = {"examples": EXAMPLES, "program": WRONG}
+    first = client.post("/api/hint", json=body).json()
+    assert (first["kind"], first["text"]) == ("repair", None)
+    assert set(first["steps"][0]) == {"line", "where", "kind", "change"}
+    assert first["steps"][0]["change"] is None
+    last = client.post("/api/hint", json={**body, "level": 3}).json()
+    assert last["text"] == CLEAN
+    assert refusal(client.post("/api/hint", json={**body, "program": "mvoe"}), 422)["line"] == 1
+
+
+def test_probe_and_pose(client: TestClient) -> None:
+    body = {"examples": EXAMPLES[2:3], "reference": CLEAN, "budget": 0.1}
+    report = client.post("/api/probe", json=body).json()
+    assert not report["well_posed"]
+    assert client.post("/api/probe", json={**body, "add": True}).json()["well_posed"]
+    assert "wrong on example" in refusal(client.post("/api/probe", json={**body, "examples": EXAMPLES,
+                                         "reference": "def run(): move()"}), 422)["message"]  # fmt: skip
+    posed = client.post("/api/pose", json={"concepts": ["while"], "count": 1, "most_tokens": 16}).json()
+    assert len(posed["exercises"]) <= 1
+    assert refusal(client.post("/api/pose", json={"concepts": ["loop"]}), 422)["where"]
