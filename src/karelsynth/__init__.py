@@ -12,7 +12,7 @@
     print(Solver.load().solve([(world, after)]).program)
 
 Names are loaded when first used, so that importing the package stays fast: Numba comes with `run_batch`,
-torch with `Synthesizer` and `Solver`.
+torch with `Synthesizer` and `Solver`. The language, the machine, the generator and the syntax need no torch.
 """
 
 from __future__ import annotations
@@ -103,7 +103,12 @@ if not TYPE_CHECKING:  # type checkers would take any name for one of ours
     def __getattr__(name: str) -> object:
         if name not in _MODULE:
             raise AttributeError(f"module 'karelsynth' has no attribute {name!r}")
-        value = getattr(import_module(_MODULE[name]), name)
+        try:
+            value = getattr(import_module(_MODULE[name]), name)
+        except ImportError as error:
+            from karelsynth.errors import missing_extra
+
+            raise missing_extra(error) or error from None
         globals()[name] = value
         return value
 
