@@ -24,7 +24,7 @@ LAYERS = (
     ("search",),
     ("objectives",),
     ("evaluate",),
-    ("train", "solve"),
+    ("train", "solve", "gym"),
     ("reproduce", "curves", "curves_page"),
     ("cli", "web", "__main__"),
 )
