@@ -1,9 +1,10 @@
-"""How fast the Gymnasium environments are: steps a second with random actions, beside MiniGrid.
+"""How fast the Gymnasium environments are: steps a second of one core with random actions, beside MiniGrid.
 
     python benchmarks/gym.py [--envs 4096] [--seconds 2]
 
 MiniGrid (`pip install minigrid`) is a published environment of the same kind: one agent on a small grid. Its rows are
-left out where it is not installed. Actions are random; programs are written with tokens that the mask allows.
+left out where it is not installed. The time is that of the process on its cores, so that other processes on the machine
+do not count. Actions are random; programs are written with tokens that the mask allows.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ def main() -> None:
     parser.add_argument("--envs", type=int, default=4096, help="environments at once")
     parser.add_argument("--seconds", type=float, default=2.0, help="for each row")
     arguments = parser.parse_args()
-    print(f"{core_count()} cores, {arguments.envs:,} environments at once; steps a second\n")
+    print(f"{core_count()} cores, {arguments.envs:,} environments at once; steps a second of one core\n")
     print("| environment | one | at once |\n|---|---:|---:|")
     for name in (*karelsynth.gym.TASKS, "Example"):
         row(f"karelsynth/{name}-v0", arguments.envs, arguments.seconds)
@@ -81,13 +82,13 @@ def one_step(environment: Any, rng: np.random.Generator, *, masked: bool) -> int
 
 
 def rate(work: Callable[[], int], seconds: float) -> float:
-    """Steps a second of a function that makes some steps and returns their number."""
+    """Steps a second of one core, of a function that makes some steps and returns their number."""
     for _ in range(3):
         work()
-    done, started = 0, time.perf_counter()
-    while time.perf_counter() - started < seconds:
+    done, started = 0, time.process_time()
+    while time.process_time() - started < seconds:
         done += work()
-    return done / (time.perf_counter() - started)
+    return done / (time.process_time() - started)
 
 
 if __name__ == "__main__":

@@ -40,7 +40,7 @@ class NotebookFile(File):
         return True
 
     @property
-    def content_string(self) -> str:
+    def content_string(self) -> str:  # type: ignore[override]
         assert self.abs_src_path is not None
         return notebook_page(Path(self.abs_src_path))
 
