@@ -28,7 +28,8 @@ from karelsynth.model.settings import ModelSettings
 from karelsynth.model.synthesizer import Synthesizer
 from karelsynth.search.replay import without_replay
 from karelsynth.tasks.generate import generate
-from karelsynth.train.batches import BatchLoader, TaskSource, TaskStream, TrainingBatch
+from karelsynth.tasks.streams import TaskSource, TaskStream
+from karelsynth.train.batches import BatchLoader, TrainingBatch
 from karelsynth.train.distributed import ProcessGroup
 from karelsynth.train.recipe import Recipe, load_recipe
 from karelsynth.train.steps import Loss

@@ -52,4 +52,4 @@ def test_a_chart_is_saved_by_its_suffix(name: str, start: bytes, tmp_path: Path)
 def test_without_matplotlib_the_message_says_what_to_install() -> None:
     code = "import sys; sys.modules['matplotlib'] = None\nfrom karelsynth.charts import panels\npanels(9, 9)"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert found.stderr.strip().endswith("charts need matplotlib: pip install 'karelsynth[docs]'")
+    assert "needs matplotlib, which is not installed: pip install 'karelsynth[train]'" in found.stderr

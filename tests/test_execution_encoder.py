@@ -25,7 +25,8 @@ from karelsynth.model.prefix_features_kernel import FEATURES, VALUES
 from karelsynth.search import beam_search, check, rescore, sample_rollouts
 from karelsynth.search.pruning import Pruning
 from karelsynth.tasks.generate import generate
-from karelsynth.train.batches import BatchLoader, TaskStream
+from karelsynth.tasks.streams import TaskStream
+from karelsynth.train.batches import BatchLoader
 from karelsynth.train.loop import train
 from karelsynth.train.recipe import load_recipe, recipe_from
 from tests.models import execution_model, random_grids, random_programs

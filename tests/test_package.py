@@ -19,7 +19,7 @@ LAYERS = (
     ("karel",),
     ("generator",),
     ("tasks",),
-    ("posterior",),
+    ("posterior", "gym"),
     ("model",),
     ("search",),
     ("objectives",),

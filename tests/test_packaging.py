@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import ast
+import json
 import re
 import sys
 import tomllib
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
+from karelsynth.errors import _EXTRAS
+
 ROOT = Path(__file__).parent.parent
+SOURCE = ROOT / "src" / "karelsynth"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+EXTRAS: dict[str, list[str]] = PROJECT["project"]["optional-dependencies"]
+TOOLKIT = ("errors.py", "files.py", "terminal_text.py", "karel", "generator", "tasks", "posterior")
+"""What works without any extra."""
 
 
-def imported(folder: Path) -> set[str]:
-    """The packages that the files of a folder import, anywhere in them."""
+def imported(room: Path) -> set[str]:
+    """The packages that a file, or the files of a folder, import, anywhere in them."""
     found: set[str] = set()
-    for path in folder.rglob("*.py"):
+    for path in room.rglob("*.py") if room.is_dir() else (room,):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Import):
                 found |= {alias.name.split(".")[0] for alias in node.names}
@@ -25,17 +32,38 @@ def imported(folder: Path) -> set[str]:
     return found
 
 
+def declared(*extras: str) -> set[str]:
+    """The libraries that the package requires, and those of some extras and the extras that these name."""
+    lines = [*PROJECT["project"]["dependencies"], *(line for extra in extras for line in EXTRAS[extra])]
+    own = [name for line in lines if line.startswith("karelsynth[") for name in line[11:-1].split(",")]
+    found = {re.split(r"[<>=\[]", line)[0] for line in lines} - {"karelsynth"}
+    return found | (declared(*own) if own else set())
+
+
 def test_every_library_that_is_imported_is_declared() -> None:
-    declared = {re.split(r"[<>=]", line)[0] for line in PROJECT["project"]["dependencies"]}
+    """By the package, or by the extra of the room that imports it; and nothing else is."""
     installed = packages_distributions()
     with_torch = {"triton"}  # PyTorch for GPUs brings it, and nothing needs it elsewhere
-    foreign = imported(ROOT / "src") - set(sys.stdlib_module_names) - {"karelsynth"} - with_torch
-    needed = {name for module in foreign for name in map(str.lower, installed[module])}
-    charts = {"matplotlib"}  # an extra: charts.py imports it on first use, and says what to install
-    assert charts <= {re.split(r"[<>=]", line)[0] for line in PROJECT["project"]["optional-dependencies"]["docs"]}
-    hub = {"huggingface_hub"}  # an extra: hub.py likewise
-    assert hub == {re.split(r"[<>=]", line)[0] for line in PROJECT["project"]["optional-dependencies"]["hub"]}
-    assert needed - charts - hub == declared
+    needed: dict[str, set[str]] = {}
+    for room in {path.relative_to(SOURCE).parts[0] for path in SOURCE.rglob("*.py")}:
+        foreign = imported(SOURCE / room) - set(sys.stdlib_module_names) - {"karelsynth"} - with_torch
+        needed[room] = {name for module in foreign for name in map(str.lower, installed[module])}
+    for room in TOOLKIT:
+        assert needed[room] <= declared(), room
+    for room, extra in {"web": "serve", "gym": "gym"}.items():
+        assert needed[room] <= declared(extra), room
+    assert set.union(*needed.values()) == declared("all") - {"tensorboard"}  # torch imports that one
+
+
+def test_the_extras_that_messages_name() -> None:
+    for library, extra in _EXTRAS.items():
+        assert library in declared(extra) - declared(), library
+
+
+def test_the_recipes_and_the_weights_are_in_the_wheel() -> None:
+    """As everything in the package's folder is: nothing is left out."""
+    assert "exclude" not in json.dumps(PROJECT["tool"]["hatch"])
+    assert (SOURCE / "recipes" / "small_mle.toml").is_file()
 
 
 def test_the_source_distribution_holds_what_its_tests_read() -> None:

@@ -32,7 +32,8 @@ from karelsynth.model.prefix_features_kernel import CHANGING, FEATURES, VALUES
 from karelsynth.model.prefix_runner import HostPrefixRunner, prefix_runner
 from karelsynth.model.prefix_trie_kernel import ALL_TOKENS, UNFORCED, packed_layout
 from karelsynth.search import beam_search
-from karelsynth.train.batches import BatchLoader, TaskStream
+from karelsynth.tasks.streams import TaskStream
+from karelsynth.train.batches import BatchLoader
 from tests.models import execution_model, random_grids, random_programs
 from tests.strategies import programs, random_program, random_world
 from tests.test_prefixes import OPENERS

@@ -26,7 +26,7 @@ from karelsynth.tasks.purposeful.generator import PURPOSEFUL_TOKENS, generate_pu
 from karelsynth.tasks.purposeful.plans import ADDED, plan_names
 from karelsynth.tasks.sets import holds_purposeful_tasks, write_set
 from karelsynth.tasks.statistics import compare, compute
-from karelsynth.train.batches import TaskStream
+from karelsynth.tasks.streams import TaskStream
 
 
 @pytest.fixture(scope="module")

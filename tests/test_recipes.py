@@ -30,6 +30,8 @@ def test_recipes_agree_with_what_they_start_from() -> None:
     for recipe in starting:
         assert recipe.start_from is not None
         start = recipes[Path(recipe.start_from).parent.name].model
+        if recipe.inherits_model:
+            continue
         assert recipe.model == replace(start, max_length=recipe.model.max_length), recipe.name
     shipped = Path(karelsynth.__file__).parent / "pretrained" / "recipe.json"
     assert recipe_from(json.loads(shipped.read_text())) == recipes["execution_mixture"]

@@ -25,8 +25,9 @@ from karelsynth.objectives import RL_OBJECTIVES
 from karelsynth.search import beam_search, replay
 from karelsynth.tasks.generate import generate
 from karelsynth.tasks.simplify import simplify
+from karelsynth.tasks.streams import ShuffledTasks, TaskStream
 from karelsynth.train import loop, steps
-from karelsynth.train.batches import BatchLoader, ShuffledTasks, TaskStream, TrainingBatch, check_lengths, open_source
+from karelsynth.train.batches import BatchLoader, TrainingBatch, check_lengths, open_source
 from karelsynth.train.checkpoint import CheckpointError
 from karelsynth.train.distributed import ProcessGroup, backend
 from karelsynth.train.loop import Diverged, TrainingProgress, train

@@ -20,11 +20,13 @@ import torch
 
 from karelsynth.errors import KarelsynthError
 from karelsynth.files import FileError, locked_folder
+from karelsynth.model.storage import read_recipe
 from karelsynth.model.synthesizer import Synthesizer
 from karelsynth.train import checkpoint, loop
 from karelsynth.train.checkpoint import Checkpoint, CheckpointError, load_newest
 from karelsynth.train.loop import train
 from karelsynth.train.metrics import METRICS, MetricsLog
+from karelsynth.train.recipe import Recipe, RecipeError, load_recipe, recipe_from
 from tests.training import assert_same, tiny, weights
 
 CPU = torch.device("cpu")
@@ -255,3 +257,75 @@ def test_a_run_from_nothing_is_another_than_one_from_a_model(tmp_path: Path) -> 
     train(tiny(), tmp_path, device=CPU, stop_after=3)
     with pytest.raises(CheckpointError, match=r"another recipe \(different: start_from\)"):
         train(replace(tiny(), start_from="somewhere"), tmp_path, device=CPU)
+
+
+# Extending, inheriting, threads
+
+
+def test_a_finished_run_can_be_extended(tmp_path: Path) -> None:
+    """With a constant learning rate, to the same weights as a run that had as many steps from the start."""
+
+    def constant(steps: int) -> Recipe:
+        return replace(tiny(steps=steps), optimizer=replace(tiny().optimizer, schedule="constant"))
+
+    train(constant(3), tmp_path / "run", device=CPU)
+    message = r"another recipe \(different: run\.steps\); .*; `--extend` continues it to step 5"
+    with pytest.raises(CheckpointError, match=message):
+        train(constant(5), tmp_path / "run", device=CPU)
+    extended = train(constant(5), tmp_path / "run", device=CPU, extend=True)
+    whole = train(constant(5), tmp_path / "whole", device=CPU)
+    assert (extended / "model.safetensors").read_bytes() == (whole / "model.safetensors").read_bytes()
+    for other in (constant(4), replace(constant(9), data=replace(tiny().data, seed=8))):
+        with pytest.raises(CheckpointError, match="another recipe") as raised:
+            train(other, tmp_path / "run", device=CPU, extend=True)
+        assert "--extend" not in str(raised.value)
+
+
+def test_a_recipe_without_a_model_has_that_of_its_start(tmp_path: Path) -> None:
+    start = train(tiny(), tmp_path / "start", device=CPU)
+    path = tmp_path / "rl.toml"
+    path.write_text(
+        f"start_from = '{start}'\n[objective]\nname = 'rl_beam'\nbeam = 4\n[run]\nsteps = 2\nbatch_size = 4\n"
+        "validation_tasks = 4\ncheckpoint_every = 1\n"
+    )
+    recipe = load_recipe(path)
+    assert recipe.inherits_model
+    assert "model" not in recipe.to_json()
+    assert recipe_from(recipe.to_json()) == recipe
+    train(recipe, tmp_path / "run", device=CPU, stop_after=1)
+    shutil.rmtree(start)  # the checkpoint has all that resuming needs
+    final = train(recipe, tmp_path / "run", device=CPU)
+    assert Synthesizer.from_pretrained(final).settings == tiny().model
+    assert recipe_from(read_recipe(final)).model == tiny().model
+    with pytest.raises(KarelsynthError, match="which the recipe starts from, is not there"):
+        train(recipe, tmp_path / "other", device=CPU)
+    with pytest.raises(RecipeError, match="the recipe has no `inherits_model`"):
+        load_recipe(path, ["inherits_model=true"])
+
+
+def test_steps_of_small_networks_use_one_thread(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    monkeypatch.setattr(loop, "core_count", lambda: 2)
+    before, seen = torch.get_num_threads(), []
+    torch.set_num_threads(2)
+    try:
+        for limit in (loop._SMALL_NETWORK, 0):
+            monkeypatch.setattr(loop, "_SMALL_NETWORK", limit)
+            train(
+                tiny(steps=1, log_every=1),
+                tmp_path / str(limit),
+                device=CPU,
+                on_progress=lambda progress: seen.append(torch.get_num_threads()),
+            )
+        monkeypatch.setenv("OMP_NUM_THREADS", "2")
+        monkeypatch.setattr(loop, "_SMALL_NETWORK", 1_000_000)
+        train(
+            tiny(steps=1, log_every=1),
+            tmp_path / "chosen",
+            device=CPU,
+            on_progress=lambda progress: seen.append(torch.get_num_threads()),
+        )
+        assert seen == [1, 2, 2]
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)

@@ -1,11 +1,14 @@
 """MkDocs hooks: pages of the repository that stand outside docs/ become part of the site.
 
+Notebooks in docs/ become pages, too, with the outputs that are stored in them.
+
 They are found below `repository/` there. Links are written for a reader of the repository, `../CHANGELOG.md` from a
 page and `docs/log.md` from the changelog; the hooks turn both into links of the site.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path, PurePosixPath
 from posixpath import normpath, relpath
@@ -19,10 +22,47 @@ _LINK: Final = re.compile(r"\]\(([^)\s#:]+)(#[^)\s]*)?\)")
 
 
 def on_files(files: Any, config: Any) -> Any:
-    """Add the pages from outside docs/."""
+    """Add the pages from outside docs/, and make pages of notebooks."""
+    for path in sorted((ROOT / "docs").rglob("*.ipynb")):
+        name = path.relative_to(ROOT / "docs").as_posix()
+        files.remove(files.get_file_from_path(name))
+        page = NotebookFile(name, config.docs_dir, config.site_dir, config.use_directory_urls)
+        files.append(page)
     for name in OUTSIDE:
         files.append(File.generated(config, f"repository/{name}", abs_src_path=str(ROOT / name)))
     return files
+
+
+class NotebookFile(File):
+    """A notebook as a page of the site."""
+
+    def is_documentation_page(self) -> bool:
+        return True
+
+    @property
+    def content_string(self) -> str:  # type: ignore[override]
+        assert self.abs_src_path is not None
+        return notebook_page(Path(self.abs_src_path))
+
+
+def notebook_page(path: Path) -> str:
+    """A notebook as Markdown: its text, its code, and the stored outputs."""
+    parts = []
+    for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
+        source = "".join(cell["source"])
+        parts.append(source if cell["cell_type"] == "markdown" else f"```python\n{source}\n```")
+        parts += [_output(output) for output in cell.get("outputs", ())]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _output(output: Any) -> str:
+    """An output: a picture, or text. Standard error, such as progress bars, is left out."""
+    data = output.get("data", {})
+    if "image/svg+xml" in data:
+        svg = " ".join("".join(data["image/svg+xml"]).split())  # on one line: a blank one would end the block
+        return f"<div>{svg}</div>"
+    text = "".join(data.get("text/plain", output.get("text", "") if output.get("name") != "stderr" else ""))
+    return f"```text\n{text.rstrip()}\n```" if text.strip() else ""
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:

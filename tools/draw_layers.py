@@ -17,7 +17,7 @@ ABOUT: Final = {
     "karel": "the language: grammar, programs, worlds, interpreters, drawings",
     "generator": "drawing programs and worlds, and their log-probabilities",
     "tasks": "tasks, sets and files of tasks; simplified programs",
-    "posterior": "MCMC over the programs that fit a task's examples",
+    "posterior": "MCMC over the programs that fit a task's examples; environments",
     "model": "the networks: encoder, decoder, syntax, prefix runners",
     "search": "beam search, rollouts, pruning, repair, running candidates",
     "objectives": "MLE, RL, RL_beam, RL_beam_div, MML, and rewards",

@@ -23,8 +23,9 @@ from torch.profiler import ProfilerActivity, profile, record_function
 
 from karelsynth.model.synthesizer import Synthesizer
 from karelsynth.search import BackgroundChecks
+from karelsynth.tasks.streams import TaskStream
 from karelsynth.train import steps as steps_module
-from karelsynth.train.batches import BatchLoader, TaskStream, TrainingBatch
+from karelsynth.train.batches import BatchLoader, TrainingBatch
 from karelsynth.train.distributed import ProcessGroup
 from karelsynth.train.optimizers import Optimizers, learning_rate
 from karelsynth.train.recipe import ObjectiveRecipe, Recipe, load_recipe

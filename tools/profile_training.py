@@ -13,7 +13,8 @@ import torch
 from torch.profiler import ProfilerActivity, profile
 
 from karelsynth.model.synthesizer import Synthesizer
-from karelsynth.train.batches import BatchLoader, TaskStream
+from karelsynth.tasks.streams import TaskStream
+from karelsynth.train.batches import BatchLoader
 from karelsynth.train.distributed import ProcessGroup
 from karelsynth.train.recipe import load_recipe
 from karelsynth.train.steps import Loss

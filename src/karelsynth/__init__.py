@@ -12,8 +12,8 @@
     print(Solver.load().solve([(world, after)]).program)
 
 Names are loaded when first used, so that importing the package stays fast: Numba comes with `run_batch`,
-torch with `Synthesizer` and `Solver`. `evaluate`, `score`, `solve` and `train` are modules that can be called as the
-functions of their names (`callable_module`).
+torch with `Synthesizer` and `Solver`. The language, the machine, the generator and the syntax need no torch. `evaluate`,
+`score`, `solve` and `train` are modules that can be called as the functions of their names (`callable_module`).
 """
 
 from __future__ import annotations
@@ -133,7 +133,12 @@ if not TYPE_CHECKING:  # type checkers would take any name for one of ours
             return import_module(f"karelsynth.{name}")
         if name not in _MODULE:
             raise AttributeError(f"module 'karelsynth' has no attribute {name!r}")
-        value = getattr(import_module(_MODULE[name]), name)
+        try:
+            value = getattr(import_module(_MODULE[name]), name)
+        except ImportError as error:
+            from karelsynth.errors import missing_extra
+
+            raise missing_extra(error) or error from None
         globals()[name] = value
         return value
 

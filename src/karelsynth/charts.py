@@ -18,7 +18,7 @@ from html import escape, unescape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from karelsynth.errors import KarelsynthError
+from karelsynth.errors import KarelsynthError, missing_extra
 from karelsynth.files import write_atomically
 
 if TYPE_CHECKING:
@@ -76,8 +76,8 @@ _STYLE: Final[Mapping[str, Any]] = {
 def _style() -> AbstractContextManager[None]:
     try:
         import matplotlib
-    except ImportError:
-        raise KarelsynthError("charts need matplotlib: pip install 'karelsynth[docs]'") from None
+    except ImportError as error:
+        raise missing_extra(error) or error from None
     style: Any = dict(_STYLE)
     return matplotlib.rc_context(style)
 

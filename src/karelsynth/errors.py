@@ -34,6 +34,36 @@ class NumberError(KarelsynthError, ValueError):
     """A number that is out of bounds or no whole number."""
 
 
+_EXTRAS: Final = {
+    "torch": "solve",
+    "safetensors": "solve",
+    "fastapi": "serve",
+    "pydantic": "serve",
+    "starlette": "serve",
+    "uvicorn": "serve",
+    "gymnasium": "gym",
+    "matplotlib": "train",
+}
+"""By library, the extra of the package that installs it."""
+
+
+class MissingExtra(KarelsynthError, ImportError):
+    """A library that is installed only with an extra of the package."""
+
+
+def missing_extra(error: ImportError) -> MissingExtra | None:
+    """The error that says which extra to install, if the library that could not be imported belongs to one."""
+    library = (error.name or "").partition(".")[0]
+    if library not in _EXTRAS:
+        return None
+    extra = _EXTRAS[library]
+    return MissingExtra(
+        f"this needs {library}, which is not installed: pip install 'karelsynth[{extra}]' "
+        "(karelsynth[all] has everything)",
+        name=library,
+    )
+
+
 class ProgramSyntaxError(KarelsynthError, ValueError):
     """A program that does not parse.
 

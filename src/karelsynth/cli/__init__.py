@@ -15,7 +15,7 @@ from typer.core import TyperGroup
 from karelsynth._version import __version__
 from karelsynth.cli import curves, karel, model, reproduce, score, solve, tasks, tutor
 from karelsynth.cli.common import INTERRUPTED, print_err
-from karelsynth.errors import KarelsynthError, out_of_memory
+from karelsynth.errors import KarelsynthError, missing_extra, out_of_memory
 from karelsynth.files import FileError
 
 _CLOSED_PIPE: Final = 141
@@ -50,6 +50,8 @@ def _system_errors() -> Iterator[None]:
     except KeyboardInterrupt:
         print_err("stopped")
         raise typer.Exit(INTERRUPTED) from None
+    except ImportError as error:
+        raise missing_extra(error) or error from None
     except BrokenPipeError:  # the reader, such as `head`, has ended
         _discard_output()
         raise typer.Exit(_CLOSED_PIPE) from None

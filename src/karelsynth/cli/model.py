@@ -37,6 +37,9 @@ def train(
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="Change the recipe, for example --set run.steps=100."),
     ] = None,
+    extend: Annotated[
+        bool, typer.Option("--extend", help="Continue a run beyond the steps that it began with: --set run.steps=N.")
+    ] = False,
     device: Device = None,
 ) -> None:
     """Train a synthesizer by a recipe.
@@ -53,7 +56,8 @@ def train(
     folder = out or Path("runs") / chosen.name
     stopped = f"stopped; the same command resumes from the last checkpoint in {folder}"
     with _TrainingBar(chosen.run.steps, shown=is_main_process()) as bar, interruptible(stopped):
-        final = run_training(chosen, folder, device=choose_device(device) if device else None, on_progress=bar)
+        where = choose_device(device) if device else None
+        final = run_training(chosen, folder, device=where, on_progress=bar, extend=extend)
     if is_main_process():
         print_out(f"the trained model is in {final}, the best on validation in {folder / 'best'}")
 

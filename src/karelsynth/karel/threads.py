@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import cache
+from pathlib import Path
 from typing import Final, TypeVar
 
 from karelsynth.errors import KarelsynthError, checked_int
@@ -44,8 +47,12 @@ if hasattr(os, "register_at_fork"):
 
 
 def core_count() -> int:
-    """The number of cores that this process may use, at most $KARELSYNTH_THREADS if that is set."""
+    """The number of cores that this process may use, at most $KARELSYNTH_THREADS if that is set.
+
+    A container may see all cores of its machine and be allowed the time of a few: that limit counts, too.
+    """
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    cores = min(cores, _quota(Path("/sys/fs/cgroup")) or cores)
     limit = os.environ.get(THREADS, "")
     if not limit:
         return cores
@@ -58,3 +65,15 @@ def core_count() -> int:
             f"environment variable {THREADS}={limit}: set it to a whole number from 1 on, or unset it"
         )
     return min(share, cores)
+
+
+@cache
+def _quota(folder: Path) -> int | None:
+    """The cores whose time Linux grants this process's control group, rounded up; None if there is no limit."""
+    with suppress(OSError, ValueError):  # version 2: "200000 100000", or "max 100000"
+        quota, period = (folder / "cpu.max").read_text().split()
+        return None if quota == "max" else max(1, math.ceil(int(quota) / int(period)))
+    with suppress(OSError, ValueError):  # version 1: -1 for no limit
+        quota, period = ((folder / "cpu" / f"cpu.cfs_{name}_us").read_text() for name in ("quota", "period"))
+        return max(1, math.ceil(int(quota) / int(period))) if int(quota) > 0 else None
+    return None

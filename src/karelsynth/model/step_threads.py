@@ -56,6 +56,21 @@ def _new_pool(threads: int) -> ThreadPoolExecutor:
 
 
 @contextmanager
+def tensor_threads(threads: int) -> Iterator[None]:
+    """Within it, each tensor operation is divided among so many threads. $OMP_NUM_THREADS, if set, decides instead."""
+    if "OMP_NUM_THREADS" in os.environ:
+        yield
+        return
+    with _setting:
+        before = torch.get_num_threads()
+        torch.set_num_threads(threads)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+@contextmanager
 def shared_steps(threads: int) -> Iterator[None]:
     """Within it, this thread's steps on a CPU run on several threads, and its other operations on one."""
     if threads == 1:

@@ -123,6 +123,11 @@ def load_model(folder: str | Path) -> tuple[ModelSettings, Weights]:
     return _settings(folder / CONFIG), Weights(folder / WEIGHTS, _tensors(folder / WEIGHTS))
 
 
+def load_settings(folder: str | Path) -> ModelSettings:
+    """The settings of the model in a folder; KarelsynthError says what is wrong."""
+    return _settings(model_folder(folder) / CONFIG)
+
+
 def _settings(path: Path) -> ModelSettings:
     try:
         config: Any = json.loads(_content(path))

@@ -10,126 +10,37 @@ from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from karelsynth.generator.sampler import LONGEST_FITTED
+from karelsynth.errors import NumberError
 from karelsynth.karel.threads import core_count
 from karelsynth.model.devices import to_device
 from karelsynth.model.prefix_runner import prefix_runner
 from karelsynth.model.prefix_trie import PrefixTrie, pack_programs
 from karelsynth.model.synthesizer import Synthesizer
-from karelsynth.tasks.batch import TaskBatch, interleave
-from karelsynth.tasks.generate import generate
-from karelsynth.tasks.purposeful.generator import PURPOSEFUL_TOKENS, generate_purposeful
-from karelsynth.tasks.simplify import simplify
+from karelsynth.tasks.batch import TaskBatch
+from karelsynth.tasks.streams import TaskSource, task_source
 from karelsynth.train.recipe import DataRecipe, Recipe, RecipeError
 
-_SHARE_UNIT = 1 << 20
-"""Shares are multiples of its inverse."""
 _AHEAD = 2
 """Batches ahead of use, for each thread."""
 
 
-class TaskSource(Protocol):
-    """Tasks by their number in the run."""
-
-    @property
-    def fingerprint(self) -> str | None:
-        """A digest of the tasks; None if the recipe determines them."""
-
-    @property
-    def longest(self) -> int:
-        """The most tokens that a program can have."""
-
-    def tasks(self, start: int, count: int) -> TaskBatch:
-        """Tasks number start … start + count − 1 of the run."""
-
-
-@dataclass(frozen=True)
-class TaskStream:
-    """The endless stream of both generators: random tasks, and purposeful ones among them.
-
-    The purposeful tasks are spread evenly: of the first n tasks, a share of n is purposeful, rounded down. So each
-    generator makes a contiguous range of its own tasks for any range of the stream.
-    """
-
-    seed: int
-    simpler: bool = False
-    """Whether the random programs are simplified. Purposeful ones are not: simplification keeps only what the examples
-    need, which may be less general than the plan."""
-    purposeful: float = 0.0
-    """The share of purposeful tasks."""
-
-    @property
-    def fingerprint(self) -> None:
-        """None: the seed determines the tasks."""
-        return
-
-    @property
-    def longest(self) -> int:
-        return max(LONGEST_FITTED, PURPOSEFUL_TOKENS) if self.purposeful else LONGEST_FITTED
-
-    def tasks(self, start: int, count: int) -> TaskBatch:
-        if not self.purposeful:
-            return self._random(start, count)
-        before = self._purposeful_before(np.arange(start, start + count + 1))
-        first, number = int(before[0]), int(before[-1] - before[0])
-        random = self._random(start - first, count - number)
-        purposeful = generate_purposeful(self.seed, first, number, threads=1)
-        return interleave(random, purposeful, np.diff(before) > 0)
-
-    def _random(self, start: int, count: int) -> TaskBatch:
-        tasks = generate(self.seed, start, count, threads=1)
-        return simplify(tasks, threads=1) if self.simpler else tasks
-
-    def _purposeful_before(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
-        """How many purposeful tasks there are before each task; exact for numbers below 2⁴²."""
-        share = round(self.purposeful * _SHARE_UNIT)
-        whole, rest = np.divmod(numbers, _SHARE_UNIT)
-        before: NDArray[np.int64] = whole * share + rest * share // _SHARE_UNIT
-        return before
-
-
-class ShuffledTasks:
-    """A finite set of tasks, reshuffled every epoch by the seed."""
-
-    def __init__(self, tasks: TaskBatch, seed: int) -> None:
-        self._tasks, self._seed = tasks, seed
-        self.longest = int(tasks.lengths.max(initial=0))
-        self._known: tuple[int, NDArray[np.int64]] = (-1, np.empty(0, np.int64))
-
-    @property
-    def fingerprint(self) -> str:
-        """Of the tasks."""
-        return self._tasks.fingerprint
-
-    def tasks(self, start: int, count: int) -> TaskBatch:
-        size = len(self._tasks)
-        numbers = np.arange(start, start + count)
-        chosen = np.empty(count, np.int64)
-        for lap in range(start // size, (start + count - 1) // size + 1):
-            here = numbers // size == lap
-            chosen[here] = self._order(lap)[numbers[here] % size]
-        return self._tasks[chosen]
-
-    def _order(self, lap: int) -> NDArray[np.int64]:
-        known, order = self._known
-        if known != lap:
-            order = np.random.default_rng((self._seed, lap)).permutation(len(self._tasks))
-            self._known = (lap, order)
-        return order
-
-
 def open_source(recipe: DataRecipe) -> TaskSource:
     """The source that a recipe names."""
-    if recipe.source == "stream" and recipe.tasks is None:
-        return TaskStream(recipe.seed, recipe.simplify, recipe.purposeful)
-    tasks = _finite(recipe)
-    return ShuffledTasks(simplify(tasks) if recipe.simplify else tasks, recipe.seed)
+    try:
+        return task_source(
+            recipe.source,
+            seed=recipe.seed,
+            tasks=recipe.tasks,
+            simplify=recipe.simplify,
+            purposeful=recipe.purposeful,
+        )
+    except NumberError as error:
+        raise RecipeError(f"`data.tasks`: {error}") from None
 
 
 def check_lengths(source: TaskSource, recipe: Recipe) -> None:
@@ -140,18 +51,6 @@ def check_lengths(source: TaskSource, recipe: Recipe) -> None:
             f"{source.longest} tokens, which decoding could never write; set it to {source.longest} or more, or train "
             "on shorter programs"
         )
-
-
-def _finite(recipe: DataRecipe) -> TaskBatch:
-    """The tasks of a recipe with a finite number of them."""
-    if recipe.source == "stream" and recipe.tasks is not None:
-        return TaskStream(recipe.seed, purposeful=recipe.purposeful).tasks(0, recipe.tasks)
-    from karelsynth.tasks.sets import load_tasks
-
-    tasks = load_tasks(recipe.source, limit=recipe.tasks)
-    if recipe.tasks is not None and recipe.tasks > len(tasks):
-        raise RecipeError(f"`data.tasks` is {recipe.tasks:,}, but {recipe.source} holds {len(tasks):,}")
-    return tasks
 
 
 @dataclass(frozen=True)

@@ -30,11 +30,14 @@ from torch.nn.parallel import DistributedDataParallel
 from karelsynth._version import __version__
 from karelsynth.errors import KarelsynthError
 from karelsynth.files import exists, locked_folder, write_atomically
-from karelsynth.model.storage import RECIPE, model_folder
+from karelsynth.karel.threads import core_count
+from karelsynth.model.step_threads import tensor_threads
+from karelsynth.model.storage import RECIPE, load_settings, model_folder
 from karelsynth.model.synthesizer import Synthesizer
 from karelsynth.tasks.named import NAMED_SETS
+from karelsynth.tasks.streams import TaskSource
 from karelsynth.train import checkpoint
-from karelsynth.train.batches import BatchLoader, TaskSource, check_lengths, open_source
+from karelsynth.train.batches import BatchLoader, check_lengths, open_source
 from karelsynth.train.distributed import ProcessGroup
 from karelsynth.train.metrics import MetricsLog
 from karelsynth.train.optimizers import Optimizers, learning_rate
@@ -45,6 +48,8 @@ from karelsynth.train.validation import Validator
 BEST = "best"
 """Folders inside a run's: the model with the best validation score, and the last one."""
 FINAL = "final"
+_SMALL_NETWORK = 1_000_000
+"""Parameters. The steps of networks with fewer are faster on one thread."""
 
 
 class Diverged(KarelsynthError):
@@ -99,6 +104,7 @@ def train(
     on_progress: Callable[[TrainingProgress], None] | None = None,
     stop_after: int | None = None,
     deadline: float | None = None,
+    extend: bool = False,
 ) -> Path:
     """Train by a recipe in a folder, from its newest checkpoint if it has one; returns the final model's folder.
 
@@ -107,6 +113,8 @@ def train(
         stop_after: end the run, with a checkpoint, after this many steps in total.
         deadline: end the run, with a checkpoint, after the step in which `time.monotonic()` reaches this. Several
             processes, which must agree, check it only when they log.
+        extend: whether the recipe may have more steps than the run in the folder, finished or not, was begun with. From
+            its last step on, the run then follows the longer schedule.
 
     A run that ends early has no final model yet. Ctrl-C ends it with a checkpoint, too, and then raises
     KeyboardInterrupt; a second Ctrl-C does not wait for the checkpoint. The folder is locked against other processes.
@@ -114,7 +122,7 @@ def train(
     group = ProcessGroup.join(device)
     try:
         with locked_folder(folder) if group.is_main else nullcontext():
-            run = _Run(recipe, folder, group)
+            run = _Run(recipe, folder, group, extend=extend)
             return run.follow(
                 on_progress or (lambda progress: None), stop_after, math.inf if deadline is None else deadline
             )
@@ -125,16 +133,19 @@ def train(
 class _Run:
     """A run: its state between steps."""
 
-    def __init__(self, recipe: Recipe, folder: Path, group: ProcessGroup) -> None:
-        self.recipe, self.folder, self.group = recipe, folder, group
+    def __init__(self, recipe: Recipe, folder: Path, group: ProcessGroup, *, extend: bool = False) -> None:
         self.began = time.monotonic()
         saved = checkpoint.load_newest(folder)
+        if recipe.inherits_model:
+            recipe = _with_model(recipe, None if saved is None else saved.notes["recipe"])
+        self.recipe, self.folder, self.group = recipe, folder, group
         if saved is not None:
-            _check_same_run(saved.notes["recipe"], recipe.to_json(), folder)
+            _check_same_run(saved.notes["recipe"], recipe.to_json(), folder, extend=extend)
         torch.manual_seed(recipe.run.seed)
         # A checkpoint holds the weights. The model that the run started from need not exist any more.
         self.model = (_start_model(recipe) if saved is None else Synthesizer(recipe.model)).to(group.device)
         self.optimizers = Optimizers(self.model, recipe.optimizer)
+        self.threads = min(torch.get_num_threads(), core_count())
         self.step, self.best = 0, -math.inf
         self.spent: float | None = 0.0
         """Seconds of earlier sessions; None if a version that did not record them began the run."""
@@ -172,7 +183,11 @@ class _Run:
             self.model.compile_parts()
         loss_of: nn.Module = DistributedDataParallel(objective) if group.size > 1 else objective
         done = self.step or -1  # a run from the start repeats step 0, too
-        with MetricsLog(self.folder if group.is_main else None, done) as log, Interrupt() as interrupt:
+        with (
+            MetricsLog(self.folder if group.is_main else None, done) as log,
+            Interrupt() as interrupt,
+            tensor_threads(min(self.threads, _step_threads(self.model))),
+        ):
             if self.step == 0 and recipe.run.validate_start:
                 self._validate(validator, log)
             late, sums = False, dict[str, Tensor]()
@@ -268,7 +283,8 @@ class _Run:
         )
 
     def _validate(self, validator: Validator, log: MetricsLog) -> None:
-        found = validator.score(self.model)
+        with tensor_threads(self.threads):  # a search divides its tasks among so many threads of its own
+            found = validator.score(self.model)
         if not self.group.is_main:
             return
         scores = {f"validation_{name}": value for name, value in found.metrics.items()}
@@ -305,27 +321,55 @@ class _Run:
         write_atomically(target / RECIPE, json.dumps(self.recipe.to_json(), indent=1).encode())
 
 
-def _start_model(recipe: Recipe) -> Synthesizer:
-    if recipe.start_from is None:
-        return Synthesizer(recipe.model)
-    folder = model_folder(os.path.expandvars(recipe.start_from))
+def _step_threads(model: Synthesizer) -> int:
+    """How many threads each operation of a training step is divided among. It depends on nothing that varies between
+    sessions, because sums depend on it.
+
+    Operations of small networks are over before other threads have woken up, and must wait for a thread whose core is
+    busy. The cores then make batches instead.
+    """
+    small = sum(parameter.numel() for parameter in model.parameters()) < _SMALL_NETWORK
+    return 1 if small and model.device.type == "cpu" else core_count()
+
+
+def _start_folder(start: str) -> Path:
+    folder = model_folder(os.path.expandvars(start))
     if not exists(folder):
         raise KarelsynthError(
             f"{folder}, which the recipe starts from, is not there: train it first, or say where it is with "
             "`--set start_from=FOLDER`"
         )
+    return folder
+
+
+def _with_model(recipe: Recipe, saved: dict[str, Any] | None) -> Recipe:
+    """The recipe with the network of the model that it starts from, or of the run that it continues."""
+    assert recipe.start_from is not None
+    model = load_settings(_start_folder(recipe.start_from)) if saved is None else recipe_from(saved).model
+    return dataclasses.replace(recipe, model=model, inherits_model=False)
+
+
+def _start_model(recipe: Recipe) -> Synthesizer:
+    if recipe.start_from is None:
+        return Synthesizer(recipe.model)
+    folder = _start_folder(recipe.start_from)
     model = Synthesizer.from_pretrained(folder)
     found, wanted = dataclasses.asdict(model.settings), dataclasses.asdict(recipe.model)
     differing = [key for key in wanted if found[key] != wanted[key] and key != "max_length"]  # no weight depends on it
     if differing:
         pairs = ", ".join(f"`{key}` is {found[key]} there and {wanted[key]} in the recipe" for key in differing)
-        raise KarelsynthError(f"the model in {recipe.start_from} differs from the recipe's [model]: {pairs}")
+        raise KarelsynthError(
+            f"the model in {recipe.start_from} differs from the recipe's [model]: {pairs}. A recipe without [model] "
+            "has that of the model it starts from"
+        )
     model.settings = recipe.model
     return model
 
 
-def _check_same_run(saved: dict[str, Any], recipe: dict[str, Any], folder: Path) -> None:
+def _check_same_run(saved: dict[str, Any], recipe: dict[str, Any], folder: Path, *, extend: bool) -> None:
     """Raise CheckpointError if a run was begun with another recipe. Names and paths of the start may differ.
+
+    With `extend` the recipe may have more steps, too.
 
     A setting that the saved recipe lacks, because an older version wrote it, counts as its default.
     """
@@ -335,10 +379,13 @@ def _check_same_run(saved: dict[str, Any], recipe: dict[str, Any], folder: Path)
         {**recorded, "name": None, "about": None, "start_from": recorded.get("start_from") is not None}
         for recorded in (json.loads(json.dumps(saved)), json.loads(json.dumps(recipe)))
     )
-    if one != two:
+    different = _differences(one, two)
+    more = different == ["run.steps"] and two["run"]["steps"] > one["run"]["steps"]
+    if different and not (more and extend):
+        hint = f"; `--extend` continues it to step {two['run']['steps']:,}" if more else ""
         raise checkpoint.CheckpointError(
-            f"{folder} holds a run of another recipe (different: {', '.join(_differences(one, two))}); "
-            "choose another folder, or use the same recipe to resume"
+            f"{folder} holds a run of another recipe (different: {', '.join(different)}); "
+            f"choose another folder, or use the same recipe to resume{hint}"
         )
 
 

@@ -27,6 +27,8 @@ from karelsynth.model.settings import ModelSettings, current_settings
 from karelsynth.objectives import REWARDS, RL_OBJECTIVES
 
 T = TypeVar("T")
+_DERIVED: Final[Mapping[str, bool]] = types.MappingProxyType({"derived": True})
+"""Marks fields that follow from the others: no recipe has them as keys."""
 _HIGHEST_RATE: Final = 1e30
 """Every run diverges far below this rate. Optimizers divide the rate by small numbers, which must fit into float32."""
 _RENAMED: Final = {"data": {"fewer": "drop_examples"}}
@@ -138,18 +140,23 @@ class Recipe:
     name: str
     about: str = ""
     start_from: str | None = None
-    """A folder with the initial weights, or `shipped` for the package's model."""
+    """A folder with the initial weights, or `shipped` for the package's model. [model] may then be left out."""
     plugins: tuple[str, ...] = ()
     """Modules to import first, from the recipe's folder or the Python path: they register objectives and rewards."""
     model: ModelSettings = field(default_factory=ModelSettings)
+    inherits_model: bool = field(default=False, metadata=_DERIVED)
+    """Whether `model` is to be that of `start_from`. So it is for a recipe with `start_from` and without [model]."""
     data: DataRecipe = field(default_factory=DataRecipe)
     objective: ObjectiveRecipe = field(default_factory=ObjectiveRecipe)
     optimizer: OptimizerRecipe = field(default_factory=OptimizerRecipe)
     run: RunRecipe = field(default_factory=RunRecipe)
 
     def to_json(self) -> dict[str, Any]:
-        """The whole recipe, defaults included."""
-        return dataclasses.asdict(self)
+        """The whole recipe, defaults included; without `model` if that is still to be inherited."""
+        found = dataclasses.asdict(self)
+        if found.pop("inherits_model"):
+            del found["model"]
+        return found
 
 
 def recipe_path(recipe: str | Path) -> Path:
@@ -197,7 +204,8 @@ def recipe_from(table: Mapping[str, Any]) -> Recipe:
             table[section] = {renamed.get(key, key): value for key, value in table[section].items()}
     if isinstance(table.get("model"), Mapping):
         table["model"] = current_settings(table["model"])
-    return _build(Recipe, table, "")
+    recipe = _build(Recipe, table, "")
+    return dataclasses.replace(recipe, inherits_model=recipe.start_from is not None and "model" not in table)
 
 
 def _import_plugins(names: Sequence[str], folder: Path) -> None:
@@ -319,7 +327,8 @@ def _build(kind: type[T], table: Any, place: str) -> T:
     if not isinstance(table, Mapping):
         raise RecipeError(f"[{place}] is a section, not {json.dumps(table, default=str)}")
     hints = typing.get_type_hints(kind)
-    names = [f.name for f in dataclasses.fields(kind)]  # type: ignore[arg-type]
+    fields = dataclasses.fields(kind)  # type: ignore[arg-type]
+    names = [each.name for each in fields if not each.metadata.get("derived")]
     for key in table:
         if key not in names:
             where = f"[{place}]" if place else "the recipe"

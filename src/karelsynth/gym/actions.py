@@ -1,0 +1,255 @@
+"""Karel action by action, in one world or in thousands at once.
+
+    environment = KarelVectorEnv("Harvester", num_envs=4096)
+    worlds, info = environment.reset(seed=1)                        # uint8 [4096, 8, 8] cell codes
+    worlds, rewards, ended, cut_off, info = environment.step(actions)
+
+Actions are move, turnLeft, turnRight, pickMarker and putMarker. Observations are cell codes, the hero included
+(`karelsynth.karel.formats.codes`; `CODE_PLANES[worlds]` are planes for a network). `info["action_mask"]` has the
+actions that are possible. For "Example", observations are two worlds, [N, 2, 18, 18]: the one now and the one to reach.
+
+An episode that has ended begins anew with the next step, whose action is ignored (Gymnasium's `NEXT_STEP`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector.utils import batch_space
+
+from karelsynth.errors import KarelsynthError, checked_int
+from karelsynth.gym.tasks import (
+    EXAMPLE,
+    HOUSE,
+    MAX_ACTIONS,
+    Bump,
+    KarelTask,
+    house_plan,
+    new_worlds,
+    rules_of,
+    task_named,
+)
+from karelsynth.karel.formats.codes import CODES, FRAME, HERO, SIDE, WALL
+from karelsynth.karel.threads import parallel_for
+from karelsynth.tasks.batch import EXAMPLES
+from karelsynth.tasks.generate import generate
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from karelsynth.tasks.batch import TaskBatch
+
+_RENDER_MODES: Final = ("ansi", "rgb_array")
+_PIXELS: Final = 16
+"""The side of a cell in pictures."""
+_MOST_BITS: Final = 62
+_ACTIONS: Final = 5
+_COST: Final = 8
+"""Of an action, for `parallel_for`: actions are shorter than runs of programs, so only many are worth a thread."""
+
+
+class KarelVectorEnv(VectorEnv[Any, Any, Any]):
+    """See the module's docstring.
+
+    Args:
+        task: one of `karelsynth.gym.TASKS`, or "Example": one pair of worlds of a generated task.
+        num_envs: N.
+        bump: what an impossible action does, see `tasks.BUMPS`; by default `turn`, and `crash` for "Example".
+        max_actions: an episode of so many actions is cut off.
+        house: the plan of CleanHouse.
+        tasks: for "Example", the tasks to take pairs of worlds from; by default the endless stream.
+        threads: how many threads share the work; by default one for each core.
+    """
+
+    metadata: dict[str, Any] = {"autoreset_mode": AutoresetMode.NEXT_STEP, "render_modes": []}  # noqa: RUF012 - as Gymnasium declares it
+
+    def __init__(
+        self,
+        task: str,
+        num_envs: int = 1,
+        *,
+        bump: Bump | None = None,
+        max_actions: int = MAX_ACTIONS,
+        house: str = HOUSE,
+        tasks: TaskBatch | None = None,
+        threads: int | None = None,
+        render_mode: None = None,
+    ) -> None:
+        self.num_envs = checked_int("num_envs", num_envs, 1)
+        self.task: KarelTask = EXAMPLE if task == EXAMPLE.name else task_named(task)
+        self._is_example = self.task is EXAMPLE
+        if tasks is not None and not self._is_example:
+            raise KarelsynthError('`tasks` is for the task "Example" only')
+        self._rules = rules_of(self.task, bump or ("crash" if self._is_example else "turn"))
+        self._plan, self._tasks, self._threads = house_plan(house), tasks, threads
+        self._max_actions = checked_int("max_actions", max_actions, 1)
+        shape = (2,) * self._is_example + (self.task.height, self.task.width)
+        self.single_observation_space = spaces.Box(0, CODES - 1, shape, np.uint8)
+        self.single_action_space = spaces.Discrete(_ACTIONS)
+        self.observation_space = batch_space(self.single_observation_space, num_envs)
+        self.action_space = batch_space(self.single_action_space, num_envs)
+        self._worlds = new_worlds(self.task, num_envs)
+        self._actions = np.zeros(num_envs, np.int64)
+        """Of each episode so far."""
+        self._over = np.ones(num_envs, np.bool_)
+        """Which episodes have ended."""
+        self._source, self._number = 0, 0
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[NDArray[np.uint8], dict[str, Any]]:
+        """Begin all episodes anew. The same seed gives the same worlds."""
+        super().reset(seed=seed)
+        self._worlds.random[:, 0] = self.np_random.integers(0, 1 << _MOST_BITS, self.num_envs, np.uint64)
+        self._source, self._number = int(self.np_random.integers(0, 1 << _MOST_BITS)), 0
+        self._begin(np.ones(self.num_envs, np.bool_))
+        return self._observation(), self._info()
+
+    def step(
+        self, actions: NDArray[Any]
+    ) -> tuple[NDArray[np.uint8], NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_], dict[str, Any]]:
+        """One action [N] in each world; where the last step ended the episode, a new one begins instead."""
+        from karelsynth.gym.task_kernel import act_range
+
+        chosen = np.ascontiguousarray(actions, np.int64)
+        if chosen.shape != (self.num_envs,) or chosen.min(initial=0) < 0 or chosen.max(initial=0) >= _ACTIONS:
+            raise KarelsynthError(f"actions are {self.num_envs} whole numbers from 0 to {_ACTIONS - 1}")
+        going = ~self._over
+        rewards, ended = np.empty(self.num_envs), np.empty(self.num_envs, np.bool_)
+        worlds, rules = self._worlds, self._rules
+        parallel_for(
+            lambda first, last: act_range(first, last, worlds, rules, going, chosen, rewards, ended),
+            self.num_envs,
+            1,
+            self._threads if self.num_envs >= _COST * 256 else 1,
+        )
+        if not going.all():
+            self._begin(~going)
+        self._actions += going
+        cut_off = going & ~ended & (self._actions >= self._max_actions)
+        self._over = ended | cut_off
+        return self._observation(), rewards, ended, cut_off, self._info()
+
+    def _begin(self, which: NDArray[np.bool_]) -> None:
+        """New episodes in some worlds [N]."""
+        from karelsynth.gym.task_kernel import make_range
+
+        self._over[which], self._actions[which] = False, 0
+        if self._is_example:
+            self._begin_examples(np.flatnonzero(which))
+            return
+        worlds, rules, plan = self._worlds, self._rules, self._plan
+        parallel_for(
+            lambda first, last: make_range(first, last, worlds, rules, which, plan), self.num_envs, 1, self._threads
+        )
+
+    def _begin_examples(self, which: NDArray[np.int64]) -> None:
+        """Pairs of worlds: all those of a task, then those of the next."""
+        count, worlds = len(which), self._worlds
+        tasks = -(-count // EXAMPLES)
+        if self._tasks is None:
+            batch = generate(self._source, self._number, tasks, threads=self._threads)
+        else:
+            batch = self._tasks[(self._source + self._number + np.arange(tasks)) % len(self._tasks)]
+        self._number += tasks
+        before, after = (part.reshape(-1, SIDE * SIDE)[:count] for part in (batch.inputs, batch.outputs))
+        place = before.argmax(1)  # the hero's code is the largest
+        rows = np.arange(count)
+        worlds.place[which, 0], worlds.place[which, 1] = place, before[rows, place] // HERO - 1
+        worlds.cells[which], worlds.before[which], worlds.progress[which] = before % HERO, after, 0.0
+
+    def _observation(self) -> NDArray[np.uint8]:
+        """Cell codes of all worlds, the heroes included."""
+        worlds, shape = self._worlds, (self.num_envs, self.task.height, self.task.width)
+        codes = worlds.cells.copy()
+        at, heading = worlds.place.T
+        codes[np.arange(self.num_envs), at] += (HERO * (heading + 1)).astype(np.uint8)
+        if not self._is_example:
+            return codes.reshape(shape)
+        return np.stack((codes.reshape(shape), worlds.before.reshape(shape)), 1)
+
+    def _info(self) -> dict[str, Any]:
+        """`action_mask`, int8 [N, 5]: which actions are possible."""
+        worlds, rows = self._worlds, np.arange(self.num_envs)
+        at, heading = worlds.place.T
+        here = worlds.cells[rows, at]
+        ahead = worlds.cells[rows, at + np.array((self.task.width, 1, -self.task.width, -1))[heading]]
+        mask = np.ones((self.num_envs, _ACTIONS), np.int8)
+        mask[:, 0] = ahead < WALL
+        mask[:, 3], mask[:, 4] = here > 0, here < self.task.most_markers
+        return {"action_mask": mask}
+
+
+class KarelEnv(gymnasium.Env[Any, Any]):
+    """One world of `KarelVectorEnv`, with the same arguments. It does not begin anew by itself.
+
+    `render` returns a drawing as text (`ansi`) or pixels (`rgb_array`).
+    """
+
+    metadata: dict[str, Any] = {"render_modes": list(_RENDER_MODES), "render_fps": 8}  # noqa: RUF012 - as Gymnasium declares it
+
+    def __init__(self, task: str, *, render_mode: str | None = None, **options: Any) -> None:
+        if render_mode is not None and render_mode not in _RENDER_MODES:
+            raise KarelsynthError(f"`render_mode` is {' or '.join(_RENDER_MODES)}, not {render_mode}")
+        self._many = KarelVectorEnv(task, 1, threads=1, **options)
+        self.render_mode = render_mode
+        self.observation_space = self._many.single_observation_space
+        self.action_space = self._many.single_action_space
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        super().reset(seed=seed)
+        worlds, info = self._many.reset(seed=int(self.np_random.integers(0, 1 << _MOST_BITS)))
+        return worlds[0], _first(info)
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        worlds, rewards, ended, cut_off, info = self._many.step(np.array([action]))
+        return worlds[0], float(rewards[0]), bool(ended[0]), bool(cut_off[0]), _first(info)
+
+    def render(self) -> Any:
+        codes = self._many._observation()[0]
+        if codes.ndim == 3:
+            codes = codes[0]
+        return None if self.render_mode is None else (_text if self.render_mode == "ansi" else _pixels)(codes)
+
+
+def _first(info: dict[str, Any]) -> dict[str, Any]:
+    return {name: value[0] for name, value in info.items()}
+
+
+def _text(codes: NDArray[np.uint8]) -> str:
+    """A drawing of cell codes [H, W]: the hero as an arrow, markers as numbers, walls as `#`."""
+    lines = []
+    for row in codes[::-1]:
+        drawn = []
+        for code in row.tolist():
+            content, hero = code % HERO, code // HERO
+            plain = "." if content == 0 else str(content) if content < WALL else "#" if content <= FRAME else " "
+            drawn.append("^>v<"[hero - 1] if hero else plain)
+        lines.append(" ".join(drawn).rstrip())
+    return "\n".join(lines) + "\n"
+
+
+def _pixels(codes: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """A picture of cell codes [H, W], uint8 [16 H, 16 W, 3]."""
+    height, width = codes.shape
+    content, hero = codes[::-1] % HERO, codes[::-1] // HERO
+    colours = np.full((height, width, 3), 244, np.uint8)
+    colours[content >= WALL] = (30, 41, 59)
+    picture = colours.repeat(_PIXELS, 0).repeat(_PIXELS, 1)
+    down, across = np.mgrid[:_PIXELS, :_PIXELS] - (_PIXELS - 1) / 2
+    disc = down**2 + across**2
+    for row, col in np.argwhere((content > 0) & (content < WALL)):
+        inside = disc <= 4.0 * (2 + min(int(content[row, col]), 4))
+        _cell(picture, row, col)[inside] = (217, 119, 6)
+    for row, col in np.argwhere(hero > 0):
+        along, side = ((-down, across), (across, down), (down, across), (-across, down))[hero[row, col] - 1]
+        _cell(picture, row, col)[(along > -5) & (along < 6) & (np.abs(side) < (6 - along) / 2)] = (37, 99, 235)
+    return picture
+
+
+def _cell(picture: NDArray[np.uint8], row: int, col: int) -> NDArray[np.uint8]:
+    return picture[row * _PIXELS : (row + 1) * _PIXELS, col * _PIXELS : (col + 1) * _PIXELS]

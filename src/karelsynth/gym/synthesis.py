@@ -1,0 +1,220 @@
+"""Programs from examples, token by token, for one task or thousands at once.
+
+    environment = SynthesisVectorEnv(num_envs=1024)
+    seen, info = environment.reset(seed=1)
+    seen, rewards, ended, cut_off, info = environment.step(tokens)          # token ids [1024]
+
+An observation has the given examples (`inputs`, `outputs`: uint8 [5, 18, 18] cell codes), the `tokens` so far, padded,
+their number `length`, and `mask`: the tokens that some program of at most `max_length` tokens continues with.
+`info["action_mask"]` is the same mask. The episode ends with the program's last token; then the program is run on all
+examples. A token outside the mask ends it with no reward. An episode that has ended begins anew, with another task, in
+the next step, whose token is ignored (Gymnasium's `NEXT_STEP`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, Literal, get_args
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector.utils import batch_space
+
+from karelsynth.errors import KarelsynthError, checked_int, listed
+from karelsynth.karel.formats.codes import CODES, SIDE
+from karelsynth.karel.grammar import KAREL, Grammar
+from karelsynth.karel.machine import run_batch
+from karelsynth.karel.syntax import syntax_machine
+from karelsynth.karel.tokens import PAD, TOKENS, VOCABULARY_SIZE
+from karelsynth.tasks.batch import GIVEN_EXAMPLES, TaskBatch
+from karelsynth.tasks.generate import generate
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+Reward = Literal["generalization", "consistent", "share"]
+_MOST_BITS: Final = 62
+_AHEAD: Final = 256
+"""Tasks that are made at a time."""
+
+
+class SynthesisVectorEnv(VectorEnv[Any, Any, Any]):
+    """See the module's docstring.
+
+    Args:
+        num_envs: N.
+        tasks: the tasks, in their order from a random one on; by default the endless stream.
+        reward: `generalization`: 1 for a program that is right on all examples, the held-out ones too, as in the paper;
+            `consistent`: on the given ones; `share`: the share of all examples that it is right on.
+        max_length: the most tokens of a program.
+        grammar: which programs may be written.
+        append_forced: whether tokens that are the only ones possible are written without a step of their own.
+    """
+
+    metadata: dict[str, Any] = {"autoreset_mode": AutoresetMode.NEXT_STEP, "render_modes": []}  # noqa: RUF012 - as Gymnasium declares it
+
+    def __init__(
+        self,
+        num_envs: int = 1,
+        *,
+        tasks: TaskBatch | None = None,
+        reward: Reward = "generalization",
+        max_length: int = 72,
+        grammar: Grammar = KAREL,
+        append_forced: bool = False,
+        threads: int | None = None,
+        render_mode: None = None,
+    ) -> None:
+        self.num_envs = checked_int("num_envs", num_envs, 1)
+        if reward not in get_args(Reward):
+            raise KarelsynthError(f"`reward` is {listed(get_args(Reward))}, not `{reward}`")
+        self._machine = syntax_machine(grammar, checked_int("max_length", max_length, 8))
+        self._given, self._reward, self._threads = tasks, reward, threads
+        self._append_forced = append_forced
+        grids = spaces.Box(0, CODES - 1, (GIVEN_EXAMPLES, SIDE, SIDE), np.uint8)
+        self.single_observation_space = spaces.Dict(
+            inputs=grids,
+            outputs=grids,
+            tokens=spaces.Box(0, VOCABULARY_SIZE - 1, (max_length,), np.uint8),
+            length=spaces.Box(0, max_length, (1,), np.int64),
+            mask=spaces.MultiBinary(VOCABULARY_SIZE),
+        )
+        self.single_action_space = spaces.Discrete(VOCABULARY_SIZE)
+        self.observation_space = batch_space(self.single_observation_space, num_envs)
+        self.action_space = batch_space(self.single_action_space, num_envs)
+        self._tokens = np.zeros((num_envs, max_length), np.uint8)
+        self._lengths = np.zeros(num_envs, np.int64)
+        self._states = self._machine.initial(num_envs)
+        self._over = np.ones(num_envs, np.bool_)
+        self._source, self._number = 0, 0
+        self._ahead: TaskBatch = generate(0, 0, 0)
+        self._tasks: TaskBatch = generate(0, 0, 0)
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """Begin all episodes anew. The same seed gives the same tasks."""
+        super().reset(seed=seed)
+        self._source, self._number = int(self.np_random.integers(0, 1 << _MOST_BITS)), 0
+        self._ahead = self._ahead[:0]
+        self._tasks = self._next(self.num_envs)
+        self._begin(np.ones(self.num_envs, np.bool_))
+        return self._observation()
+
+    def step(
+        self, actions: NDArray[Any]
+    ) -> tuple[Any, NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_], dict[str, Any]]:
+        """One token [N] for each program; where the last step ended the episode, a new one begins instead."""
+        from karelsynth.karel.syntax_kernel import append_tokens
+
+        chosen = np.ascontiguousarray(actions, np.int64)
+        if chosen.shape != (self.num_envs,):
+            raise KarelsynthError(f"actions are {self.num_envs} token ids, not an array {list(chosen.shape)}")
+        begins, going = self._over.copy(), ~self._over
+        allowed = (chosen >= 0) & (chosen < VOCABULARY_SIZE)
+        allowed &= self._machine.mask(self._states)[np.arange(self.num_envs), chosen * allowed]
+        writes = going & allowed
+        append_tokens(
+            self._machine, self._states, self._tokens, self._lengths, chosen, writes, append_forced=self._append_forced
+        )
+        finished = writes & self._machine.accepts(self._states)
+        self._over = finished | (going & ~allowed)
+        rewards = np.zeros(self.num_envs)
+        if finished.any():
+            rewards[finished] = self._rewards(np.flatnonzero(finished))
+        ended = self._over.copy()
+        if begins.any():
+            rows = np.flatnonzero(begins)
+            fresh = self._next(len(rows))
+            for mine, new in ((self._tasks.inputs, fresh.inputs), (self._tasks.outputs, fresh.outputs)):
+                mine[rows] = new
+            self._begin(begins)
+        seen, info = self._observation()
+        return seen, rewards, ended, np.zeros(self.num_envs, np.bool_), info
+
+    def _next(self, count: int) -> TaskBatch:
+        """The next tasks, in arrays that may be written to."""
+        if self._given is not None:
+            numbers = (self._source + self._number + np.arange(count)) % len(self._given)
+            self._number += count
+            return self._given[numbers]
+        parts = []
+        while count:
+            if not len(self._ahead):
+                self._ahead = generate(self._source, self._number, max(count, _AHEAD), threads=self._threads)
+                self._number += len(self._ahead)
+            parts.append(self._ahead[:count])
+            self._ahead = self._ahead[count:]
+            count -= len(parts[-1])
+        inputs, outputs = (np.concatenate([getattr(part, name) for part in parts]) for name in ("inputs", "outputs"))
+        return TaskBatch(parts[0].tokens, parts[0].lengths, inputs, outputs, parts[0].novel)
+
+    def _begin(self, which: NDArray[np.bool_]) -> None:
+        from karelsynth.karel.syntax_kernel import append_tokens
+
+        self._over[which] = False
+        self._tokens[which], self._lengths[which] = PAD, 0
+        self._states[which] = self._machine.initial(1)
+        if self._append_forced:
+            nothing = np.full(self.num_envs, -1, np.int64)
+            append_tokens(self._machine, self._states, self._tokens, self._lengths, nothing, which, append_forced=True)
+
+    def _rewards(self, rows: NDArray[np.int64]) -> NDArray[np.float64]:
+        """What finished programs earn."""
+        inputs, outputs = self._tasks.inputs[rows], self._tasks.outputs[rows]
+        if self._reward == "consistent":
+            inputs, outputs = inputs[:, :GIVEN_EXAMPLES], outputs[:, :GIVEN_EXAMPLES]
+        run = run_batch(self._tokens[rows], inputs, expected=outputs, keep_worlds=False, threads=self._threads)
+        assert run.correct is not None
+        right: NDArray[np.float64] = run.correct.mean(1)
+        return right if self._reward == "share" else np.floor(right)
+
+    def _observation(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        mask = self._machine.mask(self._states).astype(np.int8)
+        mask[self._over] = 0
+        seen = {
+            "inputs": self._tasks.inputs[:, :GIVEN_EXAMPLES].copy(),
+            "outputs": self._tasks.outputs[:, :GIVEN_EXAMPLES].copy(),
+            "tokens": self._tokens.copy(),
+            "length": self._lengths[:, None].copy(),
+            "mask": mask,
+        }
+        return seen, {"action_mask": mask}
+
+
+class SynthesisEnv(gymnasium.Env[Any, Any]):
+    """One episode of `SynthesisVectorEnv`, with the same arguments. It does not begin anew by itself.
+
+    `render` returns the program so far as text.
+    """
+
+    metadata: dict[str, Any] = {"render_modes": ["ansi"], "render_fps": 8}  # noqa: RUF012 - as Gymnasium declares it
+
+    def __init__(self, *, render_mode: str | None = None, **options: Any) -> None:
+        if render_mode not in (None, "ansi"):
+            raise KarelsynthError(f"`render_mode` is ansi, not {render_mode}")
+        self._many = SynthesisVectorEnv(1, threads=1, **options)
+        self.render_mode = render_mode
+        self.observation_space = self._many.single_observation_space
+        self.action_space = self._many.single_action_space
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        super().reset(seed=seed)
+        seen, info = self._many.reset(seed=int(self.np_random.integers(0, 1 << _MOST_BITS)))
+        return _first(seen), _first(info)
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        seen, rewards, ended, cut_off, info = self._many.step(np.array([action]))
+        return _first(seen), float(rewards[0]), bool(ended[0]), bool(cut_off[0]), _first(info)
+
+    def action_masks(self) -> NDArray[np.bool_]:
+        """The mask, under the name that sb3-contrib's MaskablePPO asks for."""
+        mask: NDArray[np.bool_] = self._many._machine.mask(self._many._states)[0]
+        return mask
+
+    def render(self) -> str | None:
+        tokens = self._many._tokens[0, : self._many._lengths[0]].tolist()
+        return None if self.render_mode is None else " ".join(TOKENS[token] for token in tokens)
+
+
+def _first(values: dict[str, Any]) -> dict[str, Any]:
+    return {name: value[0] for name, value in values.items()}
