@@ -3,8 +3,8 @@
 `compile_program` checks a program's tokens with the syntax machine's tables and translates them into bytecode, which
 `run_code` runs on each world. An instruction is one integer: operation, a small operand, a jump target, and the index
 of the conditional or counter. Loops test at their end, so an iteration costs one instruction besides its body. Each
-REPEAT has its own counter. Cells are the codes of `formats.codes` without the hero, so that "clear" is one comparison.
-The frame around the grid keeps the hero inside without further checks.
+REPEAT has its own counter. Cells are the codes of `formats.codes` without the hero; the codes from HERO on are piles
+that no world holds (`run_code`). The frame around the grid keeps the hero inside without further checks.
 
 The functions release the GIL and start no threads. `machine` splits the work over threads.
 """
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from karelsynth.karel.compiled import compiled, read_only, tuple_type
 from karelsynth.karel.formats.codes import HERO, SIDE, WALL
-from karelsynth.karel.interpreter import Status
+from karelsynth.karel.interpreter import FIRST_REMEMBERED, MOST_IN_PASSING, Status
 from karelsynth.karel.syntax_compiler import ACCEPT, CONTROL_BITS, NEVER, OPERATION_BITS, POP, STAY, ParserTables
 from karelsynth.karel.tokens import COUNTS, ID, PAD, VOCABULARY_SIZE
 from karelsynth.karel.world import MOST_MARKERS
@@ -49,6 +49,9 @@ NEGATED: Final = 8
 _OK, _INVALID = int(Status.OK), int(Status.INVALID_PROGRAM)
 _HIT_WALL, _NO_MARKER = int(Status.HIT_WALL), int(Status.NO_MARKER_TO_PICK)
 _TOO_MANY, _OUT_OF_TICKS = int(Status.TOO_MANY_MARKERS), int(Status.OUT_OF_TICKS)
+_FOREVER, _TOO_HIGH = int(Status.RUNS_FOREVER), int(Status.PILE_TOO_HIGH)
+_HIGHEST: Final = HERO + MOST_IN_PASSING - MOST_MARKERS - 1
+"""The code of the highest pile."""
 _CONTROL_MASK = (1 << CONTROL_BITS) - 1
 _NEVER_SHIFT = CONTROL_BITS + OPERATION_BITS
 PARSER_TYPE: Final = tuple_type(ParserTables, types.int32[:, ::1], types.int64, types.int64)
@@ -137,6 +140,12 @@ def code_buffers(length: int) -> CodeBuffers:  # pragma: no cover - compiled
         np.empty((length + 2, 3), np.int32),
         np.empty(length + 1, np.int32),
     )
+
+
+@compiled()
+def state_buffer(length: int) -> NDArray[np.uint8]:  # pragma: no cover - compiled
+    """Memory for the state that `run_code` remembers, [1, 324 + L]: cells and counters of a program of L tokens."""
+    return np.empty((1, CELLS + length), np.uint8)
 
 
 @compiled()
@@ -265,6 +274,44 @@ def put_hero_back(cells: NDArray[np.uint8], here: int, at: int, heading: int) ->
 
 
 @compiled(forceinline=True)
+def _is_clear(cell: int) -> bool:  # pragma: no cover - compiled
+    return (cell < WALL) | (cell >= HERO)
+
+
+@compiled(forceinline=True)
+def _remember(
+    code: NDArray[np.int64],
+    counters: NDArray[np.int32],
+    cells: NDArray[np.uint8],
+    here: int,
+    pc: int,
+    remembered: NDArray[np.uint8],
+) -> int:  # pragma: no cover - compiled
+    """Copy the cells, and the counters of the REPEATs that are open at instruction `pc`; returns how many are."""
+    for cell in range(CELLS):
+        remembered[0, cell] = cells[here, cell]
+    opened = 0
+    for other in range(pc):
+        if code[other] & 0xFF == SET and (code[other] >> 16) & 0xFFFF > pc:
+            remembered[0, CELLS + opened] = counters[opened]
+            opened += 1
+    return opened
+
+
+@compiled(forceinline=True)
+def _is_remembered(
+    counters: NDArray[np.int32], cells: NDArray[np.uint8], here: int, opened: int, remembered: NDArray[np.uint8]
+) -> bool:  # pragma: no cover - compiled
+    """Whether cells and counters are those that `_remember` has copied."""
+    different = 0
+    for slot in range(opened):
+        different += counters[slot] != remembered[0, CELLS + slot]
+    for cell in range(CELLS):
+        different += cells[here, cell] != remembered[0, cell]
+    return different == 0
+
+
+@compiled(forceinline=True)
 def run_code(
     code: NDArray[np.int64],
     counters: NDArray[np.int32],
@@ -278,16 +325,23 @@ def run_code(
     coverage: NDArray[np.uint8],
     keep_coverage: bool,
     row: int,
+    remembered: NDArray[np.uint8],
+    find_loops: bool,
+    high_piles: bool,
 ) -> tuple[int, int, int, int, int, int]:  # pragma: no cover - compiled
     """Run compiled code in the world cells[here] without its hero, who starts on cell `at` with a heading.
 
     With `keep_trace`, the actions go to traces[row]; with `keep_coverage`, the outcomes of the conditions to
-    coverage[row]. Otherwise these arrays are not accessed, and any will do. Returns the status, the ticks used, the
-    last instruction, the length of the trace, and the hero's cell and heading. Allocates nothing, so that a GPU can
-    run it.
+    coverage[row]. With `find_loops`, endless loops are recognised, and `remembered` is a `state_buffer`. Otherwise
+    these arrays are not accessed, and any will do. Returns the status, the ticks used, the last instruction, the length
+    of the trace, and the hero's cell and heading. Allocates nothing, so that a GPU can run it.
+
+    With `high_piles`, a pile may have up to 101 markers, else ten. During the run the codes from HERO on stand for
+    11, 12, …; at the end such a pile becomes one of ten.
     """
     delta = (SIDE, 1, -SIDE, -1)  # north, east, south, west
-    used, done, pc = 0, 0, 0
+    used, done, pc, high = 0, 0, 0, 0
+    remember_at, opened, last_pc, last_at, last_heading = FIRST_REMEMBERED, 0, -1, 0, 0
     outcome = _OK
     while outcome == _OK:
         instruction = code[pc]
@@ -299,7 +353,7 @@ def run_code(
             used += 1
             if operation == _MOVE:
                 ahead = at + delta[heading]
-                if cells[here, ahead] >= WALL:
+                if not _is_clear(cells[here, ahead]):
                     outcome = _HIT_WALL
                     break
                 at = ahead
@@ -308,20 +362,44 @@ def run_code(
             elif operation == _RIGHT:
                 heading = (heading + 1) & 3
             elif operation == _PICK:
-                if cells[here, at] == 0:
+                pile = cells[here, at]
+                if pile == 0:
                     outcome = _NO_MARKER
                     break
-                cells[here, at] -= 1
+                if pile == HERO:
+                    cells[here, at] = MOST_MARKERS
+                    high -= 1
+                else:
+                    cells[here, at] = pile - 1
             else:
-                if cells[here, at] == MOST_MARKERS:
+                pile = cells[here, at]
+                if pile == (_HIGHEST if high_piles else MOST_MARKERS):
                     outcome = _TOO_MANY
                     break
-                cells[here, at] += 1
+                if pile == MOST_MARKERS:
+                    cells[here, at] = HERO
+                    high += 1
+                else:
+                    cells[here, at] = pile + 1
             if keep_trace:
                 traces[row, done] = operation
                 done += 1
             pc += 1
         elif operation == BRANCH or operation == AGAIN:
+            if find_loops and used >= FIRST_REMEMBERED and operation == AGAIN:
+                if (
+                    pc == last_pc
+                    and at == last_at
+                    and heading == last_heading
+                    and cells[here, at] == remembered[0, at]
+                    and _is_remembered(counters, cells, here, opened, remembered)
+                ):
+                    outcome = _FOREVER
+                    break
+                if used >= remember_at:
+                    opened = _remember(code, counters, cells, here, pc, remembered)
+                    last_pc, last_at, last_heading = pc, at, heading
+                    remember_at = 2 * used
             if used == max_ticks:
                 outcome = _OUT_OF_TICKS
                 break
@@ -330,7 +408,7 @@ def run_code(
             if operand & ON_MARKERS:
                 holds = cells[here, at] > 0
             else:
-                holds = cells[here, at + delta[(heading + operand) & 3]] < WALL
+                holds = _is_clear(cells[here, at + delta[(heading + operand) & 3]])
             holds ^= (operand & NEGATED) != 0
             if keep_coverage:
                 coverage[row, instruction >> 32] |= 2 if holds else 1
@@ -364,6 +442,12 @@ def run_code(
             pc = (instruction >> 16) & 0xFFFF
         else:
             break
+    if high > 0:
+        for cell in range(CELLS):
+            if cells[here, cell] >= HERO:
+                cells[here, cell] = MOST_MARKERS
+        if outcome == _OK:
+            outcome = _TOO_HIGH
     return outcome, used, pc, done, at, heading
 
 
@@ -398,6 +482,7 @@ def run_range(
     """
     # Unpacked outside the loops, because each access to an array in a tuple counts a reference.
     code, origin, stack, opened, counters = code_buffers(tokens.shape[1])
+    remembered = state_buffer(tokens.shape[1])
     statuses, ticks, where, final, correct, traces, trace_lengths, coverage, waits = out
     keep_worlds, compare = final.shape[0] > 0, correct.shape[0] > 0
     keep_trace, keep_coverage = trace_lengths.shape[0] > 0, coverage.shape[0] > 0
@@ -422,17 +507,18 @@ def run_range(
             if wrong < 0:
                 status, used, pc, done, at, heading = run_code(
                     code, counters, cells, here, at, heading, max_ticks, traces, keep_trace, coverage, keep_coverage,
-                    result,
+                    result, remembered, True, True,
                 )  # fmt: skip
             put_hero_back(cells, here, at, heading)
             statuses[program, number] = status
             ticks[program, number] = used
-            if status == _OK:
+            ended = status == _OK or status == _TOO_HIGH
+            if ended:
                 where[program, number] = -1
             else:
                 where[program, number] = wrong if status == _INVALID else origin[pc]
             if prefixes:
-                waits[program, number] = origin[pc] if open_end and status == _OK else -1
+                waits[program, number] = origin[pc] if open_end and ended else -1
             if keep_trace:
                 trace_lengths[program, number] = done
             if compare:

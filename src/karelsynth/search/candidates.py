@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from karelsynth.karel.interpreter import Status
+from karelsynth.karel.interpreter import PAPER_TICKS, Status
 from karelsynth.karel.machine import run_batch
 from karelsynth.tasks.batch import GIVEN_EXAMPLES
 
@@ -68,7 +68,7 @@ class Outcomes:
     correct: NDArray[np.bool_]
     """[B, S, E]: it is correct on the example; held-out ones come last."""
     status: NDArray[np.uint8]
-    """[B, S, E]: how the run ended, by number of `Status`: done, a crash, out of ticks, no program."""
+    """[B, S, E]: how the run ended, by number of `Status`: done, a crash, out of ticks, an endless loop, …"""
     lengths: NDArray[np.int64]
     """[B, S]: the number of tokens; 0 in an empty slot."""
 
@@ -76,10 +76,16 @@ class Outcomes:
 def check(
     candidates: Candidates, inputs: NDArray[np.uint8], outputs: NDArray[np.uint8], *, given: int = GIVEN_EXAMPLES
 ) -> Outcomes:
-    """Run every candidate on its task's examples, cell codes [B, E, 18, 18], of which the first `given` are given."""
+    """Run every candidate on its task's examples, cell codes [B, E, 18, 18], of which the first `given` are given.
+
+    A run has the paper's 200 ticks.
+    """
     count, slots, width = candidates.tokens.shape
     programs = candidates.tokens.cpu().numpy().reshape(count * slots, width)
-    runs = run_batch(programs, inputs, which=np.repeat(np.arange(count), slots), expected=outputs, keep_worlds=False)
+    runs = run_batch(
+        programs, inputs, which=np.repeat(np.arange(count), slots), expected=outputs, keep_worlds=False,
+        max_ticks=PAPER_TICKS,
+    )  # fmt: skip
     assert runs.correct is not None
     correct: NDArray[np.bool_] = runs.correct.reshape(count, slots, -1)
     parses = (runs.status != Status.INVALID_PROGRAM).all(1)

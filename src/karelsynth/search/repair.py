@@ -66,6 +66,7 @@ from karelsynth.karel.machine_kernel import (
     compile_program,
     put_hero_back,
     run_code,
+    state_buffer,
     take_hero_out,
 )
 from karelsynth.karel.structure_kernel import BEGINS, CLOSES, FIRST_ACTION, LAST_ACTION, OPENS, structure
@@ -134,8 +135,8 @@ class Repaired:
 class ProgramScorer:
     """Runs programs on a task's examples, [K, 18, 18] each."""
 
-    def __init__(self, inputs: NDArray[np.uint8], outputs: NDArray[np.uint8]) -> None:
-        self.examples = len(inputs)
+    def __init__(self, inputs: NDArray[np.uint8], outputs: NDArray[np.uint8], max_ticks: int = MAX_TICKS) -> None:
+        self.examples, self.max_ticks = len(inputs), max_ticks
         self._heroes = heroes_of("inputs", inputs[None])[0]
         self._inputs, self._targets = (np.ascontiguousarray(part).reshape(-1, CELLS) for part in (inputs, outputs))
 
@@ -152,8 +153,8 @@ class ProgramScorer:
 
         def work(first: int, last: int) -> None:
             _score_range(
-                first, last, tokens, lengths, self._inputs, self._heroes, self._targets, parser, bounds, right, wrong,
-                behaviour,
+                first, last, tokens, lengths, self._inputs, self._heroes, self._targets, parser, self.max_ticks, bounds,
+                right, wrong, behaviour,
             )  # fmt: skip
 
         parallel_for(work, len(tokens), self.examples, None)
@@ -266,6 +267,7 @@ def repair(
     *,
     longest: int,
     stop: Callable[[], bool],
+    max_ticks: int = MAX_TICKS,
 ) -> Repaired:
     """Search from programs [N, L] until one is correct on all examples. Programs that do not parse are left out.
 
@@ -274,8 +276,9 @@ def repair(
         inputs, outputs: the examples, uint8 [K, 18, 18].
         longest: the most tokens of a program.
         stop: called after every MOST_EXPANDED programs, some dozen times a second; True ends the search.
+        max_ticks: the most ticks of a run.
     """
-    search = _BestFirstSearch(ProgramScorer(inputs, outputs), longest)
+    search = _BestFirstSearch(ProgramScorer(inputs, outputs, max_ticks), longest)
     short = lengths <= longest
     given, counts = np.ascontiguousarray(tokens[short]), lengths[short].astype(np.int64)
     found = search.score(given, counts, -PER_NAT * logprobs[short].astype(np.float64), len(given))
@@ -466,6 +469,7 @@ def _score_range(
     heroes: NDArray[np.int16],
     targets: NDArray[np.uint8],
     parser: ParserTables,
+    max_ticks: int,
     bounds: NDArray[np.float64],
     right: NDArray[np.int64],
     wrong: NDArray[np.int64],
@@ -478,7 +482,7 @@ def _score_range(
     PER_CELL · wrong − PER_EXAMPLE · right certainly exceeds its bound.
     """
     code, origin, stack, opened, counters = code_buffers(tokens.shape[1])
-    cells = np.empty((1, CELLS), np.uint8)
+    cells, remembered = np.empty((1, CELLS), np.uint8), state_buffer(tokens.shape[1])
     for number in range(first, last):
         text = tokens[number, : lengths[number]]
         if compile_program(text, parser, code, origin, stack, opened) >= 0:
@@ -489,7 +493,7 @@ def _score_range(
             at = int(heroes[example])
             heading = take_hero_out(inputs, example, at, cells, 0)
             status, _, _, _, at, heading = run_code(
-                code, counters, cells, 0, at, heading, MAX_TICKS, cells, False, cells, False, 0
+                code, counters, cells, 0, at, heading, max_ticks, cells, False, cells, False, 0, remembered, True, True
             )
             put_hero_back(cells, 0, at, heading)
             different, own = _compare(cells, targets, example)

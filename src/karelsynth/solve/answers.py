@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from karelsynth.karel.formats.codes import HERO, SIDE, world_from_codes
-from karelsynth.karel.interpreter import Status
+from karelsynth.karel.interpreter import MAX_TICKS, Status
 from karelsynth.karel.machine import encode_programs, run_batch
 from karelsynth.karel.program import Program
 from karelsynth.karel.threads import parallel_for
@@ -123,6 +123,8 @@ class SearchState:
     """How many programs have been run."""
     stopped: bool = False
     """Whether the caller requested a stop before the search was over."""
+    max_ticks: int = MAX_TICKS
+    """The most ticks of a correct program."""
 
     @property
     def solved(self) -> bool:
@@ -152,7 +154,7 @@ def check_programs(
     state: SearchState, tokens: NDArray[np.uint8], lengths: NDArray[np.int64], logprobs: NDArray[np.float32]
 ) -> CheckedPrograms:
     """Run programs [N, L] on a task's examples. Drops those that do not parse, and empty rows."""
-    runs = run_batch(tokens, state.inputs, expected=state.outputs, keep_worlds=False)
+    runs = run_batch(tokens, state.inputs, expected=state.outputs, keep_worlds=False, max_ticks=state.max_ticks)
     assert runs.correct is not None
     parses = runs.status[:, 0] != Status.INVALID_PROGRAM
     return CheckedPrograms(tokens, lengths, logprobs, runs.correct)[parses & (lengths > 0)]
@@ -172,6 +174,7 @@ def rerank(
     *,
     deadline: float,
     stop: Callable[[], bool],
+    max_ticks: int = MAX_TICKS,
     threads: int | None = None,
 ) -> tuple[NDArray[np.int64], NDArray[np.float64] | None]:
     """The order of consistent answers by their probability of being correct on a further example.
@@ -186,6 +189,7 @@ def rerank(
         inputs, outputs: the examples, [K, 18, 18].
         deadline: on the clock of `time.perf_counter`.
         stop: called between blocks of MCMC steps; True ends them.
+        max_ticks: the most ticks of a run.
 
     Returns the order, int64 [N], and the probability of each of `answers`, float64 [N], or None.
     """
@@ -201,7 +205,7 @@ def rerank(
         chains = [MarkovChain(inputs, outputs, answers.tokens, seed=seed) for seed in _CHAIN_SEEDS]
         chains = [chain for chain in chains if chain.started]
     if not chains:
-        return network_ranking(answers, inputs)
+        return network_ranking(answers, inputs, max_ticks)
     probabilities = _estimate(chains, answers.tokens, late, threads)
     if probabilities is None:
         return network_order, None
@@ -217,7 +221,7 @@ def share_heading(inputs: NDArray[np.uint8]) -> bool:
 
 
 def network_ranking(
-    answers: CheckedPrograms, inputs: NDArray[np.uint8]
+    answers: CheckedPrograms, inputs: NDArray[np.uint8], max_ticks: int = MAX_TICKS
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """The order of consistent answers, int64 [N], and their probabilities, float64 [N], by the network.
 
@@ -229,7 +233,7 @@ def network_ranking(
     total = np.logaddexp.reduce(answers.logprobs.astype(np.float64))
     intercept, per_nat, per_example = CALIBRATION
     logit = intercept + per_nat * max(total, LOWEST_TOTAL) + per_example * min(len(inputs), MOST_COUNTED)
-    runs = run_batch(answers.tokens, perturbed_worlds(inputs)[None])
+    runs = run_batch(answers.tokens, perturbed_worlds(inputs)[None], max_ticks=max_ticks)
     assert runs.worlds is not None
     outcomes = np.array([_groups(runs.worlds[:, world], runs.status[:, world]) for world in range(PERTURBED)])
     agreement = np.mean([group[:, None] == group for group in outcomes], axis=0)
@@ -270,7 +274,7 @@ def _estimate(
 
 
 def find_ambiguity(
-    programs: NDArray[np.uint8], logprobs: NDArray[np.floating], inputs: NDArray[np.uint8]
+    programs: NDArray[np.uint8], logprobs: NDArray[np.floating], inputs: NDArray[np.uint8], max_ticks: int = MAX_TICKS
 ) -> Ambiguity | None:
     """The world that best distinguishes consistent programs [N, L]; None if they agree on all candidate worlds.
 
@@ -283,9 +287,10 @@ def find_ambiguity(
         programs: the top-ranked one first, padded.
         logprobs: [N].
         inputs: the examples' inputs as cell codes, [K, 18, 18].
+        max_ticks: the most ticks of a run.
     """
     worlds = np.concatenate([perturbed_worlds(inputs), _sampled_worlds()])
-    runs = run_batch(programs, worlds[None])
+    runs = run_batch(programs, worlds[None], max_ticks=max_ticks)
     assert runs.worlds is not None
     ok = runs.ok
     weights = np.exp(logprobs.astype(np.float64) - logprobs.max())

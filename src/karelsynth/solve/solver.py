@@ -19,7 +19,7 @@ import math
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
@@ -158,6 +158,7 @@ class Solver:
         examples: TaskLike,
         *,
         budget: float = DEFAULT_BUDGET,
+        max_ticks: int | None = None,
         on_progress: OnProgress | None = None,
         should_stop: Callable[[], bool] | None = None,
     ) -> Solution:
@@ -166,16 +167,20 @@ class Solver:
         Args:
             examples: a Task, or pairs of worlds, before and after.
             budget: seconds to search for.
+            max_ticks: the most ticks that a correct program takes on an example; by default the task's own.
             on_progress: called when a round begins and a few times a second during it.
             should_stop: called often; when it returns True, the search ends with what it has found.
         """
-        return self.solve_many([examples], budget=budget, on_progress=on_progress, should_stop=should_stop)[0]
+        return self.solve_many(
+            [examples], budget=budget, max_ticks=max_ticks, on_progress=on_progress, should_stop=should_stop
+        )[0]
 
     def solve_many(
         self,
         tasks: Sequence[TaskLike],
         *,
         budget: float = DEFAULT_BUDGET,
+        max_ticks: int | None = None,
         on_progress: OnProgress | None = None,
         on_solution: Callable[[int, Solution], None] | None = None,
         should_stop: Callable[[], bool] | None = None,
@@ -184,12 +189,13 @@ class Solver:
 
         Args:
             budget: seconds for each task; the time of a batch is divided equally among its tasks.
+            max_ticks: the most ticks that a correct program takes on an example; by default each task's own.
             on_solution: called with a task's index and its solution as soon as it is final.
             should_stop: when it returns True, the tasks that are not finished get what has been found for them so far.
         """
         if not budget >= 0:  # refuses NaN, too
             raise ValueError(f"budget is a number of seconds from 0 on, not {budget}")
-        states = [SearchState(*as_task(task).codes()) for task in tasks]
+        states = [_state(as_task(task), max_ticks) for task in tasks]
         self.warm_up()
         call = _Call(states, budget, on_progress, should_stop)
         solutions: dict[int, Solution] = {}
@@ -232,7 +238,8 @@ class Solver:
             return stopped or time.perf_counter() >= deadline
 
         best_known = torch.tensor([state.best_logprob for state in states])
-        candidates = self._beam_search(encoded, Pruning(inputs, outputs), round_, best_known, end, open_hypotheses)
+        pruning = Pruning(inputs, outputs, max_ticks=max(state.max_ticks for state in states))
+        candidates = self._beam_search(encoded, pruning, round_, best_known, end, open_hypotheses)
         found = []
         for row, state in enumerate(states):
             own = (getattr(candidates, name)[row].numpy() for name in ("tokens", "lengths", "logprobs"))
@@ -295,6 +302,7 @@ class Solver:
             state.outputs,
             longest=min(LONGEST_REPAIRED, self.model.settings.max_length),
             stop=lambda: time.perf_counter() >= deadline or stop(),
+            max_ticks=state.max_ticks,
         )
         state.checked += repaired.tried
         tokens, lengths = repaired.tokens, repaired.lengths
@@ -314,16 +322,23 @@ class Solver:
             if state.solved:
                 deadline = start + budget - state.seconds
                 rows, probabilities = rerank(
-                    found, state.inputs, state.outputs, deadline=deadline, stop=stop, threads=self._threads
-                )
+                    found, state.inputs, state.outputs, deadline=deadline, stop=stop, max_ticks=state.max_ticks,
+                    threads=self._threads,
+                )  # fmt: skip
             rows = rows[:MOST_ANSWERS]
             answers = [
                 found.answer(row, None if probabilities is None else float(probabilities[row])) for row in rows.tolist()
             ]
             if state.solved and len(rows) > 1:
-                ambiguity = find_ambiguity(found.tokens[rows], found.logprobs[rows], state.inputs)
+                ambiguity = find_ambiguity(found.tokens[rows], found.logprobs[rows], state.inputs, state.max_ticks)
         seconds = state.seconds + time.perf_counter() - start
         return Solution(tuple(answers), state.solved, ambiguity, seconds, state.beam, state.checked, state.stopped)
+
+
+def _state(task: Task, max_ticks: int | None) -> SearchState:
+    """The search for a task before it begins. `max_ticks` overrides the task's own."""
+    task = task if max_ticks is None else replace(task, max_ticks=max_ticks)
+    return SearchState(*task.codes(), max_ticks=task.max_ticks)
 
 
 def _stacked(states: list[SearchState]) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
@@ -382,12 +397,13 @@ class _Call:
             )
 
 
-def solve(examples: TaskLike, *, budget: float = DEFAULT_BUDGET) -> Solution:
+def solve(examples: TaskLike, *, budget: float = DEFAULT_BUDGET, max_ticks: int | None = None) -> Solution:
     """Find a program that does what the examples show, with the model that comes with the package.
 
-    `examples` are pairs of worlds, before and after; `budget` is in seconds. See `Solver` for more.
+    `examples` are pairs of worlds, before and after; `budget` is in seconds. A correct program takes at most
+    `max_ticks` on an example, by default 10,000. See `Solver` for more.
     """
-    return _shipped().solve(examples, budget=budget)
+    return _shipped().solve(examples, budget=budget, max_ticks=max_ticks)
 
 
 def _shipped() -> Solver:
