@@ -331,8 +331,8 @@ def run_and_describe(
             status, ticks, waits = _INVALID, 0, -1
             if wrong < 0 or wrong == length:
                 status, ticks, pc, _, at, heading = run_code(
-                    code, counters, worlds, number, at, heading, PAPER_TICKS, worlds, False, worlds, False, 0, worlds,
-                    False, True,
+                    code, counters, worlds, number, at, heading, PAPER_TICKS, worlds, False, worlds, False, 0, False,
+                    True,
                 )  # fmt: skip
                 if status == _TOO_HIGH:  # only in passing
                     status = _OK

@@ -66,7 +66,6 @@ from karelsynth.karel.machine_kernel import (
     compile_program,
     put_hero_back,
     run_code,
-    state_buffer,
     take_hero_out,
 )
 from karelsynth.karel.structure_kernel import BEGINS, CLOSES, FIRST_ACTION, LAST_ACTION, OPENS, structure
@@ -482,7 +481,7 @@ def _score_range(
     PER_CELL · wrong − PER_EXAMPLE · right certainly exceeds its bound.
     """
     code, origin, stack, opened, counters = code_buffers(tokens.shape[1])
-    cells, remembered = np.empty((1, CELLS), np.uint8), state_buffer(tokens.shape[1])
+    cells = np.empty((1, CELLS), np.uint8)
     for number in range(first, last):
         text = tokens[number, : lengths[number]]
         if compile_program(text, parser, code, origin, stack, opened) >= 0:
@@ -493,7 +492,7 @@ def _score_range(
             at = int(heroes[example])
             heading = take_hero_out(inputs, example, at, cells, 0)
             status, _, _, _, at, heading = run_code(
-                code, counters, cells, 0, at, heading, max_ticks, cells, False, cells, False, 0, remembered, True, True
+                code, counters, cells, 0, at, heading, max_ticks, cells, False, cells, False, 0, True, True
             )
             put_hero_back(cells, 0, at, heading)
             different, own = _compare(cells, targets, example)

@@ -39,7 +39,6 @@ from karelsynth.karel.machine_kernel import (
     compile_program,
     put_hero_back,
     run_code,
-    state_buffer,
     take_hero_out,
 )
 from karelsynth.karel.structure_kernel import CLOSES, FIRST_ACTION, LAST_ACTION, OPENS, structure
@@ -153,7 +152,7 @@ def simplify_range(
     """
     most = tokens.shape[1]
     code, origin, stack, opened, counters = code_buffers(most)
-    cells, remembered = np.empty((1, CELLS), np.uint8), state_buffer(most)
+    cells = np.empty((1, CELLS), np.uint8)
     ends, opens, elses = np.empty(most + 1, np.int64), np.empty(most + 1, np.int64), np.empty(most + 1, np.int64)
     edits, sizes, text = np.empty((_MOST, PARTS), np.int64), np.empty(_MOST, np.int64), np.empty((1, most), np.uint8)
     examples = heroes.shape[1]
@@ -187,8 +186,8 @@ def simplify_range(
                         row, at = task * examples + example, int(heroes[task, example])
                         heading = take_hero_out(inputs, row, at, cells, 0)
                         status, _, _, _, at, heading = run_code(
-                            code, counters, cells, 0, at, heading, PAPER_TICKS, cells, False, cells, False, 0,
-                            remembered, True, True,
+                            code, counters, cells, 0, at, heading, PAPER_TICKS, cells, False, cells, False, 0, True,
+                            True,
                         )  # fmt: skip
                         put_hero_back(cells, 0, at, heading)
                         different = 0

@@ -197,7 +197,7 @@ def _run_world(
         for number in range(conditionals):
             seen[0, number] = 0
         status, used, _, length, at, heading = run_code(
-            code, counters, after, slot, start, facing, PAPER_TICKS, traces, True, seen, True, 0, after, False, False
+            code, counters, after, slot, start, facing, PAPER_TICKS, traces, True, seen, True, 0, False, False
         )
         if status == _NO_MARKER:
             repairs += 1
