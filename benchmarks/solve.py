@@ -6,8 +6,8 @@
 
 The first form solves tasks one by one with a budget. It prints the median and 95th percentile of seconds, unsolved
 tasks included. For smaller budgets it prints the share of tasks that were solved in that time, and of those that are
-correct on the held-out example, too. The default tasks are those of `test`; FILE is one in the original format. Programs
-may take the paper's 200 ticks, or `--max-ticks`.
+correct on the held-out example, too. The default tasks are those of `test`; FILE is one in the original format.
+Programs may take the paper's 200 ticks, or `--max-ticks`.
 
 The second form is an ablation of the search: the plain beam; programs ranked by the number of correct examples;
 prefixes dropped that must crash; equivalent prefixes merged.

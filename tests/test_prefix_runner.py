@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from karelsynth.errors import KarelsynthError, WorldError
+from karelsynth.karel import interpreter
 from karelsynth.karel.formats.codes import worlds_to_codes
 from karelsynth.karel.grammar import KAREL
-from karelsynth.karel import interpreter
 from karelsynth.karel.interpreter import PAPER_TICKS, Status, Tick, run
 from karelsynth.karel.machine import encode_programs
 from karelsynth.karel.program import Program

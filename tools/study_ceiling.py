@@ -123,9 +123,7 @@ def answers(solver: Solver, tasks: TaskBatch, beam: int) -> list[NDArray[np.uint
     inputs, outputs = (np.ascontiguousarray(part[:, :GIVEN_EXAMPLES]) for part in (tasks.inputs, tasks.outputs))
     encoded = encode_for_search(solver.model, inputs, outputs)
     pruning = Pruning(inputs, outputs, max_ticks=PAPER_TICKS)
-    candidates = beam_search(
-        solver.model, encoded, beam=beam, max_length=LONGEST, pruning=pruning, slack=SLACK
-    ).cpu()
+    candidates = beam_search(solver.model, encoded, beam=beam, max_length=LONGEST, pruning=pruning, slack=SLACK).cpu()
     found = []
     for row in range(len(tasks)):
         there = candidates.lengths[row].numpy() > 0

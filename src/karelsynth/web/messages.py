@@ -253,7 +253,9 @@ class RunStep(ResponseModel):
     hero: tuple[int, int, str] = Field(
         description="Karel's row, column and heading after the step; row 0 is the bottom row."
     )
-    markers: tuple[int, int, int] | None = Field(description="Row, column and new count of the cell that changed, up to 101.")
+    markers: tuple[int, int, int] | None = Field(
+        description="Row, column and new count of the cell that changed, up to 101."
+    )
 
 
 class RunResponse(ResponseModel):
@@ -267,9 +269,7 @@ class RunResponse(ResponseModel):
     world: str = Field(
         description="The world at the end, or just before the crash; a pile of more than 10 markers counts as 10."
     )
-    line: int | None = Field(
-        description="The line of the statement that crashed, ran out of ticks or repeats forever."
-    )
+    line: int | None = Field(description="The line of the statement that crashed, ran out of ticks or repeats forever.")
     column: int | None
     steps: list[RunStep]
 
