@@ -1,7 +1,7 @@
 """How well `solve` generalizes on tasks that people pose: classroom tasks with worlds that the solver does not see.
 
-    python benchmarks/classroom.py [FILE] [--budget 1] [--given 5] [--tasks N] [--only NAME ...] [--part P] [--model DIR] \\
-        [--json OUT]
+    python benchmarks/classroom.py [FILE] [--budget 1] [--given 5] [--tasks N] [--only NAME ...] [--part P] \\
+        [--model DIR] [--json OUT]
 
 FILE has one JSON object per line. The package's own, `tasks/classroom.jsonl`, is the set `classroom`: 50 tasks.
 `benchmarks/held_out.jsonl` has 60 others. The fields of a task:

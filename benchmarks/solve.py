@@ -1,12 +1,13 @@
 """Speed of `solve`, and its scores by time budget.
 
-    python benchmarks/solve.py [--tasks 1000] [--data FILE] [--budget 10] [--no-repair] [--model DIR] [--json FILE] \\
-        [--plot FILE]
+    python benchmarks/solve.py [--tasks 1000] [--data FILE] [--budget 10] [--max-ticks 200] [--no-repair] \\
+        [--model DIR] [--json FILE] [--plot FILE]
     python benchmarks/solve.py --steps [--tasks 2500] [--beam 16 64 256 1024] [--model DIR] [--device cuda]
 
 The first form solves tasks one by one with a budget. It prints the median and 95th percentile of seconds, unsolved
 tasks included. For smaller budgets it prints the share of tasks that were solved in that time, and of those that are
 correct on the held-out example, too. The default tasks are those of `test`; FILE is one in the original format.
+Programs may take the paper's 200 ticks, or `--max-ticks`.
 
 The second form is an ablation of the search: the plain beam; programs ranked by the number of correct examples;
 prefixes dropped that must crash; equivalent prefixes merged.
@@ -28,6 +29,7 @@ from karelsynth.charts import AMBER, BLUE, legend, line, panels, percent, save_c
 from karelsynth.evaluate import environment, interval
 from karelsynth.files import write_atomically
 from karelsynth.karel.formats.codes import world_from_codes
+from karelsynth.karel.interpreter import PAPER_TICKS
 from karelsynth.karel.machine import encode_programs, run_batch
 from karelsynth.search.beam import beam_search, encode_for_search
 from karelsynth.search.candidates import check
@@ -49,7 +51,7 @@ def read(data: str, count: int) -> TaskBatch:
     return load_tasks(data, limit=count, on_problem=lambda problem: print(f"left out: {problem}"))
 
 
-def one_by_one(solver: Solver, tasks: TaskBatch, budget: float) -> dict[str, NDArray[Any]]:
+def one_by_one(solver: Solver, tasks: TaskBatch, budget: float, max_ticks: int) -> dict[str, NDArray[Any]]:
     """For each task: seconds, whether it was solved, and whether the answer is correct on all examples."""
     seconds, solved, right = [], [], []
     for number in range(len(tasks)):
@@ -60,7 +62,7 @@ def one_by_one(solver: Solver, tasks: TaskBatch, budget: float) -> dict[str, NDA
             )
         ]
         start = time.perf_counter()
-        solution = solver.solve(pairs, budget=budget)
+        solution = solver.solve(pairs, budget=budget, max_ticks=max_ticks)
         seconds.append(time.perf_counter() - start)
         solved.append(solution.solved)
         right.append(False)
@@ -70,6 +72,7 @@ def one_by_one(solver: Solver, tasks: TaskBatch, budget: float) -> dict[str, NDA
                 tasks.inputs[number],
                 expected=tasks.outputs[number],
                 keep_worlds=False,
+                max_ticks=max_ticks,
             )
             assert runs.correct is not None
             right[-1] = bool(runs.correct.all())
@@ -126,7 +129,7 @@ def steps(solver: Solver, tasks: TaskBatch, beams: list[int]) -> None:
             start = time.perf_counter()
             for at in range(0, len(tasks), at_once):
                 inputs, outputs = (worlds[at : at + at_once] for worlds in given)
-                pruning = None if settings is None else Pruning(inputs, outputs, **settings)
+                pruning = None if settings is None else Pruning(inputs, outputs, max_ticks=PAPER_TICKS, **settings)
                 encoded = encode_for_search(solver.model, inputs, outputs)
                 found = beam_search(solver.model, encoded, beam=beam, pruning=pruning, slack=0.0).cpu()
                 outcome = check(found, tasks.inputs[at : at + at_once], tasks.outputs[at : at + at_once])
@@ -144,6 +147,7 @@ def main() -> None:
     parser.add_argument("--data", default="test")
     parser.add_argument("--tasks", type=int, default=1000)
     parser.add_argument("--budget", type=float, default=10.0)
+    parser.add_argument("--max-ticks", type=int, default=PAPER_TICKS)
     parser.add_argument("--no-repair", action="store_true", help="beam search alone")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--plot", type=Path)
@@ -158,8 +162,8 @@ def main() -> None:
     if arguments.steps:
         steps(solver, tasks, arguments.beam)
         return
-    one_by_one(solver, tasks[:3], 1.0)  # loads compiled code, warms memory up
-    found = one_by_one(solver, tasks, arguments.budget)
+    one_by_one(solver, tasks[:3], 1.0, arguments.max_ticks)  # loads compiled code, warms memory up
+    found = one_by_one(solver, tasks, arguments.budget, arguments.max_ticks)
     rows = table(found, arguments.budget)
     median, p95, longest = (float(np.quantile(found["seconds"], share)) for share in (0.5, 0.95, 1.0))
     print(f"\n{len(tasks):,} tasks of {arguments.data}, one by one, {torch.get_num_threads()} threads")

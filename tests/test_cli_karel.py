@@ -70,6 +70,14 @@ def test_run_says_where_it_crashed(folder: Path) -> None:
     assert "in line 3:  pickMarker()" in result.stdout
 
 
+def test_run_names_an_endless_loop_and_its_line(folder: Path) -> None:
+    (folder / "spin.txt").write_text("def run():\n  move()\n  while(frontIsClear):\n    turnLeft()\n    turnRight()\n")
+    result = call("run", "spin.txt", "room.txt", cwd=folder)
+    assert result.returncode == 1
+    assert "runs forever: the state repeats" in result.stdout
+    assert "in line 3:  while(frontIsClear):" in result.stdout
+
+
 def test_run_as_json_from_standard_input(folder: Path) -> None:
     result = call("run", "-", "room.txt", "--json", cwd=folder, text=SWEEP)
     outcome = json.loads(result.stdout)

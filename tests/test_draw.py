@@ -338,7 +338,7 @@ def test_several_films_on_a_page_keep_apart() -> None:
 def test_the_animated_svg_is_of_modest_size() -> None:
     assert len(run_svg(TIDY, ROOM)) < 15_000
     spin = Program((While(Sensor.LEFT_IS_CLEAR, (Action.TURN_LEFT, Action.TURN_RIGHT)),))
-    assert len(run_svg(spin, World(16, 16, Hero(5, 5, "north")))) < 75_000  # 200 ticks
+    assert len(run_svg(spin, World(16, 16, Hero(5, 5, "north")))) < 75_000
 
 
 # Files

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 
-from karelsynth.karel.interpreter import MAX_TICKS, Status, Tick, run
+from karelsynth.karel.interpreter import FIRST_REMEMBERED, MAX_TICKS, PAPER_TICKS, Status, Tick, run
 from karelsynth.karel.program import Action, Program
 from karelsynth.karel.world import World
 from tests.strategies import programs, worlds
@@ -55,12 +55,13 @@ def test_meaning(body: str, after: str, ticks: int) -> None:
         ("move move", Status.HIT_WALL, 4, 2, 1),
         ("turnRight move", Status.HIT_WALL, 4, 2, 1),
         ("pickMarker", Status.NO_MARKER_TO_PICK, 3, 1, 0),
-        ("REPEAT R=11 r( putMarker r)", Status.TOO_MANY_MARKERS, 6, 22, 10),
-        ("WHILE c( noMarkersPresent c) w( turnLeft w)", Status.OUT_OF_TICKS, 3, 200, 100),
-        ("REPEAT R=19 r( REPEAT R=19 r( turnLeft r) r)", Status.OUT_OF_TICKS, 6, 200, 97),
+        ("WHILE c( frontIsClear c) w( putMarker w)", Status.TOO_MANY_MARKERS, 8, 204, 101),
+        ("REPEAT R=11 r( putMarker r)", Status.PILE_TOO_HIGH, None, 22, 11),
+        ("WHILE c( noMarkersPresent c) w( turnLeft w)", Status.RUNS_FOREVER, 3, 40, 20),
+        ("REPEAT R=19 r( REPEAT R=19 r( REPEAT R=19 r( turnLeft r) r) r)", Status.OUT_OF_TICKS, 12, 10_000, 4864),
     ],
 )
-def test_ends_that_are_not_well(body: str, status: Status, where: int, ticks: int, done: int) -> None:
+def test_ends_that_are_not_well(body: str, status: Status, where: int | None, ticks: int, done: int) -> None:
     result = run(program(body), ROOM)
     assert (result.status, result.where, result.ticks, len(result.trace)) == (status, where, ticks, done)
     assert not result.ok
@@ -69,11 +70,68 @@ def test_ends_that_are_not_well(body: str, status: Status, where: int, ticks: in
 
 def test_exactly_all_ticks_are_enough() -> None:
     body = "REPEAT R=10 r( REPEAT R=9 r( turnLeft r) turnLeft r)"  # 10 · (1 + 9 · 2 + 1) = 200
-    assert run(program(body), ROOM).ok
-    assert run(program(body), ROOM).ticks == MAX_TICKS
-    longer = run(program(body + " turnLeft"), ROOM)
+    exact = run(program(body), ROOM, max_ticks=PAPER_TICKS)
+    assert exact.ok
+    assert exact.ticks == PAPER_TICKS
+    longer = run(program(body + " turnLeft"), ROOM, max_ticks=PAPER_TICKS)
     assert longer.status is Status.OUT_OF_TICKS
-    assert longer.ticks == MAX_TICKS
+    assert longer.ticks == PAPER_TICKS
+    assert run(program(body + " turnLeft"), ROOM).ok
+
+
+def test_a_program_may_take_more_ticks_than_the_paper_allows() -> None:
+    """A walk through every cell of a field of 16 × 16, there and back in every row."""
+    body = (
+        "REPEAT R=15 r( WHILE c( frontIsClear c) w( move w) turnLeft turnLeft "
+        "WHILE c( frontIsClear c) w( move w) turnRight move turnRight r)"
+    )
+    field = World(16, 16, ROOM.hero._replace(row=0, col=0))
+    result = run(program(body), field)
+    assert result.ok
+    assert PAPER_TICKS < result.ticks == 15 * (1 + 2 * 31 + 5) < MAX_TICKS
+    assert result.world.hero[:2] == (15, 0)
+    assert run(program(body), field, max_ticks=PAPER_TICKS).status is Status.OUT_OF_TICKS
+
+
+@pytest.mark.parametrize(
+    ("body", "ticks"),
+    [
+        # The state that repeats may include markers, and what is left of a REPEAT.
+        ("WHILE c( frontIsClear c) w( putMarker pickMarker w)", 36),
+        ("REPEAT R=2 r( WHILE c( noMarkersPresent c) w( turnLeft turnRight w) r)", 37),
+        ("WHILE c( noMarkersPresent c) w( REPEAT R=3 r( turnLeft r) w)", 63),
+        ("WHILE c( noMarkersPresent c) w( WHILE c( not c( leftIsClear c) c) w( turnLeft w) turnLeft w)", 43),
+    ],
+)
+def test_endless_loops_are_recognised(body: str, ticks: int) -> None:
+    result = run(program(body), World(2, 2, ROOM.hero))
+    assert (result.status, result.ticks) == (Status.RUNS_FOREVER, ticks)
+    assert "runs forever: the state repeats at row 0, column 0" in result.explain()
+
+
+def test_what_comes_back_but_ends_is_no_endless_loop() -> None:
+    """The same cell, heading and markers in another iteration of a REPEAT is another state."""
+    body = "REPEAT R=19 r( WHILE c( frontIsClear c) w( turnLeft turnLeft turnLeft move w) turnLeft turnLeft r)"
+    result = run(program("REPEAT R=19 r( WHILE c( frontIsClear c) w( move w) turnLeft turnLeft r)"), ROOM)
+    assert result.ok
+    assert result.ticks > 2 * FIRST_REMEMBERED
+    assert run(program(body), ROOM).status is not Status.RUNS_FOREVER
+
+
+def test_a_pile_may_pass_ten_but_not_stay() -> None:
+    up, down = "REPEAT R=19 r( putMarker r)", "REPEAT R=19 r( pickMarker r)"
+    assert run(program(f"{up} {down}"), ROOM).world == ROOM
+    highest = run(program(f"{up} {up} {up} {up} {up} REPEAT R=6 r( putMarker r)"), ROOM)
+    assert highest.status is Status.PILE_TOO_HIGH
+    assert highest.piles == {(0, 0): 101}
+    assert highest.world.markers[0, 0] == 10  # a world cannot show more
+    assert highest.explain() == "ended with more than 10 markers on a cell: 101 at row 0, column 0 (tick 202)"
+    one_more = run(program(f"{up} {up} {up} {up} {up} REPEAT R=7 r( putMarker r)"), ROOM)
+    assert one_more.status is Status.TOO_MANY_MARKERS
+    ticks: list[Tick] = []
+    run(program(up), ROOM, observe=ticks.append)
+    assert ticks[-1].piles[0, 0] == 19
+    assert ticks[-1].world.markers[0, 0] == 10
 
 
 def test_there_are_no_fewer_ticks_than_none() -> None:

@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 
 from karelsynth.errors import WorldError
 from karelsynth.karel.formats.codes import BEYOND, worlds_to_codes
-from karelsynth.karel.interpreter import MAX_TICKS, Status, run
+from karelsynth.karel.interpreter import MAX_TICKS, PAPER_TICKS, Status, run
 from karelsynth.karel.machine import BatchRun, encode_programs, run_batch
-from karelsynth.karel.program import Action, Program
+from karelsynth.karel.program import Action, Program, Repeat, While
 from karelsynth.karel.syntax import SyntaxMachine
 from karelsynth.karel.tokens import ID, VOCABULARY_SIZE
 from karelsynth.karel.world import World
-from tests.strategies import programs, random_program, random_world, worlds
+from tests.strategies import programs, random_condition, random_program, random_world, worlds
 
 CONDITIONALS = ("IF", "IFELSE", "WHILE")
 
@@ -51,9 +51,9 @@ def assert_equal(runs: BatchRun, row: int, number: int, program: Program, world:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_equals_the_interpreter_on_random_pairs(seed: int) -> None:
-    """4 × 5,000 programs × 5 worlds = 100,000 pairs, with crashes of each kind, time-outs and tick limits."""
+    """4 × 5,000 programs × 5 worlds = 100,000 pairs, with crashes of each kind, time-outs and endless loops."""
     rng = random.Random(seed)
-    max_ticks = (MAX_TICKS, 7, MAX_TICKS, 40)[seed]
+    max_ticks = (PAPER_TICKS, 7, PAPER_TICKS, 40)[seed]
     some_programs = [random_program(rng, depth=rng.randint(0, 4)) for _ in range(5000)]
     some_worlds = [[random_world(rng) for _ in range(5)] for _ in some_programs]
     codes = np.stack([worlds_to_codes(row) for row in some_worlds])
@@ -62,10 +62,35 @@ def test_equals_the_interpreter_on_random_pairs(seed: int) -> None:
         for number, world in enumerate(some_worlds[row]):
             assert_equal(runs, row, number, program, world, max_ticks)
     counts = np.bincount(runs.status.ravel(), minlength=len(Status))
-    assert all(counts[status] >= 100 for status in Status if status != Status.INVALID_PROGRAM)
+    common = (Status.OK, Status.HIT_WALL, Status.NO_MARKER_TO_PICK, Status.OUT_OF_TICKS)
+    rare = (Status.RUNS_FOREVER, Status.PILE_TOO_HIGH) if max_ticks == PAPER_TICKS else ()
+    assert all(counts[status] >= 100 for status in (*common, *rare))
 
 
-@given(programs(), worlds(), st.integers(0, 30))
+def test_equals_the_interpreter_on_long_runs_with_high_piles() -> None:
+    """Loops around programs that put, pick and turn: piles pass ten and come back, loops end late or never."""
+    rng = random.Random(1)
+    some_programs, some_worlds = [], []
+    for _ in range(300):
+        inner = random_program(rng, depth=2).body
+        put, pick = (Repeat(rng.randint(5, 19), (action,)) for action in (Action.PUT_MARKER, Action.PICK_MARKER))
+        body = tuple(rng.sample((put, pick, *inner), 2 + len(inner)))
+        outer = While(random_condition(rng), body) if rng.random() < 0.5 else Repeat(rng.randint(5, 19), body)
+        some_programs.append(Program((put, Repeat(rng.randint(0, 7), (outer, pick)), rng.choice((pick, put)))))
+        some_worlds.append([random_world(rng) for _ in range(3)])
+    codes = np.stack([worlds_to_codes(row) for row in some_worlds])
+    runs = run_batch(some_programs, codes, traces=True, coverage=True)
+    for row, program in enumerate(some_programs):
+        for number, world in enumerate(some_worlds[row]):
+            assert_equal(runs, row, number, program, world, MAX_TICKS)
+    counts = np.bincount(runs.status.ravel(), minlength=len(Status))
+    assert counts[Status.RUNS_FOREVER] >= 20
+    assert counts[Status.PILE_TOO_HIGH] >= 20
+    assert (runs.ticks > PAPER_TICKS).sum() >= 20
+    assert counts[Status.TOO_MANY_MARKERS] >= 5
+
+
+@given(programs(), worlds(), st.integers(0, 100))
 def test_equals_the_interpreter_where_hypothesis_looks(program: Program, world: World, max_ticks: int) -> None:
     runs = run_batch([program], [world], traces=True, coverage=True, max_ticks=max_ticks)
     assert_equal(runs, 0, 0, program, world, max_ticks)
@@ -133,11 +158,11 @@ def test_deep_nesting_and_long_loops_end() -> None:
     deep = ["DEF", "run", "m("] + ["REPEAT", "R=19", "r("] * 900 + ["turnLeft"] + ["r)"] * 900 + ["m)"]
     ever = "DEF run m( WHILE c( noMarkersPresent c) w( REPEAT R=0 r( move r) w) m)".split()
     world = World.parse("> .\n. .")
-    for words in (deep, ever):
+    for words, status, ticks in ((deep, Status.OUT_OF_TICKS, MAX_TICKS), (ever, Status.RUNS_FOREVER, 33)):
         tokens = np.array([[ID[token] for token in words]], np.uint8)
         runs = run_batch(tokens, [world])
-        assert runs.status[0, 0] == Status.OUT_OF_TICKS
-        assert runs.ticks[0, 0] == MAX_TICKS
+        assert runs.status[0, 0] == status
+        assert runs.ticks[0, 0] == ticks
 
 
 def test_which_expected_and_sharing() -> None:

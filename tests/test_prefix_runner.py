@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from types import SimpleNamespace
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -17,10 +18,11 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from karelsynth.errors import KarelsynthError, WorldError
+from karelsynth.karel import interpreter
 from karelsynth.karel.formats.codes import worlds_to_codes
 from karelsynth.karel.grammar import KAREL
-from karelsynth.karel.interpreter import Status, run
-from karelsynth.karel.machine import encode_programs, run_batch
+from karelsynth.karel.interpreter import PAPER_TICKS, Status, Tick, run
+from karelsynth.karel.machine import encode_programs
 from karelsynth.karel.program import Program
 from karelsynth.karel.structure_kernel import open_blocks
 from karelsynth.karel.syntax_compiler import compile_grammar
@@ -36,7 +38,7 @@ from karelsynth.tasks.streams import TaskStream
 from karelsynth.train.batches import BatchLoader
 from tests.models import execution_model, random_grids, random_programs
 from tests.strategies import programs, random_program, random_world
-from tests.test_prefixes import OPENERS
+from tests.test_prefixes import BOUNDARY, OPENERS, finished
 from tests.test_prefixes import open_blocks as plain_open_blocks
 
 BUCKETS = (0, 1, 2, 3, 4, 5, 6, 8, 11, 16, 24, 40)
@@ -129,35 +131,43 @@ def closed(prefix: tuple[str, ...], most: int) -> tuple[str, ...] | None:
     return tuple(end) if len(end) > len(prefix) else None
 
 
+def plain_run(prefix: tuple[str, ...], world: World) -> tuple[World, int, int, int]:
+    """Run a prefix by the interpreter for 200 ticks, through endless loops: world, status, ticks, and `waits`."""
+    while prefix and prefix[-1] not in BOUNDARY and prefix[-1] != "m)":
+        prefix = prefix[:-1]
+    if not prefix:
+        return world, Status.OK, 0, -1
+    ticks: list[Tick] = []
+    program, goes_on = (Program.parse(" ".join(prefix)), {}) if prefix[-1] == "m)" else finished(prefix)
+    with mock.patch.object(interpreter, "FIRST_REMEMBERED", 10**9):
+        result = run(program, world, max_ticks=PAPER_TICKS, observe=ticks.append)
+    first = next((place for place, tick in enumerate(ticks) if tick.where in goes_on), len(ticks))
+    reached = ticks[first - 1].world if first else world
+    if first < len(ticks) or result.where in goes_on:
+        at = ticks[first].where if first < len(ticks) else result.where
+        assert at is not None
+        return reached, Status.OK, first, goes_on[at]
+    status = Status.OK if result.status is Status.PILE_TOO_HIGH else result.status
+    return reached, status, result.ticks, -1
+
+
 def features_when_closed(prefix: tuple[str, ...] | None, world: World, target: World) -> list[int]:
     if prefix is None:
         return [15] * 4
-    runs = run_batch(np.array([[ID[token] for token in prefix]], np.uint8), [world], prefixes=True)
-    assert runs.worlds is not None
-    assert runs.waits is not None
-    codes = plain_features(World.from_codes(runs.worlds[0, 0]), target, 0, 0, 0)
-    return [7 if runs.waits[0, 0] >= 0 else 1 + int(runs.status[0, 0]), codes[86], codes[82], codes[83]]
+    reached, status, _, waits = plain_run(prefix, world)
+    codes = plain_features(reached, target, 0, 0, 0)
+    return [7 if waits >= 0 else 1 + status, codes[86], codes[82], codes[83]]
 
 
 def expected_features(prefix: tuple[str, ...], some_worlds: list[World], targets: list[World]) -> list[list[int]]:
-    tokens = np.array([[ID[token] for token in prefix]], np.uint8).reshape(1, -1)
-    runs = run_batch(tokens, worlds_to_codes(some_worlds)[None], prefixes=True)
-    assert runs.worlds is not None
-    assert runs.waits is not None
     blocks = len(plain_open_blocks(prefix))
     found = []
-    for number, target in enumerate(targets):
-        waits = int(runs.waits[0, number])
+    for world, target in zip(some_worlds, targets, strict=True):
+        reached, status, ticks, waits = plain_run(prefix, world)
         found.append(
-            plain_features(
-                World.from_codes(runs.worlds[0, number]),
-                target,
-                int(runs.status[0, number]),
-                0 if waits < 0 else blocks - waits,
-                int(runs.ticks[0, number]),
-            )
-            + features_when_closed(closed(prefix, 1), some_worlds[number], target)
-            + features_when_closed(closed(prefix, 99), some_worlds[number], target)
+            plain_features(reached, target, status, 0 if waits < 0 else blocks - waits, ticks)
+            + features_when_closed(closed(prefix, 1), world, target)
+            + features_when_closed(closed(prefix, 99), world, target)
         )
     return found
 

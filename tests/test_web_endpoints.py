@@ -153,7 +153,17 @@ def test_a_crash_says_where(client: TestClient) -> None:
 def test_an_endless_program_ends(client: TestClient) -> None:
     program = "def run():\n  while(leftIsClear):\n    turnLeft()"
     body = client.post("/api/run", json={"program": program, "world": ". . .\n. > .\n. . ."}).json()
-    assert (body["status"], body["line"], len(body["steps"])) == ("out_of_ticks", 2, 200)
+    assert (body["status"], body["line"], len(body["steps"])) == ("runs_forever", 2, 40)
+    assert body["explanation"] == "runs forever: the state repeats at row 1, column 1, facing east (tick 40)"
+
+
+def test_a_long_program_ends_well(client: TestClient) -> None:
+    """Beyond the paper's ticks, and through a pile of more than ten."""
+    program = "def run():\n  repeat(15):\n    repeat(15):\n      putMarker()\n    repeat(15):\n      pickMarker()"
+    body = client.post("/api/run", json={"program": program, "world": "> .\n. ."}).json()
+    assert (body["status"], body["line"], len(body["steps"])) == ("ok", None, 15 * (1 + 4 * 15))
+    assert max(step["markers"][2] for step in body["steps"] if step["markers"]) == 15
+    assert World.parse(body["world"]) == World.parse("> .\n. .")
 
 
 # Programs, worlds, tasks

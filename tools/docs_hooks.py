@@ -39,8 +39,8 @@ class NotebookFile(File):
     def is_documentation_page(self) -> bool:
         return True
 
-    @property
-    def content_string(self) -> str:  # type: ignore[override]
+    @property  # type: ignore[misc]  # the base class also sets it
+    def content_string(self) -> str:
         assert self.abs_src_path is not None
         return notebook_page(Path(self.abs_src_path))
 

@@ -32,6 +32,7 @@ from karelsynth.generator.sampler import (
     build,
     read_weights,
 )  # fmt: skip
+from karelsynth.karel.interpreter import PAPER_TICKS
 from karelsynth.karel.machine import run_batch
 from karelsynth.karel.tokens import ACTIONS
 from karelsynth.karel.world import HEADINGS
@@ -258,7 +259,8 @@ def update_tasks(weights: Weights, batch: TaskBatch, statistics: Statistics, pow
     # Trace lengths: the shares beyond the quantiles and a slope among the short ones by keeping programs; the
     # mean also by choosing worlds.
     some = batch[:20_000]
-    lengths = run_batch(some.tokens, some.inputs, traces=True, keep_worlds=False).trace_lengths
+    runs = run_batch(some.tokens, some.inputs, traces=True, keep_worlds=False, max_ticks=PAPER_TICKS)
+    lengths = runs.trace_lengths
     assert lengths is not None
     middles = np.array([2.5, *TRACE_EDGES])
     weights["keep_traces"] *= np.where(middles >= 14, odds(0.105, float((lengths >= 17).mean()), 0.5 * power), 1)

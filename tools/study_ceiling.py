@@ -29,6 +29,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from karelsynth.karel.interpreter import PAPER_TICKS
 from karelsynth.karel.machine import run_batch
 from karelsynth.karel.threads import core_count
 from karelsynth.posterior import MarkovChain
@@ -122,9 +123,8 @@ def answers(solver: Solver, tasks: TaskBatch, beam: int) -> list[NDArray[np.uint
     """The programs that are consistent with each task's given examples [·, 72], the network's top-ranked first."""
     inputs, outputs = (np.ascontiguousarray(part[:, :GIVEN_EXAMPLES]) for part in (tasks.inputs, tasks.outputs))
     encoded = encode_for_search(solver.model, inputs, outputs)
-    candidates = beam_search(
-        solver.model, encoded, beam=beam, max_length=LONGEST, pruning=Pruning(inputs, outputs), slack=SLACK
-    ).cpu()
+    pruning = Pruning(inputs, outputs, max_ticks=PAPER_TICKS)
+    candidates = beam_search(solver.model, encoded, beam=beam, max_length=LONGEST, pruning=pruning, slack=SLACK).cpu()
     found = []
     for row in range(len(tasks)):
         there = candidates.lengths[row].numpy() > 0
@@ -141,7 +141,8 @@ def answers(solver: Solver, tasks: TaskBatch, beam: int) -> list[NDArray[np.uint
 
 def right(programs: NDArray[np.uint8], inputs: NDArray[np.uint8], outputs: NDArray[np.uint8]) -> NDArray[np.bool_]:
     """Whether each program is correct on each example, [N, K]."""
-    correct = run_batch(programs, inputs, expected=outputs, keep_worlds=False, threads=1).correct
+    runs = run_batch(programs, inputs, expected=outputs, keep_worlds=False, max_ticks=PAPER_TICKS, threads=1)
+    correct = runs.correct
     assert correct is not None
     return correct
 

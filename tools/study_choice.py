@@ -21,6 +21,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from karelsynth.karel.interpreter import PAPER_TICKS
 from karelsynth.karel.machine import run_batch
 from karelsynth.karel.syntax import syntax_machine
 from karelsynth.karel.tokens import ID
@@ -78,14 +79,15 @@ def consistent_programs(solver: Solver, tasks: TaskBatch, beam: int) -> list[Con
         beam=beam,
         max_length=LONGEST,
         machine=syntax_machine(max_length=LONGEST),
-        pruning=Pruning(inputs, outputs),
+        pruning=Pruning(inputs, outputs, max_ticks=PAPER_TICKS),
         slack=SLACK,
     ).cpu()
     found = []
     for row in range(len(tasks)):
         filled = candidates.lengths[row].numpy() > 0
         tokens = candidates.tokens[row].numpy()[filled]
-        runs = run_batch(tokens, np.asarray(tasks.inputs[row]), expected=np.asarray(tasks.outputs[row]))
+        examples = np.asarray(tasks.inputs[row]), np.asarray(tasks.outputs[row])
+        runs = run_batch(tokens, examples[0], expected=examples[1], max_ticks=PAPER_TICKS)
         assert runs.correct is not None
         assert runs.worlds is not None
         fits = runs.correct[:, :GIVEN_EXAMPLES].all(1)

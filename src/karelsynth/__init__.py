@@ -12,8 +12,9 @@
     print(Solver.load().solve([(world, after)]).program)
 
 Names are loaded when first used, so that importing the package stays fast: Numba comes with `run_batch`,
-torch with `Synthesizer` and `Solver`. The language, the machine, the generator and the syntax need no torch. `evaluate`,
-`score`, `solve` and `train` are modules that can be called as the functions of their names (`callable_module`).
+torch with `Synthesizer` and `Solver`. The language, the machine, the generator and the syntax need no torch.
+`evaluate`, `score`, `solve` and `train` are modules that can be called as the functions of their names
+(`callable_module`).
 """
 
 from __future__ import annotations

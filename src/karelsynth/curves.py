@@ -24,6 +24,7 @@ from karelsynth.errors import KarelsynthError, listed, nearest
 from karelsynth.evaluate import environment, evaluate, interval, percent
 from karelsynth.files import atomic_writer, exists, read_text
 from karelsynth.karel.formats.codes import world_from_codes
+from karelsynth.karel.interpreter import PAPER_TICKS
 from karelsynth.karel.machine import encode_programs, run_batch
 from karelsynth.karel.world import quoted
 from karelsynth.model.synthesizer import Synthesizer
@@ -171,11 +172,14 @@ def _solved(
         ]
         for inputs, outputs in zip(tasks.inputs, tasks.outputs, strict=True)
     ]
-    solutions = solver.solve_many(shown, budget=budget, on_solution=lambda number, solution: progress(1))
+    solutions = solver.solve_many(
+        shown, budget=budget, max_ticks=PAPER_TICKS, on_solution=lambda number, solution: progress(1)
+    )
     right = 0
     for inputs, outputs, solution in zip(tasks.inputs, tasks.outputs, solutions, strict=True):
         if solution.solved and solution.program is not None:
-            runs = run_batch(encode_programs([solution.program]), inputs, expected=outputs, keep_worlds=False)
+            programs = encode_programs([solution.program])
+            runs = run_batch(programs, inputs, expected=outputs, keep_worlds=False, max_ticks=PAPER_TICKS)
             assert runs.correct is not None
             right += bool(runs.correct.all())
     return sum(map(bool, solutions)), right

@@ -22,7 +22,7 @@ from karelsynth.cli.common import (
 )
 from karelsynth.errors import KarelsynthError
 from karelsynth.files import STDIN, name_of
-from karelsynth.karel.interpreter import MAX_TICKS
+from karelsynth.karel.interpreter import MAX_TICKS, MOST_TICKS
 
 if TYPE_CHECKING:
     from karelsynth.karel.dialects import SourceSpan
@@ -73,13 +73,16 @@ def run(
         Path | None,
         typer.Option(*OUT, metavar="FILE", help="Save the run as .gif or animated .svg, or its last frame as .png."),
     ] = None,
-    max_ticks: Annotated[int, typer.Option(min=0, max=30_000, help="The most ticks the run may take.")] = MAX_TICKS,
+    max_ticks: Annotated[
+        int, typer.Option(min=0, max=MOST_TICKS, help="The most ticks the run may take; 200 in the paper.")
+    ] = MAX_TICKS,
     as_json: Annotated[bool, typer.Option("--json", help="Print the outcome as JSON.")] = False,
     theme: ThemeOption = None,
 ) -> None:
     """Run a program on a world and show what happens.
 
-    The exit status is 0 if the program finishes, 1 if it crashes or runs out of ticks.
+    An endless loop is recognised: the state of the run repeats. The exit status is 0 if the program finishes, 1 if it
+    crashes, runs out of ticks or forever, or ends with more than 10 markers on a cell.
     """
     from karelsynth.karel.dialects import parse_with_spans
     from karelsynth.karel.dialects.indented import lines_of

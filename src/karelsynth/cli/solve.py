@@ -28,6 +28,7 @@ from karelsynth.cli.common import (
 from karelsynth.cli.karel import Dialect, Speed
 from karelsynth.errors import KarelsynthError
 from karelsynth.files import STDIN, exists, locked_folder
+from karelsynth.karel.interpreter import MOST_TICKS
 
 if TYPE_CHECKING:
     from karelsynth.karel.program import Program
@@ -70,6 +71,15 @@ def solve(
         typer.Argument(metavar="AFTER", help="The world after, if TASK is the world before, as in two .w files."),
     ] = None,
     budget: Annotated[float, typer.Option(min=0.01, help="Seconds to search for each task.")] = 1.0,
+    max_ticks: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            max=MOST_TICKS,
+            help="The most ticks that a right program takes; 10,000 if not given, or 200 for tasks in the original "
+            "data's format.",
+        ),
+    ] = None,
     to: Annotated[
         Dialect | None,
         typer.Option(
@@ -102,6 +112,8 @@ def solve(
     The exit status is 0 only if the program is right on all examples (of all tasks), which is checked by running it.
     """
     tasks = _read_tasks(task, after, limit)
+    if max_ticks is not None:
+        tasks = [replace(one, max_ticks=max_ticks) for one in tasks]
     if animate and (as_json or len(tasks) > 1):
         raise KarelsynthError("--animate works with a single task and without --json")
     if speed is not None and not animate:
@@ -357,7 +369,7 @@ def _play(task: Task, program: Program, speed: float | None) -> None:
 
     for number, example in enumerate(task.examples, 1):
         console().print(f"example {number}")
-        play(program, example.input, console=console(), speed=speed)
+        play(program, example.input, console=console(), speed=speed, max_ticks=task.max_ticks)
 
 
 # The playground

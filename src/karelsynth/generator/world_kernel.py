@@ -43,7 +43,7 @@ from karelsynth.generator.sampler import (
 )
 from karelsynth.karel.compiled import compiled
 from karelsynth.karel.formats.codes import BEYOND, FRAME, HERO, SIDE, WALL
-from karelsynth.karel.interpreter import MAX_TICKS
+from karelsynth.karel.interpreter import PAPER_TICKS
 from karelsynth.karel.machine_kernel import AGAIN, BRANCH, CELLS, END, JUMP, LOOP, NEGATED, ON_MARKERS
 from karelsynth.karel.tokens import ID
 from karelsynth.karel.world import MOST_MARKERS
@@ -218,7 +218,7 @@ def run_world(
             counters[counter] -= _ONE
             if counters[counter] == _ZERO:
                 continue
-        if used == MAX_TICKS:
+        if used == PAPER_TICKS:
             outcome = ENDLESS
             continue
         used += 1
@@ -418,7 +418,7 @@ def replay(
             counters[counter] -= 1
             if counters[counter] == 0:
                 continue
-        if used == MAX_TICKS:
+        if used == PAPER_TICKS:
             return False
         used += 1
         if operation >= _MOVE:
@@ -444,7 +444,7 @@ def replay(
                 changed -= number != was
                 number += 1 if operation == _PUT else -1
                 changed += number != was
-                if number < 0 or number > MOST_MARKERS:  # nine in generated tasks, more in those of people
+                if number < 0 or number > MOST_MARKERS:  # nine in generated tasks, ten in some of people
                     return False
                 cells[at] = number
                 marks += 1

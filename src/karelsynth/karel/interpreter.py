@@ -1,15 +1,22 @@
 """The semantics of programs: the specification that every faster path is tested against.
 
 A tick is counted for each action, for each evaluation of an IF, IFELSE or WHILE condition (also the last, false one),
-and for the start of each REPEAT iteration. A program may use 200 ticks; needing one more is a time-out.
-A program crashes if it moves into a wall or off the grid, picks where there is no marker, or puts where there are ten.
+and for the start of each REPEAT iteration. A run may take `max_ticks`; needing one more is a time-out.
+A program crashes if it moves into a wall or off the grid, picks where there is no marker, or puts where there are 101.
 The crashing action takes its tick but changes nothing and is not in the trace.
+
+A world holds at most ten markers on a cell. A run may pass through higher piles. If it ends with one, its status is
+PILE_TOO_HIGH, because the result is no world. Where a run's state is given as a world, a higher pile counts as ten.
+
+An endless loop is recognised because the state of the run repeats: the place in the program, the iterations left of
+every open REPEAT, the hero and all markers. From tick 32 on, the state after each iteration of a WHILE is compared with
+one that is remembered, and remembered itself whenever the ticks have doubled (Brent's algorithm).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Final
 
@@ -30,7 +37,16 @@ from karelsynth.karel.program import (
 )
 from karelsynth.karel.world import HEADINGS, MOST_MARKERS, STEP, Cell, Hero, World
 
-MAX_TICKS: Final = 200
+MAX_TICKS: Final = 10_000
+"""The ticks that a run may take, by default."""
+PAPER_TICKS: Final = 200
+"""The ticks that a run may take in the paper: in its data, in training on such data, and in evaluation."""
+MOST_TICKS: Final = 30_000
+"""The largest `max_ticks` of tasks and of the batch machine, whose ticks are 16-bit integers."""
+MOST_IN_PASSING: Final = 101
+"""The most markers on a cell during a run."""
+FIRST_REMEMBERED: Final = 32
+"""The tick from which on states are remembered. Most runs end earlier and pay nothing."""
 
 
 class Status(IntEnum):
@@ -42,6 +58,8 @@ class Status(IntEnum):
     TOO_MANY_MARKERS = 3
     OUT_OF_TICKS = 4
     INVALID_PROGRAM = 5  # only the batch machine, which runs any sequence of tokens
+    RUNS_FOREVER = 6
+    PILE_TOO_HIGH = 7
 
     @property
     def crashed(self) -> bool:
@@ -57,9 +75,11 @@ _REASONS: Final = {
     Status.OK: "finished",
     Status.HIT_WALL: "moved into a wall or off the grid",
     Status.NO_MARKER_TO_PICK: "picked where there is no marker",
-    Status.TOO_MANY_MARKERS: f"put a marker where there are {MOST_MARKERS} already",
+    Status.TOO_MANY_MARKERS: f"put a marker where there are {MOST_IN_PASSING} already",
     Status.OUT_OF_TICKS: "ran out of ticks",
     Status.INVALID_PROGRAM: "is not a program",
+    Status.RUNS_FOREVER: "runs forever: the state repeats",
+    Status.PILE_TOO_HIGH: f"ended with more than {MOST_MARKERS} markers on a cell",
 }
 
 Outcome = tuple[int, bool]
@@ -70,8 +90,9 @@ Outcome = tuple[int, bool]
 class Run:
     """The result of a run.
 
-    `where` is the index of the token whose statement crashed or ran out of ticks, None if the run is ok. `world` is the
-    world at the end, or just before the crash.
+    `where` is the index of the token whose statement crashed, ran out of ticks or repeats forever, None if the program
+    came to its end. `world` is the world at the end, or just before the crash. `piles` are the cells that hold more
+    than ten markers then, with their numbers.
     """
 
     status: Status
@@ -80,6 +101,7 @@ class Run:
     trace: tuple[Action, ...]
     outcomes: frozenset[Outcome]
     where: int | None = None
+    piles: Mapping[Cell, int] = field(default_factory=dict, hash=False)
 
     @property
     def ok(self) -> bool:
@@ -89,11 +111,15 @@ class Run:
         """The result in one sentence."""
         if self.ok:
             return f"finished after {self.ticks} tick{'s' * (self.ticks != 1)}"
+        if self.status is Status.PILE_TOO_HIGH:
+            (row, col), count = max(self.piles.items(), key=lambda pile: pile[1])
+            return f"{self.status.reason}: {count} at row {row}, column {col} (tick {self.ticks})"
         row, col, heading = self.world.hero
         place = f"at row {row}, column {col}, facing {heading}"
-        if self.status.crashed:
-            return f"crashed: {self.status.reason} {place} (tick {self.ticks})"
-        return f"{self.status.reason} after {self.ticks} {place}"
+        if self.status is Status.OUT_OF_TICKS:
+            return f"{self.status.reason} after {self.ticks} {place}"
+        crashed = "crashed: " if self.status.crashed else ""
+        return f"{crashed}{self.status.reason} {place} (tick {self.ticks})"
 
 
 @dataclass(frozen=True)
@@ -102,9 +128,24 @@ class Tick:
 
     number: int
     where: int
-    world: World
+    start: World
+    hero: Hero
+    piles: Mapping[Cell, int]
+    """The numbers of markers, which may be more than a world holds."""
     action: Action | None = None
     outcome: bool | None = None
+
+    @property
+    def world(self) -> World:
+        """The state as a world. It is made when it is asked for: a run may have thousands of ticks."""
+        return _as_world(self.start, self.hero, self.piles)
+
+
+def _as_world(start: World, hero: Hero, piles: Mapping[Cell, int]) -> World:
+    """The start with another hero and other markers, at most ten on a cell."""
+    if max(piles.values(), default=0) > MOST_MARKERS:
+        piles = {cell: min(count, MOST_MARKERS) for cell, count in piles.items()}
+    return World(start.rows, start.cols, hero, start.walls, piles)
 
 
 class _Stop(Exception):
@@ -126,7 +167,11 @@ def run(
         karel.run_block(program.body, BODY_AT)
     except _Stop as stop:
         status, where = stop.status, stop.where
-    return Run(status, karel.world(), karel.ticks, tuple(karel.trace), frozenset(karel.outcomes), where)
+    piles = {cell: count for cell, count in karel.markers.items() if count > MOST_MARKERS}
+    if piles and status is Status.OK:
+        status = Status.PILE_TOO_HIGH
+    after = _as_world(world, karel.hero, karel.markers)
+    return Run(status, after, karel.ticks, tuple(karel.trace), frozenset(karel.outcomes), where, piles)
 
 
 class _Karel:
@@ -140,11 +185,13 @@ class _Karel:
         self.ticks = 0
         self.trace: list[Action] = []
         self.outcomes: set[Outcome] = set()
+        self.left: list[int] = []  # the iterations left of each open REPEAT
+        self.remembered: object = None
+        self.remember_at = FIRST_REMEMBERED
 
-    def world(self) -> World:
-        start = self.start
-        hero = Hero(*self.cell, HEADINGS[self.heading])
-        return World(start.rows, start.cols, hero, start.walls, self.markers)
+    @property
+    def hero(self) -> Hero:
+        return Hero(*self.cell, HEADINGS[self.heading])
 
     def run_block(self, block: Block, at: int) -> None:
         for statement in block:
@@ -153,13 +200,17 @@ class _Karel:
                 case Action():
                     self.act(statement, at)
                 case Repeat(times, body):
-                    for _ in range(times):
+                    self.left.append(times)
+                    while self.left[-1]:
                         self.tick(at)
                         self.seen(at)
                         self.run_block(body, blocks[0][0])
+                        self.left[-1] -= 1
+                    self.left.pop()
                 case While(condition, body):
                     while self.test(condition, at):
                         self.run_block(body, blocks[0][0])
+                        self.find_repetition(at)
                 case If(condition, body):
                     if self.test(condition, at):
                         self.run_block(body, blocks[0][0])
@@ -177,7 +228,14 @@ class _Karel:
 
     def seen(self, at: int, action: Action | None = None, outcome: bool | None = None) -> None:
         if self.observe is not None:
-            self.observe(Tick(self.ticks, at, self.world(), action, outcome))
+            self.observe(Tick(self.ticks, at, self.start, self.hero, dict(self.markers), action, outcome))
+
+    def find_repetition(self, at: int) -> None:
+        if (at, self.left, self.cell, self.heading, self.markers) == self.remembered:
+            raise _Stop(Status.RUNS_FOREVER, at)
+        if self.ticks >= self.remember_at:
+            self.remembered = (at, self.left.copy(), self.cell, self.heading, self.markers.copy())
+            self.remember_at = 2 * self.ticks
 
     def act(self, action: Action, at: int) -> None:
         self.tick(at)
@@ -195,8 +253,10 @@ class _Karel:
                 if here == 0:
                     raise _Stop(Status.NO_MARKER_TO_PICK, at)
                 self.markers[self.cell] = here - 1
+                if here == 1:
+                    del self.markers[self.cell]
             case Action.PUT_MARKER:
-                if here == MOST_MARKERS:
+                if here == MOST_IN_PASSING:
                     raise _Stop(Status.TOO_MANY_MARKERS, at)
                 self.markers[self.cell] = here + 1
         self.trace.append(action)

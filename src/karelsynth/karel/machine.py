@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from karelsynth.errors import WorldError, checked_int
 from karelsynth.karel.formats.codes import SIDE, worlds_to_codes
 from karelsynth.karel.grammar import KAREL
-from karelsynth.karel.interpreter import MAX_TICKS, Status
+from karelsynth.karel.interpreter import MAX_TICKS, MOST_TICKS, Status
 from karelsynth.karel.program import Program
 from karelsynth.karel.syntax_compiler import compile_grammar
 from karelsynth.karel.threads import parallel_for
@@ -30,7 +30,6 @@ from karelsynth.karel.world import World, quoted
 
 LONGEST_PROGRAM = 32_000
 """The most tokens of a program, because token indices are 16-bit integers."""
-MOST_TICKS = 30_000
 
 
 @dataclass(frozen=True)
@@ -42,9 +41,10 @@ class BatchRun:
     ticks: NDArray[np.int16]
     """[P, K]."""
     where: NDArray[np.int16]
-    """[P, K]: the token whose statement crashed or ran out of ticks, or the first wrong token; -1 if ok."""
+    """[P, K]: the token whose statement crashed, ran out of ticks or repeats forever, or the first wrong token; -1 if
+    the program came to its end."""
     worlds: NDArray[np.uint8] | None
-    """[P, K, 18, 18]: the worlds at the end, as cell codes."""
+    """[P, K, 18, 18]: the worlds at the end, as cell codes; a pile of more than ten counts as ten."""
     correct: NDArray[np.bool_] | None
     """[P, K]: the run is ok and ends in the expected world."""
     traces: NDArray[np.uint8] | None
@@ -59,7 +59,7 @@ class BatchRun:
 
     @property
     def ok(self) -> NDArray[np.bool_]:
-        """[P, K]: neither crashed nor out of ticks nor invalid."""
+        """[P, K]: the program came to its end, in a world."""
         return np.equal(self.status, Status.OK)
 
 
@@ -102,7 +102,8 @@ def run_batch(
     """Run every program on its worlds.
 
     With `prefixes`, an unfinished program runs until it needs a token that is not yet written. Every completion of the
-    prefix begins with the same run. Prefixes may be padded.
+    prefix begins with the same run. Its status is PILE_TOO_HIGH if a pile of more than ten is there at that point; a
+    completion may still remove it. Prefixes may be padded.
 
     Args:
         programs: token ids, integers [P, L] (only `<pad>` may come after a program's `m)`), or a list of Programs or of
@@ -114,7 +115,7 @@ def run_batch(
         keep_worlds: whether to return the final worlds.
         traces, coverage: whether to return those.
         prefixes: whether unfinished programs are accepted; fills `waits`.
-        max_ticks: the most ticks of a run.
+        max_ticks: the most ticks of a run; the paper's data and its evaluation have PAPER_TICKS.
         threads: the number of threads, by default one for each core.
     """
     tokens = _as_tokens(programs)

@@ -3,8 +3,8 @@
 `compile_program` checks a program's tokens with the syntax machine's tables and translates them into bytecode, which
 `run_code` runs on each world. An instruction is one integer: operation, a small operand, a jump target, and the index
 of the conditional or counter. Loops test at their end, so an iteration costs one instruction besides its body. Each
-REPEAT has its own counter. Cells are the codes of `formats.codes` without the hero, so that "clear" is one comparison.
-The frame around the grid keeps the hero inside without further checks.
+REPEAT has its own counter. Cells are the codes of `formats.codes` without the hero; the codes from HERO on are piles
+that no world holds (`run_code`). The frame around the grid keeps the hero inside without further checks.
 
 The functions release the GIL and start no threads. `machine` splits the work over threads.
 """
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from karelsynth.karel.compiled import compiled, read_only, tuple_type
 from karelsynth.karel.formats.codes import HERO, SIDE, WALL
-from karelsynth.karel.interpreter import Status
+from karelsynth.karel.interpreter import FIRST_REMEMBERED, MOST_IN_PASSING, Status
 from karelsynth.karel.syntax_compiler import ACCEPT, CONTROL_BITS, NEVER, OPERATION_BITS, POP, STAY, ParserTables
 from karelsynth.karel.tokens import COUNTS, ID, PAD, VOCABULARY_SIZE
 from karelsynth.karel.world import MOST_MARKERS
@@ -49,6 +49,10 @@ NEGATED: Final = 8
 _OK, _INVALID = int(Status.OK), int(Status.INVALID_PROGRAM)
 _HIT_WALL, _NO_MARKER = int(Status.HIT_WALL), int(Status.NO_MARKER_TO_PICK)
 _TOO_MANY, _OUT_OF_TICKS = int(Status.TOO_MANY_MARKERS), int(Status.OUT_OF_TICKS)
+_FOREVER, _TOO_HIGH = int(Status.RUNS_FOREVER), int(Status.PILE_TOO_HIGH)
+_PAUSED: Final = -1
+_HIGHEST: Final = HERO + MOST_IN_PASSING - MOST_MARKERS - 1
+"""The code of the highest pile."""
 _CONTROL_MASK = (1 << CONTROL_BITS) - 1
 _NEVER_SHIFT = CONTROL_BITS + OPERATION_BITS
 PARSER_TYPE: Final = tuple_type(ParserTables, types.int32[:, ::1], types.int64, types.int64)
@@ -67,7 +71,8 @@ class CodeBuffers(NamedTuple):
     opened: NDArray[np.int32]
     """[L + 2, 3], the open blocks: keyword, first instruction, index of the keyword."""
     counters: NDArray[np.int32]
-    """[L + 1], the counters of the REPEATs."""
+    """[2 · (L + 1) + 324], the counters of the REPEATs; then room for a state that `run_code` remembers: place, number
+    and counters of the open REPEATs, cells."""
 
 
 class RunOutputs(NamedTuple):
@@ -135,7 +140,7 @@ def code_buffers(length: int) -> CodeBuffers:  # pragma: no cover - compiled
         np.empty(2 * length + 2, np.int16),
         np.empty(length + 2, np.int32),
         np.empty((length + 2, 3), np.int32),
-        np.empty(length + 1, np.int32),
+        np.empty(2 * (length + 1) + CELLS, np.int32),
     )
 
 
@@ -265,6 +270,56 @@ def put_hero_back(cells: NDArray[np.uint8], here: int, at: int, heading: int) ->
 
 
 @compiled(forceinline=True)
+def _is_clear(cell: int) -> bool:  # pragma: no cover - compiled
+    return (cell < WALL) | (cell >= HERO)
+
+
+@compiled(forceinline=True)
+def _place(pc: int, at: int, heading: int) -> int:  # pragma: no cover - compiled
+    """Instruction, cell and heading as one number."""
+    return (pc * CELLS + at) * 4 + heading
+
+
+@compiled(forceinline=True)
+def _remember(
+    code: NDArray[np.int64],
+    counters: NDArray[np.int32],
+    cells: NDArray[np.uint8],
+    here: int,
+    pc: int,
+    at: int,
+    heading: int,
+) -> None:  # pragma: no cover - compiled
+    """Remember the state at instruction `pc` in the second part of `counters`."""
+    first = counters.shape[0] - CELLS
+    for cell in range(CELLS):
+        counters[first + cell] = cells[here, cell]
+    opened = 0
+    for other in range(pc):
+        if code[other] & 0xFF == SET and (code[other] >> 16) & 0xFFFF > pc:
+            counters[first // 2 + 2 + opened] = counters[opened]
+            opened += 1
+    counters[first // 2], counters[first // 2 + 1] = _place(pc, at, heading), opened
+
+
+@compiled(forceinline=True)
+def _is_remembered(
+    counters: NDArray[np.int32], cells: NDArray[np.uint8], here: int, pc: int, at: int, heading: int
+) -> bool:  # pragma: no cover - compiled
+    """Whether the state is the one that `_remember` has stored."""
+    first = counters.shape[0] - CELLS
+    # The cell under the hero is mostly enough to tell states at the same place apart.
+    if counters[first // 2] != _place(pc, at, heading) or counters[first + at] != cells[here, at]:
+        return False
+    different = 0
+    for slot in range(counters[first // 2 + 1]):
+        different += counters[slot] != counters[first // 2 + 2 + slot]
+    for cell in range(CELLS):
+        different += cells[here, cell] != counters[first + cell]
+    return different == 0
+
+
+@compiled(forceinline=True)
 def run_code(
     code: NDArray[np.int64],
     counters: NDArray[np.int32],
@@ -278,6 +333,8 @@ def run_code(
     coverage: NDArray[np.uint8],
     keep_coverage: bool,
     row: int,
+    find_loops: bool,
+    high_piles: bool,
 ) -> tuple[int, int, int, int, int, int]:  # pragma: no cover - compiled
     """Run compiled code in the world cells[here] without its hero, who starts on cell `at` with a heading.
 
@@ -285,85 +342,120 @@ def run_code(
     coverage[row]. Otherwise these arrays are not accessed, and any will do. Returns the status, the ticks used, the
     last instruction, the length of the trace, and the hero's cell and heading. Allocates nothing, so that a GPU can
     run it.
+
+    With `find_loops`, endless loops are recognised. Without, `counters` need not have room for a remembered state.
+    With `high_piles`, a pile may have up to 101 markers, else ten. During the run the codes from HERO on stand for
+    11, 12, …; at the end such a pile becomes one of ten.
     """
     delta = (SIDE, 1, -SIDE, -1)  # north, east, south, west
-    used, done, pc = 0, 0, 0
+    used, done, pc, high = 0, 0, 0, 0
+    remember_at, pause_at = FIRST_REMEMBERED, FIRST_REMEMBERED
     outcome = _OK
-    while outcome == _OK:
-        instruction = code[pc]
-        operation = instruction & 0xFF
-        if operation >= _MOVE:
-            if used == max_ticks:
-                outcome = _OUT_OF_TICKS
-                break
-            used += 1
-            if operation == _MOVE:
-                ahead = at + delta[heading]
-                if cells[here, ahead] >= WALL:
-                    outcome = _HIT_WALL
-                    break
-                at = ahead
-            elif operation == _LEFT:
-                heading = (heading + 3) & 3
-            elif operation == _RIGHT:
-                heading = (heading + 1) & 3
-            elif operation == _PICK:
-                if cells[here, at] == 0:
-                    outcome = _NO_MARKER
-                    break
-                cells[here, at] -= 1
-            else:
-                if cells[here, at] == MOST_MARKERS:
-                    outcome = _TOO_MANY
-                    break
-                cells[here, at] += 1
-            if keep_trace:
-                traces[row, done] = operation
-                done += 1
-            pc += 1
-        elif operation == BRANCH or operation == AGAIN:
-            if used == max_ticks:
-                outcome = _OUT_OF_TICKS
-                break
-            used += 1
-            operand = (instruction >> 8) & 0xFF
-            if operand & ON_MARKERS:
-                holds = cells[here, at] > 0
-            else:
-                holds = cells[here, at + delta[(heading + operand) & 3]] < WALL
-            holds ^= (operand & NEGATED) != 0
-            if keep_coverage:
-                coverage[row, instruction >> 32] |= 2 if holds else 1
-            if holds == (operation == AGAIN):
-                pc = (instruction >> 16) & 0xFFFF
-            else:
-                pc += 1
-        elif operation == LOOP:
-            slot = instruction >> 32
-            counters[slot] -= 1
-            if counters[slot] == 0:
-                pc += 1
-            else:
+    while True:
+        while outcome == _OK:
+            instruction = code[pc]
+            operation = instruction & 0xFF
+            if operation >= _MOVE:
                 if used == max_ticks:
                     outcome = _OUT_OF_TICKS
                     break
                 used += 1
-                pc = (instruction >> 16) & 0xFFFF
-        elif operation == SET:
-            times = (instruction >> 8) & 0xFF
-            if times == 0:
-                pc = (instruction >> 16) & 0xFFFF
-            else:
+                if operation == _MOVE:
+                    ahead = at + delta[heading]
+                    if not _is_clear(cells[here, ahead]):
+                        outcome = _HIT_WALL
+                        break
+                    at = ahead
+                elif operation == _LEFT:
+                    heading = (heading + 3) & 3
+                elif operation == _RIGHT:
+                    heading = (heading + 1) & 3
+                elif operation == _PICK:
+                    pile = cells[here, at]
+                    if pile == 0:
+                        outcome = _NO_MARKER
+                        break
+                    if pile == HERO:
+                        cells[here, at] = MOST_MARKERS
+                        high -= 1
+                    else:
+                        cells[here, at] = pile - 1
+                else:
+                    pile = cells[here, at]
+                    if pile == (_HIGHEST if high_piles else MOST_MARKERS):
+                        outcome = _TOO_MANY
+                        break
+                    if pile == MOST_MARKERS:
+                        cells[here, at] = HERO
+                        high += 1
+                    else:
+                        cells[here, at] = pile + 1
+                if keep_trace:
+                    traces[row, done] = operation
+                    done += 1
+                pc += 1
+            elif operation == BRANCH or operation == AGAIN:
+                if find_loops and used >= pause_at and operation == AGAIN:
+                    outcome = _PAUSED
+                    break
                 if used == max_ticks:
                     outcome = _OUT_OF_TICKS
                     break
                 used += 1
-                counters[instruction >> 32] = times
-                pc += 1
-        elif operation == JUMP:
-            pc = (instruction >> 16) & 0xFFFF
-        else:
+                operand = (instruction >> 8) & 0xFF
+                if operand & ON_MARKERS:
+                    holds = cells[here, at] > 0
+                else:
+                    holds = _is_clear(cells[here, at + delta[(heading + operand) & 3]])
+                holds ^= (operand & NEGATED) != 0
+                if keep_coverage:
+                    coverage[row, instruction >> 32] |= 2 if holds else 1
+                if holds == (operation == AGAIN):
+                    pc = (instruction >> 16) & 0xFFFF
+                else:
+                    pc += 1
+            elif operation == LOOP:
+                slot = instruction >> 32
+                counters[slot] -= 1
+                if counters[slot] == 0:
+                    pc += 1
+                else:
+                    if used == max_ticks:
+                        outcome = _OUT_OF_TICKS
+                        break
+                    used += 1
+                    pc = (instruction >> 16) & 0xFFFF
+            elif operation == SET:
+                times = (instruction >> 8) & 0xFF
+                if times == 0:
+                    pc = (instruction >> 16) & 0xFFFF
+                else:
+                    if used == max_ticks:
+                        outcome = _OUT_OF_TICKS
+                        break
+                    used += 1
+                    counters[instruction >> 32] = times
+                    pc += 1
+            elif operation == JUMP:
+                pc = (instruction >> 16) & 0xFFFF
+            else:
+                break
+        if outcome != _PAUSED:
             break
+        # After an iteration of a WHILE. This is outside the loop above, which must be as fast as possible.
+        if remember_at > FIRST_REMEMBERED and _is_remembered(counters, cells, here, pc, at, heading):
+            outcome = _FOREVER
+            break
+        if used >= remember_at:
+            _remember(code, counters, cells, here, pc, at, heading)
+            remember_at = 2 * used
+        outcome, pause_at = _OK, used + 1
+    if high > 0:
+        for cell in range(CELLS):
+            if cells[here, cell] >= HERO:
+                cells[here, cell] = MOST_MARKERS
+        if outcome == _OK:
+            outcome = _TOO_HIGH
     return outcome, used, pc, done, at, heading
 
 
@@ -422,17 +514,18 @@ def run_range(
             if wrong < 0:
                 status, used, pc, done, at, heading = run_code(
                     code, counters, cells, here, at, heading, max_ticks, traces, keep_trace, coverage, keep_coverage,
-                    result,
+                    result, True, True,
                 )  # fmt: skip
             put_hero_back(cells, here, at, heading)
             statuses[program, number] = status
             ticks[program, number] = used
-            if status == _OK:
+            ended = status == _OK or status == _TOO_HIGH
+            if ended:
                 where[program, number] = -1
             else:
                 where[program, number] = wrong if status == _INVALID else origin[pc]
             if prefixes:
-                waits[program, number] = origin[pc] if open_end and status == _OK else -1
+                waits[program, number] = origin[pc] if open_end and ended else -1
             if keep_trace:
                 trace_lengths[program, number] = done
             if compare:

@@ -246,7 +246,7 @@ class Program:
         return render(self, dialect)
 
     def run(self, world: World, *, max_ticks: int | None = None) -> Run:
-        """Run the program on a world; see `karelsynth.karel.interpreter.run`."""
+        """Run the program on a world, by default for at most MAX_TICKS; see `karelsynth.karel.interpreter.run`."""
         from karelsynth.karel.interpreter import MAX_TICKS, run
 
         return run(self, world, max_ticks=MAX_TICKS if max_ticks is None else max_ticks)

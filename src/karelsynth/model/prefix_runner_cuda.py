@@ -46,7 +46,8 @@ cuda: Any = numba_cuda  # its names are made at run time
 dispatcher: Any = numba_dispatcher
 dispatcher.config.CUDA_LOW_OCCUPANCY_WARNINGS = 0  # the last tasks of a search are few
 _TEXT, _CLOSING = 2 * LONGEST, LONGEST + 1
-_CODE, _, _STACK, _, _COUNTERS = (len(buffer) for buffer in code_buffers.py_func(_TEXT))
+_CODE, _, _STACK, _, _ = (len(buffer) for buffer in code_buffers.py_func(_TEXT))
+_COUNTERS: Final = _TEXT + 1  # prefixes are run without a remembered state
 
 
 @cache

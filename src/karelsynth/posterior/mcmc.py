@@ -29,6 +29,7 @@ import numpy as np
 from karelsynth.generator.program_kernel import BLOCK_TOKENS, LONGEST_BLOCK, log_priors
 from karelsynth.generator.sampler import GeneratorTables, fitted_tables
 from karelsynth.karel.formats.codes import SIDE
+from karelsynth.karel.interpreter import PAPER_TICKS
 from karelsynth.karel.machine import run_batch
 from karelsynth.karel.machine_kernel import CELLS
 from karelsynth.posterior.mcmc_kernel import PARTICLES, ChainHistory, ChainState, ChainTask, run_chain
@@ -86,7 +87,9 @@ class PosteriorSamples:
         """Which programs [Q, L] are correct on which further example: bool [Q, N]."""
         if not len(self):
             return np.zeros((len(programs), 0), np.bool_)
-        correct = run_batch(programs, self.inputs, expected=self.outputs, keep_worlds=False, threads=threads).correct
+        correct = run_batch(
+            programs, self.inputs, expected=self.outputs, keep_worlds=False, max_ticks=PAPER_TICKS, threads=threads
+        ).correct
         assert correct is not None
         return correct
 
@@ -201,10 +204,10 @@ def _empty_history(rows: int) -> ChainHistory:
 
 
 def _correct(programs: NDArray[Any], inputs: NDArray[np.uint8], outputs: NDArray[np.uint8]) -> NDArray[Any]:
-    """The programs that are correct on all examples."""
+    """The programs that are correct on all examples, within the generator's ticks."""
     if not len(programs) or not len(inputs):
         return programs[:0]
-    correct = run_batch(programs, inputs, expected=outputs, keep_worlds=False).correct
+    correct = run_batch(programs, inputs, expected=outputs, keep_worlds=False, max_ticks=PAPER_TICKS).correct
     assert correct is not None
     return programs[correct.all(1)]
 

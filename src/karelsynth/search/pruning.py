@@ -3,11 +3,13 @@
 The examples are known while a program is written. So each prefix can be run on their inputs as far as it is determined
 (`run_batch` with `prefixes`). Two rules follow:
 
-- A prefix that has crashed or run out of ticks on an example does so however it is continued. It is dropped.
+- A prefix that has crashed, run out of ticks or into an endless loop on an example does so however it is continued. It
+  is dropped.
 - Two prefixes without an open loop that have brought every example to the same state are equivalent: a continuation
   that makes one of them correct makes the other one correct. Only the likeliest is kept, unless it is longer, so that
   some continuations may be too long for it. Within an open loop this does not hold: the body will run again, from other
-  states, where the two may differ.
+  states, where the two may differ. Nor is a prefix compared while a pile has more than ten markers, because worlds
+  do not show its exact number.
 
 The run also gives the number of examples that each prefix has brought to their outputs. Finished programs are ranked by
 that first, and a search can stop at the first answer that no open hypothesis can beat.
@@ -27,6 +29,7 @@ from numpy.typing import NDArray
 
 from karelsynth.karel.compiled import compiled, read_only
 from karelsynth.karel.formats.codes import SIDE
+from karelsynth.karel.interpreter import MAX_TICKS, Status
 from karelsynth.karel.machine import run_batch
 from karelsynth.karel.threads import parallel_for
 from karelsynth.karel.tokens import ID, PAD
@@ -56,9 +59,11 @@ class Pruning:
     """[B, K, 18, 18]. A task with fewer examples than K repeats some."""
     outputs: NDArray[np.uint8]
     crashes: bool = True
-    """Drop prefixes that must crash or run out of ticks."""
+    """Drop prefixes that must crash, run out of ticks or run forever."""
     merging: bool = True
     """Drop all but the likeliest of equivalent prefixes."""
+    max_ticks: int = MAX_TICKS
+    """The most ticks of a run."""
 
     @property
     def examples(self) -> int:
@@ -72,13 +77,16 @@ class Pruning:
     def judge(self, tokens: NDArray[np.uint8], tasks: NDArray[np.int64]) -> Verdict:
         """Run prefixes [N, L] of tasks [N]; tasks must ascend, and each task's prefixes must be the likeliest first."""
         runs = run_batch(
-            tokens, self.inputs, which=tasks, expected=self.outputs, keep_worlds=self.merging, prefixes=True
-        )
+            tokens, self.inputs, which=tasks, expected=self.outputs, keep_worlds=self.merging, prefixes=True,
+            max_ticks=self.max_ticks,
+        )  # fmt: skip
         assert runs.correct is not None
         assert runs.waits is not None
         right = (runs.correct & (runs.waits < 0)).sum(1)
-        sound: NDArray[np.bool_] = np.asarray(runs.ok.all(1))
-        kept = sound.copy()
+        high = runs.status == Status.PILE_TOO_HIGH  # so far: a continuation may pick the markers up
+        sound: NDArray[np.bool_] = np.asarray((runs.ok | high).all(1))
+        exact = ~high.any(1)
+        kept = sound & exact
         if runs.worlds is not None:
             worlds = runs.worlds.reshape(*runs.waits.shape, SIDE * SIDE).view(np.uint32)
             offsets = np.searchsorted(tasks, np.arange(len(self.inputs) + 1))
@@ -87,6 +95,7 @@ class Pruning:
                 _merge_range(first, last, offsets, tokens, worlds, runs.waits, runs.ticks, kept)
 
             parallel_for(work, len(self.inputs), -(-len(tokens) // len(self.inputs)), None)
+        kept |= sound & ~exact
         if not self.crashes:
             kept |= ~sound
         return Verdict(kept, right)

@@ -134,8 +134,8 @@ class Repaired:
 class ProgramScorer:
     """Runs programs on a task's examples, [K, 18, 18] each."""
 
-    def __init__(self, inputs: NDArray[np.uint8], outputs: NDArray[np.uint8]) -> None:
-        self.examples = len(inputs)
+    def __init__(self, inputs: NDArray[np.uint8], outputs: NDArray[np.uint8], max_ticks: int = MAX_TICKS) -> None:
+        self.examples, self.max_ticks = len(inputs), max_ticks
         self._heroes = heroes_of("inputs", inputs[None])[0]
         self._inputs, self._targets = (np.ascontiguousarray(part).reshape(-1, CELLS) for part in (inputs, outputs))
 
@@ -152,8 +152,8 @@ class ProgramScorer:
 
         def work(first: int, last: int) -> None:
             _score_range(
-                first, last, tokens, lengths, self._inputs, self._heroes, self._targets, parser, bounds, right, wrong,
-                behaviour,
+                first, last, tokens, lengths, self._inputs, self._heroes, self._targets, parser, self.max_ticks, bounds,
+                right, wrong, behaviour,
             )  # fmt: skip
 
         parallel_for(work, len(tokens), self.examples, None)
@@ -266,6 +266,7 @@ def repair(
     *,
     longest: int,
     stop: Callable[[], bool],
+    max_ticks: int = MAX_TICKS,
 ) -> Repaired:
     """Search from programs [N, L] until one is correct on all examples. Programs that do not parse are left out.
 
@@ -274,8 +275,9 @@ def repair(
         inputs, outputs: the examples, uint8 [K, 18, 18].
         longest: the most tokens of a program.
         stop: called after every MOST_EXPANDED programs, some dozen times a second; True ends the search.
+        max_ticks: the most ticks of a run.
     """
-    search = _BestFirstSearch(ProgramScorer(inputs, outputs), longest)
+    search = _BestFirstSearch(ProgramScorer(inputs, outputs, max_ticks), longest)
     short = lengths <= longest
     given, counts = np.ascontiguousarray(tokens[short]), lengths[short].astype(np.int64)
     found = search.score(given, counts, -PER_NAT * logprobs[short].astype(np.float64), len(given))
@@ -466,6 +468,7 @@ def _score_range(
     heroes: NDArray[np.int16],
     targets: NDArray[np.uint8],
     parser: ParserTables,
+    max_ticks: int,
     bounds: NDArray[np.float64],
     right: NDArray[np.int64],
     wrong: NDArray[np.int64],
@@ -489,7 +492,7 @@ def _score_range(
             at = int(heroes[example])
             heading = take_hero_out(inputs, example, at, cells, 0)
             status, _, _, _, at, heading = run_code(
-                code, counters, cells, 0, at, heading, MAX_TICKS, cells, False, cells, False, 0
+                code, counters, cells, 0, at, heading, max_ticks, cells, False, cells, False, 0, True, True
             )
             put_hero_back(cells, 0, at, heading)
             different, own = _compare(cells, targets, example)

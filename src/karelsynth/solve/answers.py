@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from karelsynth.karel.interpreter import Status
+from karelsynth.karel.interpreter import MAX_TICKS, Status
 from karelsynth.karel.machine import encode_programs, run_batch
 from karelsynth.karel.program import Program
 from karelsynth.karel.tokens import ACTIONS
@@ -86,6 +86,8 @@ class SearchState:
     """How many programs have been run."""
     stopped: bool = False
     """Whether the caller requested a stop before the search was over."""
+    max_ticks: int = MAX_TICKS
+    """The most ticks of a correct program."""
 
     @property
     def solved(self) -> bool:
@@ -115,7 +117,7 @@ def check_programs(
     state: SearchState, tokens: NDArray[np.uint8], lengths: NDArray[np.int64], logprobs: NDArray[np.float32]
 ) -> CheckedPrograms:
     """Run programs [N, L] on a task's examples. Drops those that do not parse, and empty rows."""
-    runs = run_batch(tokens, state.inputs, expected=state.outputs, keep_worlds=False)
+    runs = run_batch(tokens, state.inputs, expected=state.outputs, keep_worlds=False, max_ticks=state.max_ticks)
     assert runs.correct is not None
     parses = runs.status[:, 0] != Status.INVALID_PROGRAM
     return CheckedPrograms(tokens, lengths, logprobs, runs.correct)[parses & (lengths > 0)]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from karelsynth.karel.formats.codes import FRAME, HERO, world_from_codes
-from karelsynth.karel.interpreter import Status
+from karelsynth.karel.interpreter import MAX_TICKS, Status
 from karelsynth.karel.machine import run_batch
 from karelsynth.solve.solution import Ambiguity, Outcome
 from karelsynth.solve.variations import KINDS, fingerprints, vary
@@ -31,7 +31,10 @@ _CELL_PENALTY: Final = 0.0005
 
 
 def find_ambiguity(
-    programs: NDArray[np.uint8], probabilities: NDArray[np.float64], inputs: NDArray[np.uint8]
+    programs: NDArray[np.uint8],
+    probabilities: NDArray[np.float64],
+    inputs: NDArray[np.uint8],
+    max_ticks: int = MAX_TICKS,
 ) -> Ambiguity | None:
     """The variation of an input that best distinguishes the likely programs; None if they agree on all of them.
 
@@ -42,6 +45,7 @@ def find_ambiguity(
         programs: consistent ones, [N, L], padded; the top-ranked one first.
         probabilities: [N], of being right on a further example.
         inputs: the examples' inputs as cell codes, [K, 18, 18].
+        max_ticks: the most ticks of a run.
     """
     odds = probabilities / np.maximum(1 - probabilities, 1e-9)
     likely = odds >= LIKELY * odds[0]
@@ -49,7 +53,7 @@ def find_ambiguity(
     if likely.sum() < 2:
         return None
     variations, worlds = vary(inputs)
-    runs = run_batch(programs, worlds[None])
+    runs = run_batch(programs, worlds[None], max_ticks=max_ticks)
     assert runs.worlds is not None
     ends = fingerprints(runs.worlds, runs.status)
     sizes = ((worlds % HERO) < FRAME).sum((1, 2))

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from karelsynth.karel.formats.codes import HERO
+from karelsynth.karel.interpreter import MAX_TICKS
 from karelsynth.karel.machine import run_batch
 from karelsynth.karel.threads import parallel_for
 from karelsynth.karel.tokens import ID
@@ -49,7 +50,7 @@ _ALMOST_ONE: Final = 0.99
 
 
 class Features(NamedTuple):
-    """What is known of an answer; the last field of `WEIGHTS` is the constant's."""
+    """What is known of an answer."""
 
     total: float
     """The logarithm of all answers' total probability by the network; at least LOWEST_TOTAL."""
@@ -73,9 +74,20 @@ class Features(NamedTuple):
     """1 with MCMC, else 0."""
 
 
-WEIGHTS: Final = Features(0.25, -0.03, 0.0, 0.5, -1.0, -0.4, 0.4, -0.2, 0.3, -0.5)
+WEIGHTS: Final = Features(
+    total=0.373,
+    tokens=0.0,
+    unseen=-0.125,
+    ticks=0.306,
+    failing=-0.044,
+    dissent=-0.445,
+    examples=0.314,
+    answers=-0.506,
+    posterior=0.221,
+    sampled=-0.601,
+)
 """By `tools/fit_ranking.py`."""
-CONSTANT: Final = -1.0
+CONSTANT: Final = 0.649
 
 
 class Ranking(NamedTuple):
@@ -96,6 +108,7 @@ def rank(
     *,
     deadline: float,
     stop: Callable[[], bool],
+    max_ticks: int = MAX_TICKS,
     threads: int | None = None,
 ) -> Ranking:
     """Rank consistent answers, which come in the network's order.
@@ -107,6 +120,7 @@ def rank(
         inputs, outputs: the examples, [K, 18, 18].
         deadline: on the clock of `time.perf_counter`; MCMC ends then.
         stop: called between blocks of MCMC steps; True ends them.
+        max_ticks: the most ticks of a run.
     """
 
     def late() -> bool:
@@ -121,7 +135,7 @@ def rank(
     first = 0
     if posterior is not None and posterior.max() - posterior[0] > MARGIN:
         first = int(posterior.argmax())
-    features, agreement = _features(answers, first, inputs, posterior)
+    features, agreement = _features(answers, first, inputs, posterior, max_ticks)
     support = agreement if posterior is None else posterior
     relative = np.minimum(support / max(float(support[first]), 1e-9), 1.0)
     probabilities = relative / (1 + np.exp(-CONSTANT - np.dot(WEIGHTS, features)))
@@ -135,11 +149,15 @@ def share_heading(inputs: NDArray[np.uint8]) -> bool:
 
 
 def _features(
-    answers: CheckedPrograms, first: int, inputs: NDArray[np.uint8], posterior: NDArray[np.float64] | None
+    answers: CheckedPrograms,
+    first: int,
+    inputs: NDArray[np.uint8],
+    posterior: NDArray[np.float64] | None,
+    max_ticks: int,
 ) -> tuple[Features, NDArray[np.float64]]:
     """The features of answer number `first`, and how much all answers agree with each on the variations, [N]."""
     _, worlds = vary(inputs)
-    varied = run_batch(answers.tokens, worlds[None])
+    varied = run_batch(answers.tokens, worlds[None], max_ticks=max_ticks)
     assert varied.worlds is not None
     ends = fingerprints(varied.worlds, varied.status)
     scores = answers.logprobs.astype(np.float64)
@@ -147,7 +165,7 @@ def _features(
     weights = np.exp(scores - total)
     agreement = np.array([(ends == end).mean(1) @ weights for end in ends])
     tokens = answers.tokens[first : first + 1]
-    seen = run_batch(tokens, inputs, keep_worlds=False, coverage=True)
+    seen = run_batch(tokens, inputs, keep_worlds=False, coverage=True, max_ticks=max_ticks)
     assert seen.coverage is not None
     outcomes = np.bitwise_or.reduce(seen.coverage[0], axis=0)[: int(np.isin(tokens, _CONDITIONALS).sum())]
     known = 0.5 if posterior is None else float(np.clip(posterior[first], 1 - _ALMOST_ONE, _ALMOST_ONE))

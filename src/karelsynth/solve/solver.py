@@ -19,7 +19,7 @@ import math
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
@@ -146,7 +146,9 @@ class Solver:
             marked = encode_programs([Program.parse("DEF run m( move putMarker m)")])
             worlds = Task((Example(before, Program.from_tokens(marked[0].tolist()).run(before).world),)).codes()
             MarkovChain(*worlds, marked).run(100)
-            simplify(TaskBatch(marked, np.array([6]), *(part[None] for part in worlds), np.zeros(1, np.bool_)))
+            simplify(
+                TaskBatch(marked, np.array([6], np.uint8), worlds[0][None], worlds[1][None], np.zeros(1, np.bool_))
+            )
             lengths, logprobs, polls = np.full(1, 5), np.zeros(1, np.float32), iter(range(1))
             repair(tokens[:1], lengths, logprobs, outputs, inputs, longest=8, stop=lambda: next(polls, None) is None)
             close_programs(tokens[:1, :4])
@@ -160,6 +162,7 @@ class Solver:
         examples: TaskLike,
         *,
         budget: float = DEFAULT_BUDGET,
+        max_ticks: int | None = None,
         on_progress: OnProgress | None = None,
         should_stop: Callable[[], bool] | None = None,
     ) -> Solution:
@@ -168,16 +171,20 @@ class Solver:
         Args:
             examples: a Task, or pairs of worlds, before and after.
             budget: seconds to search for.
+            max_ticks: the most ticks that a correct program takes on an example; by default the task's own.
             on_progress: called when a round begins and a few times a second during it.
             should_stop: called often; when it returns True, the search ends with what it has found.
         """
-        return self.solve_many([examples], budget=budget, on_progress=on_progress, should_stop=should_stop)[0]
+        return self.solve_many(
+            [examples], budget=budget, max_ticks=max_ticks, on_progress=on_progress, should_stop=should_stop
+        )[0]
 
     def solve_many(
         self,
         tasks: Sequence[TaskLike],
         *,
         budget: float = DEFAULT_BUDGET,
+        max_ticks: int | None = None,
         on_progress: OnProgress | None = None,
         on_solution: Callable[[int, Solution], None] | None = None,
         should_stop: Callable[[], bool] | None = None,
@@ -186,12 +193,13 @@ class Solver:
 
         Args:
             budget: seconds for each task; the time of a batch is divided equally among its tasks.
+            max_ticks: the most ticks that a correct program takes on an example; by default each task's own.
             on_solution: called with a task's index and its solution as soon as it is final.
             should_stop: when it returns True, the tasks that are not finished get what has been found for them so far.
         """
         if not budget >= 0:  # refuses NaN, too
             raise ValueError(f"budget is a number of seconds from 0 on, not {budget}")
-        states = [SearchState(*as_task(task).codes()) for task in tasks]
+        states = [_state(as_task(task), max_ticks) for task in tasks]
         self.warm_up()
         call = _Call(states, budget, on_progress, should_stop)
         solutions: dict[int, Solution] = {}
@@ -216,7 +224,9 @@ class Solver:
         assert state.answers is not None
         deadline = time.perf_counter() + budget - state.seconds
         inputs, outputs, threads = state.inputs, state.outputs, self._threads
-        return rank(state.answers, inputs, outputs, deadline=deadline, stop=stop, threads=threads)
+        return rank(
+            state.answers, inputs, outputs, deadline=deadline, stop=stop, max_ticks=state.max_ticks, threads=threads
+        )
 
     def _search(self, call: _Call, finish: Callable[[int], None]) -> None:
         """Run rounds until every task has a plausible answer or its budget is spent.
@@ -259,7 +269,8 @@ class Solver:
             return stopped or time.perf_counter() >= deadline
 
         best_known = torch.tensor([state.best_logprob for state in states])
-        candidates = self._beam_search(encoded, Pruning(inputs, outputs), round_, best_known, end, open_hypotheses)
+        pruning = Pruning(inputs, outputs, max_ticks=max(state.max_ticks for state in states))
+        candidates = self._beam_search(encoded, pruning, round_, best_known, end, open_hypotheses)
         found = []
         for row, state in enumerate(states):
             own = (getattr(candidates, name)[row].numpy() for name in ("tokens", "lengths", "logprobs"))
@@ -326,6 +337,7 @@ class Solver:
             state.outputs,
             longest=min(LONGEST_REPAIRED, self.model.settings.max_length),
             stop=lambda: time.perf_counter() >= deadline or stop(),
+            max_ticks=state.max_ticks,
         )
         state.checked += repaired.tried
         if len(repaired.lengths):
@@ -339,11 +351,13 @@ class Solver:
         if encoded is None:
             encoded = encode_for_search(self.model, *_stacked([state]))
         best = state.answers[:MOST_SIMPLIFIED]
-        worlds = (np.repeat(part[None], len(best), axis=0) for part in (state.inputs, state.outputs))
-        simpler = simplify(TaskBatch(best.tokens, best.lengths, *worlds, np.zeros(len(best), np.bool_)), self._threads)
-        shorter = simpler.lengths < best.lengths
+        inputs, outputs = (np.repeat(part[None], len(best), axis=0) for part in (state.inputs, state.outputs))
+        tasks = TaskBatch(best.tokens, best.lengths.astype(np.uint8), inputs, outputs, np.zeros(len(best), np.bool_))
+        simpler = simplify(tasks, self._threads)
+        lengths = simpler.lengths.astype(np.int64)
+        shorter = lengths < best.lengths
         if shorter.any():
-            self._add_answers(state, simpler.tokens[shorter], simpler.lengths[shorter], encoded)
+            self._add_answers(state, simpler.tokens[shorter], lengths[shorter], encoded)
 
     def _add_answers(
         self, state: SearchState, tokens: NDArray[np.uint8], lengths: NDArray[np.int64], encoded: Encoded
@@ -365,9 +379,15 @@ class Solver:
             order, probabilities, _ = self.rank(state, budget, stop)
             order = order[:MOST_ANSWERS]
             answers = [found.answer(row, float(probabilities[row])) for row in order.tolist()]
-            ambiguity = find_ambiguity(found.tokens[order], probabilities[order], state.inputs)
+            ambiguity = find_ambiguity(found.tokens[order], probabilities[order], state.inputs, state.max_ticks)
         seconds = state.seconds + time.perf_counter() - start
         return Solution(tuple(answers), state.solved, ambiguity, seconds, state.beam, state.checked, state.stopped)
+
+
+def _state(task: Task, max_ticks: int | None) -> SearchState:
+    """The search for a task before it begins. `max_ticks` overrides the task's own."""
+    task = task if max_ticks is None else replace(task, max_ticks=max_ticks)
+    return SearchState(*task.codes(), max_ticks=task.max_ticks)
 
 
 def _stacked(states: list[SearchState]) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
@@ -426,12 +446,13 @@ class _Call:
             )
 
 
-def solve(examples: TaskLike, *, budget: float = DEFAULT_BUDGET) -> Solution:
+def solve(examples: TaskLike, *, budget: float = DEFAULT_BUDGET, max_ticks: int | None = None) -> Solution:
     """Find a program that does what the examples show, with the model that comes with the package.
 
-    `examples` are pairs of worlds, before and after; `budget` is in seconds. See `Solver` for more.
+    `examples` are pairs of worlds, before and after; `budget` is in seconds. A correct program takes at most
+    `max_ticks` on an example, by default 10,000. See `Solver` for more.
     """
-    return _shipped().solve(examples, budget=budget)
+    return _shipped().solve(examples, budget=budget, max_ticks=max_ticks)
 
 
 def _shipped() -> Solver:

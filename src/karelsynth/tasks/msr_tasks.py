@@ -20,7 +20,7 @@ from karelsynth.files import atomic_writer, name_of
 from karelsynth.generator.sampler import MAX_TOKENS
 from karelsynth.karel.formats.codes import world_from_codes
 from karelsynth.karel.formats.msr import program_to_json, tensor_to_string, world_to_json
-from karelsynth.karel.interpreter import MAX_TICKS, Status
+from karelsynth.karel.interpreter import PAPER_TICKS, Status
 from karelsynth.karel.machine import LONGEST_PROGRAM, run_batch
 from karelsynth.karel.program import Program
 from karelsynth.karel.tokens import PAD, TOKENS
@@ -202,7 +202,7 @@ def _run(records: Sequence[TaskRecord]) -> Iterator[tuple[bool, bool, str]]:
     programs = np.repeat(tokens, [len(record.examples) for record in records], axis=0)
     inputs = np.stack([example.input for example in examples])[:, None]
     outputs = np.stack([example.output for example in examples])[:, None]
-    runs = run_batch(programs, inputs, expected=outputs, traces=True)
+    runs = run_batch(programs, inputs, expected=outputs, traces=True, max_ticks=PAPER_TICKS)
     worlds, traces, lengths = (
         _required(runs.worlds),
         _required(runs.traces)[:, 0],
@@ -218,8 +218,9 @@ def _run(records: Sequence[TaskRecord]) -> Iterator[tuple[bool, bool, str]]:
             continue
         status = Status(int(runs.status[row, 0]))
         if status is not Status.OK:
-            token = TOKENS[programs[row, runs.where[row, 0]]]
-            yield False, trace_equal, f"the program {status.reason} (token {runs.where[row, 0]}, `{token}`)"
+            at = int(runs.where[row, 0])
+            place = f" (token {at}, `{TOKENS[programs[row, at]]}`)" if at >= 0 else ""
+            yield False, trace_equal, f"the program {status.reason}{place}"
         else:
             yield False, trace_equal, _difference(worlds[row, 0], example.output)
 
@@ -250,7 +251,7 @@ def write_tasks(
     path: str | Path,
     progress: Callable[[int], None] | None = None,
     *,
-    max_ticks: int = MAX_TICKS,
+    max_ticks: int = PAPER_TICKS,
 ) -> None:
     """Write tasks in the original format, compressed if the name ends in `.gz`; the same tasks give the same bytes.
 

@@ -22,7 +22,7 @@ import numpy as np
 from karelsynth.errors import KarelsynthError, checked_int, listed, nearest
 from karelsynth.generator.sampler import MAX_TOKENS, Sampler
 from karelsynth.karel.formats.codes import worlds_to_codes
-from karelsynth.karel.interpreter import MAX_TICKS
+from karelsynth.karel.interpreter import PAPER_TICKS
 from karelsynth.karel.program import Program
 from karelsynth.karel.tokens import PAD
 from karelsynth.karel.world import World, quoted
@@ -65,7 +65,7 @@ class NamedSet:
     given: int = GIVEN_EXAMPLES
     """How many examples a synthesizer sees. Any others are held out."""
     examples: int = EXAMPLES
-    max_ticks: int = MAX_TICKS
+    max_ticks: int = PAPER_TICKS
     """The time that programs may take when they are scored."""
     sampler: Callable[[], Sampler] | None = None
     """The generator's table, if it is not the fitted one."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from karelsynth.karel.interpreter import MAX_TICKS, Status
+from karelsynth.karel.interpreter import PAPER_TICKS, Status
 from karelsynth.karel.machine import run_batch
 from karelsynth.tasks.batch import GIVEN_EXAMPLES
 
@@ -47,7 +47,7 @@ def run_candidates(
     *,
     given: int = GIVEN_EXAMPLES,
     reference: NDArray[np.uint8] | None = None,
-    max_ticks: int = MAX_TICKS,
+    max_ticks: int = PAPER_TICKS,
 ) -> Outcomes:
     """Run every candidate on its task's examples.
 

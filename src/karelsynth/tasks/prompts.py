@@ -20,7 +20,7 @@ import textwrap
 from typing import TYPE_CHECKING, Final
 
 from karelsynth.errors import KarelsynthError, checked_int, listed
-from karelsynth.karel.interpreter import MAX_TICKS
+from karelsynth.karel.interpreter import PAPER_TICKS
 from karelsynth.karel.world import MOST_MARKERS, quoted
 from karelsynth.tasks.batch import GIVEN_EXAMPLES
 
@@ -81,7 +81,7 @@ Conditions: `frontIsClear`, `leftIsClear`, `rightIsClear`, `markersPresent`, `no
 }
 _RULES: Final = f"""\
 There are no variables, no other statements, and no empty blocks. A run fails if Karel moves into a wall, picks where \
-there is no marker, or takes more than {MAX_TICKS} steps (an action, a test of a condition and the start of a \
+there is no marker, or takes more than {PAPER_TICKS} steps (an action, a test of a condition and the start of a \
 repetition are one step each)."""
 
 _THINKING: Final = re.compile(r"<(think|thinking|reasoning)>.*?(</\1>|\Z)", re.DOTALL | re.IGNORECASE)

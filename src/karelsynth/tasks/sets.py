@@ -31,7 +31,7 @@ import numpy as np
 from karelsynth.errors import KarelsynthError, TaskFileError, checked_int
 from karelsynth.files import STDIN, atomic_writer, exists, is_folder, locked_folder, name_of
 from karelsynth.generator.sampler import MAX_TOKENS
-from karelsynth.karel.interpreter import MAX_TICKS
+from karelsynth.karel.interpreter import PAPER_TICKS
 from karelsynth.tasks.batch import EXAMPLES, GIVEN_EXAMPLES, TaskBatch, concatenate
 from karelsynth.tasks.generate import generate
 from karelsynth.tasks.manifest import (
@@ -70,7 +70,7 @@ class Scoring(NamedTuple):
 
     given: int = GIVEN_EXAMPLES
     """How many examples a synthesizer sees."""
-    max_ticks: int = MAX_TICKS
+    max_ticks: int = PAPER_TICKS
     """The time that a program may take."""
 
 
@@ -209,7 +209,7 @@ def export_msr(
     file: str | Path,
     progress: Callable[[int], None] | None = None,
     *,
-    max_ticks: int = MAX_TICKS,
+    max_ticks: int = PAPER_TICKS,
 ) -> None:
     """Write a set in the original format; see `write_tasks`."""
     write_tasks(tasks.batches() if isinstance(tasks, TaskSet) else [tasks], file, progress, max_ticks=max_ticks)

@@ -24,6 +24,7 @@ from karelsynth.charts import BLUE, GREY, MUTED, RED, bars, colour_legend, panel
 from karelsynth.errors import KarelsynthError
 from karelsynth.generator.sampler import BODIES, CONDITIONS, PARENTS
 from karelsynth.karel.formats.codes import FRAME, HERO, WALL
+from karelsynth.karel.interpreter import PAPER_TICKS
 from karelsynth.karel.machine import run_batch
 from karelsynth.karel.tokens import ACTIONS, ID
 from karelsynth.karel.world import HEADINGS
@@ -187,7 +188,9 @@ def _replays(batch: TaskBatch) -> Iterator[tuple[NDArray[Any], NDArray[Any], NDA
     examples = min(EXAMPLES, batch.inputs.shape[1])
     for start in range(0, len(batch), _AT_ONCE):
         part = batch[start : start + _AT_ONCE]
-        runs = run_batch(part.tokens, part.inputs[:, :examples], traces=True, coverage=True, keep_worlds=False)
+        runs = run_batch(
+            part.tokens, part.inputs[:, :examples], traces=True, coverage=True, keep_worlds=False, max_ticks=PAPER_TICKS
+        )
         assert runs.traces is not None
         assert runs.trace_lengths is not None
         assert runs.coverage is not None

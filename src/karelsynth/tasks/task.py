@@ -12,8 +12,9 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from karelsynth.errors import TaskFileError
+from karelsynth.errors import TaskFileError, checked_int
 from karelsynth.karel.formats.codes import worlds_to_codes
+from karelsynth.karel.interpreter import MAX_TICKS, MOST_TICKS
 from karelsynth.karel.world import World
 
 MOST_EXAMPLES: Final = 20
@@ -36,8 +37,11 @@ class Task:
     """A short title, or empty."""
     about: str = ""
     """A description for people. No code uses it."""
+    max_ticks: int = MAX_TICKS
+    """The most ticks that a correct program takes. Tasks in the original's format have PAPER_TICKS."""
 
     def __post_init__(self) -> None:
+        checked_int("max_ticks", self.max_ticks, 0, MOST_TICKS)
         object.__setattr__(self, "examples", tuple(_pair(pair) for pair in self.examples))
         for field in ("name", "about"):  # they are printed to terminals: remove control characters
             words = "".join(letter if letter.isprintable() else " " for letter in getattr(self, field)).split()

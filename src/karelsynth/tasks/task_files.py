@@ -33,6 +33,7 @@ from typing import Any, Final
 from karelsynth.errors import TaskFileError, WorldError, listed, nearest
 from karelsynth.files import STDIN, exists, is_file, is_folder, read_text
 from karelsynth.karel.formats.codes import world_from_codes
+from karelsynth.karel.interpreter import PAPER_TICKS
 from karelsynth.karel.world import World, quoted
 from karelsynth.tasks.batch import GIVEN_EXAMPLES
 from karelsynth.tasks.manifest import FILE_NAME as MANIFEST
@@ -187,7 +188,7 @@ def _of_record(record: TaskRecord, where: str) -> Task:
         raise TaskFileError(f"{where}: {record.problems[0]}")
     pairs = [Example(world_from_codes(pair.input), world_from_codes(pair.output)) for pair in record.examples]
     try:
-        return Task(tuple(pairs[:GIVEN_EXAMPLES]), name=f"line {record.line}")
+        return Task(tuple(pairs[:GIVEN_EXAMPLES]), name=f"line {record.line}", max_ticks=PAPER_TICKS)
     except TaskFileError as error:
         raise TaskFileError(f"{where}: line {record.line}: {error}") from None
 

@@ -258,16 +258,23 @@ class RunStep(ResponseModel):
     hero: tuple[int, int, str] = Field(
         description="Karel's row, column and heading after the step; row 0 is the bottom row."
     )
-    markers: tuple[int, int, int] | None = Field(description="Row, column and new count of the cell that changed.")
+    markers: tuple[int, int, int] | None = Field(
+        description="Row, column and new count of the cell that changed, up to 101."
+    )
 
 
 class RunResponse(ResponseModel):
     """The outcome of a run, with all its steps."""
 
-    status: str
+    status: str = Field(
+        description="`ok`, `hit_wall`, `no_marker_to_pick`, `too_many_markers`, `out_of_ticks`, `runs_forever` (the "
+        "state repeats) or `pile_too_high` (more than 10 markers on a cell at the end)."
+    )
     explanation: str
-    world: str = Field(description="The world at the end, or just before the crash.")
-    line: int | None = Field(description="The line of the statement that crashed or ran out of ticks.")
+    world: str = Field(
+        description="The world at the end, or just before the crash; a pile of more than 10 markers counts as 10."
+    )
+    line: int | None = Field(description="The line of the statement that crashed, ran out of ticks or repeats forever.")
     column: int | None
     steps: list[RunStep]
 

@@ -76,8 +76,8 @@ def run(body: RunRequest) -> RunResponse:
     steps: list[RunStep] = []
 
     def observe(tick: Tick) -> None:
-        row, col, heading = tick.world.hero
-        count = tick.world.markers.get((row, col), 0)
+        row, col, heading = tick.hero
+        count = tick.piles.get((row, col), 0)
         span = spans[tick.where]
         steps.append(
             RunStep(

@@ -14,7 +14,7 @@ from karelsynth.generator.program_kernel import is_reserved_program
 from karelsynth.generator.random_kernel import GAMMA, mix, shuffle, signed
 from karelsynth.karel.compiled import compiled
 from karelsynth.karel.formats.codes import HERO, WALL
-from karelsynth.karel.interpreter import MAX_TICKS, Status
+from karelsynth.karel.interpreter import PAPER_TICKS, Status
 from karelsynth.karel.machine_kernel import CELLS, IF, IFELSE, WHILE, code_buffers, compile_program, run_code
 from karelsynth.karel.syntax_compiler import ParserTables
 from karelsynth.tasks.purposeful.program_kernel import (
@@ -197,7 +197,7 @@ def _run_world(
         for number in range(conditionals):
             seen[0, number] = 0
         status, used, _, length, at, heading = run_code(
-            code, counters, after, slot, start, facing, MAX_TICKS, traces, True, seen, True, 0
+            code, counters, after, slot, start, facing, PAPER_TICKS, traces, True, seen, True, 0, False, False
         )
         if status == _NO_MARKER:
             repairs += 1
@@ -206,7 +206,7 @@ def _run_world(
             before[slot, at] += 1
     trace = np.uint64(length)
     if status != _OK:
-        return False, False, trace, length, used == MAX_TICKS
+        return False, False, trace, length, used == PAPER_TICKS
     for step in range(length):
         trace = mix(trace * GAMMA + np.uint64(traces[0, step]))
     changed = at != start or heading != facing
@@ -330,7 +330,7 @@ def generate_range(
         np.empty(8, np.int64), np.empty(len(tables.once), np.int64), np.empty(3, np.int64), np.empty(STACK, np.int64),
         np.empty(RAW, np.uint8), np.empty(RAW, np.uint8), np.empty(STAGE * STAGE, np.uint8), np.empty(4, np.int64),
         np.empty((examples, CELLS), np.uint8), np.empty((examples, CELLS), np.uint8), np.empty(examples, np.uint64),
-        np.empty((1, MAX_TICKS + 1), np.uint8), np.zeros((1, LONGEST), np.uint8), np.empty(LONGEST, np.uint8),
+        np.empty((1, PAPER_TICKS + 1), np.uint8), np.zeros((1, LONGEST), np.uint8), np.empty(LONGEST, np.uint8),
     )  # fmt: skip
     text = scratch.text
     stream = mix(mix(np.uint64(seed) + _STREAM) + np.uint64(reserved))
