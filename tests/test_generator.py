@@ -14,7 +14,7 @@ from karelsynth.generator.sampler import LONGEST_FITTED, SLOTS, alias_row
 from karelsynth.generator.world_kernel import LONGEST_TRACE, MOST_DRAWN_MARKERS
 from karelsynth.karel.formats.codes import FRAME, HERO, WALL, world_from_codes
 from karelsynth.karel.grammar import NORMAL_FORM
-from karelsynth.karel.interpreter import MAX_TICKS
+from karelsynth.karel.interpreter import PAPER_TICKS
 from karelsynth.karel.machine import run_batch
 from karelsynth.karel.program import Program
 from karelsynth.karel.syntax import syntax_machine
@@ -99,7 +99,7 @@ def test_examples_are_what_the_programs_do(batch: TaskBatch) -> None:
     assert runs.trace_lengths is not None
     assert (runs.traces == ID["move"]).any(axis=2).all()
     assert np.isin(runs.traces, [ID["pickMarker"], ID["putMarker"]]).any(axis=2).all()
-    assert runs.ticks.max() <= MAX_TICKS
+    assert runs.ticks.max() <= PAPER_TICKS
     assert runs.trace_lengths.max() <= LONGEST_TRACE
 
 

@@ -13,7 +13,7 @@ from hypothesis import given
 from tools.drawn_tasks import DrawnTask, Sketch, choose_examples, mutants, rights, turned, winding_path
 from tools.make_held_out import FILE, TASKS, make, with_parts
 
-from karelsynth.karel.interpreter import MAX_TICKS
+from karelsynth.karel.interpreter import PAPER_TICKS
 from karelsynth.karel.program import Program
 from karelsynth.karel.world import World
 from tests.strategies import worlds
@@ -43,8 +43,8 @@ def test_references_are_right(record: dict[str, Any]) -> None:
     examples, fresh = read_pairs(record["examples"]), read_pairs(record["fresh"])
     assert (len(examples), len(fresh)) == (5, 24)
     assert len({before for before, _ in examples + fresh}) == 29
-    assert rights([program], examples, MAX_TICKS).all()
-    assert rights([program], fresh, record.get("needs_ticks", MAX_TICKS)).all()
+    assert rights([program], examples, PAPER_TICKS).all()
+    assert rights([program], fresh, record.get("needs_ticks", PAPER_TICKS)).all()
     assert record["tokens"] == program.size
     assert record["level"] == ("easy" if program.size <= 14 else "medium" if program.size <= 35 else "hard")
     assert all(count <= 9 for pair in examples + fresh for world in pair for count in world.markers.values())

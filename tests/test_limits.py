@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from karelsynth.karel.interpreter import PAPER_TICKS, Status, run
+from karelsynth.karel.interpreter import MAX_TICKS, PAPER_TICKS, Status, run
 from karelsynth.karel.machine import encode_programs, run_batch
 from karelsynth.karel.program import Program
 from karelsynth.karel.world import Hero, World
@@ -18,6 +18,7 @@ from karelsynth.solve.answers import SearchState, check_programs
 from karelsynth.tasks.batch import TaskBatch
 from karelsynth.tasks.generate import generate
 from karelsynth.tasks.msr_tasks import verify_file, write_tasks
+from karelsynth.tasks.simplify import simplify
 from karelsynth.tasks.task import Example, Task
 from karelsynth.tasks.task_files import read_tasks
 
@@ -104,3 +105,17 @@ def test_a_task_that_passes_a_pile_is_written_and_replayed(tmp_path: Path) -> No
     lengths = np.array([THROUGH_A_PILE.size], np.uint8)
     write_tasks([TaskBatch(tokens, lengths, inputs, outputs, np.zeros(1, np.bool_))], path)
     assert verify_file(path).all_equal
+
+
+def test_a_long_program_is_simplified_too() -> None:
+    longer = Program.parse(f"DEF run m( turnLeft turnRight {' '.join(CHECKERBOARD.tokens[3:])}")
+    inputs, outputs = (part[None] for part in codes(CHECKERBOARD, FIELD))
+    tasks = TaskBatch(
+        encode_programs([longer]), np.array([longer.size], np.uint8), inputs, outputs, np.zeros(1, np.bool_)
+    )
+    assert simplify(tasks).lengths[0] == longer.size  # wrong within the paper's ticks, so nothing is better
+    simpler = simplify(tasks, max_ticks=MAX_TICKS)
+    assert simpler.lengths[0] < longer.size
+    runs = run_batch(simpler.tokens, inputs, expected=outputs)
+    assert runs.correct is not None
+    assert runs.correct.all()

@@ -24,6 +24,7 @@ from gymnasium.vector.utils import batch_space
 from karelsynth.errors import KarelsynthError, checked_int, listed
 from karelsynth.karel.formats.codes import CODES, SIDE
 from karelsynth.karel.grammar import KAREL, Grammar
+from karelsynth.karel.interpreter import PAPER_TICKS
 from karelsynth.karel.machine import run_batch
 from karelsynth.karel.syntax import syntax_machine
 from karelsynth.karel.tokens import PAD, TOKENS, VOCABULARY_SIZE
@@ -163,7 +164,14 @@ class SynthesisVectorEnv(VectorEnv[Any, Any, Any]):
         inputs, outputs = self._tasks.inputs[rows], self._tasks.outputs[rows]
         if self._reward == "consistent":
             inputs, outputs = inputs[:, :GIVEN_EXAMPLES], outputs[:, :GIVEN_EXAMPLES]
-        run = run_batch(self._tokens[rows], inputs, expected=outputs, keep_worlds=False, threads=self._threads)
+        run = run_batch(
+            self._tokens[rows],
+            inputs,
+            expected=outputs,
+            keep_worlds=False,
+            max_ticks=PAPER_TICKS,
+            threads=self._threads,
+        )
         assert run.correct is not None
         right: NDArray[np.float64] = run.correct.mean(1)
         return right if self._reward == "share" else np.floor(right)

@@ -214,7 +214,7 @@ class Solver:
 
     def search(self, examples: TaskLike, *, budget: float = DEFAULT_BUDGET) -> SearchState:
         """Find programs for one task without ranking them."""
-        state = SearchState(*as_task(examples).codes())
+        state = _state(as_task(examples), None)
         self.warm_up()
         self._search(_Call([state], budget, None, None), lambda number: None)
         return state
@@ -353,7 +353,7 @@ class Solver:
         best = state.answers[:MOST_SIMPLIFIED]
         inputs, outputs = (np.repeat(part[None], len(best), axis=0) for part in (state.inputs, state.outputs))
         tasks = TaskBatch(best.tokens, best.lengths.astype(np.uint8), inputs, outputs, np.zeros(len(best), np.bool_))
-        simpler = simplify(tasks, self._threads)
+        simpler = simplify(tasks, self._threads, max_ticks=state.max_ticks)
         lengths = simpler.lengths.astype(np.int64)
         shorter = lengths < best.lengths
         if shorter.any():

@@ -30,7 +30,7 @@ class Outcomes:
     correct: NDArray[np.bool_]
     """[B, S, E]: it is correct on the example; held-out ones come last."""
     status: NDArray[np.uint8]
-    """[B, S, E]: how the run ended, by number of `Status`: done, a crash, out of ticks, no program."""
+    """[B, S, E]: how the run ended, by number of `Status`: done, a crash, out of ticks, an endless loop, …"""
     lengths: NDArray[np.int64]
     """[B, S]: the number of tokens; 0 in an empty slot."""
     example_ticks: NDArray[np.int16] | None = None

@@ -17,6 +17,7 @@ import numpy as np
 
 from karelsynth.errors import KarelsynthError
 from karelsynth.karel.grammar import KAREL
+from karelsynth.karel.interpreter import PAPER_TICKS
 from karelsynth.karel.machine import heroes_of
 from karelsynth.karel.machine_kernel import CELLS
 from karelsynth.karel.syntax_compiler import compile_grammar
@@ -26,11 +27,11 @@ if TYPE_CHECKING:
     from karelsynth.tasks.batch import TaskBatch
 
 
-def simplify(tasks: TaskBatch, threads: int | None = None) -> TaskBatch:
+def simplify(tasks: TaskBatch, threads: int | None = None, *, max_ticks: int = PAPER_TICKS) -> TaskBatch:
     """The same tasks with simpler programs. No program becomes one that is reserved for testing.
 
     `novel` still describes the original programs. A program that is wrong on some example is replaced only by one that
-    is correct on all. Raises KarelsynthError for rows that are no program or no world.
+    is correct on all, within `max_ticks`. Raises KarelsynthError for rows that are no program or no world.
     """
     from karelsynth.tasks.simplify_kernel import simplify_range
 
@@ -46,7 +47,7 @@ def simplify(tasks: TaskBatch, threads: int | None = None) -> TaskBatch:
 
     def work(first: int, last: int) -> int:
         bad: int = simplify_range(
-            first, last, tokens, lengths, inputs, heroes, outputs, parser,
+            first, last, tokens, lengths, inputs, heroes, outputs, parser, max_ticks,
         )  # fmt: skip
         return bad
 

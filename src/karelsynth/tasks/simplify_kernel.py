@@ -30,7 +30,7 @@ from karelsynth.generator.edit_kernel import (
 from karelsynth.generator.program_kernel import is_reserved_program
 from karelsynth.generator.sampler import CONDITIONS
 from karelsynth.karel.compiled import compiled
-from karelsynth.karel.interpreter import PAPER_TICKS, Status
+from karelsynth.karel.interpreter import Status
 from karelsynth.karel.machine_kernel import (
     CELLS,
     IFELSE,
@@ -144,6 +144,7 @@ def simplify_range(
     heroes: NDArray[np.int16],
     outputs: NDArray[np.uint8],
     parser: ParserTables,
+    max_ticks: int,
 ) -> int:  # pragma: no cover - compiled
     """Simplify programs first … last − 1 of tokens [N, L] in place, and their lengths [N].
 
@@ -186,7 +187,7 @@ def simplify_range(
                         row, at = task * examples + example, int(heroes[task, example])
                         heading = take_hero_out(inputs, row, at, cells, 0)
                         status, _, _, _, at, heading = run_code(
-                            code, counters, cells, 0, at, heading, PAPER_TICKS, cells, False, cells, False, 0, True,
+                            code, counters, cells, 0, at, heading, max_ticks, cells, False, cells, False, 0, True,
                             True,
                         )  # fmt: skip
                         put_hero_back(cells, 0, at, heading)

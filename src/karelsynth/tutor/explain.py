@@ -125,8 +125,8 @@ class _Recorder:
             return
         self.actions += 1
         if tick.action in (Action.PUT_MARKER, Action.PICK_MARKER):
-            cell = tick.world.hero[:2]
-            self.changes.append((self.actions, tick.where, tick.action, cell, tick.world.markers.get(cell, 0)))
+            cell = tick.hero[:2]
+            self.changes.append((self.actions, tick.where, tick.action, cell, tick.piles.get(cell, 0)))
 
     def first_wrong(self, expected: World) -> tuple[int, int, Action, Cell] | None:
         """The first action after which a cell never again had the number of markers that is expected there."""

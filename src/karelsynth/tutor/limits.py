@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-TUTOR_TICKS: Final = 10_000
+from karelsynth.karel.interpreter import MAX_TICKS
+
+TUTOR_TICKS: Final = MAX_TICKS
 """The most ticks of a student's run. People's worlds need more than the data's 200."""
 MOST_SUBMISSIONS: Final = 10_000
 """The most programs that are graded at once."""
