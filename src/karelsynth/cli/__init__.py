@@ -102,8 +102,8 @@ def _main(
 
 for command in (  # the order of `--help`
     *(solve.solve, solve.serve),
-    *(tutor.grade, tutor.hint, tutor.probe, tutor.pose),
     *(karel.run, karel.check, karel.convert, karel.draw, karel.verify),
+    *(tutor.grade, tutor.hint, tutor.probe, tutor.pose),
     *(tasks.generate, tasks.stats, tasks.import_msr, tasks.download_val, tasks.export_msr),
     *(model.train, model.evaluate, score.score, score.prompt, reproduce.reproduce, curves.curves),
     *(reproduce.pack_weights, reproduce.unpack_weights),
