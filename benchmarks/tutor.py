@@ -3,7 +3,7 @@
     python benchmarks/tutor.py [--mutants 2000] [--seed 1] [--probes 200] [--processor] [--rows FILE] [--json OUT]
     python benchmarks/tutor.py --summarize FILE ...
 
-The references are those of `benchmarks/classroom.jsonl` and of the gallery (`tests/golden/gallery`). A mistake is one
+The references are those of the set `classroom` and of the gallery (`tests/golden/gallery`). A mistake is one
 of: off by one, missing action, wrong turn, wrong action, `if` for `while`, negated condition, wrong order, wrong
 branch, forgotten edge case (a guard, an else or a guarded action is missing), wrong indentation. A mutant is kept if it
 is wrong on at least one example. The words of the table:
@@ -63,7 +63,7 @@ class Exercise:
 def read_exercises(only: Sequence[str] | None = None) -> list[Exercise]:
     """The classroom's tasks, and those of the gallery."""
     found = []
-    for line in (ROOT / "benchmarks" / "classroom.jsonl").read_text(encoding="utf-8").splitlines():
+    for line in (ROOT / "src" / "karelsynth" / "tasks" / "classroom.jsonl").read_text(encoding="utf-8").splitlines():
         data = json.loads(line)
         examples, fresh = (
             tuple(Example(World.parse(pair["input"]), World.parse(pair["output"])) for pair in data[key])

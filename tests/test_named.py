@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 from karelsynth.cli import app
 from karelsynth.errors import KarelsynthError
 from karelsynth.generator.sampler import PARENTS, STATEMENTS, fitted_sampler
+from karelsynth.karel.interpreter import PAPER_TICKS
 from karelsynth.karel.machine import encode_programs, run_batch
 from karelsynth.karel.program import Action, Block, If, IfElse, Program, Repeat, While, inner_blocks
 from karelsynth.tasks.batch import TaskBatch
@@ -135,7 +136,7 @@ def test_sets_for_testing_share_no_task_with_training() -> None:
 def test_classroom_scores_references_right_within_its_ticks() -> None:
     made, tasks = named_set("classroom"), named_tasks("classroom")
     assert (len(tasks), tasks.inputs.shape[1], made.given) == (50, 29, 5)
-    usual = run_batch(tasks.tokens, tasks.inputs, expected=tasks.outputs)
+    usual = run_batch(tasks.tokens, tasks.inputs, expected=tasks.outputs, max_ticks=PAPER_TICKS)
     assert usual.correct is not None
     assert (~usual.correct.all(1)).sum() == 4  # which need more than 200 ticks
     assert made.titles(50) == [line["name"] for line in made.lines()]  # type: ignore[attr-defined]

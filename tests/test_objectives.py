@@ -297,8 +297,9 @@ def test_mle_learns(problem: Problem, syntax: str) -> None:
 
 @pytest.mark.parametrize("objective", CASES)
 def test_rewards_rise(problem: Problem, objective: str) -> None:
-    # With steps as long as the others', MML stops at what it can do without looking at the grids.
-    rate, steps = (3e-3, 80) if objective == "mml" else (1e-2, 30)
+    # With steps as long as the others', MML stops at what it can do without looking at the grids. Samples are noisier
+    # than beams.
+    rate, steps = {"mml": (3e-3, 80), "rl": (1e-2, 60)}.get(objective, (1e-2, 30))
     model, optimizer = learner(rate=rate)
     before = expected_reward(model, problem)
     reward = generalization_and_speed if objective == "div_opt" else generalization

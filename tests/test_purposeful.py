@@ -153,7 +153,7 @@ def test_a_stream_without_a_share_is_the_first_generators() -> None:
 
 def test_the_classroom_benchmark_is_not_drawn() -> None:
     """Neither its references nor their mirror images, many of which would be common otherwise."""
-    lines = (Path(__file__).parent.parent / "benchmarks" / "classroom.jsonl").read_text().splitlines()
+    lines = (files("karelsynth.tasks") / "classroom.jsonl").read_text(encoding="utf-8").splitlines()
     references = {Program.parse(json.loads(line)["reference"]).tokens for line in lines}
     assert len(references) == 50
     mirrored = {"turnLeft": "turnRight", "turnRight": "turnLeft"}

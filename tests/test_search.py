@@ -17,7 +17,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from karelsynth.karel.grammar import KAREL
-from karelsynth.karel.interpreter import Status, run
+from karelsynth.karel.interpreter import PAPER_TICKS, Status, run
 from karelsynth.karel.machine import encode_programs
 from karelsynth.karel.program import Program
 from karelsynth.karel.syntax import SyntaxMachine
@@ -326,7 +326,7 @@ def test_outcomes_are_the_interpreters(given: Given) -> None:
     assert outcomes.syntax.all()
     for task, programs in enumerate(given.programs):
         for slot, program in enumerate(programs):
-            runs = [run(program, w) for w in given.inputs[task]]
+            runs = [run(program, w, max_ticks=PAPER_TICKS) for w in given.inputs[task]]
             right = [r.ok and r.world == w for r, w in zip(runs, given.outputs[task], strict=True)]
             assert outcomes.correct[task, slot].tolist() == right
             assert outcomes.status[task, slot].tolist() == [r.status for r in runs]

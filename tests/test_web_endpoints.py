@@ -35,7 +35,8 @@ def client() -> Iterator[TestClient]:
 def test_solve_answers_with_programs_in_every_dialect(client: TestClient) -> None:
     body = client.post("/api/solve", json=BODY).json()
     assert body["solved"] is True
-    assert set(body) == {"solved", "answers", "ambiguity", "seconds", "beam", "checked", "stopped"}
+    named = {"solved", "support", "advice", "answers", "ambiguity", "seconds", "beam", "checked", "stopped"}
+    assert set(body) == named
     assert body["stopped"] is False
     (answer,) = body["answers"]
     assert answer["right"] == [True]

@@ -129,7 +129,8 @@ def test_a_search_that_waits_is_stopped_with_nothing_found(address: str, solver:
             assert stop(address, key)[0] == 404
         first.until("progress")  # undisturbed
     assert solution == {
-        "solved": False, "answers": [], "ambiguity": None, "seconds": 0, "beam": 0, "checked": 0, "stopped": True,
+        "solved": False, "support": None, "advice": None, "answers": [], "ambiguity": None, "seconds": 0, "beam": 0,
+        "checked": 0, "stopped": True,
     }  # fmt: skip
 
 

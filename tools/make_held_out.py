@@ -1,6 +1,6 @@
 """Write benchmarks/held_out.jsonl: `python tools/make_held_out.py [--only NAME ...]`
 
-Sixty tasks of the kind that people pose, independent of benchmarks/classroom.jsonl and in the same format, with one
+Sixty tasks of the kind that people pose, independent of the set `classroom` and in the same format, with one
 more field: `part`, a or b, half of each level, by a hash of the name. Part a may be looked at. Part b is for one final
 measurement: `python benchmarks/classroom.py benchmarks/held_out.jsonl --part a`.
 
