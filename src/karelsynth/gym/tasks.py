@@ -21,6 +21,7 @@ import numpy as np
 from karelsynth.errors import KarelsynthError, checked_int, listed, nearest
 from karelsynth.karel.formats.codes import FRAME, HERO, SIDE, WALL
 from karelsynth.karel.grammar import KAREL
+from karelsynth.karel.interpreter import MAX_TICKS
 from karelsynth.karel.machine import encode_programs
 from karelsynth.karel.syntax_compiler import compile_grammar
 from karelsynth.karel.threads import parallel_for
@@ -38,8 +39,6 @@ BUMPS: Final[tuple[Bump, ...]] = ("stay", "turn", "crash")
 code of LEAPS and HPRL; or it ends the episode, as in the language."""
 MAX_ACTIONS: Final = 1000
 """The actions of an episode, after which it is cut off. The papers do not say how many there are."""
-MAX_TICKS: Final = 10_000
-"""The most actions, conditions and iterations of a program's run: some loops never act."""
 HOUSE: Final = """
     ....#......#........
     ....#......#........
