@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
     import torch
     from rich.console import Console
-    from rich.status import Status
+    from rich.text import Text
 
     from karelsynth.karel.program import Program
     from karelsynth.karel.world import World
@@ -101,10 +102,40 @@ def write_text(text: str, path: Path | None) -> None:
 
 # Progress
 
+_FUNCTIONS: Final = 190
+"""About as many functions does a solver compile."""
 
-def loading() -> Status:
-    """A spinner for the time in which a model is loaded and code is compiled."""
-    return error_console().status("loading the model; the first time on a machine, compiling takes up to a minute more")
+
+@contextmanager
+def loading() -> Iterator[None]:
+    """Say what is done while a model is loaded and code is compiled: a line that changes, or one in a file or pipe.
+
+    Compiling starts here, at once, if something is not compiled: in another process, while this one imports modules.
+    """
+    out, started = error_console(), time.perf_counter()
+    with out.status(_LoadingText(started)):
+        from karelsynth.solve.compiling import start_compiling
+
+        if start_compiling() and not out.is_terminal:
+            print_err("compiling for this machine, once: this takes about half a minute")
+        yield
+
+
+class _LoadingText:
+    """What is being done; rich asks for it a few times a second."""
+
+    def __init__(self, started: float) -> None:
+        self._started = started
+
+    def __rich__(self) -> Text:
+        from rich.text import Text
+
+        compiling = sys.modules.get("karelsynth.solve.compiling")  # not there as long as it is being imported
+        count = getattr(compiling, "compiled_functions", int)()
+        if not count:
+            return Text("loading the model")
+        seconds = time.perf_counter() - self._started
+        return Text(f"compiling for this machine, once: {count} functions of about {_FUNCTIONS}, {seconds:.0f} s")
 
 
 @contextmanager

@@ -57,11 +57,11 @@ def curves(
         written = write_page(Path())
         console().print(f"wrote {', '.join(map(str, written))}", soft_wrap=True)
         return
-    from karelsynth.solve.solver import Solver
-
     wanted = keys(only or ())
     found = None if output is None else read_curves(output)
     with loading():
+        from karelsynth.solve.solver import Solver
+
         where = choose_device(device)
         solver = Solver.load(model, device=where)
         settings = CurveSettings.of(solver, tasks=tasks, beam=beam, solve=solve)

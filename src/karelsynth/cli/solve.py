@@ -123,7 +123,7 @@ def solve(
     if to is not None and as_json and out is None:
         raise KarelsynthError("--json has every dialect: drop --to, or add --out to save programs in that dialect")
     files = [None] * len(tasks) if out is None else _output_files(out, tasks, to or Dialect.paper)
-    solver = _load_solver(model, device)
+    solver = _load_solver(model, device, tasks)
 
     def report(number: int, solution: Solution) -> None:
         saved = _save(solution, files[number], to or Dialect.paper)
@@ -148,13 +148,13 @@ def solve(
     raise typer.Exit(0 if solution.solved else 1)
 
 
-def _load_solver(model: str | None, device: str) -> Solver:
-    """A solver whose code is compiled."""
-    from karelsynth.solve.solver import Solver
-
+def _load_solver(model: str | None, device: str, tasks: list[Task] | None = None) -> Solver:
+    """A solver whose code is compiled, as far as these tasks need it; by default all."""
     with loading():
+        from karelsynth.solve.solver import Solver
+
         solver = Solver.load(model, device=choose_device(device))
-        solver.warm_up()
+        solver.warm_up(tasks)
     return solver
 
 

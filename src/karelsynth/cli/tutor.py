@@ -84,11 +84,11 @@ def _reference(path: str | None, task: Task) -> Program:
 
 def _solve(task: Task, seconds: float) -> Sequence[Program]:
     """Right programs for a task. Loads the model."""
-    from karelsynth.solve.solver import Solver
-
     with loading():
+        from karelsynth.solve.solver import Solver
+
         solver = Solver.load()
-        solver.warm_up()
+        solver.warm_up([task])
     solution = solver.solve(task, budget=seconds)
     return [answer.program for answer in solution.answers] if solution.solved else []
 

@@ -57,6 +57,7 @@ from karelsynth.generator.world_kernel import (
     world_log_probability,
 )
 from karelsynth.karel.compiled import compiled
+from karelsynth.karel.copy_kernel import copy_row
 from karelsynth.karel.machine_kernel import CELLS, IF, IFELSE, WHILE, code_buffers, compile_program
 from karelsynth.karel.syntax_compiler import ParserTables
 
@@ -229,7 +230,7 @@ def generate_range(
                 complete_world(sampler, worlds, cells, marked, number, inputs, outputs, task, place)
             if _all_different(inputs, task):
                 break
-        tokens[task, :length] = text[:length]
+        copy_row(text[:length], tokens[task])
         lengths[task] = length
         novel[task] = is_reserved_program(text, length)
 
@@ -352,7 +353,8 @@ def log_likelihood(
                     weights[particle] = -np.inf
                     continue
                 if goal == given:
-                    drawn[particle, :DRAWN_WORLD], drawn[particle, DRAWN_WORLD] = worlds[0], complete & ~past
+                    copy_row(worlds[0], drawn[particle])
+                    drawn[particle, DRAWN_WORLD] = complete & ~past
                 tried[particle], standard[particle] = tries, signed(worlds[0, LENGTH])
                 seen[particle], traces[particle, found] = past | worlds[0, SEEN], worlds[0, TRACE]
             else:
@@ -395,6 +397,6 @@ def log_likelihood(
         strict, standard, traces, drawn = strict[parents], standard[parents], traces[parents], drawn[parents]
         weights[:] = 0.0
     if wanted > given:
-        further[:] = drawn[parents[int(uniform(state) * particles)]]
+        copy_row(drawn[parents[int(uniform(state) * particles)]], further)
     estimate: float = total + common
     return estimate

@@ -11,6 +11,7 @@ import hashlib
 import os
 import re
 import shutil
+import sys
 import tempfile
 import threading
 from collections.abc import Callable
@@ -20,6 +21,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import numba
+from numba.core import registry
 
 _KEPT: Final = 8
 """The number of cache folders that are kept."""
@@ -35,10 +37,16 @@ _SOURCES: Final = (
 )
 """The sources of compiled code."""
 _lock = threading.Lock()
+_shared = True
+"""Whether other processes find the cache folder, too."""
 
 
 def compiled(*signature: Any, **options: Any) -> Callable[[Callable[..., Any]], Any]:
-    """Decorate a function to be compiled, for a signature or when it is first called. Options are Numba's."""
+    """Decorate a function to be compiled when it is first called, for a signature if one is given.
+
+    Options are Numba's. Compiled functions cannot be passed as values to compiled functions: Numba's wrappers for that
+    take time to compile.
+    """
 
     def decorate(function: Callable[..., Any]) -> Any:
         with _lock:
@@ -47,11 +55,42 @@ def compiled(*signature: Any, **options: Any) -> Callable[[Callable[..., Any]], 
             before = config.CACHE_DIR
             config.CACHE_DIR = str(cache_folder())
             try:
-                return njit(*signature, nogil=True, cache=True, **options)(function)
+                dispatcher = njit(nogil=True, cache=True, no_cfunc_wrapper=True, **options)(function)
             finally:
                 config.CACHE_DIR = before
+        _share_constants(dispatcher)
+        if signature:
+            _compile_on_first_call(dispatcher, *signature)
+        return dispatcher
 
     return decorate
+
+
+def _share_constants(dispatcher: Any) -> None:
+    """Compile one version for all constants that compiled callers pass; Numba itself compiles one for each."""
+    plain = dispatcher.get_call_template
+
+    def get_call_template(args: Any, more: Any) -> Any:
+        unliteral: Any = numba.types.unliteral
+        return plain([unliteral(kind) for kind in args], {name: unliteral(kind) for name, kind in more.items()})
+
+    dispatcher.get_call_template = get_call_template
+
+
+def _compile_on_first_call(dispatcher: Any, signature: Any) -> None:
+    """Compile for a signature at the first call; Numba itself would do so at once, while modules are imported.
+
+    If no compiled version fits the arguments of a call, Numba calls the method `_compile_for_args`, and then what that
+    returns.
+    """
+
+    def compile_for_args(*args: Any, **more: Any) -> Any:
+        entry = dispatcher.compile(signature)
+        dispatcher.disable_compile()
+        dispatcher.__dict__.pop("_compile_for_args", None)  # another thread may have done it
+        return entry
+
+    dispatcher._compile_for_args = compile_for_args
 
 
 def read_only(kind: Any, dimensions: int) -> Any:
@@ -72,6 +111,7 @@ def cache_folder() -> Path:
     digest = hashlib.sha256()
     for source in sorted(path for pattern in _SOURCES for path in package.glob(pattern)):
         digest.update(source.relative_to(package).as_posix().encode() + b"\0" + source.read_bytes() + b"\0")
+    global _shared
     try:
         base = _base()
         folder = base / digest.hexdigest()[:16]
@@ -81,9 +121,33 @@ def cache_folder() -> Path:
         if not os.access(folder, os.W_OK):
             raise PermissionError
     except (OSError, RuntimeError):  # no writable home: compile for this process only
+        _shared = False
         folder = Path(tempfile.mkdtemp(prefix="karelsynth-"))
         atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return folder
+
+
+def is_shared() -> bool:
+    """Whether other processes use the same cache folder."""
+    cache_folder()
+    return _shared
+
+
+def mark_complete(part: str) -> None:
+    """Note that all functions of a part are in the cache."""
+    with suppress(OSError):
+        _mark(part).touch()
+
+
+def is_complete(part: str) -> bool:
+    """Whether a part was noted as complete for this CPU and this version of Numba."""
+    return _mark(part).exists()
+
+
+def _mark(part: str) -> Path:
+    target: Any = registry.cpu_target.target_context
+    kind = (numba.__version__, sys.version_info[:2], target.codegen().magic_tuple())
+    return cache_folder() / f"{part}-{hashlib.sha256(repr(kind).encode()).hexdigest()[:8]}"
 
 
 def _base() -> Path:

@@ -8,10 +8,11 @@ into vector instructions. bfloat16 numbers are passed as the uint16 of their bit
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any, Final
 
 import numpy as np
-from numba import types
+from numba import from_dtype, types
 from numba.extending import overload
 from numpy.typing import NDArray
 
@@ -80,14 +81,6 @@ def _exponentials(values: NDArray[np.float32], factor: np.float32) -> None:  # p
         values[at] = np.uint32((shifted.view(np.uint32) << np.uint32(23)) + total.view(np.uint32)).view(np.float32)
 
 
-def _cells_of(number: Any, of_h: Any) -> Any:
-    many, few, rows = read_only(number, 3), read_only(number, 2), read_only(types.int64, 1)
-    return types.void(
-        many, rows, few, read_only(types.int64, 2), few, rows, many, rows, of_h[:, :, ::1], number[:, :, ::1]
-    )
-
-
-@compiled([_cells_of(kind, of_h) for kind in (types.float32, types.uint16) for of_h in (kind, types.uint8)])
 def cells(
     of_states: NDArray[Any],
     states: NDArray[np.int64],
@@ -99,7 +92,7 @@ def cells(
     parents: NDArray[np.int64],
     new_h: NDArray[Any],
     new_c: NDArray[Any],
-) -> None:  # pragma: no cover - compiled
+) -> None:
     """One layer's cells for N hypotheses with K examples; gates in the order i, f, o, g.
 
     The gates are the sum of three terms, each read from the row that an index names.
@@ -111,6 +104,34 @@ def cells(
         c: […, K, H], the state before, by `parents` [N].
         new_h, new_c: [N, K, H], to be filled.
     """
+    run = _compiled_cells(new_c.dtype, new_h.dtype)
+    run(of_states, states, of_inputs, inputs, of_tokens, tokens, c, parents, new_h, new_c)
+
+
+@cache
+def _compiled_cells(kind: np.dtype[Any], of_h: np.dtype[Any]) -> Any:
+    """Compiled for numbers float32, or uint16 for bfloat16, and h of the same type or uint8."""
+    number, hidden = from_dtype(kind), from_dtype(of_h)
+    many, few, rows = read_only(number, 3), read_only(number, 2), read_only(types.int64, 1)
+    signature = types.void(
+        many, rows, few, read_only(types.int64, 2), few, rows, many, rows, hidden[:, :, ::1], number[:, :, ::1]
+    )
+    return compiled(signature)(_cells)
+
+
+def _cells(
+    of_states: NDArray[Any],
+    states: NDArray[np.int64],
+    of_inputs: NDArray[Any],
+    inputs: NDArray[np.int64],
+    of_tokens: NDArray[Any],
+    tokens: NDArray[np.int64],
+    c: NDArray[Any],
+    parents: NDArray[np.int64],
+    new_h: NDArray[Any],
+    new_c: NDArray[Any],
+) -> None:  # pragma: no cover - compiled
+    """See `cells`."""
     examples, size = new_h.shape[1:]
     one = np.float32(1)
     gates = np.empty(4 * size, np.float32)

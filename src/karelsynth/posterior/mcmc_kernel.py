@@ -31,6 +31,7 @@ from karelsynth.generator.world_kernel import (
     run_world,
 )
 from karelsynth.karel.compiled import compiled
+from karelsynth.karel.copy_kernel import copy_row, copy_rows
 from karelsynth.karel.machine_kernel import CELLS, code_buffers, compile_program
 from karelsynth.karel.structure_kernel import structure
 from karelsynth.posterior.proposal_kernel import propose
@@ -104,7 +105,7 @@ def _other(
         if same:
             chosen = int(uniform(state) * (len(others) - 1))
             chosen += chosen >= own
-            out[:] = others[chosen]
+            copy_row(others[chosen], out)
             return int(sizes[chosen])
     return 0
 
@@ -144,14 +145,17 @@ def run_chain(
     for step in range(-1 if first else 0, steps):
         size, ratio = length, 0.0
         if step < 0:  # the first program itself
-            there[:], new_parts[:] = here, parts
+            copy_row(here, there)
+            copy_rows(parts, new_parts)
         elif len(task.others) > 1 and uniform(state) < JUMPS:
             size = _other(state, here, length, task.others, task.other_sizes, there)
             structure(there, size, new_parts[0], new_parts[1], new_parts[2])
         else:
             size, ratio = propose(state, sampler, logs, here, length, parts, statements, gaps, there, new_parts)
             while size > 0 and uniform(state) < FURTHER:
-                between[:], between_parts[:], sum_of = there, new_parts, ratio
+                copy_row(there, between)
+                copy_rows(new_parts, between_parts)
+                sum_of = ratio
                 size, ratio = propose(
                     state, sampler, logs, between, size, between_parts, statements, gaps, there, new_parts
                 )
@@ -181,7 +185,8 @@ def run_chain(
             )  # fmt: skip
             row = current.rows[0]
             if likelihood > -np.inf:
-                history.programs[row, :size], history.lengths[row] = there[:size], size
+                copy_row(there[:size], history.programs[row])
+                history.lengths[row] = size
                 history.log_terms[row, 0], history.log_terms[row, 1], history.visits[row] = (
                     prior,
                     likelihood,
@@ -193,7 +198,9 @@ def run_chain(
             accepted = likelihood > -np.inf and (step < 0 or np.log(uniform(state)) < likelihood - current.log_terms[1])
             if accepted:
                 taken += 1
-                here[:], parts[:], length = there, new_parts, size
+                copy_row(there, here)
+                copy_rows(new_parts, parts)
+                length = size
                 current.length[0], current.log_terms[0], current.log_terms[1], current.rows[1] = (
                     size,
                     prior,

@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 import numpy as np
 import torch
 
+from karelsynth.karel.compiled import mark_complete
 from karelsynth.karel.machine import encode_programs
 from karelsynth.karel.program import Program
 from karelsynth.karel.threads import core_count
@@ -34,15 +35,15 @@ from karelsynth.karel.world import Hero, World
 from karelsynth.model.devices import decoding_dtype
 from karelsynth.model.storage import SHIPPED, model_folder
 from karelsynth.model.synthesizer import Encoded, Synthesizer
-from karelsynth.posterior.mcmc import MarkovChain
-from karelsynth.search.beam import TASKS_PER_THREAD, beam_search, encode_for_search
-from karelsynth.search.closing import OpenHypotheses, close_programs
+from karelsynth.search.beam import beam_search, encode_for_search
+from karelsynth.search.closing import OpenHypotheses
 from karelsynth.search.pruning import Pruning
 from karelsynth.search.repair import repair
 from karelsynth.search.scoring import score_programs
 from karelsynth.solve.answers import CheckedPrograms, SearchState, check_programs, single_actions
+from karelsynth.solve.compiling import SEARCH, load_part, start_compiling
 from karelsynth.solve.question import find_ambiguity
-from karelsynth.solve.ranking import Ranking, rank
+from karelsynth.solve.ranking import Ranking, rank, share_heading
 from karelsynth.solve.solution import Progress, Solution
 from karelsynth.tasks.batch import TaskBatch
 from karelsynth.tasks.simplify import simplify
@@ -105,7 +106,7 @@ class Solver:
         self._folder: Path | None = None
         self._weights = model.step_model(decoding_dtype(model.device))
         self._threads = min(torch.get_num_threads(), core_count())
-        self._warm = False
+        self._warm = self._chains_warm = False
         self._warming = threading.Lock()
 
     @classmethod
@@ -130,32 +131,33 @@ class Solver:
             return partial(type(self), rounds=self.rounds, slack=self.slack), (self.model,)
         return self._of_folder, (self._folder, str(self.model.device), self.rounds, self.slack)
 
-    def warm_up(self) -> None:
-        """Load compiled code, or compile it, which takes a minute or more the first time on a machine.
+    def warm_up(self, tasks: Sequence[TaskLike] | None = None) -> None:
+        """Load compiled code, or compile it, which takes a third of a minute the first time on a machine.
 
-        The first search calls this before its clock starts.
+        That is what these tasks need, by default all. A search does so itself, before its clock starts.
         """
+        self._warm_up(None if tasks is None else [_state(as_task(task), None) for task in tasks])
+
+    def _warm_up(self, states: Sequence[SearchState] | None) -> None:
+        chains = states is None or any(not share_heading(state.inputs) for state in states)
         with self._warming:
-            if self._warm:
-                return
-            before = World(2, 2, Hero(0, 0, "east"))
-            inputs, outputs = Task((Example(before, before.with_hero(0, 1, "east")),)).codes()
-            bodies = ("move", "move turnLeft")
-            tokens = encode_programs([Program.parse(f"DEF run m( {body} m)") for body in bodies])
-            find_ambiguity(tokens, np.full(2, 0.5), inputs)
-            marked = encode_programs([Program.parse("DEF run m( move putMarker m)")])
-            worlds = Task((Example(before, Program.from_tokens(marked[0].tolist()).run(before).world),)).codes()
-            MarkovChain(*worlds, marked).run(100)
-            simplify(
-                TaskBatch(marked, np.array([6], np.uint8), worlds[0][None], worlds[1][None], np.zeros(1, np.bool_))
-            )
-            lengths, logprobs, polls = np.full(1, 5), np.zeros(1, np.float32), iter(range(1))
-            repair(tokens[:1], lengths, logprobs, outputs, inputs, longest=8, stop=lambda: next(polls, None) is None)
-            close_programs(tokens[:1, :4])
-            for count in (1, 2 * self._threads * TASKS_PER_THREAD):
-                states = [SearchState(inputs, outputs) for _ in range(count)]
-                self._run_round(states, Round(2, 8), budget=math.inf, stop=lambda: False)
-            self._warm = True
+            start_compiling()
+            if not self._warm:
+                before = World(2, 2, Hero(0, 0, "east"))
+                inputs, outputs = Task((Example(before, before.with_hero(0, 1, "east")),)).codes()
+                bodies = ("move", "move turnLeft")
+                tokens = encode_programs([Program.parse(f"DEF run m( {body} m)") for body in bodies])
+                find_ambiguity(tokens, np.full(2, 0.5), inputs)
+                state = SearchState(inputs, outputs)
+                self._run_round([state], Round(2, 8), budget=math.inf, stop=lambda: False)
+                self._add_answers(state, tokens[:1], np.full(1, 5), encode_for_search(self.model, *_stacked([state])))
+                mark_complete(SEARCH)
+                load_part("simplify")
+                load_part("repair")
+                self._warm = True
+            if chains and not self._chains_warm:  # only tasks with several headings need them
+                load_part("chain")
+                self._chains_warm = True
 
     def solve(
         self,
@@ -200,7 +202,7 @@ class Solver:
         if not budget >= 0:  # refuses NaN, too
             raise ValueError(f"budget is a number of seconds from 0 on, not {budget}")
         states = [_state(as_task(task), max_ticks) for task in tasks]
-        self.warm_up()
+        self._warm_up(states)
         call = _Call(states, budget, on_progress, should_stop)
         solutions: dict[int, Solution] = {}
 
@@ -215,7 +217,7 @@ class Solver:
     def search(self, examples: TaskLike, *, budget: float = DEFAULT_BUDGET) -> SearchState:
         """Find programs for one task without ranking them."""
         state = _state(as_task(examples), None)
-        self.warm_up()
+        self._warm_up([state])
         self._search(_Call([state], budget, None, None), lambda number: None)
         return state
 
