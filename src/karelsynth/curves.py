@@ -20,6 +20,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
+from karelsynth.cluster import Mapper
 from karelsynth.errors import KarelsynthError, listed, nearest
 from karelsynth.evaluate import environment, evaluate, interval, percent
 from karelsynth.files import atomic_writer, exists, read_text
@@ -141,28 +142,41 @@ def keys(only: Sequence[str] = ()) -> list[Key]:
 
 
 def measure(
-    solver: Solver, key: Key, settings: CurveSettings, *, progress: Callable[[int], None] | None = None
+    solver: Solver,
+    key: Key,
+    settings: CurveSettings,
+    *,
+    progress: Callable[[int], None] | None = None,
+    mapper: Mapper | None = None,
 ) -> Point:
     """Measure a point with the solver's model.
 
-    `progress` is called with the number of further tasks done: each task once, and once more with `solve`.
+    `progress` is called with the number of further tasks done: each task once, and once more with `solve`. A `mapper`
+    runs ranges of tasks elsewhere (`karelsynth.cluster.Cluster.map`).
     """
     report_progress = progress or (lambda more: None)
     tasks, given = _tasks(key, settings.tasks), _given(key)
-    report = evaluate(solver.model, tasks, beam=settings.beam, given=given, progress=report_progress).to_json()
+    report = evaluate(
+        solver.model, tasks, beam=settings.beam, given=given, progress=report_progress, mapper=mapper or map
+    ).to_json()
     bounds = report["confidence_95"]
     shares = {
         "generalization": Share(report["generalization"]["1"], tuple(bounds["generalization"]["1"])),
         **{name: Share(report[name], tuple(bounds[name])) for name in ("filtered_generalization", "any_consistent")},
     }
     if settings.solve is not None:
-        solved, right = _solved(solver, tasks, given, settings.solve, report_progress)
+        solved, right = _solved(solver, tasks, given, settings.solve, report_progress, mapper)
         shares |= {"solved": Share.of(solved, len(tasks)), "solved_generalization": Share.of(right, len(tasks))}
     return Point(tasks.digest, shares, report["provenance"]["commit"])
 
 
 def _solved(
-    solver: Solver, tasks: TaskBatch, given: int, budget: float, progress: Callable[[int], None]
+    solver: Solver,
+    tasks: TaskBatch,
+    given: int,
+    budget: float,
+    progress: Callable[[int], None],
+    mapper: Mapper | None,
 ) -> tuple[int, int]:
     """The number of tasks that `solve` answers, and of those whose answer is correct on all examples."""
     shown = [
@@ -172,9 +186,15 @@ def _solved(
         ]
         for inputs, outputs in zip(tasks.inputs, tasks.outputs, strict=True)
     ]
-    solutions = solver.solve_many(
-        shown, budget=budget, max_ticks=PAPER_TICKS, on_solution=lambda number, solution: progress(1)
-    )
+    if mapper is None:
+        solutions = solver.solve_many(
+            shown, budget=budget, max_ticks=PAPER_TICKS, on_solution=lambda number, solution: progress(1)
+        )
+    else:
+        solutions = []
+        for solution in solver.solve_elsewhere(mapper, shown, budget=budget, max_ticks=PAPER_TICKS):
+            solutions.append(solution)
+            progress(1)
     right = 0
     for inputs, outputs, solution in zip(tasks.inputs, tasks.outputs, solutions, strict=True):
         if solution.solved and solution.program is not None:

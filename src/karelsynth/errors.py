@@ -43,6 +43,7 @@ _EXTRAS: Final = {
     "uvicorn": "serve",
     "gymnasium": "gym",
     "matplotlib": "train",
+    "ray": "ray",
 }
 """By library, the extra of the package that installs it."""
 
@@ -57,10 +58,9 @@ def missing_extra(error: ImportError) -> MissingExtra | None:
     if library not in _EXTRAS:
         return None
     extra = _EXTRAS[library]
+    also = "" if extra == "ray" else " (karelsynth[all] has everything)"
     return MissingExtra(
-        f"this needs {library}, which is not installed: pip install 'karelsynth[{extra}]' "
-        "(karelsynth[all] has everything)",
-        name=library,
+        f"this needs {library}, which is not installed: pip install 'karelsynth[{extra}]'{also}", name=library
     )
 
 

@@ -2,6 +2,7 @@
 
     report = evaluate(model, tasks, beam=64)      # a Synthesizer
     report = evaluate(my_function, "test")        # or any function from examples to programs
+    report = evaluate([["def run(): move()"], …], tasks)    # or programs themselves, a list for each task
     report.to_json()["generalization"]["1"]
 
 At rank k a task counts if any of the k top-ranked programs qualifies. *Exact*: it is the reference program.
@@ -22,6 +23,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeGuard
 
@@ -30,6 +32,7 @@ from numpy.typing import NDArray
 
 from karelsynth._version import __version__
 from karelsynth.callable_module import make_callable
+from karelsynth.cluster import Mapper
 from karelsynth.errors import KarelsynthError, checked_int
 from karelsynth.karel.machine import LONGEST_PROGRAM, encode_programs
 from karelsynth.karel.program import Program
@@ -139,7 +142,7 @@ class Report:
 
 
 def evaluate(
-    synthesizer: Synthesizer | ProgramSource,
+    synthesizer: Synthesizer | ProgramSource | Sequence[Sequence[AnyProgram]],
     tasks: TaskBatch | str | Path,
     *,
     beam: int = 64,
@@ -150,13 +153,15 @@ def evaluate(
     batch_size: int | None = None,
     provenance: dict[str, Any] | None = None,
     progress: Callable[[int], None] | None = None,
+    mapper: Mapper = map,
 ) -> Report:
     """Find programs for every task and score them.
 
     Args:
         synthesizer: a model, which is searched with a beam, or any function from the given examples of some tasks
             (`GivenExamples`: a sequence of `Task`s, or arrays) to a list of programs for each of them, best first. A
-            program is a `Program`, a text in any dialect, or token ids. What does not parse is wrong.
+            program is a `Program`, a text in any dialect, or token ids. What does not parse is wrong. Or such a list
+            for each task.
         tasks: a batch, or what `load_tasks` reads: the name of a set, a folder, a file.
         beam: of a model's search.
         given: how many examples are shown; the others are held out. By default what a named set says, or five.
@@ -165,6 +170,7 @@ def evaluate(
         machine: a syntax constraint for models without one.
         batch_size: how many tasks the synthesizer gets at once.
         progress: callback, called with the number of further tasks done.
+        mapper: runs batches, in order: `karelsynth.cluster.Cluster.map` on many machines.
     """
     if isinstance(tasks, str | Path):
         scoring = scoring_of(tasks)
@@ -184,25 +190,47 @@ def evaluate(
         raise KarelsynthError("there is no task to evaluate on")
     if _is_model(synthesizer):
         search: _ModelSearch | _Called = _ModelSearch(synthesizer, beam, given, machine)
-    else:
+    elif callable(synthesizer):
         search = _Called(synthesizer, given)
-    parts, seconds = [], 0.0
+    else:
+        search = _Called(_no_programs, given)
+    answers: Sequence[Any] | None = None if isinstance(search, _ModelSearch) or callable(synthesizer) else synthesizer
+    if answers is not None and len(answers) != len(tasks):
+        raise KarelsynthError(f"there are {len(answers):,} lists of programs for {len(tasks):,} tasks")
     size = checked_int("the batch size", batch_size or search.batch_size, 1)
-    for at in range(0, len(tasks), size):
-        part = tasks[at : at + size]
-        start = time.perf_counter()
-        tokens, lengths = search(part)
-        seconds += time.perf_counter() - start
-        parts.append(_judge(part, tokens, lengths, given, max_ticks))
+    batches = (
+        (tasks[at : at + size], None if answers is None else answers[at : at + size])
+        for at in range(0, len(tasks), size)
+    )
+    parts, seconds = [], 0.0
+    for part, spent in mapper(partial(_judge_batch, search, given, max_ticks), batches):
+        parts.append(part)
+        seconds += spent
         if progress is not None:
-            progress(len(part))
+            progress(len(part.filled))
     judged = Judged.joined(parts)
     sources = {**environment(search.device), **search.provenance, **(provenance or {})}
     most = beam if isinstance(search, _ModelSearch) else judged.filled.shape[1]
     return Report(judged, np.asarray(tasks.novel), most, seconds, sources, tasks.digest)
 
 
-def _is_model(synthesizer: Synthesizer | ProgramSource) -> TypeGuard[Synthesizer]:
+def _judge_batch(
+    search: _ModelSearch | _Called, given: int, max_ticks: int, batch: tuple[TaskBatch, Sequence[Any] | None]
+) -> tuple[Judged, float]:
+    """Judge the programs that are found for some tasks, or given; and the seconds that finding them took."""
+    tasks, answers = batch
+    start = time.perf_counter()
+    tokens, lengths = search(tasks) if answers is None else encode_answers(answers, len(tasks))
+    spent = time.perf_counter() - start
+    return _judge(tasks, tokens, lengths, given, max_ticks), spent
+
+
+def _no_programs(tasks: GivenExamples) -> Sequence[Sequence[AnyProgram]]:
+    """The synthesizer of programs that are given."""
+    return [()] * len(tasks)
+
+
+def _is_model(synthesizer: Synthesizer | ProgramSource | Sequence[Any]) -> TypeGuard[Synthesizer]:
     if "torch" not in sys.modules:  # so there is no model
         return False
     from karelsynth.model.synthesizer import Synthesizer
@@ -226,6 +254,9 @@ class _ModelSearch:
         }
         self._model, self._beam, self._given, self._machine = model, beam, given, machine
         self._weights = model.step_model(decoding_dtype(model.device))
+
+    def __reduce__(self) -> tuple[Any, ...]:  # another CPU packs the weights itself
+        return _ModelSearch, (self._model, self._beam, self._given, self._machine)
 
     def __call__(self, tasks: TaskBatch) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
         found = decode(

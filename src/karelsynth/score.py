@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from karelsynth.callable_module import make_callable
+from karelsynth.cluster import Mapper
 from karelsynth.errors import KarelsynthError, TaskFileError, listed
 from karelsynth.evaluate import FILTERED, PAIRED, Report, evaluate, from_bits
 from karelsynth.files import name_of, read_text
@@ -182,6 +183,7 @@ def score(
     limit: int | None = None,
     provenance: dict[str, Any] | None = None,
     progress: Callable[[int], None] | None = None,
+    mapper: Mapper = map,
 ) -> Report:
     """Score predictions on tasks: the report of `evaluate`.
 
@@ -190,6 +192,7 @@ def score(
         tasks: a batch, or what `load_tasks` reads: the name of a set, a folder, a file.
         given, max_ticks: as for `evaluate`.
         limit: score only the first tasks.
+        progress, mapper: as for `evaluate`.
     """
     found = predictions if isinstance(predictions, Predictions) else read_predictions(predictions)
     data = None if isinstance(tasks, TaskBatch) else str(tasks)
@@ -201,12 +204,7 @@ def score(
     tasks, given = tasks[:limit], GIVEN_EXAMPLES if given is None else given
     found.check(tasks, given, part=limit is not None)
     used = [found.by_task.get(number + 1) for number in range(len(tasks))]
-    answers = iter(used)
-
-    def next_ones(examples: Sequence[Any]) -> list[Sequence[str]]:
-        taken = [next(answers) for _ in examples]
-        return [() if prediction is None else prediction.programs for prediction in taken]
-
+    answers = [() if prediction is None else prediction.programs for prediction in used]
     sources = {
         **({} if data is None else {"data": data}),
         "synthesizer": found.name,
@@ -214,7 +212,9 @@ def score(
         "missing": used.count(None),
         **(provenance or {}),
     }
-    report = evaluate(next_ones, tasks, given=given, max_ticks=max_ticks, provenance=sources, progress=progress)
+    report = evaluate(
+        answers, tasks, given=given, max_ticks=max_ticks, provenance=sources, progress=progress, mapper=mapper
+    )
     times = [prediction.seconds for prediction in used if prediction is not None and prediction.seconds is not None]
     mean = sum(times) / len(times) if times else None  # over the tasks that have one
     return replace(report, seconds=None if mean is None else mean * len(tasks))

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
 
+    from karelsynth.cluster import Mapper
     from karelsynth.karel.program import Program
     from karelsynth.karel.world import World
     from karelsynth.tasks.batch import TaskBatch
@@ -42,6 +43,14 @@ TASKS_HELP: Final = (
 Device = Annotated[str | None, typer.Option(help="cpu or cuda; by default a GPU if there is one.")]
 CpuDevice = Annotated[str, typer.Option("--device", help="Where the model runs: cpu or cuda.")]
 Model = Annotated[str | None, typer.Option("--model", metavar="DIR", help=MODEL_HELP)]
+RayAddress = Annotated[
+    str | None,
+    typer.Option(
+        "--ray",
+        metavar="ADDRESS",
+        help="Divide the work among the CPUs of a Ray cluster: HOST:PORT, or auto on one of its nodes.",
+    ),
+]
 
 # Output
 
@@ -163,6 +172,20 @@ def interruptible(message: str) -> Iterator[None]:
     except KeyboardInterrupt:
         print_err(message)
         raise typer.Exit(INTERRUPTED) from None
+
+
+@contextmanager
+def spread(address: str | None, device: str | None = None) -> Iterator[Mapper | None]:
+    """A Ray cluster's `map`; None without an address."""
+    if address is None:
+        yield None
+        return
+    if device not in (None, "cpu"):
+        raise KarelsynthError("on a cluster models run on CPUs: drop --device or --ray")
+    from karelsynth.cluster import Cluster
+
+    with Cluster(address) as cluster:
+        yield cluster.map
 
 
 # Arguments

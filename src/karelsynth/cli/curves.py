@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from karelsynth.cli.common import choose_device, console, counter, error_console, loading, write_text
+from karelsynth.cli.common import (
+    RayAddress,
+    choose_device,
+    console,
+    counter,
+    error_console,
+    loading,
+    spread,
+    write_text,
+)
 from karelsynth.errors import KarelsynthError
 
 if TYPE_CHECKING:
@@ -42,6 +51,7 @@ def curves(
         bool, typer.Option("--render", help="Only write docs/limits.md and its picture, from results/curves.json.")
     ] = False,
     device: Annotated[str | None, typer.Option(help="cpu or cuda; by default a GPU if there is one.")] = None,
+    ray: RayAddress = None,
 ) -> None:
     """Score a model out of distribution: fewer examples, other worlds, longer programs.
 
@@ -62,12 +72,12 @@ def curves(
     with loading():
         from karelsynth.solve.solver import Solver
 
-        where = choose_device(device)
+        where = choose_device(device if ray is None else "cpu")
         solver = Solver.load(model, device=where)
         settings = CurveSettings.of(solver, tasks=tasks, beam=beam, solve=solve)
         if output is not None and found is not None:
             check_settings(output, found.settings, settings)
-        if solve is not None:
+        if solve is not None and ray is None:
             solver.warm_up()
         now = Curves(settings, _provenance(model, solver.model, where), {} if found is None else found.points)
         missing = now.missing(wanted)
@@ -75,9 +85,14 @@ def curves(
             now = found  # with the provenance of whoever measured it
     now = _save(now, output, plot)  # first: a path that cannot be written must fail before the work
     try:
-        with counter("measuring", unit="tasks", total=len(missing) * tasks * (1 if solve is None else 2)) as progress:
+        rounds = 1 if solve is None else 2
+        with (
+            spread(ray, device) as mapper,
+            counter("measuring", unit="tasks", total=len(missing) * tasks * rounds) as progress,
+        ):
             for key in missing:
-                now = now.with_point(key, measure(solver, key, settings, progress=progress))
+                point = measure(solver, key, settings, progress=progress, mapper=mapper)
+                now = now.with_point(key, point)
                 now = _save(now, output, plot, key)
                 error_console().print(_line(key, now), soft_wrap=True)
     except KeyboardInterrupt:

@@ -11,6 +11,7 @@ from karelsynth.cli.common import (
     OUT,
     TASKS_HELP,
     Device,
+    RayAddress,
     choose_device,
     counter,
     error_console,
@@ -18,6 +19,7 @@ from karelsynth.cli.common import (
     load_scored,
     print_err,
     print_out,
+    spread,
 )
 from karelsynth.cli.score import Compare, Given, finish_report
 from karelsynth.files import check_writable, name_of
@@ -111,6 +113,7 @@ def evaluate(
     output: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write the report as JSON.")] = None,
     other: Compare = None,
     device: Device = None,
+    ray: RayAddress = None,
 ) -> None:
     """Score a model: exact match, generalization, consistency and syntax, at ranks 1, 5, 50 and 100.
 
@@ -130,7 +133,7 @@ def evaluate(
     if output is not None:
         check_writable(output)
     compared = None if other is None else read_report(other)
-    synthesizer = Synthesizer.from_pretrained(model, choose_device(device))
+    synthesizer = Synthesizer.from_pretrained(model, choose_device(device if ray is None else "cpu"))
     batch, scoring = load_scored(tasks, limit), scoring_of(tasks)
     given = given or scoring.given
     recipe = read_recipe(model)
@@ -141,7 +144,7 @@ def evaluate(
             f"{model} was chosen on these tasks, so its scores on them are too high; evaluate it on other tasks, too",
             "yellow",
         )
-    with counter("evaluating", unit="tasks", total=len(batch)) as progress:
+    with spread(ray, device) as mapper, counter("evaluating", unit="tasks", total=len(batch)) as progress:
         report = run_evaluation(
             synthesizer,
             batch,
@@ -151,5 +154,6 @@ def evaluate(
             machine=syntax_machine(max_length=synthesizer.settings.max_length) if mask else None,
             provenance=provenance,
             progress=progress,
+            mapper=mapper or map,
         )
     finish_report(report, output, compared)

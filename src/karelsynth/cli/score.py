@@ -11,11 +11,13 @@ import typer
 from karelsynth.cli.common import (
     OUT,
     TASKS_HELP,
+    RayAddress,
     console,
     counter,
     load_scored,
     print_err,
     print_out,
+    spread,
     write_text,
 )
 from karelsynth.cli.karel import Dialect
@@ -50,6 +52,7 @@ def score(
     limit: Limit = None,
     output: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write the report as JSON.")] = None,
     other: Compare = None,
+    ray: RayAddress = None,
 ) -> None:
     """Score anyone's programs: exact match, generalization, consistency and syntax, at ranks 1, 5, 50 and 100.
 
@@ -67,7 +70,7 @@ def score(
     found = read_predictions(predictions)
     batch, scoring = load_scored(tasks, limit), scoring_of(tasks)
     given = given or scoring.given
-    with counter("scoring", unit="tasks", total=len(batch)) as progress:
+    with spread(ray) as mapper, counter("scoring", unit="tasks", total=len(batch)) as progress:
         report = run_scoring(
             found,
             batch,
@@ -76,6 +79,7 @@ def score(
             limit=limit,
             provenance={"data": name_of(tasks), "given": given},
             progress=progress,
+            mapper=mapper or map,
         )
     missing = report.provenance["missing"]
     if missing:

@@ -15,6 +15,7 @@ from karelsynth.cli.common import (
     OUT,
     CpuDevice,
     Model,
+    RayAddress,
     choose_device,
     console,
     counter,
@@ -23,6 +24,7 @@ from karelsynth.cli.common import (
     loading,
     print_err,
     print_out,
+    spread,
     write_text,
 )
 from karelsynth.cli.karel import Dialect, Speed
@@ -31,6 +33,7 @@ from karelsynth.files import STDIN, exists, locked_folder
 from karelsynth.karel.interpreter import MOST_TICKS
 
 if TYPE_CHECKING:
+    from karelsynth.cluster import Mapper
     from karelsynth.karel.program import Program
     from karelsynth.solve.solution import Ambiguity, Solution
     from karelsynth.solve.solver import Solver
@@ -102,6 +105,7 @@ def solve(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON lines: one object per task.")] = False,
     model: Model = None,
     device: CpuDevice = "cpu",
+    ray: RayAddress = None,
     list_gallery: Annotated[
         bool,
         typer.Option("--list", help="List the tasks of the gallery and exit.", callback=_list_gallery, is_eager=True),
@@ -118,12 +122,14 @@ def solve(
         raise KarelsynthError("--animate works with a single task and without --json")
     if speed is not None and not animate:
         raise KarelsynthError("--speed applies only to animations: add --animate")
+    if ray is not None and len(tasks) == 1:
+        raise KarelsynthError("--ray divides many tasks among machines, and this is one: drop --ray")
     if others and (as_json or len(tasks) > 1):
         raise KarelsynthError("--others works with a single task and without --json, which already has them all")
     if to is not None and as_json and out is None:
         raise KarelsynthError("--json has every dialect: drop --to, or add --out to save programs in that dialect")
     files = [None] * len(tasks) if out is None else _output_files(out, tasks, to or Dialect.paper)
-    solver = _load_solver(model, device, tasks)
+    solver = _load_solver(model, device, tasks, warm=ray is None)  # a cluster's nodes warm up
 
     def report(number: int, solution: Solution) -> None:
         saved = _save(solution, files[number], to or Dialect.paper)
@@ -137,7 +143,8 @@ def solve(
                 print_err(f"saved {saved}")
 
     if len(tasks) > 1:
-        solved = _solve_all(solver, tasks, budget, report)
+        with spread(ray, device) as mapper:
+            solved = _solve_all(solver, tasks, budget, report, mapper)
         if not as_json:
             console().print(f"{solved} of {len(tasks)} tasks solved")
         raise typer.Exit(0 if solved == len(tasks) else 1)
@@ -148,13 +155,14 @@ def solve(
     raise typer.Exit(0 if solution.solved else 1)
 
 
-def _load_solver(model: str | None, device: str, tasks: list[Task] | None = None) -> Solver:
-    """A solver whose code is compiled, as far as these tasks need it; by default all."""
+def _load_solver(model: str | None, device: str, tasks: list[Task] | None = None, *, warm: bool = True) -> Solver:
+    """A solver whose code is compiled, as far as these tasks need it, by default all; or not compiled."""
     with loading():
         from karelsynth.solve.solver import Solver
 
         solver = Solver.load(model, device=choose_device(device))
-        solver.warm_up(tasks)
+        if warm:
+            solver.warm_up(tasks)
     return solver
 
 
@@ -194,15 +202,27 @@ def _solve_one(solver: Solver, task: Task, budget: float) -> Solution:
         return solver.solve(task, budget=budget, on_progress=show)
 
 
-def _solve_all(solver: Solver, tasks: list[Task], budget: float, report: Callable[[int, Solution], None]) -> int:
-    """Solve many tasks and report each when it is done. Returns the number of tasks solved."""
+def _solve_all(
+    solver: Solver,
+    tasks: list[Task],
+    budget: float,
+    report: Callable[[int, Solution], None],
+    mapper: Mapper | None,
+) -> int:
+    """Solve many tasks and report each when it is done, on a cluster in their order. Returns the number solved."""
     with counter("solving", unit="tasks", total=len(tasks)) as progress:
 
         def on_solution(number: int, solution: Solution) -> None:
             progress(1)
             report(number, solution)
 
-        return sum(map(bool, solver.solve_many(tasks, budget=budget, on_solution=on_solution)))
+        if mapper is None:
+            return sum(map(bool, solver.solve_many(tasks, budget=budget, on_solution=on_solution)))
+        solved = 0
+        for number, solution in enumerate(solver.solve_elsewhere(mapper, tasks, budget=budget)):
+            on_solution(number, solution)
+            solved += bool(solution)
+        return solved
 
 
 # Files

@@ -11,12 +11,14 @@ import typer
 from karelsynth.cli.common import (
     OUT,
     TASKS_HELP,
+    RayAddress,
     console,
     counter,
     error_console,
     interruptible,
     print_err,
     print_out,
+    spread,
     write_text,
 )
 from karelsynth.errors import KarelsynthError
@@ -69,6 +71,7 @@ def generate(
     ] = False,
     shard_size: Annotated[int | None, typer.Option(min=1, max=1_000_000, help="Tasks per file.")] = None,
     threads: Threads = None,
+    ray: RayAddress = None,
     list_sets: Annotated[
         bool,
         typer.Option("--list", help="List the sets that have a name and exit.", callback=_list_sets, is_eager=True),
@@ -92,8 +95,12 @@ def generate(
         raise KarelsynthError("say which tasks to make: a NAME (--list has them), or --count and --seed")
     total = chosen["count"] if name is None else named_set(name).count
     stopped = f"stopped; complete files in {out} are kept. Run the same command again to resume from there."
-    with interruptible(stopped), counter("generating", unit="tasks", total=total) as progress:
-        more: dict[str, Any] = {**chosen, "threads": threads, "progress": progress}
+    with (
+        interruptible(stopped),
+        spread(ray) as mapper,
+        counter("generating", unit="tasks", total=total) as progress,
+    ):
+        more: dict[str, Any] = {**chosen, "threads": threads, "progress": progress, "mapper": mapper}
         if name is None:
             written = write_set(out, **more, reserved=reserved, purposeful=purposeful)
         else:

@@ -84,11 +84,16 @@ def _compile_on_first_call(dispatcher: Any, signature: Any) -> None:
     returns.
     """
 
+    entries: list[Any] = []
+    lock = threading.Lock()
+
     def compile_for_args(*args: Any, **more: Any) -> Any:
-        entry = dispatcher.compile(signature)
-        dispatcher.disable_compile()
-        dispatcher.__dict__.pop("_compile_for_args", None)  # another thread may have done it
-        return entry
+        with lock:
+            if not entries:  # no other thread was faster
+                entries.append(dispatcher.compile(signature))
+                dispatcher.disable_compile()
+                del dispatcher._compile_for_args
+        return entries[0]
 
     dispatcher._compile_for_args = compile_for_args
 

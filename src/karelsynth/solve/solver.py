@@ -18,7 +18,7 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from pathlib import Path
@@ -52,6 +52,7 @@ from karelsynth.tasks.task import Example, Task, as_task
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from karelsynth.cluster import Mapper
     from karelsynth.search.candidates import Candidates
 
 DEFAULT_BUDGET: Final = 1.0
@@ -90,6 +91,8 @@ MOST_ANSWERS: Final = 20
 """The most answers in a `Solution`."""
 _MOST_HYPOTHESES: Final = 4096
 """Hypotheses of all tasks that are searched at the same time: beam width times tasks."""
+_PIECE: Final = 32
+"""Tasks that a process elsewhere gets at a time: as many as the first round searches together."""
 _loading = threading.Lock()
 
 TaskLike = Task | Sequence[Example | tuple[World, World]]
@@ -112,12 +115,13 @@ class Solver:
     @classmethod
     def load(cls, folder: str | Path | None = None, *, device: torch.device | str = "cpu") -> Self:
         """A solver with the weights in a folder, by default those that come with the package (`shipped`)."""
-        return cls._of_folder(model_folder(SHIPPED if folder is None else folder), device)
+        return cls._of_folder(SHIPPED if folder is None else folder, device)
 
     @classmethod
     def _of_folder(
-        cls, folder: Path, device: torch.device | str, rounds: Sequence[Round] = ROUNDS, slack: float = SLACK
+        cls, folder: str | Path, device: torch.device | str, rounds: Sequence[Round] = ROUNDS, slack: float = SLACK
     ) -> Self:
+        folder = model_folder(folder)
         solver = cls(Synthesizer.from_pretrained(folder, device), rounds=rounds, slack=slack)
         solver._folder = folder.absolute()  # another process may have another working directory
         return solver
@@ -125,11 +129,12 @@ class Solver:
     def __reduce__(self) -> tuple[Any, ...]:
         """Copies and other processes load the model from its folder: packed weights only work on this CPU.
 
-        A model without a folder is pickled.
+        A model without a folder is pickled. The package's own may lie elsewhere on another machine.
         """
         if self._folder is None:
             return partial(type(self), rounds=self.rounds, slack=self.slack), (self.model,)
-        return self._of_folder, (self._folder, str(self.model.device), self.rounds, self.slack)
+        own = SHIPPED if self._folder == model_folder(SHIPPED).absolute() else self._folder
+        return self._of_folder, (own, str(self.model.device), self.rounds, self.slack)
 
     def warm_up(self, tasks: Sequence[TaskLike] | None = None) -> None:
         """Load compiled code, or compile it, which takes a third of a minute the first time on a machine.
@@ -213,6 +218,23 @@ class Solver:
 
         self._search(call, finish)
         return [solutions[number] for number in range(len(tasks))]
+
+    def solve_elsewhere(
+        self,
+        mapper: Mapper,
+        tasks: Sequence[TaskLike],
+        *,
+        budget: float = DEFAULT_BUDGET,
+        max_ticks: int | None = None,
+    ) -> Iterator[Solution]:
+        """The solutions of many tasks, in their order, found elsewhere: `karelsynth.cluster.Cluster.map`.
+
+        A process there solves some tasks at a time, always the same ones together. As here, a search that is ended by
+        its budget may find another program the next time.
+        """
+        pieces = (tasks[at : at + _PIECE] for at in range(0, len(tasks), _PIECE))
+        for solutions in mapper(partial(self.solve_many, budget=budget, max_ticks=max_ticks), pieces):
+            yield from solutions
 
     def search(self, examples: TaskLike, *, budget: float = DEFAULT_BUDGET) -> SearchState:
         """Find programs for one task without ranking them."""

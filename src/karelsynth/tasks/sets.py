@@ -23,11 +23,13 @@ import hashlib
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import fields, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
+from karelsynth.cluster import Mapper
 from karelsynth.errors import KarelsynthError, TaskFileError, checked_int
 from karelsynth.files import STDIN, atomic_writer, exists, is_folder, locked_folder, name_of
 from karelsynth.generator.sampler import MAX_TOKENS
@@ -57,6 +59,8 @@ if TYPE_CHECKING:
 
 SHARD_SIZE: Final = 16_384
 """Tasks in a shard: 65 MB."""
+_PART: Final = 4_096
+"""Tasks of a shard that one piece of work on a cluster makes: 16 MB."""
 _SUMMED_UP: Final = 16_384
 """The manifest has the statistics of the first tasks, at most this many."""
 _COMPARED: Final = 16
@@ -227,10 +231,12 @@ def write_set(
     shard_size: int = SHARD_SIZE,
     threads: int | None = None,
     progress: Progress | None = None,
+    mapper: Mapper | None = None,
 ) -> TaskSet:
     """Generate tasks `start` … `start + count - 1` of a seed into a folder, or finish doing so.
 
-    `purposeful` takes them from the stream of purposeful tasks.
+    `purposeful` takes them from the stream of purposeful tasks. `mapper` generates ranges of tasks elsewhere
+    (`karelsynth.cluster.Cluster.map`); the files are written here and are the same.
 
     Intact shards of the same set are kept, damaged ones are generated again. A folder with other contents is an error.
     """
@@ -239,11 +245,14 @@ def write_set(
     source = GeneratedPurposeful(seed, start, reserved) if purposeful else Generated(seed, start, reserved)
     width = PURPOSEFUL_TOKENS if purposeful else MAX_TOKENS
 
-    def make(first: int, number: int) -> TaskBatch:
-        stream = generate_purposeful if purposeful else generate
-        return stream(seed, start + first, number, examples=examples, reserved=reserved, threads=threads)
+    stream = generate_purposeful if purposeful else generate
+    make = partial(_generated, partial(stream, examples=examples, reserved=reserved, threads=threads), seed, start)
+    return _write(folder, Manifest(source, count, examples, shard_size, width), make, progress, mapper)
 
-    return _write(folder, Manifest(source, count, examples, shard_size, width), make, progress)
+
+def _generated(stream: Callable[..., TaskBatch], seed: int, start: int, part: tuple[int, int]) -> TaskBatch:
+    first, number = part
+    return stream(seed, start + first, number)
 
 
 def write_named_set(
@@ -253,31 +262,52 @@ def write_named_set(
     shard_size: int = SHARD_SIZE,
     threads: int | None = None,
     progress: Progress | None = None,
+    mapper: Mapper | None = None,
 ) -> TaskSet:
     """Write a named set to a folder, or finish doing so; see `write_set`."""
     made = named_set(name)
     plain = Generated(made.seed, 0, made.reserved)
     source = plain if made.is_plain else GeneratedNamed(made.seed, 0, made.reserved, name)
     manifest = Manifest(source, made.count, made.examples, checked_int("the shard size", shard_size, 1), made.width)
-    return _write(folder, manifest, lambda first, number: made.tasks(first, number, threads), progress)
+    return _write(folder, manifest, partial(_of_named_set, name, threads), progress, mapper)
+
+
+def _of_named_set(name: str, threads: int | None, part: tuple[int, int]) -> TaskBatch:
+    first, number = part
+    return named_set(name).tasks(first, number, threads)
 
 
 def _write(
-    folder: str | Path, manifest: Manifest, make: Callable[[int, int], TaskBatch], progress: Progress | None
+    folder: str | Path,
+    manifest: Manifest,
+    make: Callable[[tuple[int, int]], TaskBatch],
+    progress: Progress | None,
+    mapper: Mapper | None,
 ) -> TaskSet:
-    """Write a set shard by shard, or finish one; `make` gives its tasks, by the first one and their number."""
+    """Write a set shard by shard, or finish one; `make` gives its tasks, by the first one and their number.
+
+    With a `mapper`, it makes smaller parts of shards.
+    """
     folder, shard_size = Path(folder), manifest.shard_size
     with locked_folder(folder):
         writer = SetWriter.resume(folder, manifest)
         kept = [number for number in range(len(writer.manifest.shards)) if writer.holds(number)]
         if kept and len(kept) < writer.manifest.shard_count:
-            writer.compare(kept[-1], make(kept[-1] * shard_size, min(shard_size, _COMPARED)))
+            writer.compare(kept[-1], make((kept[-1] * shard_size, min(shard_size, _COMPARED))))
+        part_size = shard_size if mapper is None else _PART
+        parts = {
+            number: _parts(number * shard_size, writer.manifest.shard_file(number).count, part_size)
+            for number in range(writer.manifest.shard_count)
+            if number not in kept
+        }
+        made = (mapper or map)(make, (part for own in parts.values() for part in own))
         with ThreadPoolExecutor(1) as background:  # one shard is written while the next is generated
             writing: Future[None] | None = None
             for number in range(writer.manifest.shard_count):
                 size = writer.manifest.shard_file(number).count
                 if number not in kept:
-                    tasks = make(number * shard_size, size)
+                    own = [next(made) for _ in parts[number]]
+                    tasks = own[0] if len(own) == 1 else concatenate(own)
                     if writing is not None:
                         writing.result()
                     writing = background.submit(writer.save, number, tasks)
@@ -287,6 +317,11 @@ def _write(
                 writing.result()
         writer.finish()
     return open_set(folder)
+
+
+def _parts(first: int, count: int, size: int) -> list[tuple[int, int]]:
+    """A range of tasks in parts of at most `size`: the first task and the number of each."""
+    return [(at, min(size, first + count - at)) for at in range(first, first + count, size)]
 
 
 def holds_purposeful_tasks(path: str | Path) -> bool:
