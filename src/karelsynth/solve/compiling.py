@@ -62,7 +62,7 @@ def _chain() -> None:
 
 
 PARTS: Final[dict[str, Callable[[], None]]] = {"simplify": _simplify, "repair": _repair, "chain": _chain}
-"""Parts that need no network. Only tasks with several headings need `chain`."""
+"""Parts that need no network. Only tasks that look random need `chain`."""
 _HELPED: Final = ("chain",)
 """The parts that the helper compiles: about half of the work."""
 

@@ -43,7 +43,7 @@ from karelsynth.search.scoring import score_programs
 from karelsynth.solve.answers import CheckedPrograms, SearchState, check_programs, single_actions
 from karelsynth.solve.compiling import SEARCH, load_part, start_compiling
 from karelsynth.solve.question import find_ambiguity
-from karelsynth.solve.ranking import Ranking, rank, share_heading
+from karelsynth.solve.ranking import Ranking, look_random, rank
 from karelsynth.solve.solution import Progress, Solution
 from karelsynth.tasks.batch import TaskBatch
 from karelsynth.tasks.simplify import simplify
@@ -145,7 +145,7 @@ class Solver:
         self._warm_up(None if tasks is None else [_state(as_task(task), None) for task in tasks])
 
     def _warm_up(self, states: Sequence[SearchState] | None) -> None:
-        chains = states is None or any(not share_heading(state.inputs) for state in states)
+        chains = states is None or any(look_random(state.inputs, state.outputs) for state in states)
         with self._warming:
             start_compiling()
             if not self._warm:
@@ -161,7 +161,7 @@ class Solver:
                 load_part("simplify")
                 load_part("repair")
                 self._warm = True
-            if chains and not self._chains_warm:  # only tasks with several headings need them
+            if chains and not self._chains_warm:  # only tasks that look random need them
                 load_part("chain")
                 self._chains_warm = True
 
