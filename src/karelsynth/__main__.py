@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 from karelsynth.errors import KarelsynthError
@@ -17,6 +18,12 @@ def main() -> None:
         from karelsynth.cli import app
 
         app(prog_name="karelsynth")
+    except SystemExit:
+        from karelsynth.cli.common import leave_at_once
+
+        with suppress(OSError, ValueError):  # output that cannot be written is an error of the ordinary exit
+            leave_at_once()
+        raise
     except KarelsynthError as error:
         from karelsynth.cli.common import print_err
 

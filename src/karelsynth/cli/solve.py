@@ -21,6 +21,7 @@ from karelsynth.cli.common import (
     counter,
     error_console,
     gallery_task_named,
+    leave,
     loading,
     print_err,
     print_out,
@@ -147,12 +148,12 @@ def solve(
             solved = _solve_all(solver, tasks, budget, report, mapper)
         if not as_json:
             console().print(f"{solved} of {len(tasks)} tasks solved")
-        raise typer.Exit(0 if solved == len(tasks) else 1)
+        leave(0 if solved == len(tasks) else 1)
     solution = _solve_one(solver, tasks[0], budget)
     report(0, solution)
     if animate and solution.program is not None and any(solution.right):
         _play(tasks[0], solution.program, speed)
-    raise typer.Exit(0 if solution.solved else 1)
+    leave(0 if solution.solved else 1)
 
 
 def _load_solver(model: str | None, device: str, tasks: list[Task] | None = None, *, warm: bool = True) -> Solver:

@@ -192,6 +192,17 @@ class MarkovChain:
         return int(self._state.rows[0])
 
 
+def compile_chain(inputs: NDArray[np.uint8], outputs: NDArray[np.uint8], programs: NDArray[Any]) -> None:
+    """Compile what a chain needs, or load it; with a task and programs that fit it.
+
+    The batch interpreter comes last: another process may compile it meanwhile.
+    """
+    chain = MarkovChain(inputs, outputs, programs[:0])
+    tokens, sizes = _distinct(programs, chain._tables)
+    chain._start(tokens[0], int(sizes[0]))
+    MarkovChain(inputs, outputs, programs).run(100)
+
+
 def _empty_history(rows: int) -> ChainHistory:
     return ChainHistory(
         np.zeros((rows, BLOCK_TOKENS), np.uint8),

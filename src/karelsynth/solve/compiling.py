@@ -55,10 +55,10 @@ def _repair() -> None:
 
 
 def _chain() -> None:
-    from karelsynth.posterior.mcmc import MarkovChain
+    from karelsynth.posterior.mcmc import compile_chain
 
     tokens, inputs, outputs = _marked_task()
-    MarkovChain(inputs, outputs, tokens).run(100)
+    compile_chain(inputs, outputs, tokens)
 
 
 PARTS: Final[dict[str, Callable[[], None]]] = {"simplify": _simplify, "repair": _repair, "chain": _chain}
