@@ -68,7 +68,7 @@ left, path, rows = int(sys.argv[1]) - 190, pathlib.Path(sys.argv[2]), sys.argv[3
 rates = dict(line.split() for line in path.read_text().splitlines()) if path.exists() else {}
 speed = min((float(rate) for row, rate in rates.items() if row in rows), default=0.0)
 plans = [(4000, [*rows, "rl_signed"], 1.0), (3000, [*rows, "rl_signed"], 1.0), (3000, rows, 1.15), (2600, rows, 1.15)]
-chosen = next((one for one in plans if speed and 1.1 * one[0] * 256 / (speed * one[2]) < left), plans[2])
+chosen = next((one for one in plans if speed and 1.1 * one[0] * 256 / (speed * one[2]) < left), plans[-1 if speed else 2])
 print(chosen[0], *chosen[1])
 PYTHON
 }
