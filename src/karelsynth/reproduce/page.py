@@ -100,7 +100,8 @@ def _long(results: Results, recipes: Recipes) -> str:
     if any({claim.better, claim.worse} <= measured for claim in CLAIMS):
         parts = [claims(results, recipes), count_verdicts(results, recipes)]
     else:
-        parts = [f"No claim can be decided yet: each needs two rows, and measured are only {listed(sorted(measured), "and")}."]
+        rows = listed(sorted(measured), "and")
+        parts = [f"No claim can be decided yet: each needs two rows, and measured are only those of {rows}."]
     return "\n\n".join([*parts, tables.claim_scores(results, recipes), tables.every_run(results, recipes)])
 
 
