@@ -40,10 +40,10 @@ from karelsynth.karel.dialects import read_source
 from karelsynth.karel.program import Action, Block, If, IfElse, Not, Repeat, Sensor, Statement, While, inner_blocks
 from karelsynth.tasks.gallery import gallery
 from karelsynth.tasks.task import Example, Task
+from karelsynth.tasks.variations import fresh_examples
 from karelsynth.tutor.grade import Submission, grade
 from karelsynth.tutor.hint import find_hint
 from karelsynth.tutor.probe import unmasking_world
-from karelsynth.tutor.variations import fresh_examples
 
 ROOT = Path(__file__).parent.parent
 MOST_TICKS = 10_000

@@ -122,8 +122,8 @@ def grade(
 
     A file that is no program does not stop the others. The exit status is 0 only if every program is right everywhere.
     """
+    from karelsynth.tasks.variations import fresh_examples
     from karelsynth.tutor.grade import grade as grade_all
-    from karelsynth.tutor.variations import fresh_examples
 
     if as_csv and as_json:
         raise KarelsynthError("--csv and --json are two forms of the same: leave out one of them")
