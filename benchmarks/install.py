@@ -2,13 +2,13 @@
 
     python benchmarks/install.py [EXTRA ...] [--torch torch==2.13.0] [--wheel FILE]
 
-`core` is the package without extras. For extras with PyTorch, that is installed first, so that the build for CPUs can be
-chosen, and its time is part of the row. The words of the table:
+`core` is the package without extras. For extras with PyTorch, that is installed first, so that the build for CPUs can
+be chosen. Its time is part of the row. The words of the table:
 
 - packages: the distributions in the environment, pip left out;
 - size: all files of the environment below `site-packages`, pip and compiled byte code left out;
 - seconds: `pip install` without pip's cache; downloads are part of it, from wherever pip is configured to get them;
-- first command: `karelsynth run` of a program afterwards, which compiles nothing but imports the package.
+- first command: `karelsynth solve --list` afterwards, which imports the package and compiles nothing.
 """
 
 from __future__ import annotations
@@ -62,7 +62,8 @@ def measured(extra: str, wheel: Path, torch: str) -> str:
         start = time.perf_counter()
         subprocess.run([str(binaries / "karelsynth"), "solve", "--list"], check=True, cwd=folder, capture_output=True)
         first = time.perf_counter() - start
-    return f"| {f'`{extra}`' if extra != 'core' else 'none'} | {count} | {size:,.0f} MB | {seconds:.0f} s | {first:.1f} s |"
+    name = "none" if extra == "core" else f"`{extra}`"
+    return f"| {name} | {count} | {size:,.0f} MB | {seconds:.0f} s | {first:.1f} s |"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
