@@ -23,7 +23,7 @@ from karelsynth.cli.common import (
     read_program,
     write_text,
 )
-from karelsynth.errors import KarelsynthError
+from karelsynth.errors import KarelsynthError, missing_extra
 from karelsynth.files import STDIN, FileError, is_folder, read_text
 
 if TYPE_CHECKING:
@@ -93,6 +93,18 @@ def _solve(task: Task, seconds: float) -> Sequence[Program]:
     return [answer.program for answer in solution.answers] if solution.solved else []
 
 
+def _solve_if_possible(task: Task, seconds: float) -> Sequence[Program]:
+    """Right programs for a task; none where PyTorch is not installed."""
+    try:
+        return _solve(task, seconds)
+    except ImportError as error:
+        missing = missing_extra(error)
+        if missing is None:
+            raise
+        print_err(f"looking for a right program further away: {missing}", "yellow")
+        return []
+
+
 # Grade
 
 
@@ -122,8 +134,8 @@ def grade(
 
     A file that is no program does not stop the others. The exit status is 0 only if every program is right everywhere.
     """
+    from karelsynth.tasks.variations import fresh_examples
     from karelsynth.tutor.grade import grade as grade_all
-    from karelsynth.tutor.variations import fresh_examples
 
     if as_csv and as_json:
         raise KarelsynthError("--csv and --json are two forms of the same: leave out one of them")
@@ -271,7 +283,7 @@ def hint(
     more = () if hidden is None else _read_task(hidden).examples
     text, _ = read_program(program)
     source = read_source(text)
-    found = find_hint(posed, source, hidden=more, solve=_solve)
+    found = find_hint(posed, source, hidden=more, solve=_solve_if_possible)
     if as_json:
         write_text(json.dumps(found.to_json(level), indent=1), None)
     else:

@@ -23,7 +23,7 @@ from karelsynth.karel.machine import run_batch
 from karelsynth.karel.threads import parallel_for
 from karelsynth.karel.tokens import ID
 from karelsynth.posterior.mcmc import MarkovChain, PosteriorSamples
-from karelsynth.solve.variations import fingerprints, vary
+from karelsynth.tasks.variations import fingerprints, vary
 
 if TYPE_CHECKING:
     from collections.abc import Callable
