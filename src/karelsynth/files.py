@@ -280,14 +280,24 @@ def sync_folder(path: Path) -> None:
         os.close(folder)
 
 
+def make_folder(folder: Path) -> None:
+    """Make a folder if there is none. Raises FileError if nothing can be written there. Call it before long work."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if not os.access(folder, os.W_OK | os.X_OK):
+            raise PermissionError(errno.EACCES, "no permission")
+    except (OSError, ValueError) as error:  # ValueError: a null character in the name
+        raise cannot_write(folder, error) from None
+
+
 @contextmanager
 def locked_folder(folder: Path) -> Iterator[None]:
     """Make a folder if there is none, and lock it against a second writer until the block ends.
 
     An OSError inside the block becomes a FileError.
     """
+    make_folder(folder)
     try:
-        folder.mkdir(parents=True, exist_ok=True)
         with _locked(folder, 0):
             yield
     except (FileError, BrokenPipeError):  # a broken pipe has nothing to do with the folder

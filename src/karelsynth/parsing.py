@@ -8,6 +8,7 @@ Callers bound the size of a text before it is parsed (`files.read_text`).
 
 from __future__ import annotations
 
+import errno
 import json
 import re
 import tomllib
@@ -99,6 +100,10 @@ def reading_zip(kind: type[KarelsynthError], where: str) -> Iterator[None]:
         *(LookupError, ValueError, OverflowError, RuntimeError),  # RuntimeError: encrypted, or an unknown compression
     ) as error:
         raise kind(f"{where} ({error})") from None
+    except OSError as error:
+        if error.errno != errno.EINVAL:  # a place before the start of the file
+            raise
+        raise kind(f"{where} ({error.strerror})") from None
 
 
 @contextmanager

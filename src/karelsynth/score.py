@@ -278,10 +278,15 @@ def compare(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> list[Compared
     rows = []
     for key, measure in MEASURES.items():
         for rank in PAIRED:
-            bits = [report.get(key, {}).get(str(rank)) for report in (ours, theirs)]
+            bits = [_bits(report.get(key)).get(str(rank)) for report in (ours, theirs)]
             if None not in bits:  # an older report may lack some
                 rows.append(_compared(measure, rank, bits, ours["tasks"], theirs.get("path", "the other report")))
     return rows
+
+
+def _bits(value: Any) -> Mapping[str, Any]:
+    """A report's bits by rank; an altered report may have anything in their place."""
+    return value if isinstance(value, Mapping) else {}
 
 
 def _compared(measure: str, rank: int, bits: Sequence[str], count: int, other: str) -> Compared:

@@ -348,6 +348,9 @@ def _build(kind: type[T], table: Any, place: str) -> T:
     values = {
         name: _value(hints[name], table[name], f"{place}.{name}" if place else name) for name in names if name in table
     }
+    for each in fields:
+        if each.name not in values and each.default is each.default_factory is dataclasses.MISSING:
+            raise RecipeError(f"{f'[{place}]' if place else 'the recipe'} lacks `{each.name}`")
     try:
         return kind(**values)
     except KarelsynthError as error:
