@@ -178,7 +178,9 @@ def file_target(name: str, load: Callable[[Path], object], folder: Path) -> Call
         try:
             return load(folder)
         finally:
-            if before is not None:
+            if before is None:
+                path.unlink()
+            else:
                 path.write_bytes(before)
 
     return run
