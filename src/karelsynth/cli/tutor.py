@@ -13,6 +13,7 @@ import typer
 
 from karelsynth.cli.common import (
     OUT,
+    check_outputs,
     console,
     counter,
     error_console,
@@ -143,6 +144,7 @@ def grade(
         raise KarelsynthError("--out needs a form: add --csv or --json")
     if reference is not None and not fresh:
         raise KarelsynthError("--reference says what is right on fresh worlds: add --fresh N, or leave it out")
+    check_outputs(output)
     posed = _read_task(task)
     submissions = _read_class(programs)
     more: list[Example] = [] if hidden is None else list(_read_task(hidden).examples)
@@ -279,6 +281,7 @@ def hint(
 
     if output is not None and level < 3:
         raise KarelsynthError("--out saves the change itself: add --level 3")
+    check_outputs(output)
     posed = _read_task(task)
     more = () if hidden is None else _read_task(hidden).examples
     text, _ = read_program(program)
@@ -350,6 +353,7 @@ def probe(
 
     if add != (output is not None):
         raise KarelsynthError("--add and --out FILE go together: the task with the added examples is written to FILE")
+    check_outputs(output)
     posed = _read_task(task)
     impossible = impossible_examples(posed)
     if impossible:
@@ -420,7 +424,7 @@ def pose(
     Writes a task file for each exercise, their solutions, all of them as JSON lines, and the sheets as .html and .pdf.
     The exit status is 1 if fewer exercises than wished were found.
     """
-    from karelsynth.files import exists, locked_folder, write_atomically
+    from karelsynth.files import exists, locked_folder, make_folder, write_atomically
     from karelsynth.tasks.task_files import render_task
     from karelsynth.tutor.pose import Wish, variants
     from karelsynth.tutor.pose import pose as pose_all
@@ -430,6 +434,7 @@ def pose(
         raise KarelsynthError(f"{out}: there is something already; choose a new folder")
     if reference is not None and like is None:
         raise KarelsynthError("--reference belongs to --like TASK: leave it out")
+    make_folder(out)
     if like is not None:
         task = _read_task(like)
         exercises = variants(task, _reference(reference, task), count=count, seed=seed)

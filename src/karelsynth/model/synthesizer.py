@@ -31,6 +31,7 @@ from karelsynth.model.prefix_runner import PrefixRunner, prefix_runner
 from karelsynth.model.prefix_trie import PrefixTrie, pack_programs, pack_trie
 from karelsynth.model.storage import load_model, save_model
 from karelsynth.model.transformer import TransformerDecoder
+from karelsynth.ownership import keep_torch_code_private
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -124,6 +125,7 @@ class Synthesizer(nn.Module):
 
     def compile_parts(self) -> None:
         """Compile what is faster compiled, for training with batches of one size."""
+        keep_torch_code_private()
         self.encoder.compile(dynamic=False)
         self.decoder.compile_parts()
 
