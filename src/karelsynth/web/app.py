@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import mimetypes
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -19,7 +21,7 @@ from karelsynth._version import __version__
 from karelsynth.karel.world import quoted
 from karelsynth.web import solving, toolkit, tutoring
 from karelsynth.web.errors import add_error_handlers, error_response
-from karelsynth.web.queue import SolveQueue, TaskSolver
+from karelsynth.web.queue import ServerStopping, SolveQueue, TaskSolver
 
 log = logging.getLogger("karelsynth.web")
 
@@ -27,6 +29,8 @@ LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 LARGEST_BODY: Final = 256 * 1024
 """Bytes that a request's body may have."""
 _STATIC: Final = Path(__file__).parent / "static"
+_HOST: Final = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([^\s:\[\]]+))(?::[0-9]{1,5})?")
+"""A Host header: an IPv6 address in brackets or a name, and perhaps a port."""
 _TYPES: Final = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml", ".html": "text/html"}
 _DESCRIPTION: Final = (
     "Program synthesis for Karel the robot. Worlds are text drawings, programs are texts in any dialect."
@@ -54,6 +58,8 @@ class ServiceSettings:
     """Host names that requests may use; None allows all."""
     model: str = "shipped"
     """The model's name, as `/api/version` reports it."""
+    proxies: frozenset[str] = frozenset()
+    """Addresses of reverse proxies, whose header X-Forwarded-For names the client."""
 
 
 def create_app(solver: TaskSolver, settings: ServiceSettings | None = None) -> FastAPI:
@@ -91,8 +97,7 @@ def _serve_files(app: FastAPI) -> None:
         mimetypes.add_type(kind, suffix)
     static = StaticFiles(directory=_STATIC, check_dir=False)
 
-    @app.get("/", include_in_schema=False)
-    @app.head("/", include_in_schema=False)
+    @app.api_route("/", methods=["GET", "HEAD"], include_in_schema=False)
     async def index(request: Request) -> Response:
         return await static.get_response("index.html", request.scope)
 
@@ -130,6 +135,12 @@ class GuardMiddleware:
 
         try:
             await self._handle(scope, receive, send_with_headers)
+        except _ClientLeft:
+            return
+        except asyncio.CancelledError:  # the server stops and has waited long enough
+            if started:
+                raise
+            await error_response(503, str(ServerStopping()))(scope, receive, send_with_headers)
         except Exception:
             log.exception("while answering %s %s", scope["method"], scope["path"])
             if started:  # the status has been sent; the server closes the connection
@@ -153,10 +164,13 @@ class GuardMiddleware:
 
 
 def _host_name(host: str) -> str:
-    """The name in a Host header, without the port; an IPv6 address without its brackets."""
-    if host.startswith("["):
-        return host[1:].partition("]")[0].lower()
-    return host.partition(":")[0].lower()
+    """The name in a Host header, without the port; an IPv6 address without its brackets. Malformed ones give ""."""
+    found = _HOST.fullmatch(host)
+    return (found[1] or found[2]).lower() if found else ""
+
+
+class _ClientLeft(Exception):
+    """The client has disconnected before its request was complete, or the server has closed the connection."""
 
 
 async def _read_body(headers: Headers, receive: Receive) -> bytes | None:
@@ -167,10 +181,12 @@ async def _read_body(headers: Headers, receive: Receive) -> bytes | None:
     body = bytearray()
     while True:
         message = await receive()
+        if message["type"] == "http.disconnect":
+            raise _ClientLeft
         body += message.get("body", b"")
         if len(body) > LARGEST_BODY:
             return None
-        if not message.get("more_body", False):  # also after a disconnect
+        if not message.get("more_body", False):
             return bytes(body)
 
 
