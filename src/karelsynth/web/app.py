@@ -51,9 +51,11 @@ class ServiceSettings:
     """Settings of the service."""
 
     workers: int = 1
-    """Number of searches that run at the same time."""
-    queue: int = 32
-    """Number of requests that may wait; further ones get status 503."""
+    """Number of batches of searches that run at the same time."""
+    queue: int = 128
+    """Number of searches that may wait; further ones get status 503."""
+    cores: int = 1
+    """Cores that all workers share."""
     hosts: frozenset[str] | None = LOOPBACK
     """Host names that requests may use; None allows all."""
     model: str = "shipped"
@@ -68,7 +70,7 @@ def create_app(solver: TaskSolver, settings: ServiceSettings | None = None) -> F
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        app.state.queue = SolveQueue(solver, workers=settings.workers, length=settings.queue)
+        app.state.queue = SolveQueue(solver, workers=settings.workers, length=settings.queue, cores=settings.cores)
         yield
         app.state.queue.close()
 
