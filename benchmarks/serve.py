@@ -8,9 +8,9 @@
 
 Starts `karelsynth serve` in a process of its own; arguments after `--` are passed on. Each client has an address of its
 own (127.0.0.2 and so on; all of 127.0.0.0/8 is this machine), sends a task, waits for the response, and sends the next
-one: of the gallery (one in seven), or of the generator (none of them twice). After a 503 it waits for the time in the header Retry-After. Once the time is up, the
-programs of all responses are run on the examples by the interpreter that specifies the language. Wrong answers are
-those that claim to be solved and are not, and all statuses but 200 and 503.
+one: of the gallery (one in seven), or of the generator (none of them twice). After a 503 it waits for the time in the
+header Retry-After. Once the time is up, the programs of all responses are run on the examples by the interpreter that
+specifies the language. Wrong answers are those that claim to be solved and are not, and all statuses but 200 and 503.
 """
 
 from __future__ import annotations

@@ -63,7 +63,7 @@ class OneRound:
         latest: Progress = state.latest
         return latest
 
-    def conclude(self, state: Any, turn: Turn, /, *, most_seconds: float) -> Solution:
+    def conclude(self, state: Any, turn: Turn, /, *, quick: bool) -> Solution:
         solution: Solution = state.solution
         return solution
 

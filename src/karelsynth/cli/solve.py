@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import typer
 
@@ -387,6 +387,17 @@ def serve(
         typer.Option(min=1, max=64, help="How many batches of searches run at once; by default one per core, up to 4."),
     ] = None,
     queue: Annotated[int, typer.Option(min=0, max=10_000, help="How many searches may wait; more are refused.")] = 128,
+    rate: Annotated[
+        float, typer.Option(min=0, help="How many POST requests a client may send in a minute; 0 for any number.")
+    ] = 0,
+    proxy: Annotated[
+        list[str] | None,
+        typer.Option(help="The address of a reverse proxy whose X-Forwarded-For names the client; may be repeated."),
+    ] = None,
+    log: Annotated[
+        Literal["off", "text", "json"],
+        typer.Option(help="Log requests and searches to the standard error stream, as text or as JSON."),
+    ] = "off",
     device: CpuDevice = "cpu",
 ) -> None:
     """Serve the playground: the page and its HTTP API. Ctrl-C stops it."""
@@ -403,6 +414,9 @@ def serve(
             workers=at_once,
             queue=queue,
             cores=core_count(),
+            rate=rate,
+            log=log,
+            proxies=frozenset(proxy or ()),
             hosts=LOOPBACK | {host.lower(), listener.getsockname()[0]} if is_loopback(listener) else None,
             model=Path(model or SHIPPED).name,
         )

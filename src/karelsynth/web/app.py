@@ -6,8 +6,9 @@ import asyncio
 import logging
 import mimetypes
 import re
+import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -19,8 +20,16 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from karelsynth._version import __version__
 from karelsynth.karel.world import quoted
-from karelsynth.web import solving, toolkit, tutoring
+from karelsynth.web import operations, solving, toolkit, tutoring
 from karelsynth.web.errors import add_error_handlers, error_response
+from karelsynth.web.operations import (
+    LogFormat,
+    LongRequests,
+    RateLimited,
+    RateLimits,
+    ServiceMetrics,
+    scope_client,
+)
 from karelsynth.web.queue import ServerStopping, SolveQueue, TaskSolver
 
 log = logging.getLogger("karelsynth.web")
@@ -60,6 +69,10 @@ class ServiceSettings:
     """Host names that requests may use; None allows all."""
     model: str = "shipped"
     """The model's name, as `/api/version` reports it."""
+    rate: float = 0.0
+    """Requests a minute that a client may send with POST; 0 for any number."""
+    log: LogFormat = "off"
+    """How requests and searches are logged."""
     proxies: frozenset[str] = frozenset()
     """Addresses of reverse proxies, whose header X-Forwarded-For names the client."""
 
@@ -70,7 +83,13 @@ def create_app(solver: TaskSolver, settings: ServiceSettings | None = None) -> F
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        app.state.queue = SolveQueue(solver, workers=settings.workers, length=settings.queue, cores=settings.cores)
+        app.state.queue = SolveQueue(
+            solver,
+            workers=settings.workers,
+            length=settings.queue,
+            cores=settings.cores,
+            observer=app.state.metrics,
+        )
         yield
         app.state.queue.close()
 
@@ -83,13 +102,16 @@ def create_app(solver: TaskSolver, settings: ServiceSettings | None = None) -> F
         redirect_slashes=False,
         lifespan=lifespan,
     )
-    app.state.settings = settings
+    app.state.settings, app.state.metrics = settings, ServiceMetrics()
     add_error_handlers(app)
     app.include_router(solving.router)
     app.include_router(toolkit.router)
     app.include_router(tutoring.router)
+    app.include_router(operations.router)
     _serve_files(app)
-    app.add_middleware(GuardMiddleware, hosts=settings.hosts)
+    app.add_middleware(
+        GuardMiddleware, hosts=settings.hosts, limits=RateLimits(settings.rate), metrics=app.state.metrics
+    )
     return app
 
 
@@ -112,23 +134,27 @@ class GuardMiddleware:
     - The Host header must be one of `hosts` (None allows all). A page of another site could otherwise let its own
       name resolve to 127.0.0.1 and use the service through the visitor's browser (DNS rebinding).
     - A body may have up to `LARGEST_BODY` bytes.
+    - A client may send so many POST requests a minute.
+    - Requests that take long leave threads to the others.
     - Every response gets security headers, error responses too.
     - An unexpected error is logged; the client gets status 500 without details.
+    - Every request is counted, and logged if that is wished.
     """
 
-    def __init__(self, app: ASGIApp, hosts: frozenset[str] | None) -> None:
-        self.app, self.hosts = app, hosts
+    def __init__(self, app: ASGIApp, hosts: frozenset[str] | None, limits: RateLimits, metrics: ServiceMetrics) -> None:
+        self.app, self.hosts, self._limits, self._metrics = app, hosts, limits, metrics
+        self._long = LongRequests()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        started = False
+        started, status, began = False, 0, time.monotonic()
 
         async def send_with_headers(message: Message) -> None:
-            nonlocal started
+            nonlocal started, status
             if message["type"] == "http.response.start":
-                started = True
+                started, status = True, message["status"]
                 headers = MutableHeaders(scope=message)
                 headers.update(_SECURITY_HEADERS)
                 # Browsers revalidate files each time; an unchanged file costs a 304 response.
@@ -149,6 +175,8 @@ class GuardMiddleware:
                 raise
             response = error_response(500, "internal error: your request is not to blame; see the server's log")
             await response(scope, receive, send_with_headers)
+        finally:
+            self._metrics.request_ended(scope, status, time.monotonic() - began)
 
     async def _handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = Headers(scope=scope)
@@ -157,12 +185,21 @@ class GuardMiddleware:
             message = f"this server is not called {quoted(host)}: use the address that it printed when it started"
             await error_response(400, message)(scope, receive, send)
             return
+        if scope["method"] == "POST":
+            try:
+                self._limits.check(scope_client(scope))
+            except RateLimited as error:
+                self._metrics.request_limited()
+                response = error_response(429, str(error), headers={"Retry-After": str(error.retry_after)})
+                await response(scope, receive, send)
+                return
         body = await _read_body(headers, receive)
         if body is None:
             message = f"the body is too large: at most {LARGEST_BODY // 1024} KiB are allowed"
             await error_response(413, message)(scope, receive, send)
             return
-        await self.app(scope, _replay(body, receive), send)
+        async with self._long if self._long.concerns(scope["path"]) else nullcontext():
+            await self.app(scope, _replay(body, receive), send)
 
 
 def _host_name(host: str) -> str:

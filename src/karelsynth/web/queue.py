@@ -53,7 +53,7 @@ class TaskSolver(Protocol):
     def advance(self, states: Sequence[Any], turn: Turn, poll: Callable[[], None], /) -> None: ...
     def done(self, state: Any, /) -> bool: ...
     def progress(self, state: Any, seconds: float, /) -> Progress: ...
-    def conclude(self, state: Any, turn: Turn, /, *, most_seconds: float) -> Solution: ...
+    def conclude(self, state: Any, turn: Turn, /, *, quick: bool) -> Solution: ...
 
 
 class QueuePosition(NamedTuple):
@@ -169,11 +169,13 @@ class SolveQueue:
         """Number of searches that have not begun."""
         return len(self._waiting)
 
-    @property
-    def accepting(self) -> bool:
-        """Whether the queue takes searches: it is open, not full, and its threads live."""
-        full = len(self._waiting) + len(self._solving) >= self._workers + self._length
-        return not self._closed and not full and all(thread.is_alive() for thread in self._threads)
+    def check_ready(self) -> None:
+        """Raises QueueFull or ServerStopping if a search would not be accepted, or would never run."""
+        with self._changed:
+            if self._closed or not all(thread.is_alive() for thread in self._threads):
+                raise ServerStopping
+            if self._full():
+                raise QueueFull(self._retry_after())
 
     def submit(self, task: Task, budget: float, on_event: Callable[[SearchEvent], None], client: str = "") -> Ticket:
         """Add a client's search to the queue. Raises QueueFull or ServerStopping."""
@@ -181,7 +183,7 @@ class SolveQueue:
         with self._changed:
             if self._closed:
                 raise ServerStopping
-            if len(self._solving) + len(self._waiting) >= self._workers + self._length:
+            if self._full():
                 displaced = self._displaceable(client)
                 if displaced is None:
                     raise QueueFull(self._retry_after())
@@ -240,6 +242,9 @@ class SolveQueue:
         until = time.monotonic() + patience
         for thread in self._threads:
             thread.join(max(0.0, until - time.monotonic()))
+
+    def _full(self) -> bool:
+        return len(self._solving) + len(self._waiting) >= self._workers + self._length
 
     # Who is next
 
@@ -387,8 +392,7 @@ class SolveQueue:
         event: SearchEvent
         try:
             busy = len(self._waiting) + len(self._solving) > 1
-            # While others wait, choosing among answers takes no longer than finding them has.
-            event = self._solver.conclude(ticket.state, turn, most_seconds=ticket.state.seconds if busy else math.inf)
+            event = self._solver.conclude(ticket.state, turn, quick=busy)
         except Exception as error:
             event = SearchFailure(error)
         self._finish(ticket, event)

@@ -19,6 +19,7 @@ from fastapi import FastAPI
 
 from karelsynth.errors import KarelsynthError
 from karelsynth.web.connections import BACKLOG, Connection, Connections, connection_limit, quiet_accept_errors
+from karelsynth.web.operations import start_logging
 
 log = logging.getLogger("karelsynth.web")
 _GRACE: Final = 3
@@ -98,8 +99,8 @@ def _url(host: str, port: int) -> str:
 
 def serve(app: FastAPI, listener: socket.socket, on_ready: Callable[[], None]) -> None:
     """Serve until Ctrl-C (then raises KeyboardInterrupt) or SIGTERM (then exits with status 0)."""
-    log.addHandler(logging.StreamHandler())
     settings = getattr(app.state, "settings", None)
+    start_logging("off" if settings is None else settings.log)
     proxies = sorted(settings.proxies) if settings is not None else []
     connections = Connections(connection_limit(), proxies)
     app.state.connections = connections
