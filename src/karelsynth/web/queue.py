@@ -117,6 +117,14 @@ class Ticket:
         """The number of rounds that have been run."""
         return 0 if self.state is None else int(self.state.rounds)
 
+    @property
+    def kind(self) -> tuple[int, int, int]:
+        """Searches of the same kind can make a round together.
+
+        With unequal numbers of examples, all would cost as much as the one that has most.
+        """
+        return self.rounds, len(self.task.examples), self.task.max_ticks
+
 
 class QueueObserver(Protocol):
     """Is told of every search that ends and every batch that begins, for statistics."""
@@ -288,13 +296,16 @@ class SolveQueue:
         """The searches that should make their next round together; with `first`, their first one."""
         if self._batches[first] >= self._workers:
             return []
+        tickets = self._waiting if first else self._between
+        order = self._fair_order(tickets, len(tickets))
+        same = [ticket for ticket in order if ticket.kind == order[0].kind]
+        if not same:
+            return []
+        size = self._solver.together(same[0].rounds)
         if first:
             idle = self._workers - self._batches[True]
-            size = min(self._solver.together(0), -(-len(self._waiting) // idle))
-            return self._fair_order(self._waiting, size)
-        order = self._fair_order(self._between, len(self._between))
-        same = [ticket for ticket in order if ticket.rounds == order[0].rounds]
-        return same[: self._solver.together(same[0].rounds)] if same else []
+            size = min(size, -(-len(same) // idle))
+        return same[:size]
 
     def _retry_after(self) -> int:
         """Estimated seconds until the searches that are in the queue now have ended."""
