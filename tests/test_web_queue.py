@@ -37,9 +37,9 @@ def test_the_line_is_bounded_and_moves_up() -> None:
         assert solver.started.acquire(timeout=PATIENCE)
         tickets += [queue.submit(TASK, 1.0, told[number].append) for number in (1, 2)]
         assert (queue.solving, queue.waiting) == (1, 2)
-        with pytest.raises(QueueFull, match="try again in 2 seconds") as caught:
+        with pytest.raises(QueueFull, match="try again in 3 seconds") as caught:
             queue.submit(TASK, 1.0, print)
-        assert caught.value.retry_after == 2  # two wait, one second each until measured
+        assert caught.value.retry_after == 3  # one second each until measured
         assert (told[1], told[2]) == ([QueuePosition(1)], [QueuePosition(2)])
 
         queue.cancel(tickets[1])  # out of the middle of the line
@@ -71,12 +71,12 @@ def test_closing_stops_searches_and_sends_everybody_away() -> None:
 def test_waiting_time_follows_what_was_measured() -> None:
     finished = threading.Semaphore(0)
     with queue_of(FakeSolver(seconds=0.0), length=1000) as queue:
-        before = queue.mean_seconds
+        before = queue.mean_share
         for _ in range(60):
             queue.submit(TASK, 1.0, lambda event: None if isinstance(event, QueuePosition) else finished.release())
         for _ in range(60):
             assert finished.acquire(timeout=PATIENCE)
-        assert queue.mean_seconds < 0.1 * before
+        assert queue.mean_share < 0.1 * before
 
 
 def test_a_full_line_is_an_honest_503() -> None:
