@@ -27,7 +27,9 @@ def test_modules(test: str, tmp_path: Path) -> None:
         shutil.copy(path, tmp_path / "static")
     shutil.copy(HERE / test, tmp_path)
     assert NODE is not None
-    ended = subprocess.run([NODE, "--test", test], cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
+    ended = subprocess.run(
+        [NODE, "--test", test], cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False
+    )
     assert ended.returncode == 0, ended.stdout + ended.stderr
     assert "# tests 0" not in ended.stdout
 
