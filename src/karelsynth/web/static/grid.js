@@ -60,7 +60,7 @@ export class Grid {
   /** `tool()` returns the chosen tool; `onEdit(world, stroke)` is called for every change. */
   constructor(label, { tool, onEdit }) {
     Object.assign(this, { tool, onEdit });
-    this.#board = new Board(label);
+    this.#board = new Board(label, { axes: true });
     this.node = this.#board.node;
     this.node.setAttribute("role", "grid");
     this.node.classList.add("editable");

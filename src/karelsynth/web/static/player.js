@@ -17,7 +17,7 @@ export class Player {
   #program = null;
   #source = null; // an example's id, or OWN
   #start = null; // the world that is shown, or whose run is
-  #board = new Board("The world while the program runs");
+  #board = new Board("The world while the program runs", { axes: true });
   #grid;
   #run = null; // {frames, steps, explanation, failed, crash}
   #index = 0;

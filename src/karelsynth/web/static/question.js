@@ -2,7 +2,7 @@
 
 import { Board } from "./board.js";
 import { button, byId, el } from "./dom.js";
-import { parse } from "./world.js";
+import { differences, parse } from "./world.js";
 
 const MOST_NAMES = 4;
 
