@@ -387,6 +387,14 @@ def serve(
         typer.Option(min=1, max=64, help="How many searches run at once; by default one per four cores."),
     ] = None,
     queue: Annotated[int, typer.Option(min=0, max=10_000, help="How many requests may wait; more are refused.")] = 32,
+    lesson: Annotated[
+        Path | None,
+        typer.Option(
+            "--set",
+            metavar="FILE",
+            help="Challenges to open the page with: a file saved on the page, or a folder made by `pose`.",
+        ),
+    ] = None,
     device: CpuDevice = "cpu",
 ) -> None:
     """Serve the playground: the page and its HTTP API. Ctrl-C stops it."""
@@ -396,6 +404,7 @@ def serve(
 
     with listen(host, port) as listener:  # before the model is loaded: the port may be in use
         from karelsynth.model.storage import SHIPPED
+        from karelsynth.tutor.challenges import read_challenges
         from karelsynth.web.app import LOOPBACK, ServiceSettings, create_app
 
         at_once = workers or max(1, core_count() // _CORES_PER_SEARCH)
@@ -404,6 +413,7 @@ def serve(
             queue=queue,
             hosts=LOOPBACK | {host.lower(), listener.getsockname()[0]} if is_loopback(listener) else None,
             model=Path(model or SHIPPED).name,
+            challenges=None if lesson is None else read_challenges(lesson),
         )
         if at_once > 1:
             _limit_threads(core_count() // at_once)

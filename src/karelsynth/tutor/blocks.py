@@ -49,7 +49,8 @@ class BlockNode:
     number: int | None = None
     """Which statement of the text this is; None for a new one."""
     line: int | None = None
-    """The statement's line in the text, from 1."""
+    """The statement's place in the text, from 1."""
+    column: int | None = None
 
 
 @dataclass(frozen=True)
@@ -105,14 +106,14 @@ def write_blocks(text: str, functions: Sequence[BlockFunction], dialect: str | N
         dialect: that of an empty text, `paper` if it is not given.
     """
     if not text.strip():
-        text = _CALL_LINE.sub(HOLE, render(Program((Action.MOVE,)), dialect or "paper").replace("move()", f"{_CALLED}()"))
-        if dialect == "tokens":
-            text = render(Program((Action.MOVE,)), "tokens")
+        text = render(Program((Action.MOVE,)), dialect or "paper").replace("move()", HOLE)
     source = _read(text)
     changed = _Builder(source).changed(functions)
     if not changed:
         return text
-    merged = {name: replace(function, body=changed.get(name, function.body)) for name, function in source.functions.items()}
+    merged = {
+        name: replace(function, body=changed.get(name, function.body)) for name, function in source.functions.items()
+    }
     program = replace(source, functions=merged).program
     written = rewritten(source, changed, program)
     if _CALLED not in written:
@@ -159,17 +160,14 @@ def _is_hole(statement: SourceStatement) -> bool:
 
 
 def _nodes(block: SourceBlock, numbers: dict[int, int]) -> tuple[BlockNode, ...]:
-    return tuple(
-        BlockNode(
-            statement.keyword,
-            _detail_text(statement.detail),
-            tuple(_nodes(inner, numbers) for inner in statement.blocks),
-            numbers[id(statement)],
-            None if statement.place is None else statement.place.span.line,
-        )
-        for statement in block
-        if not _is_hole(statement)
-    )
+    found = []
+    for statement in block:
+        if not _is_hole(statement):
+            assert statement.place is not None
+            inner = tuple(_nodes(each, numbers) for each in statement.blocks)
+            detail, span = _detail_text(statement.detail), statement.place.span
+            found.append(BlockNode(statement.keyword, detail, inner, numbers[id(statement)], span.line, span.column))
+    return tuple(found)
 
 
 def _detail_text(detail: Condition | int | str | None) -> str | int | None:
@@ -227,9 +225,9 @@ class _Builder:
         detail = self.detail(node)
         if original is None:
             return SourceStatement(node.keyword, detail, blocks)
-        if (original.keyword, original.detail) == (node.keyword, detail):
-            if all(_same(new, old) for new, old in zip(blocks, original.blocks, strict=True)):
-                return original
+        same_head = (original.keyword, original.detail) == (node.keyword, detail)
+        if same_head and all(_same(new, old) for new, old in zip(blocks, original.blocks, strict=True)):
+            return original
         return SourceStatement(node.keyword, detail, blocks, original.place)
 
     def original(self, function: str, number: int | None) -> SourceStatement | None:
@@ -284,5 +282,3 @@ def _condition(detail: str | int | None) -> Condition:
     for _ in range(negations):
         condition = Not(condition)
     return condition
-
-

@@ -17,7 +17,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from karelsynth._version import __version__
 from karelsynth.karel.world import quoted
-from karelsynth.web import solving, toolkit, tutoring
+from karelsynth.tutor.challenges import ChallengeSet
+from karelsynth.web import classroom, solving, toolkit, tutoring
 from karelsynth.web.errors import add_error_handlers, error_response
 from karelsynth.web.queue import SolveQueue, TaskSolver
 
@@ -54,6 +55,8 @@ class ServiceSettings:
     """Host names that requests may use; None allows all."""
     model: str = "shipped"
     """The model's name, as `/api/version` reports it."""
+    challenges: ChallengeSet | None = None
+    """What the page opens with: a class set whose hidden examples stay here."""
 
 
 def create_app(solver: TaskSolver, settings: ServiceSettings | None = None) -> FastAPI:
@@ -80,6 +83,7 @@ def create_app(solver: TaskSolver, settings: ServiceSettings | None = None) -> F
     app.include_router(solving.router)
     app.include_router(toolkit.router)
     app.include_router(tutoring.router)
+    app.include_router(classroom.router)
     _serve_files(app)
     app.add_middleware(GuardMiddleware, hosts=settings.hosts)
     return app
