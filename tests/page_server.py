@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Final
 
 import uvicorn
@@ -56,6 +57,7 @@ class PoolSolver:
                 on_progress(Progress(spent, budget, beam=16, checked=int(1000 * spent), best=answers[0]))
             time.sleep(_ROUND)
         fitting = tuple(answer for answer in answers if answer.solves)
+        fitting = tuple(replace(answer, probability=0.96 if len(fitting) == 1 else 0.7) for answer in fitting)
         return Solution(
             answers=fitting or tuple(answers[:1]),
             solved=bool(fitting),

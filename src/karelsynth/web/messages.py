@@ -263,6 +263,10 @@ class RunStep(ResponseModel):
     column: int
     width: int
     token: str = Field(description="The statement's token, such as `move` or `WHILE`.")
+    start: int = Field(
+        description="The index of the statement's first token, from 0; helper functions count in place of their calls."
+    )
+    end: int = Field(description="The index after the statement's last token, its blocks included.")
     hero: tuple[int, int, str] = Field(
         description="Karel's row, column and heading after the step; row 0 is the bottom row."
     )
@@ -363,6 +367,36 @@ ServedChallenge = Annotated[
     int | None,
     Field(ge=0, le=1000, description="A challenge of the served set, from 0: its hidden examples count, too."),
 ]
+
+
+class JudgeRequest(RequestModel):
+    """Examples, and a program to try on them if there is one."""
+
+    examples: Examples
+    program: ProgramText | None = None
+
+
+class ExampleProblem(ResponseModel):
+    """Why no program can do an example, or not together with an earlier one."""
+
+    example: int = Field(description="The example's number, from 1.")
+    message: str
+
+
+class VerdictResponse(ResponseModel):
+    """Whether a program does an example."""
+
+    right: bool
+    status: str = Field(description="As in a run's response.")
+    explanation: str
+    ticks: int
+
+
+class JudgeResponse(ResponseModel):
+    """What is wrong with examples, and whether a program does each of them."""
+
+    problems: list[ExampleProblem]
+    verdicts: list[VerdictResponse] = Field(description="One for each example; empty without a program.")
 
 
 class SubmissionMessage(RequestModel):

@@ -1,4 +1,4 @@
-"""Routes of the tutor: grading a class, hints, probing a task, posing exercises.
+"""Routes of the tutor: judging examples, grading a class, hints, probing a task, posing exercises.
 
 The route functions are synchronous, so FastAPI runs them in threads. A hint for a student who is far off needs a
 search, which waits in the same queue as all others.
@@ -14,6 +14,7 @@ from fastapi import APIRouter, Request
 from karelsynth.errors import KarelsynthError
 from karelsynth.karel.dialects import read_source
 from karelsynth.karel.program import Program
+from karelsynth.karel.world import World
 from karelsynth.solve.solution import Solution
 from karelsynth.tasks.task import Example, Task
 from karelsynth.tutor.grade import Submission
@@ -26,23 +27,61 @@ from karelsynth.tutor.probe import probe as probe_task
 from karelsynth.web.errors import RequestError
 from karelsynth.web.messages import (
     BODY_ERRORS,
+    ExampleProblem,
     ExerciseResponse,
     GradeRequest,
     GradeResponse,
     GradesResponse,
     HintRequest,
     HintResponse,
+    JudgeRequest,
+    JudgeResponse,
     PoseRequest,
     PoseResponse,
     ProbeRequest,
     ProbeResponse,
+    VerdictResponse,
 )
 from karelsynth.web.queue import QueueFull, SearchEvent, SearchFailure, ServerStopping, SolveQueue
-from karelsynth.web.toolkit import read_examples
+from karelsynth.web.toolkit import read_examples, read_pairs
 
 router = APIRouter()
 _searching = threading.BoundedSemaphore(2)
 """More searches at the same time would only slow each other down."""
+
+
+@router.post("/api/judge", responses=BODY_ERRORS)
+def judge(body: JudgeRequest) -> JudgeResponse:
+    """Say which examples no program can do, and whether a program does each example."""
+    pairs = read_pairs(body.examples)
+    verdicts = []
+    if body.program is not None:
+        program = Program.parse(body.program)
+        for pair in pairs:
+            outcome = program.run(pair.input)
+            verdicts.append(
+                VerdictResponse(
+                    right=outcome.ok and outcome.world == pair.output,
+                    status=outcome.status.name.lower(),
+                    explanation=outcome.explain(),
+                    ticks=outcome.ticks,
+                )
+            )
+    return JudgeResponse(problems=_problems(pairs), verdicts=verdicts)
+
+
+def _problems(pairs: list[Example]) -> list[ExampleProblem]:
+    """What is wrong with examples: each by itself, then beside the earlier ones."""
+    problems = []
+    first: dict[World, int] = {}
+    for number, pair in enumerate(pairs, 1):
+        earlier = first.setdefault(pair.input, number)
+        for _, reason in impossible_examples(Task((pair,))):
+            problems.append(ExampleProblem(example=number, message=f"No program can do this: {reason}."))
+        if pairs[earlier - 1].output != pair.output:
+            message = f"It contradicts example {earlier}: the same Before, but another After."
+            problems.append(ExampleProblem(example=number, message=message))
+    return problems
 
 
 @router.post("/api/grade", responses=BODY_ERRORS)

@@ -1,17 +1,19 @@
 // The page: makes the parts and connects them by callbacks.
 
 import { get, post } from "./api.js";
-import { announce, byId, closeNotice, copy, count, debounced, download, guarded, handOver, notice } from "./dom.js";
+import { announce, byId, closeNotice, count, debounced, download, guarded, handOver, notice } from "./dom.js";
 import { loadBefore, loadDraft, loadProgram, saveBefore, saveDraft, saveProgram } from "./draft.js";
 import { Examples } from "./examples.js";
 import { showGallery } from "./gallery.js";
 import { History } from "./history.js";
-import { fragmentOf, taskOf } from "./link.js";
+import { taskOf } from "./link.js";
 import { Player } from "./player.js";
 import { ProgramPanel } from "./program.js";
+import { isProjecting, setProjecting } from "./projector.js";
+import { Share } from "./share.js";
 import { inDialog, showHelp } from "./sheets.js";
 import { Solving } from "./solving.js";
-import { empty, example, fromJson, pairs, sameTask, slug, starter, task, toJson } from "./task.js";
+import { empty, example, filled, fromJson, pairs, sameTask, slug, starter, task } from "./task.js";
 import { switchTheme } from "./theme.js";
 import { Tools } from "./tools.js";
 import { Verdicts } from "./verdicts.js";
@@ -19,28 +21,29 @@ import { render } from "./world.js";
 
 const LONGEST_ABOUT = 4000; // letters that the server takes
 
+/** {task, program} of the address, or null if it holds none. */
 async function linkedTask() {
   return (await guarded(() => taskOf(location.hash))) ?? null;
 }
 
 /** The task of the address, or the draft; the other one and what a link has replaced before are one undo away. */
 async function opening() {
-  const [linked, draft] = [await linkedTask(), loadDraft()];
+  const [{ task: linked = null, program: sent = "" }, draft] = [(await linkedTask()) ?? {}, loadDraft()];
   const replaced = linked && draft && !sameTask(linked, draft) ? draft : null;
   if (replaced) saveBefore(replaced);
   const before = linked ? replaced : draft && loadBefore();
   const now = linked ?? draft ?? starter();
   const history = new History(before && !sameTask(before, now) ? before : now);
   history.change(now);
-  return { history, isLinked: linked !== null, replaced };
+  return { history, isLinked: linked !== null, replaced, sent };
 }
 
 await showGallery(openTask); // its strip is above the examples, and would push them away from under the pointer
-const { history, isLinked, replaced } = await opening();
+const { history, isLinked, replaced, sent } = await opening();
 const tools = new Tools();
 byId("tools").append(tools.bar());
 
-const player = new Player(history, tools, (marks) => program.mark(marks));
+const player = new Player(history, tools, () => program);
 const examples = new Examples(history, () => tools.current, (id) => player.watch(id));
 const verdicts = new Verdicts(judged);
 const keepProgram = debounced(() => {
@@ -66,9 +69,10 @@ function programChanged(text, same = false) {
   verdicts.update(text, history.value.examples);
 }
 
-/** `results` maps examples' ids to verdicts; an answer is called a partial one for as long as that is so. */
-function judged(results) {
-  examples.judge(results);
+/** `results` maps examples' ids to verdicts, `problems` to what is wrong with an example itself; an answer is called a
+ *  partial one for as long as that is so. */
+function judged(results, problems) {
+  examples.judge(results, problems);
   const kinds = new Set([...results.values()].map(({ kind }) => kind));
   byId("partial").hidden = !program.isAnswer || kinds.size < 2;
 }
@@ -104,9 +108,10 @@ function taskChanged(now) {
   handOver(byId("redo"), byId("undo"));
   if (byId("task-name").value !== now.name) byId("task-name").value = now.name;
   byId("tagline").hidden = Boolean(now.name || now.about);
+  byId("print-name").textContent = now.name || "Karel task";
   showAbout(now.about);
   document.title = now.name ? `${now.name} – karelsynth` : "karelsynth playground";
-  const examples = JSON.stringify(pairs(now.examples));
+  const examples = JSON.stringify(pairs(filled(now.examples))); // one that is not filled in changes nothing
   if (examples === shown) return;
   if (shown !== null) solving.retract();
   verdicts.update(program.text, now.examples);
@@ -118,6 +123,7 @@ function showAbout(about) {
   const field = byId("task-about");
   if (field.innerText !== about && document.activeElement !== field) field.textContent = about;
   field.hidden = !about && document.activeElement !== field;
+  byId("add-about").hidden = !field.hidden;
 }
 
 history.onChange((now) => {
@@ -133,6 +139,7 @@ taskChanged(history.value);
 
 const remembered = loadProgram();
 if (remembered) program.restore(remembered, isLinked && !remembered.isFor(history.value.examples));
+if (sent && sent !== program.shared) program.open(sent);
 const budgets = [...byId("budget").options].map(({ value }) => value);
 if (budgets.includes(remembered?.budget)) byId("budget").value = remembered.budget;
 byId("budget").addEventListener("change", keepProgram);
@@ -153,6 +160,11 @@ byId("task-about").addEventListener("input", (event) => {
   history.change(task(kept, name, event.target.innerText.trim().slice(0, LONGEST_ABOUT)), "about");
 });
 byId("task-about").addEventListener("blur", () => showAbout(history.value.about));
+byId("add-about").addEventListener("click", () => {
+  byId("task-about").hidden = false;
+  byId("task-about").focus();
+  byId("add-about").hidden = true;
+});
 byId("undo").addEventListener("click", () => history.undo());
 byId("redo").addEventListener("click", () => history.redo());
 byId("theme").addEventListener("click", switchTheme);
@@ -172,27 +184,29 @@ byId("task-file").addEventListener("change", async (event) => {
 });
 byId("save-task").addEventListener("click", () =>
   guarded(async () => {
-    const { text } = await post("/api/task/render", toJson(history.value));
-    download(`${slug(history.value.name)}.task`, text);
-    notice("Task saved.");
+    const { name, about, examples: all } = history.value;
+    const kept = filled(all).length ? filled(all) : all; // a file has no examples that are not filled in
+    const { text } = await post("/api/task/render", { name, about, examples: pairs(kept) });
+    download(`${slug(name)}.task`, text);
+    const left = all.length - kept.length;
+    notice(left ? `Task saved without ${count(left, "example that is", "examples that are")} not filled in.` : "Task saved.");
   }),
 );
-byId("share-task").addEventListener("click", async () => {
-  linked = await fragmentOf(history.value);
-  window.history.replaceState(null, "", linked);
-  const copied = await copy(location.href);
-  notice(
-    copied
-      ? "Link copied. It holds the whole task."
-      : "This page's address now holds the whole task: copy it from the address bar.",
-  );
+new Share({
+  task: () => history.value,
+  program: () => program.shared,
+  onLink: (fragment) => {
+    linked = fragment;
+    window.history.replaceState(null, "", linked);
+  },
 });
 addEventListener("hashchange", async () => {
   const opened = await linkedTask();
   if (!opened) return;
   saveBefore(history.value);
   linked = "";
-  openTask(opened);
+  openTask(opened.task);
+  if (opened.program) program.open(opened.program);
   linked = location.hash;
 });
 
@@ -210,6 +224,10 @@ addEventListener("keydown", (event) => {
     else owner.undo();
   } else if (event.key === "?" && !typing && !command) {
     showHelp();
+  } else if (event.key === "Escape" && isProjecting()) {
+    setProjecting(false);
+  } else if (event.key.toLowerCase() === "p" && !typing && !command && !event.target.closest("[role='grid']")) {
+    setProjecting(!isProjecting());
   }
 });
 
