@@ -68,8 +68,8 @@ export async function openedSet() {
 /** Opens a set: the page is loaded anew with it. */
 export function openSet(set) {
   store({ set: setToJson(set), at: 0, name: nameOf(set) });
-  location.replace(location.pathname);
-  if (location.hash) location.reload();
+  window.history.replaceState(null, "", location.pathname);
+  location.reload();
 }
 
 export class Challenge {
