@@ -85,7 +85,7 @@ def test_a_program_is_built_without_a_mouse(page: Page) -> None:
     choice.press("Enter")
     expect(choice.locator("select").first).to_be_focused()
     choice.get_by_label("Condition").select_option("markersPresent")
-    choice.get_by_label("Kind of block").select_option("WHILE")
+    block(page, "if markers are present").get_by_label("Kind of block").select_option("WHILE")
     expect(text(page)).to_have_value(TAKE_ALL)
     expect_verdicts(page, "Right")
 

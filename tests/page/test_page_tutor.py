@@ -37,7 +37,7 @@ def test_it_jumps_to_the_step_that_fails(new_page: NewPage) -> None:
     page = typed(new_page, "def run():\n  move()\n  putMarker()\n  move()\n  pickMarker()\n  move()")
     page.locator("#tutor").get_by_role("button", name="Go to step 2, line 3").click()
     expect(page.locator("#player-caption")).to_contain_text("Step 2 of 5")
-    expect(page.locator("#program-paint .running")).to_have_text("putMarker()")
+    expect(page.locator("#program-paint .line-running")).to_contain_text("putMarker()")
 
 
 def test_hints_by_level_and_a_repair_that_is_accepted(new_page: NewPage) -> None:
