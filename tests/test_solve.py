@@ -375,7 +375,7 @@ def test_only_what_was_cut_short_counts_as_stopped() -> None:
         ([], "at least one example"),
         ([(ROW, MOVED)] * (MOST_EXAMPLES + 1), f"at most {MOST_EXAMPLES}"),
         ([(ROW, World.parse("> .\n. ."))], "example 1: the input has 2 rows and 4 columns, the output 2 and 2"),
-        ([(ROW, MOVED), (ROW, World.parse("> . . #\n. . . ."))], "example 2: there is a wall at row 1, column 3 in"),
+        ([(ROW, MOVED), (ROW, World.parse("> . . #\n. . . ."))], "example 2: there is a wall at row 2, column 4 in"),
         ([(ROW, MOVED), (ROW, ROW)], "examples 1 and 2 have the same input and different outputs"),
         ([ROW, MOVED], "a pair of worlds"),
         ([(ROW,)], "a pair of worlds"),

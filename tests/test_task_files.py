@@ -165,7 +165,7 @@ BAD_TEXTS = [
     ("input:\n. .\n\n> .\noutput:\n. .\n. >\n", "x: the input at line 1: line 3 is empty in the middle"),
     ("input:\noutput:\n. .\n. >\n", "x: the input at line 1: the drawing is empty"),
     ("input:\n. .\n> .\noutput:\n. . .\n. . >\n", "x: example 1: the input has 2 rows and 2 columns"),
-    (PAIR + "input:\n. #\n> .\noutput:\n. .\n. >\n", "x: example 2: there is a wall at row 1, column 1 in"),
+    (PAIR + "input:\n. #\n> .\noutput:\n. .\n. >\n", "x: example 2: there is a wall at row 2, column 2 in"),
     ("example:\n. . . .\n> . . >\n", "x: line 1: no `->` in this example"),
     ("example:\n. . .\n> . -> . >\n", "x: line 2 has 3 cells, which do not make two worlds side by side"),
     ("example:\n. . . .\n> . -> . y\n", "x: the output at line 1: line 3, cell 2: `y` is not a cell"),

@@ -155,7 +155,7 @@ def test_an_endless_program_ends(client: TestClient) -> None:
     program = "def run():\n  while(leftIsClear):\n    turnLeft()"
     body = client.post("/api/run", json={"program": program, "world": ". . .\n. > .\n. . ."}).json()
     assert (body["status"], body["line"], len(body["steps"])) == ("runs_forever", 2, 40)
-    assert body["explanation"] == "runs forever: the state repeats at row 1, column 1, facing east (tick 40)"
+    assert body["explanation"] == "runs forever: the state repeats at row 2, column 2, facing east (tick 40)"
 
 
 def test_a_long_program_ends_well(client: TestClient) -> None:

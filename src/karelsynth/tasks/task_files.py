@@ -193,9 +193,17 @@ def _of_record(record: TaskRecord, where: str) -> Task:
         raise TaskFileError(f"{where}: line {record.line}: {error}") from None
 
 
+def is_a_set(folder: str | Path) -> TaskFileError:
+    """The error where a folder of `generate` is given instead of task files."""
+    return TaskFileError(
+        f"{folder}: this is a set made by `karelsynth generate`, not a task file. "
+        f"`karelsynth export-msr {folder} --out tasks.jsonl` writes its tasks to a file"
+    )
+
+
 def _folder(folder: Path) -> list[Task]:
     if exists(folder / MANIFEST):
-        raise TaskFileError(f"{folder}: this is a set made by `karelsynth generate`, not a folder of task files")
+        raise is_a_set(folder)
     try:
         files = sorted(path for path in folder.iterdir() if path.name.lower().endswith(ENDINGS) and is_file(path))
     except OSError as error:

@@ -142,7 +142,8 @@ def reachable(world: World) -> set[Cell]:
 
 
 def _at(cell: Cell) -> str:
-    return f"row {cell[0]}, column {cell[1]}"
+    """A cell for people: row 1 is the bottom row, column 1 the leftmost."""
+    return f"row {cell[0] + 1}, column {cell[1] + 1}"
 
 
 # Worlds that unmask

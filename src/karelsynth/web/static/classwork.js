@@ -72,7 +72,7 @@ export function keyOf({ name, examples, starter }) {
   return ((low >>> 0).toString(36) + (high >>> 0).toString(36)).padStart(14, "0");
 }
 
-/** What a student has done on each challenge, in a storage such as localStorage. */
+/** What a student has done on each challenge, in a storage of the browser. */
 export class Work {
   #storage;
 

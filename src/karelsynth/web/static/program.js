@@ -220,7 +220,7 @@ export class ProgramPanel {
       this.#showView(typed.text, dialect, null, []);
       return;
     }
-    if (!this.#valid) {
+    if (!byId("program-problem").hidden) {
       notice(`This is no program yet. Without the mistake, it can be shown as ${DIALECTS[dialect]}.`);
       return;
     }

@@ -5,7 +5,7 @@ import { test } from "node:test";
 
 import {
   Work, challengeOf, challengeSet, keyOf, setFromJson, setToJson,
-} from "../../src/karelsynth/web/static/classwork.js";
+} from "./static/classwork.js";
 
 const PAIR = { input: "> .\n. .", output: ". >\n. ." };
 const OTHER = { input: "> .\n. 1", output: ". >\n. 1" };

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { applied, changesOf } from "../../src/karelsynth/web/static/changes.js";
+import { applied, changesOf } from "./static/changes.js";
 
 const OLD = "def run():\n  if(markersPresent):\n    pickMarker()\n  move()";
 

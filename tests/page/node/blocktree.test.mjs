@@ -6,7 +6,7 @@ import { test } from "node:test";
 import {
   blockAt, changed, conditionText, copied, flat, headText, inserted, moved, newBlock, nudged, removed, samePath, slotAfter,
   slots, spoken, spokenSlot,
-} from "../../src/karelsynth/web/static/blocktree.js";
+} from "./static/blocktree.js";
 
 const leaf = (keyword, number) => ({ keyword, detail: null, blocks: [], number });
 
