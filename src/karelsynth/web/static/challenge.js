@@ -74,6 +74,7 @@ export function openSet(set) {
 
 export class Challenge {
   #set;
+  #given; // the set without what was added to practise
   #at;
   #isKept; // the set itself is in the storage: it is neither in the address nor at the server
   #work = new Work(localStorage);
@@ -86,6 +87,7 @@ export class Challenge {
   constructor({ set, at }, { onLeave, onOpen, onWatch, onText }) {
     Object.assign(this, { onLeave, onOpen, onWatch, onText });
     this.#set = set;
+    this.#given = set;
     this.#at = at;
     this.#isKept = !isChallengeLink(location.hash) && set.challenges.every(({ served }) => served === null);
     document.documentElement.dataset.challenge = "";
@@ -111,7 +113,7 @@ export class Challenge {
     this.#at = at;
     this.#grade = null;
     this.#before = null;
-    store({ set: this.#isKept ? setToJson(this.#set) : null, at, name: nameOf(this.#set) });
+    store({ set: this.#isKept ? setToJson(this.#given) : null, at, name: nameOf(this.#given) });
     this.#render();
     this.onOpen(this.current, this.#work.of(this.current));
   }
@@ -119,7 +121,6 @@ export class Challenge {
   /** Further challenges at the end, to practise; they are not kept. */
   add(challenges) {
     this.#set = { ...this.#set, challenges: [...this.#set.challenges, ...challenges] };
-    this.#isKept = false;
     this.open(this.#set.challenges.length - challenges.length);
     scrollTo({ top: 0 });
   }

@@ -277,23 +277,23 @@ export class Tutor {
     const passes = found === 1 ? "1 wrong program passes" : `${found} wrong programs pass`;
     this.#tell(
       el("p", {}, el("strong", {}, "Not quite clear. "), `${passes} all your examples (${tried}). An example that unmasks one makes the task clearer.`),
-      el("ul", { class: "impostors" }, ...report.impostors.slice(0, 3).map((one) => this.#impostor(one))),
+      el("ul", { class: "impostors" }, ...report.impostors.slice(0, 3).map((one, index) => this.#impostor(one, index))),
       button("button small", () => this.#probe(true), {}, icon("plus"), "Add as many examples as are needed"),
     );
   }
 
-  #impostor({ program, world, expected, actual, explanation }) {
+  #impostor({ program, world, expected, actual, explanation }, index) {
     const [before, right, wrong] = [parse(world), parse(expected), parse(actual)];
     const add = () => this.onExamples([[before, right]]);
     return el(
       "li",
       {},
-      el("pre", { class: "tutor-code", tabindex: 0, role: "region", "aria-label": "A wrong program that passes" }, program),
+      el("pre", { class: "tutor-code", tabindex: 0, role: "group", "aria-label": `Wrong program ${index + 1}` }, program),
       el(
         "div",
         {},
         el("div", { class: "tutor-worlds" }, picture("Before", before), picture("Yours", right), picture("The wrong one", wrong)),
-        el("p", { class: "tutor-says" }, ...prose(explanation)),
+        el("p", { class: "tutor-says" }, ...prose(/^[a-z]/.test(explanation) ? `The wrong one ${explanation}.` : explanation)),
         button("button small", add, {}, icon("plus"), "Add this as an example"),
       ),
     );
