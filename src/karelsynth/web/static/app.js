@@ -2,7 +2,7 @@
 
 import { get, post } from "./api.js";
 import { Blocks } from "./blocks.js";
-import { Challenge, isChallengeLink, openSet, openedSet } from "./challenge.js";
+import { Challenge, isChallengeLink, openSet, openedSet, wayBack } from "./challenge.js";
 import { challengeOf } from "./classwork.js";
 import { announce, byId, closeNotice, count, debounced, download, guarded, handOver, notice } from "./dom.js";
 import { loadBefore, loadDraft, loadProgram, saveBefore, saveDraft, saveProgram } from "./draft.js";
@@ -201,6 +201,8 @@ addEventListener("pagehide", () => {
   saveSoon.flush();
   keepProgram.flush();
 });
+const back = lesson ? null : wayBack();
+if (back) byId("gallery-strip").prepend(back);
 if (replaced) notice("Opened the task of the link. Undo brings back your last drawing.");
 
 // The bar at the top.

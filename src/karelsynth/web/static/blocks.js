@@ -7,6 +7,8 @@ import {
   newBlock, nudged, parentOf, removed, samePath, slotAfter, slots, spoken, spokenSlot,
 } from "./blocktree.js";
 import { announce, button, byId, debounced, el, guarded, iconButton, prose } from "./dom.js";
+import { LONGEST } from "./editor.js";
+import { recall, remember } from "./storage.js";
 
 const MODE = "karelsynth.view";
 const MODES = { text: "Text", blocks: "Blocks", both: "Both" };
@@ -44,7 +46,7 @@ export class Blocks {
     byId("blocks").addEventListener("pointerdown", (event) => this.#press(event));
     this.#tree.addEventListener("focusin", (event) => this.#focused(event));
     this.#tree.addEventListener("change", (event) => this.#chosen(event));
-    this.mode = localStorage.getItem(MODE) in MODES ? localStorage.getItem(MODE) : "text";
+    this.mode = recall(MODE) in MODES ? recall(MODE) : "text";
   }
 
   get mode() {
@@ -81,11 +83,7 @@ export class Blocks {
   #buildModes() {
     const choose = (mode) => {
       this.mode = mode;
-      try {
-        localStorage.setItem(MODE, mode);
-      } catch {
-        // storage may be forbidden
-      }
+      remember(MODE, mode);
     };
     const modes = Object.entries(MODES).map(([mode, name]) => button("", () => choose(mode), { "data-mode": mode }, name));
     byId("program-modes").classList.add("segments");
@@ -98,6 +96,7 @@ export class Blocks {
 
   async #read() {
     const { text, dialect } = this.source();
+    if (text.length > LONGEST) return;
     const read = await guarded(() => post("/api/blocks/read", { program: text, dialect }));
     if (!read || text !== this.source().text || this.#writing) return;
     const { problem } = read;

@@ -6,12 +6,12 @@ import { Board } from "./board.js";
 import { Work, keyOf, setFromJson, setToJson } from "./classwork.js";
 import { announce, button, byId, count, el, icon, iconButton, notice } from "./dom.js";
 import { packed, unpacked } from "./link.js";
+import { recall, remember } from "./storage.js";
 import { WorldError, parse } from "./world.js";
 
 const KEY = "#challenge=";
 const LONGEST = 200_000; // letters of a link
-const OPEN = "karelsynth.set"; // the set that is open, and the place in it
-const LEFT = "karelsynth.left"; // the served set was closed, in this tab
+const OPEN = "karelsynth.set"; // the set that was opened last, and the place in it
 
 /** The part of an address that holds a set. */
 export async function linkOf(set) {
@@ -24,19 +24,17 @@ export function isChallengeLink(fragment) {
 
 function stored() {
   try {
-    const { set, at, name } = JSON.parse(localStorage.getItem(OPEN));
-    return { set: set && setFromJson(set), at: Number(at) || 0, name };
+    const { set, at, name, title, isClosed } = JSON.parse(recall(OPEN));
+    return { set: set && setFromJson(set), at: Number(at) || 0, name, title: String(title), isClosed: Boolean(isClosed) };
   } catch {
     return null;
   }
 }
 
-function store(value) {
-  try {
-    localStorage.setItem(OPEN, JSON.stringify(value));
-  } catch {
-    // storage may be full or forbidden: then the page opens with the first challenge next time
-  }
+/** Keeps which set is open, and where; the set itself unless it is in the address or at the server. */
+function store(set, at, { isKept, isClosed = false }) {
+  const title = set.title || set.challenges[0].name;
+  remember(OPEN, JSON.stringify({ set: isKept ? setToJson(set) : null, at, name: nameOf(set), title, isClosed }));
 }
 
 function nameOf(set) {
@@ -59,15 +57,28 @@ export async function openedSet() {
   const placed = (set) => ({ set, at: known?.name === nameOf(set) ? Math.min(known.at, set.challenges.length - 1) : 0 });
   if (isChallengeLink(location.hash)) return placed(await linkedSet(location.hash));
   if (location.hash) return null; // of a task
-  if (known?.set) return placed(known.set);
-  if (sessionStorage.getItem(LEFT)) return null;
+  if (known?.set && !known.isClosed) return placed(known.set);
   const served = await get("/api/challenges");
-  return served.challenges.length ? placed(setFromJson(served)) : null;
+  if (!served.challenges.length) return null;
+  const set = setFromJson(served);
+  return known?.isClosed && known.name === nameOf(set) ? null : placed(set);
+}
+
+/** A button that leads back to the set that was closed last, or null. */
+export function wayBack() {
+  const known = stored();
+  if (!known?.isClosed) return null;
+  const open = () => {
+    remember(OPEN, JSON.stringify({ ...JSON.parse(recall(OPEN)), isClosed: false }));
+    window.history.replaceState(null, "", location.pathname);
+    location.reload();
+  };
+  return button("chip more", open, {}, icon("class"), `Back to ${known.title || "the challenge"}`);
 }
 
 /** Opens a set: the page is loaded anew with it. */
 export function openSet(set) {
-  store({ set: setToJson(set), at: 0, name: nameOf(set) });
+  store(set, 0, { isKept: true });
   window.history.replaceState(null, "", location.pathname);
   location.reload();
 }
@@ -77,7 +88,7 @@ export class Challenge {
   #given; // the set without what was added to practise
   #at;
   #isKept; // the set itself is in the storage: it is neither in the address nor at the server
-  #work = new Work(localStorage);
+  #work = new Work({ getItem: recall, setItem: remember });
   #grade = null;
   #before = null; // the text that Start over has taken away
   #nodes = [];
@@ -113,7 +124,7 @@ export class Challenge {
     this.#at = at;
     this.#grade = null;
     this.#before = null;
-    store({ set: this.#isKept ? setToJson(this.#given) : null, at, name: nameOf(this.#given) });
+    store(this.#given, at, { isKept: this.#isKept });
     this.#render();
     this.onOpen(this.current, this.#work.of(this.current));
   }
@@ -160,7 +171,7 @@ export class Challenge {
         "section",
         { class: "card challenge-card", "aria-labelledby": "challenge-title" },
         el("div", { class: "challenge-set" }, el("span", { class: "detail" }, label), many ? el("nav", { "aria-label": "Challenges of the set" }, this.steps) : null),
-        el("h2", { id: "challenge-title" }, name || `Challenge ${this.#at + 1}`),
+        el("h2", { id: "challenge-title", tabindex: -1 }, name || `Challenge ${this.#at + 1}`),
         about ? el("p", { class: "about" }, about) : null,
         el("p", { class: "detail" }, examples.length === 1 ? "Write a program that does this:" : "Write one program that does all of these:"),
         this.state,
@@ -201,7 +212,7 @@ export class Challenge {
     const next = this.#at + 1 < challenges.length;
     const done = this.#work.passed(this.#set);
     const more = next
-      ? button("button primary", () => this.open(this.#at + 1), {}, "Next challenge", icon("arrow"))
+      ? button("button primary", () => this.#next(), {}, "Next challenge", icon("arrow"))
       : el("span", { class: "detail" }, challenges.length > 1 ? `${done} of ${challenges.length} solved` : "");
     this.state.replaceChildren(el("strong", {}, icon("check"), "Solved"), more);
   }
@@ -217,6 +228,11 @@ export class Challenge {
     this.tests.dataset.kind = !isGraded ? "" : right === hiddenCount ? "right" : "wrong";
   }
 
+  #next() {
+    this.open(this.#at + 1);
+    byId("challenge-title").focus(); // the button is gone, and the keyboard was on it
+  }
+
   #startOver() {
     const { text } = this.#work.of(this.current);
     const back = this.#before;
@@ -227,12 +243,8 @@ export class Challenge {
   }
 
   #leave() {
-    try {
-      localStorage.removeItem(OPEN);
-      sessionStorage.setItem(LEFT, "1");
-    } catch {
-      // storage may be forbidden
-    }
+    const isServed = this.#given.challenges.some(({ served }) => served !== null);
+    store(this.#given, this.#at, { isKept: !isServed, isClosed: true });
     window.history.replaceState(null, "", location.pathname);
     location.reload();
   }

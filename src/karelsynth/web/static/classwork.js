@@ -72,7 +72,7 @@ export function keyOf({ name, examples, starter }) {
   return ((low >>> 0).toString(36) + (high >>> 0).toString(36)).padStart(14, "0");
 }
 
-/** What a student has done on each challenge, in a storage of the browser. */
+/** What a student has done on each challenge, in a storage that never fails. */
 export class Work {
   #storage;
 
@@ -93,11 +93,7 @@ export class Work {
 
   update(challenge, fields) {
     const value = { ...this.of(challenge), ...fields };
-    try {
-      this.#storage.setItem(`karelsynth.work.${keyOf(challenge)}`, JSON.stringify(value));
-    } catch {
-      // storage may be full or forbidden: then nothing is kept
-    }
+    this.#storage.setItem(`karelsynth.work.${keyOf(challenge)}`, JSON.stringify(value));
     return value;
   }
 

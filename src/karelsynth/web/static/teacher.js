@@ -5,6 +5,7 @@ import { Board } from "./board.js";
 import { linkOf, openSet } from "./challenge.js";
 import { MOST_CHALLENGES, challengeOf, challengeSet, setFromJson, setToJson } from "./classwork.js";
 import { announce, button, byId, copy, count, download, el, guarded, icon, iconButton, notice } from "./dom.js";
+import { recall, remember } from "./storage.js";
 import { filled, slug, toJson, task as taskOf } from "./task.js";
 
 const SET = "karelsynth.class"; // the set that is being made
@@ -224,16 +225,12 @@ export class Teacher {
 
 function kept() {
   try {
-    return setFromJson(JSON.parse(localStorage.getItem(SET)));
+    return setFromJson(JSON.parse(recall(SET)));
   } catch {
     return challengeSet([]);
   }
 }
 
 function keep(set) {
-  try {
-    localStorage.setItem(SET, JSON.stringify(setToJson(set)));
-  } catch {
-    // storage may be full or forbidden: then the set lasts as long as the page
-  }
+  remember(SET, JSON.stringify(setToJson(set)));
 }

@@ -45,7 +45,7 @@ export class Tutor {
     this.more = button("button small", () => this.#pose(), {}, "More like this");
     const head = el("header", { class: "card-head" }, this.title, this.status, this.ask, this.clear, this.more);
     this.wrong = el("div", { class: "tutor-wrong", hidden: true });
-    this.help = el("div", { class: "tutor-help", hidden: true, role: "region", "aria-label": "Hint" });
+    this.help = el("div", { class: "tutor-help", hidden: true, tabindex: -1, role: "region", "aria-label": "Hint" });
     this.found = el("div", { class: "tutor-found", hidden: true, role: "region", "aria-label": "Answer of the tutor" });
     byId("tutor").append(el("section", { class: "card", "aria-labelledby": "tutor-title" }, head, this.wrong, this.help, this.found));
   }
@@ -200,7 +200,9 @@ export class Tutor {
     this.help.replaceChildren(el("p", {}, lead), el("ol", { class: "tutor-steps" }, ...steps));
     if (this.#hint.parts.length) this.help.append(this.#changeNode());
     this.help.hidden = false;
+    const held = document.activeElement === this.ask;
     this.ask.hidden = none || level >= levels || this.#passed;
+    if (held && this.ask.hidden) this.help.focus({ preventScroll: true });
     this.ask.lastChild.textContent = ASK[level] ?? ASK.at(-1);
   }
 
