@@ -267,6 +267,7 @@ def repair(
     longest: int,
     stop: Callable[[], bool],
     max_ticks: int = MAX_TICKS,
+    on_tried: Callable[[int], None] | None = None,
 ) -> Repaired:
     """Search from programs [N, L] until one is correct on all examples. Programs that do not parse are left out.
 
@@ -276,6 +277,7 @@ def repair(
         longest: the most tokens of a program.
         stop: called after every MOST_EXPANDED programs, some dozen times a second; True ends the search.
         max_ticks: the most ticks of a run.
+        on_tried: called as often as `stop`, with the number of programs that were run so far.
     """
     search = _BestFirstSearch(ProgramScorer(inputs, outputs, max_ticks), longest)
     short = lengths <= longest
@@ -283,6 +285,8 @@ def repair(
     found = search.score(given, counts, -PER_NAT * logprobs[short].astype(np.float64), len(given))
     while found is None and not search.exhausted and not stop():
         found = search.expand()
+        if on_tried is not None:
+            on_tried(search.tried)
     if found is None:
         nearest = search.nearest[None][: len(search.nearest)]  # no row without a program
         found = search.result(nearest, np.full(len(nearest), len(search.nearest)), solves=False)

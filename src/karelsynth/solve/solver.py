@@ -329,6 +329,11 @@ class Solver:
         if not len(near_misses):
             near_misses = check_programs(state, *single_actions())
         best = near_misses.ranked()[:MOST_REPAIRED]
+        before = state.checked
+
+        def count(tried: int) -> None:
+            state.checked = before + tried  # for the reports of progress meanwhile
+
         repaired = repair(
             best.tokens,
             best.lengths,
@@ -338,8 +343,9 @@ class Solver:
             longest=min(LONGEST_REPAIRED, self.model.settings.max_length),
             stop=lambda: time.perf_counter() >= deadline or stop(),
             max_ticks=state.max_ticks,
+            on_tried=count,
         )
-        state.checked += repaired.tried
+        count(repaired.tried)
         if len(repaired.lengths):
             self._add_answers(state, repaired.tokens, repaired.lengths, encoded)
             if state.solved:

@@ -68,7 +68,10 @@ export class Card {
       const press = (event) => this.after.perform(action, event.detail > 0);
       this.pad.append(iconButton(name, label, press, "button square"));
     }
-    const enlarge = () => this.node.classList.toggle("large");
+    const enlarge = () => {
+      this.node.classList.toggle("large");
+      this.node.scrollIntoView({ block: "start" });
+    };
     const head = el(
       "header",
       { class: "card-head" },

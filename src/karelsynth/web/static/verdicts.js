@@ -8,6 +8,7 @@ import { pairs } from "./task.js";
 
 export class Verdicts {
   #running = null;
+  #known = null; // the examples whose problems are known
   #soon = debounced((program, examples) => this.#run(program, examples), 120);
 
   /** `onResult(verdicts, problems)` gets Maps from an example's id to {kind, text} and to a message. */
@@ -27,12 +28,16 @@ export class Verdicts {
     this.#running = control;
     const numbered = examples.map((one, index) => ({ ...one, number: index + 1 })).filter(({ touched }) => touched);
     if (!numbered.length) {
+      this.#known = null;
       this.onResult(new Map(), new Map());
       return;
     }
     const body = { program, examples: pairs(numbered) };
+    const asked = JSON.stringify(body.examples);
+    if (program === null && asked === this.#known) return;
     const judged = await guarded(() => post("/api/judge", body, control.signal));
     if (!judged || control.signal.aborted) return;
+    this.#known = asked;
     const numbers = numbered.map(({ number }) => number);
     const idOf = (place) => numbered[place].id;
     this.onResult(
