@@ -398,6 +398,14 @@ def serve(
         Literal["off", "text", "json"],
         typer.Option(help="Log requests and searches to the standard error stream, as text or as JSON."),
     ] = "off",
+    lesson: Annotated[
+        Path | None,
+        typer.Option(
+            "--set",
+            metavar="FILE",
+            help="Challenges to open the page with: a file saved on the page, or a folder made by `pose`.",
+        ),
+    ] = None,
     device: CpuDevice = "cpu",
 ) -> None:
     """Serve the playground: the page and its HTTP API. Ctrl-C stops it."""
@@ -407,6 +415,7 @@ def serve(
 
     with listen(host, port) as listener:  # before the model is loaded: the port may be in use
         from karelsynth.model.storage import SHIPPED
+        from karelsynth.tutor.challenges import read_challenges
         from karelsynth.web.app import LOOPBACK, ServiceSettings, create_app
 
         at_once = workers or min(core_count(), _MOST_WORKERS)
@@ -419,6 +428,7 @@ def serve(
             proxies=frozenset(proxy or ()),
             hosts=LOOPBACK | {host.lower(), listener.getsockname()[0]} if is_loopback(listener) else None,
             model=Path(model or SHIPPED).name,
+            challenges=None if lesson is None else read_challenges(lesson),
         )
         if at_once > 1:
             _limit_threads(1)  # a batch distributes its steps over threads itself

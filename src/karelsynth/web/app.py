@@ -20,7 +20,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from karelsynth._version import __version__
 from karelsynth.karel.world import quoted
-from karelsynth.web import operations, solving, toolkit, tutoring
+from karelsynth.tutor.challenges import ChallengeSet
+from karelsynth.web import classroom, operations, solving, toolkit, tutoring
 from karelsynth.web.errors import add_error_handlers, error_response
 from karelsynth.web.operations import (
     LogFormat,
@@ -75,6 +76,8 @@ class ServiceSettings:
     """How requests and searches are logged."""
     proxies: frozenset[str] = frozenset()
     """Addresses of reverse proxies, whose header X-Forwarded-For names the client."""
+    challenges: ChallengeSet | None = None
+    """What the page opens with: a class set whose hidden examples stay here."""
 
 
 def create_app(solver: TaskSolver, settings: ServiceSettings | None = None) -> FastAPI:
@@ -108,6 +111,7 @@ def create_app(solver: TaskSolver, settings: ServiceSettings | None = None) -> F
     app.include_router(toolkit.router)
     app.include_router(tutoring.router)
     app.include_router(operations.router)
+    app.include_router(classroom.router)
     _serve_files(app)
     app.add_middleware(
         GuardMiddleware, hosts=settings.hosts, limits=RateLimits(settings.rate), metrics=app.state.metrics
