@@ -43,7 +43,12 @@ _FEW: Final = 5
 """Up to so many programs, wrong runs are explained without being asked to."""
 
 TaskArgument = Annotated[
-    str, typer.Argument(metavar="TASK", help="A task file, or the name of a task of the gallery; - for standard input.")
+    str,
+    typer.Argument(
+        metavar="TASK",
+        help="A task file, FILE#3 for the third task of a file or folder, or a task of the gallery; - for standard "
+        "input.",
+    ),
 ]
 HiddenOption = Annotated[
     str | None,
@@ -67,7 +72,7 @@ def _read_task(name: str) -> Task:
         return task
     tasks = read_tasks(name)
     if len(tasks) > 1:
-        raise KarelsynthError(f"{name}: holds {len(tasks)} tasks; save the one that is meant in a file of its own")
+        raise KarelsynthError(f"{name}: holds {len(tasks)} tasks; say which one, for example {name}#2")
     return tasks[0]
 
 

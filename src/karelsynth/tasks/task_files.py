@@ -57,14 +57,24 @@ _SYNONYMS: Final = {"before": "input", "after": "output", "in": "input", "out": 
                     "description": "about", "pair": "example", "task": "name"}  # fmt: skip
 _ARROWS: Final = ("->", "=>", "→")
 _WIDTH: Final = 100
+_NUMBERED: Final = re.compile(r"(?P<path>.+)#(?P<number>\d{1,5})", re.DOTALL)
 _HOW: Final = "a task is `input:` and a drawing, then `output:` and a drawing, once for each example"
 
 
 def read_tasks(path: str | Path) -> list[Task]:
     """The tasks of a file, of standard input (`-`), or of all task files of a folder in the order of their names.
 
-    A task without a name gets that of its file. The message of a KarelsynthError begins with the path.
+    `PATH#3` is the third of them alone. A task that a folder holds twice counts once: `karelsynth pose` writes each
+    into a file of its own and all into one. A task without a name gets that of its file. The message of a
+    KarelsynthError begins with the path.
     """
+    numbered = _NUMBERED.fullmatch(str(path))
+    if numbered is not None and not exists(path):
+        tasks = read_tasks(numbered["path"])
+        number = int(numbered["number"])
+        if not 1 <= number <= len(tasks):
+            raise TaskFileError(f"{numbered['path']}: there is no task {number}; it holds {len(tasks)}")
+        return [tasks[number - 1]]
     where = "standard input" if path == STDIN else str(path)
     if path != STDIN and is_folder(path):
         tasks = _folder(Path(path))
@@ -220,7 +230,7 @@ def _folder(folder: Path) -> list[Task]:
         raise TaskFileError(f"{folder}: cannot be read: {error.strerror}") from None
     if not files:
         raise TaskFileError(f"{folder}: no task files in it; their names end in {listed(ENDINGS)}")
-    return _limited((task for path in files for task in read_tasks(path)), str(folder))
+    return _limited(dict.fromkeys(task for path in files for task in read_tasks(path)), str(folder))
 
 
 def _limited(tasks: Iterable[Task], where: str) -> list[Task]:
