@@ -24,6 +24,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from heapq import heapify, heappop, heapreplace
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
@@ -111,6 +112,8 @@ class Ticket:
     """The solver's state of the search, once it has begun."""
     submitted: float = field(default_factory=time.monotonic)
     began: float | None = None
+    watched: bool = True
+    """Whether the callback wishes positions and progress, or only the end."""
 
     @property
     def rounds(self) -> int:
@@ -185,8 +188,19 @@ class SolveQueue:
             if self._full():
                 raise QueueFull(self._retry_after())
 
-    def submit(self, task: Task, budget: float, on_event: Callable[[SearchEvent], None], client: str = "") -> Ticket:
-        """Add a client's search to the queue. Raises QueueFull or ServerStopping."""
+    def submit(
+        self,
+        task: Task,
+        budget: float,
+        on_event: Callable[[SearchEvent], None],
+        client: str = "",
+        *,
+        watched: bool = True,
+    ) -> Ticket:
+        """Add a client's search to the queue. Raises QueueFull or ServerStopping.
+
+        A search that is not `watched` is only called back at its end.
+        """
         displaced = None
         with self._changed:
             if self._closed:
@@ -196,7 +210,7 @@ class SolveQueue:
                 if displaced is None:
                     raise QueueFull(self._retry_after())
                 self._waiting.remove(displaced)
-            ticket = Ticket(task, budget, on_event, client, next(self._numbers))
+            ticket = Ticket(task, budget, on_event, client, next(self._numbers), watched=watched)
             self._welcome(client)
             self._waiting.append(ticket)
             self._report_positions()
@@ -276,28 +290,42 @@ class SolveQueue:
             return None
         return [ticket for ticket in self._waiting if ticket.client == greedy][-1]
 
-    def _fair_order(self, tickets: Iterable[Ticket], most: int) -> list[Ticket]:
-        """The first `most` of these in the order in which they are to run, clients in turn."""
+    def _fair_order(self, tickets: Iterable[Ticket]) -> list[Ticket]:
+        """These in the order in which they are to run: clients in turn, the one that was charged least first.
+
+        A search that runs is charged in advance for what it will probably take.
+        """
         lines: dict[str, list[Ticket]] = {}
         for ticket in sorted(tickets, key=lambda each: each.number, reverse=True):
             lines.setdefault(ticket.client, []).append(ticket)
         charges = {client: self._charged.get(client, 0.0) for client in lines}
+        for ticket in self._solving:
+            if ticket.client in lines and ticket not in lines[ticket.client]:
+                charges[ticket.client] += self._expected(ticket)
+        heap = [(charges[client], line[-1].number, client) for client, line in lines.items()]
+        heapify(heap)
         order: list[Ticket] = []
-        while lines and len(order) < most:
-            client = min(lines, key=lambda each: (charges[each], lines[each][-1].number))
+        while heap:
+            charge, _, client = heap[0]
             ticket = lines[client].pop()
-            charges[client] += self.mean_share * ticket.budget
             order.append(ticket)
-            if not lines[client]:
-                del lines[client]
+            if lines[client]:
+                heapreplace(heap, (charge + self._expected(ticket), lines[client][-1].number, client))
+            else:
+                heappop(heap)
         return order
+
+    def _expected(self, ticket: Ticket) -> float:
+        """Seconds that a search will probably run from now on."""
+        spent = 0.0 if ticket.state is None else ticket.state.seconds
+        return max(0.0, self.mean_share * ticket.budget - spent)
 
     def _next_batch(self, first: bool) -> list[Ticket]:
         """The searches that should make their next round together; with `first`, their first one."""
         if self._batches[first] >= self._workers:
             return []
         tickets = self._waiting if first else self._between
-        order = self._fair_order(tickets, len(tickets))
+        order = self._fair_order(tickets)
         same = [ticket for ticket in order if ticket.kind == order[0].kind]
         if not same:
             return []
@@ -309,18 +337,19 @@ class SolveQueue:
 
     def _retry_after(self) -> int:
         """Estimated seconds until the searches that are in the queue now have ended."""
-        left = sum(self.mean_share * ticket.budget for ticket in (*self._waiting, *self._solving))
-        left -= sum(ticket.state.seconds for ticket in list(self._solving) if ticket.state is not None)
+        left = sum(map(self._expected, (*self._waiting, *self._solving)))
         return max(1, min(_LONGEST_RETRY, math.ceil(left / self._workers)))
 
     def _report_positions(self) -> None:
         """Call back every waiting search whose position has changed."""
+        if not any(ticket.watched for ticket in self._waiting):
+            return
         idle = max(0, self._workers - self._batches[True]) * self._solver.together(0)
-        for place, ticket in enumerate(self._fair_order(self._waiting, len(self._waiting)), 1):
+        for place, ticket in enumerate(self._fair_order(self._waiting), 1):
             self._report_position(ticket, max(0, place - idle))
 
     def _report_position(self, ticket: Ticket, position: int) -> None:
-        if position != ticket.reported_position:
+        if ticket.watched and position != ticket.reported_position:
             ticket.reported_position = position
             ticket.on_event(QueuePosition(position))
 
@@ -461,5 +490,7 @@ class _Meter:
     def _report(self) -> None:
         self._reported = self._at
         for ticket in self._batch:
+            if not ticket.watched:
+                continue
             seconds = ticket.state.seconds + (self._at - self._began) / len(self._batch)
             ticket.on_event(self._solver.progress(ticket.state, seconds))

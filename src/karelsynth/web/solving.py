@@ -61,7 +61,9 @@ class _ClientSearch:
         self._events: asyncio.Queue[SearchEvent | None] = asyncio.Queue()
         self._loop = asyncio.get_running_loop()
         host = request.client.host if request.client else ""
-        self._ticket = queue.submit(task, budget, self._on_event, client_name(host))
+        self._ticket = queue.submit(
+            task, budget, self._on_event, client_name(host), watched=request.url.path.endswith("/stream")
+        )
         self.id = self._ticket.id
         self._watch = asyncio.create_task(self._cancel_on_disconnect())
 
