@@ -22,6 +22,7 @@ export class Blocks {
   #cursor = null; // the path of the block or the empty place that is selected
   #held = null; // a block that the keyboard has picked up: {functions, path} as they were
   #writing = false;
+  #written = null; // settles when the edit that is being written is in the text
   #past = []; // texts before edits by blocks
   #future = [];
   #marks = [];
@@ -121,12 +122,15 @@ export class Blocks {
   }
 
   /** Shows an edit at once and writes it into the text. Edits while one is being written go along with the next. */
-  async #commit(functions, cursor) {
+  #commit(functions, cursor) {
     this.#functions = functions;
     this.#cursor = cursor;
     this.#held = null;
     this.#render();
-    if (this.#writing) return;
+    if (!this.#writing) this.#written = this.#write();
+  }
+
+  async #write() {
     this.#writing = true;
     const base = this.source();
     let sent;
@@ -148,7 +152,8 @@ export class Blocks {
     this.edit(written.program);
   }
 
-  #step(from, to) {
+  async #step(from, to) {
+    await this.#written; // an edit that is on its way is the last one
     if (!from.length) return;
     to.push(this.source().text);
     this.edit(from.pop());

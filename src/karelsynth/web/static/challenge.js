@@ -73,7 +73,7 @@ export function wayBack() {
     window.history.replaceState(null, "", location.pathname);
     location.reload();
   };
-  return button("chip more", open, {}, icon("class"), `Back to ${known.title || "the challenge"}`);
+  return button("chip", open, {}, icon("class"), `Back to ${known.title || "the challenge"}`);
 }
 
 /** Opens a set: the page is loaded anew with it. */
