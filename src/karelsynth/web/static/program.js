@@ -68,7 +68,8 @@ export class ProgramPanel {
   /** What is worth keeping when the page goes: all that was typed, the latest last, and the dialect. */
   get draft() {
     const own = this.#ownText;
-    return { typed: own ? [...this.#shelf.all, own] : this.#shelf.all, isShown: Boolean(own), dialect: this.#dialect };
+    const dialect = this.#viewed?.dialect ?? this.#dialect;
+    return { typed: own ? [...this.#shelf.all, own] : this.#shelf.all, isShown: Boolean(own), dialect };
   }
 
   /** Takes up a draft; `aside` if the task is another one: then what was typed waits behind the button. */
