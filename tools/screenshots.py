@@ -53,6 +53,10 @@ def main() -> None:
         for theme in ("light", "dark"):
             page = solved(browser, address, color_scheme=theme, **LAPTOP)
             page.screenshot(path=pictures / f"page-{theme}.png")
+        page = solved(browser, address, **LAPTOP)
+        page.keyboard.press("p")
+        page.wait_for_timeout(500)
+        page.screenshot(path=pictures / "page-projector.png")
         page = solved(browser, address, **PHONE)
         page.locator("#player").evaluate("player => player.scrollIntoView({ block: 'end' })")
         page.screenshot(path=pictures / "page-phone.png")
@@ -65,7 +69,9 @@ def best_solver() -> TaskSolver:
     try:
         from karelsynth.solve.solver import Solver
 
-        return Solver.load()
+        solver = Solver.load()
+        solver.warm_up()  # may compile for minutes
+        return solver
     except (ImportError, OSError, KarelsynthError) as error:
         print(f"with a stand-in for the solver: {error}")
         return PoolSolver([file.read_text() for file in sorted((ROOT / "tests/golden/gallery").glob("*.karel"))])
