@@ -403,6 +403,7 @@ def test_progress_is_reported_while_a_round_goes_on(monkeypatch: pytest.MonkeyPa
     seconds = [progress.seconds for progress in reported]
     assert seconds == sorted(seconds)
     assert seconds[0] < 0.1 < seconds[-1]
+    assert len({progress.checked for progress in reported}) > 2  # repair counts what it tries, too
 
 
 def test_progress_and_stopping() -> None:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from importlib.resources import files
 from pathlib import Path
 
-import axe_playwright_python
 import pytest
 from playwright.sync_api import Page, expect
 
 from tests.page.driver import TAKE_ALL, TAKE_ONE, NewPage, link
 from tests.page.test_page_challenge import opened
 
-AXE = (Path(axe_playwright_python.__file__).parent / "axe.min.js").read_text(encoding="utf-8")
+AXE = files("axe_playwright_python").joinpath("axe.min.js").read_text(encoding="utf-8")
 PILES = link([("> . 1 . 2 .\n. . . . . .", ". . . . . >\n. . . . . .")])
 
 

@@ -133,4 +133,20 @@ def test_blocks_on_a_phone(new_page: NewPage) -> None:
     show(page, TAKE_ONE, "Blocks")
     page.get_by_role("button", name="turnLeft()", exact=True).tap()
     expect(text(page)).to_have_value(f"{TAKE_ONE}\n  turnLeft()")
+    grip, loop = (
+        block(page, "turn left").locator(".grip"),
+        block(page, "while front is clear").locator(".block-head").first,
+    )
+    grip.scroll_into_view_if_needed()
+    start, end = grip.bounding_box(), loop.bounding_box()
+    assert start is not None
+    assert end is not None
+    touch = page.context.new_cdp_session(page)
+    x, y = start["x"] + 8, start["y"] + 8
+    way = [(x, y), (x, y - 20), (end["x"] + 14, end["y"] - 2), (end["x"] + 14, end["y"] - 3)]
+    for number, (left, top) in enumerate(way):
+        points = [{"x": left, "y": top}]
+        touch.send("Input.dispatchTouchEvent", {"type": "touchMove" if number else "touchStart", "touchPoints": points})
+    touch.send("Input.dispatchTouchEvent", {"type": "touchEnd", "touchPoints": []})
+    expect(text(page)).to_have_value(TAKE_ONE.replace("def run():\n", "def run():\n  turnLeft()\n"))
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")

@@ -576,8 +576,8 @@ class BlockMessage(RequestModel):
     column: int | None = None
 
     @classmethod
-    def of(cls, node: BlockNode) -> Self:
-        inner = [[cls.of(each) for each in block] for block in node.blocks]
+    def of(cls, node: BlockNode) -> BlockMessage:
+        inner = [[BlockMessage.of(each) for each in block] for block in node.blocks]
         place = {"line": node.line, "column": node.column}
         return cls(keyword=node.keyword, detail=node.detail, blocks=inner, number=node.number, **place)
 

@@ -49,7 +49,8 @@ function openingChallenge({ set, at }) {
 }
 
 const lesson = (await guarded(openedSet)) ?? null;
-if (!lesson) await showGallery(openTask); // its strip is above the examples, and would push them away from under the pointer
+// The gallery's strip is above the examples, and would push them away from under the pointer.
+if (!lesson) await showGallery(openTask);
 const { history, isLinked, replaced, sent } = lesson ? openingChallenge(lesson) : await opening();
 const tools = new Tools();
 byId("tools").append(tools.bar());

@@ -3,8 +3,8 @@
 
 import { post } from "./api.js";
 import {
-  ACTIONS, CALL, CONTROL, LARGEST_COUNT, SENSORS, blockAt, changed, conditionText, copied, flat, headText, inserted, moved,
-  newBlock, nudged, parentOf, removed, samePath, slotAfter, slots, spoken, spokenSlot,
+  ACTIONS, CALL, CONTROL, LARGEST_COUNT, SENSORS, blockAt, changed, conditionText, copied, flat, headText, inserted,
+  moved, newBlock, nudged, parentOf, removed, samePath, slotAfter, slots, spoken, spokenSlot,
 } from "./blocktree.js";
 import { announce, button, byId, debounced, el, guarded, iconButton, prose } from "./dom.js";
 import { LONGEST } from "./editor.js";
@@ -22,6 +22,7 @@ export class Blocks {
   #cursor = null; // the path of the block or the empty place that is selected
   #held = null; // a block that the keyboard has picked up: {functions, path} as they were
   #writing = false;
+  #written = null; // settles when the edit that is being written is in the text
   #past = []; // texts before edits by blocks
   #future = [];
   #marks = [];
@@ -56,14 +57,17 @@ export class Blocks {
   set mode(mode) {
     byId("program-card").dataset.mode = mode;
     byId("blocks").hidden = mode === "text";
-    for (const one of byId("program-modes").children) one.setAttribute("aria-pressed", String(one.dataset.mode === mode));
+    for (const one of byId("program-modes").children) {
+      one.setAttribute("aria-pressed", String(one.dataset.mode === mode));
+    }
     this.follow();
   }
 
   /** The text has changed, or may have. */
   follow() {
     const { text, dialect } = this.source();
-    if (this.mode === "text" || this.#writing || (text === this.#text && (text.trim() || dialect === this.#dialect))) return;
+    const isSame = text === this.#text && (text.trim() || dialect === this.#dialect);
+    if (this.mode === "text" || this.#writing || isSame) return;
     if (this.#text === null) this.#read();
     else this.#readSoon();
   }
@@ -85,7 +89,8 @@ export class Blocks {
       this.mode = mode;
       remember(MODE, mode);
     };
-    const modes = Object.entries(MODES).map(([mode, name]) => button("", () => choose(mode), { "data-mode": mode }, name));
+    const one = ([mode, name]) => button("", () => choose(mode), { "data-mode": mode }, name);
+    const modes = Object.entries(MODES).map(one);
     byId("program-modes").classList.add("segments");
     byId("program-modes").setAttribute("role", "group");
     byId("program-modes").setAttribute("aria-label", "Show the program as");
@@ -106,7 +111,8 @@ export class Blocks {
     this.#palette.toggleAttribute("inert", Boolean(problem));
     if (problem) {
       const where = `line ${problem.line}, column ${problem.column}`;
-      this.#note.replaceChildren(...prose(`The text is not a program at the moment. The blocks wait for ${where}: ${problem.message}.`));
+      const words = `The text is not a program at the moment. The blocks wait for ${where}: ${problem.message}.`;
+      this.#note.replaceChildren(...prose(words));
       this.#text = null;
       return;
     }
@@ -121,12 +127,15 @@ export class Blocks {
   }
 
   /** Shows an edit at once and writes it into the text. Edits while one is being written go along with the next. */
-  async #commit(functions, cursor) {
+  #commit(functions, cursor) {
     this.#functions = functions;
     this.#cursor = cursor;
     this.#held = null;
     this.#render();
-    if (this.#writing) return;
+    if (!this.#writing) this.#written = this.#write();
+  }
+
+  async #write() {
     this.#writing = true;
     const base = this.source();
     let sent;
@@ -148,7 +157,8 @@ export class Blocks {
     this.edit(written.program);
   }
 
-  #step(from, to) {
+  async #step(from, to) {
+    await this.#written; // an edit that is on its way is the last one
     if (!from.length) return;
     to.push(this.source().text);
     this.edit(from.pop());
@@ -169,8 +179,9 @@ export class Blocks {
   }
 
   #render() {
-    const held = this.#tree.contains(document.activeElement);
-    const control = held && document.activeElement.matches("select, input") ? document.activeElement.dataset.part : null;
+    const focused = document.activeElement;
+    const held = this.#tree.contains(focused);
+    const part = held && focused.matches("select, input") ? focused.dataset.part : null;
     const places = new Map(flat(this.#functions).map((entry) => [entry.path.join(","), entry]));
     this.#tree.replaceChildren(...this.#functions.map((one, index) => this.#functionNode(one, index, places)));
     if (!this.#nodeAt(this.#cursor)) this.#cursor = null;
@@ -178,8 +189,11 @@ export class Blocks {
     const current = this.#nodeAt(this.#cursor) ?? first;
     if (current) current.tabIndex = 0;
     if (this.#cursor) current.setAttribute("aria-selected", "true");
-    if (held) (current?.querySelector(`:scope > .block-head [data-part="${control}"]`) ?? current)?.focus({ preventScroll: true });
-    if (held) current?.scrollIntoView({ block: "nearest" });
+    if (held && current) {
+      const control = current.querySelector(`:scope > .block-head [data-part="${part}"]`);
+      (control ?? current).focus({ preventScroll: true });
+      current.scrollIntoView({ block: "nearest" });
+    }
     this.#renderPalette();
     this.mark(this.#marks);
     this.undo.disabled = !this.#past.length;
@@ -201,7 +215,10 @@ export class Blocks {
       const level = { "aria-level": (prefix.length + 1) / 2, "aria-selected": "false" };
       return [el("div", { ...looks, ...level, "aria-label": "Empty: add a block here" }, "Add a block here")];
     }
-    const nodes = list.flatMap((block, at) => [slotNode([...prefix, at]), this.#blockNode(block, [...prefix, at], places)]);
+    const nodes = list.flatMap((block, at) => {
+      const path = [...prefix, at];
+      return [slotNode(path), this.#blockNode(block, path, places)];
+    });
     return [...nodes, slotNode([...prefix, list.length])];
   }
 
@@ -213,8 +230,8 @@ export class Blocks {
     const node = el("div", { ...looks, ...position, "aria-label": spoken(block) }, this.#head(block));
     block.blocks.forEach((inner, which) => {
       if (which) node.append(el("div", { class: "block-else" }, "else"));
-      const group = el("div", { class: "block-inside", role: "group" }, ...this.#listNodes(inner, [...path, which], places));
-      node.append(group);
+      const nodes = this.#listNodes(inner, [...path, which], places);
+      node.append(el("div", { class: "block-inside", role: "group" }, ...nodes));
     });
     if (block.blocks.length) node.append(el("div", { class: "block-foot" }));
     return node;
@@ -229,8 +246,8 @@ export class Blocks {
       head.append(el("span", { class: "block-word" }, before));
     }
     if (block.keyword === "REPEAT") {
-      const limits = { type: "number", min: 0, max: LARGEST_COUNT, "data-part": "count", "aria-label": "How many times" };
-      const field = el("input", limits);
+      const limits = { type: "number", min: 0, max: LARGEST_COUNT };
+      const field = el("input", { ...limits, "data-part": "count", "aria-label": "How many times" });
       field.value = block.detail;
       head.append(field, el("span", { class: "block-word" }, after));
     } else if (block.blocks.length) {
@@ -245,7 +262,7 @@ export class Blocks {
 
   #renderPalette() {
     const helpers = this.#functions.map(({ name }) => name).filter((name) => name !== "run" && name !== "main");
-    const wanted = [...ACTIONS.map((one) => [one]), ...CONTROL.map((one) => [one]), ...helpers.map((one) => [CALL, one])];
+    const wanted = [...[...ACTIONS, ...CONTROL].map((one) => [one]), ...helpers.map((one) => [CALL, one])];
     const signature = JSON.stringify([wanted, this.#dialect]);
     if (this.#palette.dataset.shown === signature) return;
     this.#palette.dataset.shown = signature;
@@ -255,8 +272,9 @@ export class Blocks {
         const block = newBlock(keyword, detail);
         const kind = block.blocks.length ? "control" : keyword === CALL ? "call" : "action";
         const label = words[keyword] ?? headText(block, this.#dialect)[0];
-        const looks = { "data-keyword": keyword, "data-detail": detail, title: "Drag it into the program, or click to add it" };
-        return button(`palette-block ${kind}`, (event) => this.#add(block, event), looks, label);
+        const data = { "data-keyword": keyword, "data-detail": detail };
+        const looks = { ...data, title: "Drag it into the program, or click to add it" };
+        return button(`palette-block ${kind}`, () => this.#add(block), looks, label);
       }),
     );
   }
@@ -452,7 +470,8 @@ export class Blocks {
     const path = fromPalette ? null : this.#entry(node).path;
     const block = fromPalette ? newBlock(keyword, detail) : blockAt(this.#functions, path);
     const control = new AbortController();
-    this.#drag = { node, path, block, x: event.clientX, y: event.clientY, pointer: event.pointerId, control, ghost: null, slot: null };
+    const start = { x: event.clientX, y: event.clientY, pointer: event.pointerId };
+    this.#drag = { node, path, block, ...start, control, ghost: null, slot: null };
     const on = (name, listener) => addEventListener(name, listener, { signal: control.signal, capture: true });
     on("pointermove", (moving) => this.#dragTo(moving));
     on("pointerup", (up) => this.#drop(up));
@@ -473,8 +492,7 @@ export class Blocks {
     event.preventDefault();
     drag.ghost.style.transform = `translate(${event.clientX + 8}px, ${event.clientY + 4}px)`;
     this.#scroll(event.clientY);
-    const box = byId("blocks").querySelector(".block-bar").getBoundingClientRect();
-    const inBar = event.clientY < box.bottom && event.clientY > box.top && event.clientX > box.left && event.clientX < box.right;
+    const inBar = isIn(byId("blocks").querySelector(".block-bar"), event);
     drag.bin = Boolean(drag.path) && inBar;
     byId("blocks").classList.toggle("over-bin", drag.bin);
     this.#aim(inBar ? null : this.#nearest(event.clientX, event.clientY));
@@ -551,6 +569,11 @@ export class Blocks {
     byId("blocks").classList.remove("dragging", "over-bin");
     this.#drag = null;
   }
+}
+
+function isIn(node, { clientX, clientY }) {
+  const { left, right, top, bottom } = node.getBoundingClientRect();
+  return clientX > left && clientX < right && clientY > top && clientY < bottom;
 }
 
 function slotNode(path) {

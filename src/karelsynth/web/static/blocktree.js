@@ -1,8 +1,8 @@
 // A program as a tree of blocks, and the edits of it. No page in here.
 //
-// `functions` is [{name, body}], as the server reads a text; a body is a list of blocks {keyword, detail, blocks, number}.
-// A path leads to a block: [function, index], and inside of that [function, index, which block, index], and so on. A slot
-// is a place where a block can be put: the path that the block would then have.
+// `functions` is [{name, body}], as the server reads a text; a body is a list of blocks {keyword, detail, blocks,
+// number}. A path leads to a block: [function, index], and inside of that [function, index, which block, index], and so
+// on. A slot is a place where a block can be put: the path that the block would then have.
 
 export const ACTIONS = ["move", "turnLeft", "turnRight", "pickMarker", "putMarker"];
 export const CONTROL = ["WHILE", "REPEAT", "IF", "IFELSE"];
@@ -174,7 +174,7 @@ export function conditionText(detail, dialect) {
 
 /** The parts of a block's head: the words before and after what can be chosen in it. */
 export function headText({ keyword, detail }, dialect) {
-  if (keyword === "REPEAT") return dialect === "stanford" ? ["repeat", "times"] : ["repeat", "times"];
+  if (keyword === "REPEAT") return ["repeat", "times"];
   if (keyword === "WHILE") return ["while", ""];
   if (keyword === "IF" || keyword === "IFELSE") return ["if", ""];
   if (keyword === CALL) return [`${detail}()`, ""];

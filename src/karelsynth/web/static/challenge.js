@@ -25,7 +25,8 @@ export function isChallengeLink(fragment) {
 function stored() {
   try {
     const { set, at, name, title, isClosed } = JSON.parse(recall(OPEN));
-    return { set: set && setFromJson(set), at: Number(at) || 0, name, title: String(title), isClosed: Boolean(isClosed) };
+    const place = { at: Number(at) || 0, name, title: String(title), isClosed: Boolean(isClosed) };
+    return { set: set && setFromJson(set), ...place };
   } catch {
     return null;
   }
@@ -54,7 +55,10 @@ async function linkedSet(fragment) {
 /** The set that the page opens with, {set, at}, or null. */
 export async function openedSet() {
   const known = stored();
-  const placed = (set) => ({ set, at: known?.name === nameOf(set) ? Math.min(known.at, set.challenges.length - 1) : 0 });
+  const placed = (set) => {
+    const isKnown = known?.name === nameOf(set);
+    return { set, at: isKnown ? Math.min(known.at, set.challenges.length - 1) : 0 };
+  };
   if (isChallengeLink(location.hash)) return placed(await linkedSet(location.hash));
   if (location.hash) return null; // of a task
   if (known?.set && !known.isClosed) return placed(known.set);
@@ -73,7 +77,7 @@ export function wayBack() {
     window.history.replaceState(null, "", location.pathname);
     location.reload();
   };
-  return button("chip more", open, {}, icon("class"), `Back to ${known.title || "the challenge"}`);
+  return button("chip", open, {}, icon("class"), `Back to ${known.title || "the challenge"}`);
 }
 
 /** Opens a set: the page is loaded anew with it. */
@@ -93,8 +97,8 @@ export class Challenge {
   #before = null; // the text that Start over has taken away
   #nodes = [];
 
-  /** `onLeave()`: another one will be opened; `onOpen(challenge, work)`: show its task and the student's text; `onWatch(place)`: run it on an example;
-   *  `onText(text)`: put another text in. */
+  /** `onLeave()`: another one will be opened; `onOpen(challenge, work)`: show its task and the student's text;
+   *  `onWatch(place)`: run it on an example; `onText(text)`: put another text in. */
   constructor({ set, at }, { onLeave, onOpen, onWatch, onText }) {
     Object.assign(this, { onLeave, onOpen, onWatch, onText });
     this.#set = set;
@@ -164,16 +168,19 @@ export class Challenge {
     this.steps = el("ol", { class: "challenge-steps" });
     this.tests = el("p", { class: "challenge-tests", hidden: hiddenCount === 0 });
     this.again = button("button small", () => this.#startOver(), {}, icon("reset"), el("span", {}, "Start over"));
-    const leave = button("button small", () => this.#leave(), { title: "Back to the playground; your work is kept" }, "Close the challenge");
+    const kept = { title: "Back to the playground; your work is kept" };
+    const leave = button("button small", () => this.#leave(), kept, "Close the challenge");
+    const nav = many ? el("nav", { "aria-label": "Challenges of the set" }, this.steps) : null;
+    const wanted = examples.length === 1 ? "a program that does this" : "one program that does all of these";
     const label = many ? title || "Class set" : title || "Challenge";
     byId("challenge").replaceChildren(
       el(
         "section",
         { class: "card challenge-card", "aria-labelledby": "challenge-title" },
-        el("div", { class: "challenge-set" }, el("span", { class: "detail" }, label), many ? el("nav", { "aria-label": "Challenges of the set" }, this.steps) : null),
+        el("div", { class: "challenge-set" }, el("span", { class: "detail" }, label), nav),
         el("h2", { id: "challenge-title", tabindex: -1 }, name || `Challenge ${this.#at + 1}`),
         about ? el("p", { class: "about" }, about) : null,
-        el("p", { class: "detail" }, examples.length === 1 ? "Write a program that does this:" : "Write one program that does all of these:"),
+        el("p", { class: "detail" }, `Write ${wanted}:`),
         this.state,
         el("ol", { class: "challenge-examples" }, ...this.#nodes.map(({ node }) => node)),
         this.tests,
@@ -194,7 +201,8 @@ export class Challenge {
         this.open(place);
         this.steps.querySelector("[aria-current]")?.focus();
       };
-      return el("li", {}, button(`step${passed ? " passed" : ""}`, press, { "aria-label": label, title: label, ...current }, face));
+      const named = { "aria-label": label, title: label, ...current };
+      return el("li", {}, button(passed ? "step passed" : "step", press, named, face));
     });
     const held = this.steps.contains(document.activeElement);
     this.steps.replaceChildren(...steps);
@@ -251,7 +259,8 @@ export class Challenge {
 }
 
 function exampleNode({ input, output }, place, onWatch) {
-  const [before, after] = [new Board(`Example ${place + 1}, before`, { axes: true }), new Board(`Example ${place + 1}, after`, { axes: true })];
+  const board = (side) => new Board(`Example ${place + 1}, ${side}`, { axes: true });
+  const [before, after] = [board("before"), board("after")];
   before.update(parse(input));
   after.update(parse(output));
   const verdict = button("verdict", onWatch, { hidden: true, title: "Watch the program here" });

@@ -1,8 +1,8 @@
 // Challenges as values: class sets, their links and files, and what a student has done. No page in here.
 //
-// A set is {title, challenges: [{name, about, examples, hidden, hiddenCount, starter, hints, served}]}. Examples are pairs
-// of drawings {input, output}, as the server takes them. The server keeps the hidden ones of a set that it serves; then
-// `served` is the challenge's place there, else null.
+// A set is {title, challenges: [{name, about, examples, hidden, hiddenCount, starter, hints, served}]}. Examples are
+// pairs of drawings {input, output}, as the server takes them. The server keeps the hidden ones of a set that it
+// serves; then `served` is the challenge's place there, else null.
 
 import { fromJson } from "./task.js";
 import { WorldError } from "./world.js";
@@ -30,14 +30,17 @@ function text(value, what) {
 /** A challenge that can be shown; everything else is a WorldError with a message for people. */
 function checked(record) {
   const { name = "", about = "", starter = "", hints = MOST_HINTS, served = null } = record;
-  const pairs = (list) => list.map(({ input, output }) => ({ input: text(input, "a world"), output: text(output, "a world") }));
+  const pair = ({ input, output }) => ({ input: text(input, "a world"), output: text(output, "a world") });
+  const pairs = (list) => list.map(pair);
   const [examples, hidden] = [pairs(record.examples), pairs(record.hidden ?? [])];
   fromJson({ examples });
   if (hidden.length) fromJson({ examples: hidden });
   if (!Number.isInteger(hints) || hints < 0 || hints > MOST_HINTS) throw new WorldError("hints is a level from 0 to 3");
   const hiddenCount = record.hidden_count ?? record.hiddenCount ?? hidden.length;
-  const words = { name: text(name, "the name"), about: text(about, "the description"), starter: text(starter, "the starter") };
-  return { ...words, examples, hidden, hiddenCount, hints, served };
+  text(name, "the name");
+  text(about, "the description");
+  text(starter, "the starter");
+  return { name, about, starter, examples, hidden, hiddenCount, hints, served };
 }
 
 /** A set from JSON, of a link, of what was kept, or as the server sends it. */

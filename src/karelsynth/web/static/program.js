@@ -87,7 +87,8 @@ export class ProgramPanel {
   /** What is worth keeping when the page goes: all that was typed, the latest last, and the dialect. */
   get draft() {
     const own = this.#ownText;
-    return { typed: own ? [...this.#shelf.all, own] : this.#shelf.all, isShown: Boolean(own), dialect: this.#dialect };
+    const dialect = this.#viewed?.dialect ?? this.#dialect;
+    return { typed: own ? [...this.#shelf.all, own] : this.#shelf.all, isShown: Boolean(own), dialect };
   }
 
   /** Takes up a draft; `aside` if the task is another one: then what was typed waits behind the button. */
@@ -248,7 +249,7 @@ export class ProgramPanel {
     if (this.#viewed) {
       const typed = DIALECTS[this.#viewed.dialect];
       const kept = `A view of your text, which is kept as you typed it (${typed}).`;
-      byId("program-view").textContent = [kept, ...this.#notes].join(" ");
+      byId("program-view").textContent = [kept, ...this.#notes.map(sentence)].join(" ");
     }
     byId("copy-program").disabled = !this.#editor.text;
     byId("download-program").disabled = !this.#valid;
@@ -289,6 +290,12 @@ export class ProgramPanel {
     download(`${name}.w`, files.w);
     notice(`Saved ${name}.py and ${name}.w for Stanford Karel.`);
   }
+}
+
+/** A note of the server, in the words of the page. */
+function sentence(note) {
+  const text = note.replace(/^tokens have/, `${DIALECTS.tokens} has`);
+  return `${text[0].toUpperCase()}${text.slice(1)}.`;
 }
 
 /** The problem of a text that the server would refuse: all that is beyond the limit. */

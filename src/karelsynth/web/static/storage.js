@@ -1,4 +1,4 @@
-// What the browser keeps from one visit to the next. It may be full or forbidden: then nothing is kept, and nothing fails.
+// What the browser keeps from one visit to the next. It may be full or forbidden: then nothing is kept, nothing fails.
 
 /** A text that was kept, or null. */
 export function recall(key) {

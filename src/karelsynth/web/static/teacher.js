@@ -4,13 +4,27 @@ import { post } from "./api.js";
 import { Board } from "./board.js";
 import { linkOf, openSet } from "./challenge.js";
 import { MOST_CHALLENGES, challengeOf, challengeSet, setFromJson, setToJson } from "./classwork.js";
-import { announce, button, byId, copy, count, download, el, guarded, icon, iconButton, notice } from "./dom.js";
+import { announce, button, byId, copy, count, download, el, guarded, icon, iconButton, notice, prose } from "./dom.js";
 import { recall, remember } from "./storage.js";
 import { filled, slug, toJson, task as taskOf } from "./task.js";
 
 const SET = "karelsynth.class"; // the set that is being made
 const LONG = 8_000; // letters of a link that some programs cut
 const LEVELS = ["No hints", "Where to look", "What kind of change", "The change itself"];
+const WHAT_IT_IS =
+  "Students get the task without Solve. They write or build a program and see what is right and what differs. Their " +
+  "work is kept in their browser.";
+const WHAT_A_SET_IS =
+  "Several challenges in order. Add this one, then open another task and add it, too; or open a file, also the " +
+  "`tasks.jsonl` of `karelsynth pose`.";
+const UNFILLED = "The task on the page has no example that is filled in yet. Draw one, then make a challenge of it.";
+const SECRETS =
+  "A link or a file holds the hidden tests, too: they are out of sight, not secret. A set that is handed out by " +
+  "`karelsynth serve --set` keeps them at the server.";
+const LOCAL =
+  "This address works on this machine only. Start the server with `--host 0.0.0.0` and open the address that it " +
+  "prints, or give out the file.";
+const NO_SET = "This file holds no challenges: expected one that was saved here, or the `tasks.jsonl` of `pose`.";
 const LOOPBACK = new Set(["localhost", "127.0.0.1", "[::1]"]);
 
 export class Teacher {
@@ -39,7 +53,8 @@ export class Teacher {
       challengeOf({ name: name.replace(/^\d+\. /, ""), about, examples }),
     );
     this.#change([...this.#set.challenges, ...made]);
-    notice(`${count(made.length, "challenge")} added. The class set has ${this.#set.challenges.length} now: see Class.`);
+    const total = this.#set.challenges.length;
+    notice(`${count(made.length, "challenge")} added. The class set has ${total} now: see Class.`);
   }
 
   /** Reads a file of challenges, if it is one: {set}, else null. */
@@ -56,7 +71,8 @@ export class Teacher {
   #made() {
     const { name, about } = this.task();
     const starter = this.#starter ? this.program() : "";
-    return challengeOf(toJson(taskOf(this.#examples, name, about)), { hidden: [...this.#hidden], starter, hints: this.#hints });
+    const rules = { hidden: [...this.#hidden], starter, hints: this.#hints };
+    return challengeOf(toJson(taskOf(this.#examples, name, about)), rules);
   }
 
   #render() {
@@ -68,7 +84,7 @@ export class Teacher {
   #challengeParts() {
     const examples = this.#examples;
     if (!examples.length) {
-      return [el("p", { class: "class-warning" }, "The task on the page has no example that is filled in yet. Draw one, then make a challenge of it.")];
+      return [el("p", { class: "class-warning" }, UNFILLED)];
     }
     const about = el("textarea", { rows: 2, "data-key": "about", maxlength: 4000 });
     about.value = this.task().about;
@@ -77,12 +93,13 @@ export class Teacher {
     starter.checked = this.#starter;
     starter.disabled = !this.program();
     starter.addEventListener("change", () => (this.#starter = starter.checked));
-    const hints = el("select", { "data-key": "hints" }, ...LEVELS.map((name, level) => el("option", { value: level }, name)));
+    const levels = LEVELS.map((name, level) => el("option", { value: level }, name));
+    const hints = el("select", { "data-key": "hints" }, ...levels);
     hints.value = this.#hints;
     hints.addEventListener("change", () => (this.#hints = Number(hints.value)));
     const one = () => challengeSet([this.#made()], "");
     return [
-      el("p", {}, "Students get the task without Solve. They write or build a program and see what is right and what differs. Their work is kept in their browser."),
+      el("p", {}, WHAT_IT_IS),
       el("label", { class: "field" }, el("span", {}, "What they should do"), about),
       el(
         "fieldset",
@@ -90,7 +107,7 @@ export class Teacher {
         el("legend", {}, "Examples that students see; the others are hidden tests"),
         el("div", { class: "class-examples" }, ...examples.map((pair, at) => this.#exampleChoice(pair, at))),
       ),
-      el("label", {}, starter, ` They begin with the program that is on the page now${this.program() ? "" : " (there is none)"}`),
+      el("label", {}, starter, ` They begin with the program on the page${this.program() ? "" : " (there is none)"}`),
       el("label", {}, "Hints up to: ", hints),
       el(
         "div",
@@ -100,10 +117,8 @@ export class Teacher {
         button("button", () => this.#try(one), { "data-key": "try" }, icon("play"), "Try it"),
         button("button", () => this.#addToSet(), { "data-key": "add" }, icon("plus"), "Add to the class set"),
       ),
-      el("p", { class: "detail" }, "A link or a file holds the hidden tests, too: they are out of sight, not secret. A set that `karelsynth serve --set` serves keeps them at the server.".replaceAll("`", "")),
-      LOOPBACK.has(location.hostname)
-        ? el("p", { class: "class-warning" }, "This address works on this machine only. Start the server with --host 0.0.0.0 and open the address that it prints, or give out the file.")
-        : null,
+      el("p", { class: "detail" }, ...prose(SECRETS)),
+      LOOPBACK.has(location.hostname) ? el("p", { class: "class-warning" }, ...prose(LOCAL)) : null,
     ].filter(Boolean);
   }
 
@@ -117,7 +132,8 @@ export class Teacher {
     const boards = [new Board("Before"), new Board("After")];
     boards[0].update(input);
     boards[1].update(output);
-    const pair = el("span", { class: "gallery-pair", "aria-hidden": "true" }, boards[0].node, icon("arrow"), boards[1].node);
+    const unheard = { class: "gallery-pair", "aria-hidden": "true" };
+    const pair = el("span", unheard, boards[0].node, icon("arrow"), boards[1].node);
     return el("label", {}, shown, el("span", {}, `Example ${at + 1}`), pair);
   }
 
@@ -133,7 +149,7 @@ export class Teacher {
     const none = challenges.length === 0;
     return [
       el("h3", {}, `Class set: ${count(challenges.length, "challenge")}`),
-      none ? el("p", { class: "detail" }, "Several challenges in order. Add this one, then open another task and add it, too; or open a file, also one that karelsynth pose has written (tasks.jsonl).") : null,
+      none ? el("p", { class: "detail" }, ...prose(WHAT_A_SET_IS)) : null,
       el("label", { class: "field" }, el("span", {}, "Title of the set"), name),
       el("ol", { class: "class-list" }, ...challenges.map((challenge, at) => this.#setItem(challenge, at))),
       el(
@@ -168,7 +184,8 @@ export class Teacher {
     earlier.disabled = at === 0;
     later.disabled = at === challenges.length - 1;
     const facts = `${count(examples.length, "example")}${hidden.length ? `, ${hidden.length} hidden` : ""}`;
-    return el("li", {}, el("span", {}, `${at + 1}. ${label} `, el("span", { class: "detail" }, facts)), earlier, later, iconButton("remove", `Remove ${label}`, remove, look));
+    const words = el("span", {}, `${at + 1}. ${label} `, el("span", { class: "detail" }, facts));
+    return el("li", {}, words, earlier, later, iconButton("remove", `Remove ${label}`, remove, look));
   }
 
   #change(challenges) {
@@ -188,8 +205,9 @@ export class Teacher {
     await guarded(async () => {
       const address = `${location.origin}${location.pathname}${await linkOf(made())}`;
       const copied = await copy(address, this.#dialog);
-      const long = address.length > LONG ? ` It is long (${count(address.length, "letter")}): some programs cut such links. A file is safer.` : "";
-      if (copied) notice(`Link copied.${long}`);
+      const letters = count(address.length, "letter");
+      const warning = ` It is long (${letters}): some programs cut such links. A file is safer.`;
+      if (copied) notice(`Link copied.${address.length > LONG ? warning : ""}`);
       else download("link.txt", `${address}\n`);
       this.#dialog.close();
     });
@@ -215,7 +233,7 @@ export class Teacher {
     if (!file) return;
     await guarded(async () => {
       const set = await Teacher.read(await file.text());
-      if (!set) throw new Error("This file holds no challenges: expected one that was saved here, or tasks.jsonl of `karelsynth pose`.");
+      if (!set) throw new Error(NO_SET);
       this.#set = { ...this.#set, title: this.#set.title || set.title };
       this.#change([...this.#set.challenges, ...set.challenges]);
       this.#render();

@@ -1,5 +1,5 @@
-// The tutor: what a program does instead of what it should, hints by level, a repair that is accepted line by line, whether
-// a task is clear, and more tasks of its kind.
+// The tutor: what a program does instead of what it should, hints by level, a repair that is accepted line by line,
+// whether a task is clear, and more tasks of its kind.
 
 import { post } from "./api.js";
 import { ACTIONS } from "./blocktree.js";
@@ -12,6 +12,9 @@ import { parse } from "./world.js";
 const MOST_HINTS = 3;
 const MORE = 4; // exercises that are asked for at once
 const CONTEXT = 1; // lines around a change
+const NOT_ALL_TESTS =
+  "It does every example that you can see, but not all hidden tests. Which worlds could there be that look different?";
+const PROVES_NOTHING = "That proves nothing about programs that were not tried.";
 const ASK = ["Where should I look?", "What kind of change?", "Show me the change"];
 
 /** After how many steps of a run its n-th action is done; null if there are fewer, as it failed there. */
@@ -33,9 +36,10 @@ export class Tutor {
   #running = null;
   #gradeSoon = debounced(() => this.#ask(), 150);
 
-  /** `source()` is the text that a person works on; `edit(text)` puts another in its place; `jump(id, choose)` shows a run;
-   *  `onGrade(grade)`: a program was graded, or null; `onExamples(list)` gets further examples; `onTasks(list)` opens
-   *  exercises; `onCollect(list)` puts them into a class set; `onHint(level)`: one was seen. */
+  /** `source()` is the text that a person works on; `edit(text)` puts another in its place; `jump(id, choose)` shows a
+   *  run; `number(id)` is that of an example; `onGrade(grade)`: a program was graded, or null; `onExamples(list)` gets
+   *  further examples; `onTasks(list)` opens exercises; `onCollect(list)` puts them into a class set; `onHint(level)`:
+   *  one was seen. */
   constructor(callbacks) {
     Object.assign(this, callbacks);
     this.title = el("h3", { class: "card-title", id: "tutor-title" }, "Tutor");
@@ -47,7 +51,8 @@ export class Tutor {
     this.wrong = el("div", { class: "tutor-wrong", hidden: true });
     this.help = el("div", { class: "tutor-help", hidden: true, tabindex: -1, role: "region", "aria-label": "Hint" });
     this.found = el("div", { class: "tutor-found", hidden: true, role: "region", "aria-label": "Answer of the tutor" });
-    byId("tutor").append(el("section", { class: "card", "aria-labelledby": "tutor-title" }, head, this.wrong, this.help, this.found));
+    const named = { class: "card", "aria-labelledby": "tutor-title" };
+    byId("tutor").append(el("section", named, head, this.wrong, this.help, this.found));
   }
 
   /** The program to judge, or null; the examples; in a challenge, its rules. */
@@ -105,7 +110,8 @@ export class Tutor {
     const kept = grade.hidden_right.filter(Boolean).length;
     this.status.hidden = false;
     this.status.dataset.kind = this.#passed ? "right" : "wrong";
-    const words = this.#passed ? `Right on ${total === 1 ? "the example" : `all ${total} examples`}` : `Right on ${right} of ${total}`;
+    const everywhere = total === 1 ? "the example" : `all ${total} examples`;
+    const words = `Right on ${this.#passed ? everywhere : `${right} of ${total}`}`;
     const more = tests ? ` · ${kept} of ${count(tests, "hidden test")} right` : "";
     this.status.replaceChildren(icon(this.#passed ? "check" : "cross"), words + more);
     const levels = this.#rules?.hints ?? MOST_HINTS;
@@ -118,7 +124,7 @@ export class Tutor {
     this.wrong.hidden = !wrong.length && (this.#passed || !tests);
     if (wrong.length) this.#showWrong(wrong);
     else if (!this.#passed) {
-      this.wrong.replaceChildren(el("p", {}, "It does every example that you can see, but not all hidden tests. Which worlds could there be that look different?"));
+      this.wrong.replaceChildren(el("p", {}, NOT_ALL_TESTS));
     }
   }
 
@@ -142,17 +148,22 @@ export class Tutor {
       return button("chip", show, pressed, `Example ${this.#numberOf(place)}`);
     });
     const marked = report.cells;
+    const failed = report.status !== "ok";
     const worlds = el(
       "div",
       { class: "tutor-worlds" },
       picture("Before", one.input),
       picture("Expected", one.output, marked),
-      picture(report.status === "ok" ? "Actual" : "Actual, when it stopped", parse(report.actual), marked, report.status !== "ok"),
+      picture(failed ? "Actual, when it stopped" : "Actual", parse(report.actual), marked, failed),
     );
-    const go = report.step
-      ? button("button small", () => this.jump(one.id, (steps) => placeOfAction(steps, report.step.number)), {}, icon("arrow"), `Go to step ${report.step.number}, line ${report.step.line}`)
-      : button("button small", () => this.jump(one.id, () => null), {}, icon("arrow"), "Watch how it ends");
-    const list = wrong.length > 1 ? el("div", { class: "strip", role: "group", "aria-label": "Wrong examples" }, ...choose) : el("p", { class: "detail" }, `Example ${this.#numberOf(at)}`);
+    const { step } = report;
+    const place = (steps) => (step ? placeOfAction(steps, step.number) : null);
+    const where = step ? `Go to step ${step.number}, line ${step.line}` : "Watch how it ends";
+    const go = button("button small", () => this.jump(one.id, place), {}, icon("arrow"), where);
+    const list =
+      wrong.length > 1
+        ? el("div", { class: "strip", role: "group", "aria-label": "Wrong examples" }, ...choose)
+        : el("p", { class: "detail" }, `Example ${this.#numberOf(at)}`);
     this.wrong.replaceChildren(list, worlds, el("p", { class: "tutor-says" }, ...prose(report.explanation)), go);
   }
 
@@ -227,8 +238,9 @@ export class Tutor {
       this.#applyChange();
     };
     const done = all.every(({ id }) => accepted.has(id));
-    const every = all.length > 1 ? [button("button small", toggleAll, { class: "button small" }, done ? "Take all back" : "Accept all")] : [];
-    return el("div", { class: "tutor-change" }, el("table", { "aria-label": "The change, line by line" }, el("tbody", {}, ...rows)), ...every);
+    const table = el("table", { "aria-label": "The change, line by line" }, el("tbody", {}, ...rows));
+    const every = button("button small", toggleAll, {}, done ? "Take all back" : "Accept all");
+    return el("div", { class: "tutor-change" }, table, all.length > 1 ? every : null);
   }
 
   #partRows(part) {
@@ -240,9 +252,10 @@ export class Tutor {
       this.#applyChange(part.id);
     };
     const what = taken ? "Take back" : "Accept";
-    const label = `${what} the change at line ${part.line}`;
-    const press = button("button small", toggle, { "aria-label": label, "aria-pressed": String(taken), "data-part": part.id }, what);
-    const rows = [...part.old.map((text) => row("gone", `-${text}`)), ...part.next.map((text) => row("come", `+${text}`))];
+    const named = { "aria-label": `${what} the change at line ${part.line}`, "data-part": part.id };
+    const press = button("button small", toggle, named, what);
+    const gone = part.old.map((text) => row("gone", `-${text}`));
+    const rows = [...gone, ...part.next.map((text) => row("come", `+${text}`))];
     rows[0].append(el("td", { rowspan: rows.length }, press));
     return rows;
   }
@@ -272,13 +285,15 @@ export class Tutor {
     }
     const tried = `${count(report.tried, "program")} tried`;
     if (report.well_posed) {
-      this.#tell(el("p", {}, el("strong", {}, "Clear. "), `No wrong program was found that passes all examples (${tried}). That proves nothing about programs that were not tried.`));
+      const none = `No wrong program was found that passes all examples (${tried}). ${PROVES_NOTHING}`;
+      this.#tell(el("p", {}, el("strong", {}, "Clear. "), none));
       return;
     }
     const found = report.passing;
     const passes = found === 1 ? "1 wrong program passes" : `${found} wrong programs pass`;
+    const words = `${passes} all your examples (${tried}). An example that unmasks one makes the task clearer.`;
     this.#tell(
-      el("p", {}, el("strong", {}, "Not quite clear. "), `${passes} all your examples (${tried}). An example that unmasks one makes the task clearer.`),
+      el("p", {}, el("strong", {}, "Not quite clear. "), words),
       el("ul", { class: "impostors" }, ...report.impostors.slice(0, 3).map((one, index) => this.#impostor(one, index))),
       button("button small", () => this.#probe(true), {}, icon("plus"), "Add as many examples as are needed"),
     );
@@ -287,15 +302,18 @@ export class Tutor {
   #impostor({ program, world, expected, actual, explanation }, index) {
     const [before, right, wrong] = [parse(world), parse(expected), parse(actual)];
     const add = () => this.onExamples([[before, right]]);
+    const worlds = [picture("Before", before), picture("Yours", right), picture("The wrong one", wrong)];
+    const words = /^[a-z]/.test(explanation) ? `The wrong one ${explanation}.` : explanation;
+    const named = { class: "tutor-code", tabindex: 0, role: "group", "aria-label": `Wrong program ${index + 1}` };
     return el(
       "li",
       {},
-      el("pre", { class: "tutor-code", tabindex: 0, role: "group", "aria-label": `Wrong program ${index + 1}` }, program),
+      el("pre", named, program),
       el(
         "div",
         {},
-        el("div", { class: "tutor-worlds" }, picture("Before", before), picture("Yours", right), picture("The wrong one", wrong)),
-        el("p", { class: "tutor-says" }, ...prose(/^[a-z]/.test(explanation) ? `The wrong one ${explanation}.` : explanation)),
+        el("div", { class: "tutor-worlds" }, ...worlds),
+        el("p", { class: "tutor-says" }, ...prose(words)),
         button("button small", add, {}, icon("plus"), "Add this as an example"),
       ),
     );
@@ -314,10 +332,11 @@ export class Tutor {
       return;
     }
     const cards = exercises.map((exercise) => el("li", {}, this.#exercise(exercise)));
+    const collect = () => this.onCollect(exercises);
     this.#tell(
       el("p", {}, `${count(exercises.length, "task")} with the same ideas, from easy to hard:`),
       el("ul", { class: "gallery-list" }, ...cards),
-      this.#rules ? null : button("button small", () => this.onCollect(exercises), {}, icon("plus"), "Add all to the class set"),
+      this.#rules ? null : button("button small", collect, {}, icon("plus"), "Add all to the class set"),
     );
   }
 
@@ -356,12 +375,14 @@ export class Tutor {
 }
 
 function row(kind, text, line = "") {
-  return el("tr", { class: `change-${kind}` }, el("td", { class: "change-line" }, String(line ?? "")), el("td", {}, el("code", {}, text)));
+  const number = el("td", { class: "change-line" }, String(line ?? ""));
+  return el("tr", { class: `change-${kind}` }, number, el("td", {}, el("code", {}, text)));
 }
 
 /** A world with its name below; `marked` cells differ. */
 function picture(name, world, marked = [], alarm = false) {
-  const board = new Board(marked.length ? `${name}; ${count(marked.length, "cell differs", "cells differ")}` : name, { axes: true });
+  const differs = marked.length ? `; ${count(marked.length, "cell differs", "cells differ")}` : "";
+  const board = new Board(name + differs, { axes: true });
   board.update(world, { marked, alarm });
   return el("figure", { class: "tutor-picture" }, el("figcaption", {}, name), board.node);
 }
