@@ -24,8 +24,7 @@ from karelsynth.karel.syntax import SyntaxMachine, syntax_machine
 from karelsynth.karel.tokens import VOCABULARY_SIZE
 from karelsynth.model.decoder import StepModel, StepTasks, decoder_class, register_decoder
 from karelsynth.model.devices import autocast_dtype, floating_dtype, usable_device
-from karelsynth.model.encoder import GridEncoder
-from karelsynth.model.execution_encoder import ExecutionEncoder
+from karelsynth.model.encoder import ExecutionEncoder, GridEncoder
 from karelsynth.model.lstm import LearnedSyntax, LSTMDecoder
 from karelsynth.model.prefix_runner import PrefixRunner, prefix_runner
 from karelsynth.model.prefix_trie import PrefixTrie, pack_programs, pack_trie

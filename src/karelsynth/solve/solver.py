@@ -36,7 +36,7 @@ from karelsynth.model.storage import SHIPPED, model_folder
 from karelsynth.model.synthesizer import Encoded, Synthesizer
 from karelsynth.posterior.mcmc import MarkovChain
 from karelsynth.search.beam import TASKS_PER_THREAD, beam_search, encode_for_search
-from karelsynth.search.closing import OpenHypotheses, close_programs
+from karelsynth.search.candidates import OpenHypotheses, close_programs
 from karelsynth.search.pruning import Pruning
 from karelsynth.search.repair import repair
 from karelsynth.search.scoring import score_programs
