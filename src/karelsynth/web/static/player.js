@@ -185,6 +185,7 @@ export class Player {
     if (!(await this.#ready())) return;
     this.pause();
     this.#show(Math.max(0, Math.min(this.#last, place())));
+    byId("player").scrollIntoView({ block: "nearest" });
     announce(byId("player-caption").textContent);
   }
 
