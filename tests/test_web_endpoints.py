@@ -408,8 +408,8 @@ def test_the_page_and_its_files(client: TestClient) -> None:
 
 OPERATIONS = """GET /api/health, GET /api/version, GET /api/gallery, POST /api/solve, POST /api/solve/stream,
     POST /api/solve/stop, POST /api/run, POST /api/check, POST /api/convert, POST /api/stanford, POST /api/random-world,
-    POST /api/task/parse, POST /api/task/render, POST /api/judge, POST /api/grade, POST /api/hint,
-    POST /api/probe, POST /api/pose"""
+    POST /api/task/parse, POST /api/task/render, POST /api/grade, POST /api/hint, POST /api/probe, POST /api/pose,
+    POST /api/judge, POST /api/blocks/read, POST /api/blocks/write, GET /api/challenges, POST /api/challenges/parse"""
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ import pytest
 HERE = Path(__file__).parent / "node"
 STATIC = Path(__file__).parents[2] / "src" / "karelsynth" / "web" / "static"
 NODE = shutil.which("node")
-PURE = ("highlight", "history", "link", "run", "shelf", "sure", "task", "world")
+PURE = ("blocktree", "changes", "classwork", "highlight", "history", "link", "run", "shelf", "sure", "task", "world")
 
 
 @pytest.mark.skipif(NODE is None, reason="needs Node.js 18 or later, which is not installed")

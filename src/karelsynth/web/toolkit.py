@@ -112,14 +112,7 @@ def check(body: CheckRequest) -> CheckResponse:
     try:
         Program.parse(body.program)
     except ProgramSyntaxError as error:
-        problem = SyntaxProblem(
-            message=error.reason,
-            line=error.line,
-            column=error.column,
-            width=error.width,
-            suggestion=error.suggestion,
-        )
-        return CheckResponse(ok=False, dialect=dialect, problem=problem)
+        return CheckResponse(ok=False, dialect=dialect, problem=SyntaxProblem.of(error))
     return CheckResponse(ok=True, dialect=dialect, problem=None)
 
 

@@ -20,7 +20,7 @@ from karelsynth.tasks.task import Example, Task
 from karelsynth.tutor.grade import Submission
 from karelsynth.tutor.grade import grade as grade_all
 from karelsynth.tutor.hint import find_hint
-from karelsynth.tutor.pose import Wish
+from karelsynth.tutor.pose import Wish, concepts_of
 from karelsynth.tutor.pose import pose as pose_all
 from karelsynth.tutor.probe import impossible_examples
 from karelsynth.tutor.probe import probe as probe_task
@@ -85,10 +85,10 @@ def _problems(pairs: list[Example]) -> list[ExampleProblem]:
 
 
 @router.post("/api/grade", responses=BODY_ERRORS)
-def grade(body: GradeRequest) -> GradesResponse:
+def grade(body: GradeRequest, request: Request) -> GradesResponse:
     """Grade programs on a task's examples. A syntax error is part of the response; the status is 200."""
     task = read_examples(body.examples)
-    hidden = read_examples(body.hidden).examples if body.hidden else ()
+    hidden = _hidden(body, request)
     submissions = [Submission(each.name, each.program) for each in body.programs]
     grades = grade_all(task, submissions, hidden=hidden)
     return GradesResponse(grades=[GradeResponse.model_validate(each.to_json()) for each in grades])
@@ -98,7 +98,7 @@ def grade(body: GradeRequest) -> GradesResponse:
 def hint(body: HintRequest, request: Request) -> HintResponse:
     """Help a student on: the smallest change that makes a program right, or the next step, up to a level."""
     task = read_examples(body.examples)
-    hidden = read_examples(body.hidden).examples if body.hidden else ()
+    hidden = _hidden(body, request)
     source = read_source(body.program)
     queue: SolveQueue = request.app.state.queue
     with _searching:
@@ -122,6 +122,10 @@ def probe(body: ProbeRequest) -> ProbeResponse:
 def pose(body: PoseRequest) -> PoseResponse:
     """Pose exercises with the concepts of a lesson, from easy to hard; fewer than wished if few are found in time."""
     wish = Wish(frozenset(body.concepts), (body.least_tokens, body.most_tokens))
+    if body.like is not None:
+        wish = _wish_like(Program.parse(body.like))
+    elif not body.concepts:
+        raise RequestError("concepts", KarelsynthError("name a concept, or a program with `like`"))
     with _searching:
         exercises = pose_all(wish, count=body.count, seed=body.seed, seconds=body.budget)
     return PoseResponse(
@@ -129,6 +133,23 @@ def pose(body: PoseRequest) -> PoseResponse:
             ExerciseResponse.of(each.task, program=each.program.to("paper"), level=each.level) for each in exercises
         ]
     )
+
+
+def _hidden(body: GradeRequest | HintRequest, request: Request) -> tuple[Example, ...]:
+    """The hidden examples of a request, with those that the server keeps for a challenge."""
+    hidden = read_examples(body.hidden).examples if body.hidden else ()
+    if body.challenge is None:
+        return hidden
+    lesson = request.app.state.settings.challenges
+    if lesson is None or body.challenge >= len(lesson.challenges):
+        raise RequestError("challenge", KarelsynthError("this server has no such challenge: load the page again"))
+    return (*hidden, *lesson.challenges[body.challenge].hidden)
+
+
+def _wish_like(program: Program) -> Wish:
+    """Exercises with the concepts of a program and about its length."""
+    size = program.size
+    return Wish(concepts_of(program) - {"nested"}, (max(5, size - 6), size + 8))
 
 
 def _solve(queue: SolveQueue, task: Task, seconds: float) -> Sequence[Program]:

@@ -1,6 +1,9 @@
 // The page: makes the parts and connects them by callbacks.
 
 import { get, post } from "./api.js";
+import { Blocks } from "./blocks.js";
+import { Challenge, isChallengeLink, openSet, openedSet, wayBack } from "./challenge.js";
+import { challengeOf } from "./classwork.js";
 import { announce, byId, closeNotice, count, debounced, download, guarded, handOver, notice } from "./dom.js";
 import { loadBefore, loadDraft, loadProgram, saveBefore, saveDraft, saveProgram } from "./draft.js";
 import { Examples } from "./examples.js";
@@ -14,8 +17,10 @@ import { Share } from "./share.js";
 import { inDialog, showHelp } from "./sheets.js";
 import { Solving } from "./solving.js";
 import { empty, example, filled, fromJson, pairs, sameTask, slug, starter, task } from "./task.js";
+import { Teacher } from "./teacher.js";
 import { switchTheme } from "./theme.js";
 import { Tools } from "./tools.js";
+import { Tutor } from "./tutor.js";
 import { Verdicts } from "./verdicts.js";
 import { render } from "./world.js";
 
@@ -38,23 +43,40 @@ async function opening() {
   return { history, isLinked: linked !== null, replaced, sent };
 }
 
-await showGallery(openTask); // its strip is above the examples, and would push them away from under the pointer
-const { history, isLinked, replaced, sent } = await opening();
+/** The page with a challenge: no drawing of anybody's is touched. */
+function openingChallenge({ set, at }) {
+  return { history: new History(fromJson(set.challenges[at])), isLinked: true, replaced: null, sent: "" };
+}
+
+const lesson = (await guarded(openedSet)) ?? null;
+// The gallery's strip is above the examples, and would push them away from under the pointer.
+if (!lesson) await showGallery(openTask);
+const { history, isLinked, replaced, sent } = lesson ? openingChallenge(lesson) : await opening();
 const tools = new Tools();
 byId("tools").append(tools.bar());
 
 const player = new Player(history, tools, () => program);
 const examples = new Examples(history, () => tools.current, (id) => player.watch(id));
 const verdicts = new Verdicts(judged);
+let challenge = null; // where the page is a student's
 const keepProgram = debounced(() => {
+  if (lesson) {
+    challenge?.keep(program.source);
+    return;
+  }
   const { isShown, ...draft } = program.draft;
   // What is put aside was typed for other examples.
   saveProgram({ ...draft, budget: byId("budget").value, examples: isShown ? history.value.examples : null });
 }, 300);
+let blocks = null;
 const program = new ProgramPanel({
   onReady: (text, same) => programChanged(text, same),
   onBroken: () => programChanged(null),
-  onDraft: () => keepProgram(),
+  onDraft: () => {
+    keepProgram();
+    blocks?.follow();
+  },
+  onMark: (marks) => blocks?.mark(marks),
   fileName: () => slug(history.value.name),
   world: () => render(player.world),
 });
@@ -64,9 +86,30 @@ const solving = new Solving({
   onExample: (input, output, again) => addExample(input, output, again),
 });
 
+blocks = new Blocks({ source: () => program.source, edit: (text) => program.edit(text) });
+const tutor = new Tutor({
+  source: () => program.source,
+  edit: (text) => program.edit(text),
+  jump: (id, choose) => player.jump(id, choose),
+  number: (id) => history.value.examples.findIndex((one) => one.id === id) + 1,
+  onGrade: (grade) => challenge?.judge(grade),
+  onHint: (level) => challenge?.sawHint(level),
+  onExamples: (list) => {
+    for (const [input, output] of list) examples.insert(example(input, output, true));
+  },
+  onTasks: (list) => (challenge ? challenge.add(list.map((one) => challengeOf(one))) : openTask(fromJson(list[0]))),
+  onCollect: (list) => teacher.collect(list),
+});
+const teacher = new Teacher({
+  task: () => history.value,
+  program: () => program.shared,
+  onAbout: (about) => history.change(task(history.value.examples, history.value.name, about), "about"),
+});
+
 function programChanged(text, same = false) {
   player.load(text, same);
   verdicts.update(text, history.value.examples);
+  tutor.update(text, history.value.examples, challenge?.rules);
 }
 
 /** `results` maps examples' ids to verdicts, `problems` to what is wrong with an example itself; an answer is called a
@@ -115,6 +158,7 @@ function taskChanged(now) {
   if (examples === shown) return;
   if (shown !== null) solving.retract();
   verdicts.update(program.text, now.examples);
+  tutor.update(program.text, now.examples, challenge?.rules);
   shown = examples;
 }
 
@@ -128,6 +172,7 @@ function showAbout(about) {
 
 history.onChange((now) => {
   taskChanged(now);
+  if (lesson) return; // the drawing that is kept is somebody's own
   saveSoon(now);
   keepProgram();
   if (linked) window.history.replaceState(null, "", location.pathname);
@@ -138,7 +183,17 @@ taskChanged(history.value);
 // What is kept from one visit to the next.
 
 const remembered = loadProgram();
-if (remembered) program.restore(remembered, isLinked && !remembered.isFor(history.value.examples));
+if (lesson) {
+  challenge = new Challenge(lesson, {
+    onLeave: () => keepProgram.flush(),
+    onOpen: (opened, work) => {
+      history.restart(fromJson(opened));
+      program.start(work.text, work.dialect);
+    },
+    onWatch: (place) => player.watch(history.value.examples[place].id),
+    onText: (text) => program.edit(text),
+  });
+} else if (remembered) program.restore(remembered, isLinked && !remembered.isFor(history.value.examples));
 if (sent && sent !== program.shared) program.open(sent);
 const budgets = [...byId("budget").options].map(({ value }) => value);
 if (budgets.includes(remembered?.budget)) byId("budget").value = remembered.budget;
@@ -147,6 +202,8 @@ addEventListener("pagehide", () => {
   saveSoon.flush();
   keepProgram.flush();
 });
+const back = lesson ? null : wayBack();
+if (back) byId("gallery-strip").prepend(back);
 if (replaced) notice("Opened the task of the link. Undo brings back your last drawing.");
 
 // The bar at the top.
@@ -171,7 +228,7 @@ byId("theme").addEventListener("click", switchTheme);
 byId("help-button").addEventListener("click", showHelp);
 document.querySelector(".skip").addEventListener("click", (event) => {
   event.preventDefault(); // the address may hold the task
-  byId("solve").focus();
+  byId(lesson ? "program-text" : "solve").focus();
 });
 byId("notice-close").addEventListener("click", closeNotice);
 byId("new-task").addEventListener("click", () => openTask(empty()));
@@ -180,7 +237,12 @@ byId("task-file").addEventListener("change", async (event) => {
   const [file] = event.target.files;
   event.target.value = "";
   if (!file) return;
-  await guarded(async () => openTask(fromJson(await post("/api/task/parse", { text: await file.text() }))));
+  await guarded(async () => {
+    const text = await file.text();
+    const set = await Teacher.read(text);
+    if (set) openSet(set);
+    else openTask(fromJson(await post("/api/task/parse", { text })));
+  });
 });
 byId("save-task").addEventListener("click", () =>
   guarded(async () => {
@@ -200,7 +262,15 @@ new Share({
     window.history.replaceState(null, "", linked);
   },
 });
+byId("share-class").addEventListener("click", () => {
+  byId("share").close();
+  teacher.show();
+});
 addEventListener("hashchange", async () => {
+  if (lesson || isChallengeLink(location.hash)) {
+    location.reload();
+    return;
+  }
   const opened = await linkedTask();
   if (!opened) return;
   saveBefore(history.value);
@@ -216,9 +286,11 @@ addEventListener("keydown", (event) => {
   const command = event.ctrlKey || event.metaKey;
   if (command && event.key === "Enter") {
     event.preventDefault();
-    solving.solve();
+    if (lesson) player.play();
+    else solving.solve();
   } else if (command && !typing && ["z", "y"].includes(event.key.toLowerCase())) {
     event.preventDefault();
+    if (lesson && !player.editing) return;
     const owner = player.editing ? player.own : history;
     if (event.key.toLowerCase() === "y" || event.shiftKey) owner.redo();
     else owner.undo();

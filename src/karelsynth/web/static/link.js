@@ -12,12 +12,23 @@ async function through(bytes, transform) {
   return new Uint8Array(await new Response(stream).arrayBuffer());
 }
 
+/** A value as letters of an address. */
+export async function packed(value) {
+  const bytes = await through(new TextEncoder().encode(JSON.stringify(value)), new CompressionStream("deflate-raw"));
+  const binary = Array.from(bytes, (byte) => String.fromCharCode(byte)).join("");
+  return btoa(binary).replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
+}
+
+/** The value of such letters. */
+export async function unpacked(letters) {
+  const binary = atob(letters.replaceAll("-", "+").replaceAll("_", "/"));
+  const bytes = Uint8Array.from(binary, (letter) => letter.charCodeAt(0));
+  return JSON.parse(new TextDecoder().decode(await through(bytes, new DecompressionStream("deflate-raw"))));
+}
+
 /** `program` is a text, or empty where there is none to send along. */
 export async function fragmentOf(task, program = "") {
-  const text = JSON.stringify(program ? { ...toJson(task), program } : toJson(task));
-  const bytes = await through(new TextEncoder().encode(text), new CompressionStream("deflate-raw"));
-  const binary = Array.from(bytes, (byte) => String.fromCharCode(byte)).join("");
-  return KEY + btoa(binary).replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
+  return KEY + (await packed(program ? { ...toJson(task), program } : toJson(task)));
 }
 
 /** {task, program} of an address, or null if it holds none; a damaged one is an Error with a message for people. */
@@ -25,10 +36,7 @@ export async function taskOf(fragment) {
   if (!fragment.startsWith(KEY)) return null;
   try {
     if (fragment.length > LONGEST) throw new WorldError("it is too long");
-    const binary = atob(fragment.slice(KEY.length).replaceAll("-", "+").replaceAll("_", "/"));
-    const bytes = Uint8Array.from(binary, (letter) => letter.charCodeAt(0));
-    const text = new TextDecoder().decode(await through(bytes, new DecompressionStream("deflate-raw")));
-    const record = JSON.parse(text);
+    const record = await unpacked(fragment.slice(KEY.length));
     return { task: fromJson(record), program: String(record.program ?? "") };
   } catch (error) {
     const why = error instanceof WorldError ? ` (${error.message})` : "";

@@ -70,6 +70,15 @@ export class Player {
     this.play();
   }
 
+  /** Shows a run on an example at the place that `choose(steps)` gives; null is the end. */
+  async jump(id, choose) {
+    this.#source = id;
+    byId("player-source").value = String(id);
+    this.#restart();
+    await this.#go(() => choose(this.#run.steps) ?? this.#last);
+    byId("player").scrollIntoView({ block: "nearest" });
+  }
+
   async play() {
     if (!(await this.#ready())) return;
     if (this.#index === this.#last || this.#index === 0) this.#show(0);

@@ -21,9 +21,9 @@ export class ProgramPanel {
   #checkSoon = debounced(() => this.#check(), 250);
 
   /** `onReady(text, same)`: there is a program to run, perhaps the same in other words; `onBroken()`: there is none
-   *  any more; `onDraft()`: `draft` has changed. */
-  constructor({ onReady, onBroken, onDraft, fileName, world }) {
-    Object.assign(this, { onReady, onBroken, onDraft, fileName, world });
+   *  any more; `onDraft()`: `draft` or `source` has changed; `onMark(marks)`: these places of `source` are marked. */
+  constructor({ onReady, onBroken, onDraft, onMark, fileName, world }) {
+    Object.assign(this, { onReady, onBroken, onDraft, onMark, fileName, world });
     for (const button of byId("dialects").children) {
       button.addEventListener("click", () => this.#switchTo(button.dataset.dialect));
     }
@@ -65,6 +65,25 @@ export class ProgramPanel {
     this.#use(text);
   }
 
+  /** The text that a person works on, as it was typed, and its dialect. */
+  get source() {
+    return this.#viewed ?? { text: this.#editor.text, dialect: this.#dialect };
+  }
+
+  /** Another text in place of that one, as if it had been typed. */
+  edit(text) {
+    this.#dialect = this.source.dialect;
+    this.#use(text);
+  }
+
+  /** Begins anew with a text, and forgets all others. */
+  start(text, dialect) {
+    this.#shelf = new Shelf();
+    this.#answer = null;
+    this.#dialect = dialect ?? this.#dialect;
+    this.#use(text);
+  }
+
   /** What is worth keeping when the page goes: all that was typed, the latest last, and the dialect. */
   get draft() {
     const own = this.#ownText;
@@ -95,6 +114,7 @@ export class ProgramPanel {
 
   mark(marks, next) {
     this.#editor.mark(marks, next);
+    this.onMark(this.#viewed ? [] : marks);
   }
 
   /** The text that is here, if somebody typed it: it differs from the answer. */
