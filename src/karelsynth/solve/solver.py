@@ -111,6 +111,7 @@ class Solver:
     def __init__(self, model: Synthesizer, *, rounds: Sequence[Round] = ROUNDS, slack: float = SLACK) -> None:
         self.model = model
         self.rounds = tuple(rounds)
+        self.plausible = PLAUSIBLE
         self.slack = slack
         self._folder: Path | None = None
         self._weights = model.step_model(decoding_dtype(model.device))
@@ -274,7 +275,7 @@ class Solver:
 
     def done(self, state: SearchState) -> bool:
         """Whether a search needs no further round: its answer is plausible, its budget spent, or it was stopped."""
-        over = state.rounds >= len(self.rounds) or state.best_logprob >= PLAUSIBLE
+        over = state.rounds >= len(self.rounds) or state.best_logprob >= self.plausible
         return over or state.seconds >= state.budget or state.stopped
 
     def progress(self, state: SearchState, seconds: float) -> Progress:
@@ -392,7 +393,7 @@ class Solver:
         spent = (turn.now() - start) / len(states)
         for row, (state, programs) in enumerate(zip(states, found, strict=True)):
             state.seconds += spent
-            if -math.inf < state.best_logprob < PLAUSIBLE and state.seconds < state.budget:
+            if -math.inf < state.best_logprob < self.plausible and state.seconds < state.budget:
                 start = turn.now()
                 self.simplify_answers(state, encoded.row(row), turn.threads)
                 state.seconds += turn.now() - start
