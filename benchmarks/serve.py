@@ -43,7 +43,7 @@ from karelsynth.tasks.generate import generate
 from karelsynth.tasks.task import Example, Task
 
 ROOT = Path(__file__).parent.parent
-PER_SECOND = 25
+PER_SECOND = 20
 """Tasks that are made for each second of the test: more than are answered."""
 GREEDY = "127.0.1.1"
 HALVES = (
@@ -96,6 +96,7 @@ def main() -> None:
     command = [sys.executable, "-m", *module, "serve", "--port", "0", *arguments.options]
     if arguments.idle:
         command = ["sh", "-c", 'ulimit -n 1024; exec "$@"', "sh", *command]
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # ends the server, too
     server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT)
     try:
         assert server.stdout is not None
