@@ -6,6 +6,7 @@
     python benchmarks/serve.py --idle 1100 --seconds 20   # and so many connections that send nothing, or half a request
     python benchmarks/serve.py --fake 0                   # a solver that only waits: the service alone
     python benchmarks/serve.py --threads 1 2 4 8          # no service: threads that share a solver, 64 tasks
+    python benchmarks/serve.py --haste 240                # no service: first rounds of so many tasks, also narrow ones
 
 Starts `karelsynth serve` in a process of its own; arguments after `--` are passed on. Each client has an address of its
 own (127.0.0.2 and so on; all of 127.0.0.0/8 is this machine), sends a task, waits for the response, and sends the next
@@ -43,6 +44,7 @@ from karelsynth.tasks.generate import generate
 from karelsynth.tasks.task import Example, Task
 
 ROOT = Path(__file__).parent.parent
+SEED = 20_261_115
 PER_SECOND = 20
 """Tasks that are made for each second of the test: more than are answered."""
 GREEDY = "127.0.1.1"
@@ -82,10 +84,14 @@ def main() -> None:
     parser.add_argument("--idle", type=int, default=0, metavar="N")
     parser.add_argument("--fake", type=float, metavar="SECONDS")
     parser.add_argument("--threads", type=int, nargs="+", metavar="N")
+    parser.add_argument("--haste", type=int, metavar="N")
     parser.add_argument("options", nargs="*", help="for `karelsynth serve`, after --")
     arguments = parser.parse_args()
     if arguments.threads:
         share_a_solver(arguments.threads, arguments.budget)
+        return
+    if arguments.haste:
+        compare_haste(arguments.haste)
         return
     seconds = 60 * arguments.minutes if arguments.minutes else arguments.seconds
     known = [entry.task for entry in gallery()]
@@ -132,9 +138,36 @@ def share_a_solver(numbers: list[int], budget: float) -> None:
         print(f"| {number} | {sum(map(bool, solutions))} | {took:.1f} | {longest:.2f} s |", flush=True)
 
 
+def compare_haste(count: int) -> None:
+    """The first round alone, as `solve` runs it and as the service does while another batch waits."""
+    from karelsynth.solve import Solver
+
+    solver, tasks, batch = Solver.load(), generated(count), generate(SEED, 0, count)
+    solver.warm_up()
+    print("| | solved | right on the held-out example | answers | finding | choosing |\n|---|---:|---:|---:|---:|---:|")
+    for name, haste in (("as `solve`", False), ("narrow", True)):
+        with solver.turns.turn() as turn:
+            began = time.monotonic()
+            states = [solver.begin(task) for task in tasks]
+            for at in range(0, count, solver.together(0)):
+                solver.advance(states[at : at + solver.together(0)], turn, narrow=haste)
+            found = time.monotonic()
+            solutions = [solver.conclude(state, turn, quick=haste) for state in states]
+            ended = time.monotonic()
+        right = 0
+        for number, solution in enumerate(solutions):
+            before, after = (World.from_codes(part[number][GIVEN_EXAMPLES]) for part in (batch.inputs, batch.outputs))
+            if solution.solved and solution.program is not None:
+                run = solution.program.run(before)
+                right += run.ok and run.world == after
+        answers = sum(len(solution.answers) for solution in solutions) / count
+        times = " | ".join(f"{1000 * seconds / count:.1f} ms" for seconds in (found - began, ended - found))
+        print(f"| {name} | {sum(map(bool, solutions))} | {right} | {answers:.1f} | {times} |", flush=True)
+
+
 def generated(count: int) -> list[Task]:
     """Tasks as in training, with the examples that are given."""
-    batch = generate(20_261_115, 0, count)
+    batch = generate(SEED, 0, count)
     return [
         Task(tuple(Example(World.from_codes(before), World.from_codes(after)) for before, after in pairs))
         for pairs in (
