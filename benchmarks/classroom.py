@@ -1,7 +1,7 @@
 """How well `solve` generalizes on tasks that people pose: classroom tasks with worlds that the solver does not see.
 
     python benchmarks/classroom.py [FILE] [--budget 1] [--given 5] [--tasks N] [--only NAME ...] [--part P] \\
-        [--model DIR] [--json OUT]
+        [--without PART] [--model DIR] [--json OUT]
 
 FILE has one JSON object per line. The package's own, `tasks/classroom.jsonl`, is the set `classroom`: 50 tasks.
 `benchmarks/held_out.jsonl` has 60 others. The fields of a task:
@@ -26,6 +26,8 @@ The words of the table:
 - core, extended: tasks without and with `needs_ticks`;
 - cores got: processor seconds per second while solving. If other work shares the machine, a budget buys less.
 
+`--without` leaves out one part of the search, as an ablation: see `leave_out`.
+
 On fresh worlds programs may take 5 × max(200, `needs_ticks`) ticks, so a slow program is not a wrong one.
 """
 
@@ -33,6 +35,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import statistics
 import time
 from collections.abc import Sequence
@@ -41,9 +44,10 @@ from pathlib import Path
 from typing import Any
 
 from karelsynth import Program, World, encode_programs, run_batch
-from karelsynth.solve import Solver
+from karelsynth.solve import Solver, ranking
 
 TASKS = Path(str(files("karelsynth.tasks") / "classroom.jsonl"))
+PARTS = ("going on", "later rounds", "repair", "MCMC")
 LEVELS = ("easy", "medium", "hard")
 TICKS = 200
 """The fewest ticks that a task's reference is taken to need."""
@@ -68,6 +72,18 @@ def read_tasks(
         if not tasks:
             raise SystemExit(f"{path}: no task is in part {part}")
     return tasks[:count]
+
+
+def leave_out(solver: Solver, part: str) -> None:
+    """Change a solver: search and choose without one of PARTS."""
+    if part == "going on":  # the first answer ends the search, however unlikely it is, and is not simplified
+        solver.plausible = -math.inf
+    elif part == "later rounds":
+        solver.rounds = solver.rounds[:1]
+    elif part == "repair":
+        solver.rounds = tuple(one._replace(repair=0.0) for one in solver.rounds)
+    else:
+        ranking.look_random = lambda inputs, outputs: False
 
 
 def read_pairs(pairs: list[dict[str, str]]) -> Pairs:
@@ -172,17 +188,21 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--only", nargs="+", metavar="NAME", help="only the tasks of these names")
     parser.add_argument("--part", choices=("a", "b"), help="only the tasks of this part of held_out.jsonl")
     parser.add_argument("--tasks", type=int, metavar="N", help="only the first N tasks")
+    parser.add_argument("--without", choices=PARTS, metavar="PART", help=f"an ablation, one of: {', '.join(PARTS)}")
     parser.add_argument("--model", type=Path, metavar="DIR", help="other weights than the shipped ones")
     options = parser.parse_args(arguments)
     tasks = read_tasks(options.file, options.only, options.tasks, options.part)
     solver = Solver.load(options.model)
+    if options.without is not None:
+        leave_out(solver, options.without)
     solver.warm_up()
     rows = []
     for task in tasks:
         rows.append(score_task(solver, task, budget=options.budget, given=options.given))
         print_row(rows[-1])
     totals = [summarize(title, part) for title, part in groups(rows)]
-    print(f"\n{options.file}, budget {options.budget:g} s, {options.given} examples")
+    without = "" if options.without is None else f", without {options.without}"
+    print(f"\n{options.file}, budget {options.budget:g} s, {options.given} examples{without}")
     for total in totals:
         print_total(total)
     if options.json is not None:

@@ -30,7 +30,7 @@ from karelsynth.karel.program import Program
 from karelsynth.karel.world import Hero, World
 from karelsynth.solve import Answer, Progress, Solution, Solver
 from karelsynth.solve.answers import CheckedPrograms, SearchState
-from karelsynth.solve.ranking import ESTIMATE_AFTER, MARGIN, STEPS_PER_BLOCK, Ranking, rank
+from karelsynth.solve.ranking import ESTIMATE_AFTER, MARGIN, STEPS_PER_BLOCK, Ranking, look_random, rank
 from karelsynth.solve.solver import PLAUSIBLE, Round
 from karelsynth.tasks.gallery import gallery_task
 from karelsynth.tasks.generate import generate
@@ -91,7 +91,7 @@ def posed_answers(
 ) -> tuple[CheckedPrograms, NDArray[np.uint8], NDArray[np.uint8]]:
     """Up to three equivalent answers, the network's top-ranked one first, and the examples of their task.
 
-    MCMC is for examples with different headings.
+    MCMC is for examples with different headings that change markers.
     """
     texts = ("move putMarker", "move putMarker turnLeft turnRight", "move turnLeft turnRight putMarker")
     programs = [Program.parse(f"DEF run m( {text} m)") for text in texts[:count]]
@@ -104,6 +104,24 @@ def posed_answers(
 
 def ranked(answers: CheckedPrograms, inputs: NDArray[np.uint8], outputs: NDArray[np.uint8], **options: Any) -> Ranking:
     return rank(answers, inputs, outputs, **{"deadline": math.inf, "stop": lambda: False, **options})
+
+
+@pytest.mark.parametrize(
+    ("headings", "body", "random"),
+    [
+        (("east", "north"), "move putMarker", True),
+        (("east", "east"), "move putMarker", False),
+        (("east", "north"), "move turnLeft", False),
+        (("east", "north"), "IF c( rightIsClear c) i( putMarker i)", False),  # only the second example changes
+    ],
+)
+def test_examples_look_random_if_headings_differ_and_each_changes_markers(
+    headings: tuple[str, ...], body: str, random: bool
+) -> None:
+    worlds = [World(2, 3, Hero(0, 1, heading)) for heading in headings]
+    program = Program.parse(f"DEF run m( {body} m)")
+    inputs, outputs = Task(tuple(Example(world, program.run(world).world) for world in worlds)).codes()
+    assert look_random(inputs, outputs) is random
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,8 @@
 """Which answer is preferred, and how likely is it right on a further example?
 
-The network's order holds, unless the examples look like random ones: the random generator draws Karel's heading anew
-for each example, people hardly ever do. The generator is known, so MCMC samples the posterior over programs, and an
-answer that is right on clearly more of its further examples overrules the network's first.
+The network's order holds, unless the examples look like random ones (`look_random`). The random generator is known, so
+MCMC samples the posterior over programs, and an answer that is right on clearly more of its further examples overrules
+the network's first.
 
 The first answer's probability is a logistic function of a few features (`Features`): what the network and MCMC think of
 it, how much of it the examples show, and what it does on variations of the examples' worlds (`variations`), where a
@@ -127,7 +127,7 @@ def rank(
         return stop() or time.perf_counter() >= deadline
 
     posterior = None
-    if not late() and not share_heading(inputs):
+    if not late() and look_random(inputs, outputs):
         chains = [MarkovChain(inputs, outputs, answers.tokens, seed=seed) for seed in _CHAIN_SEEDS]
         chains = [chain for chain in chains if chain.started]
         if chains:
@@ -143,9 +143,14 @@ def rank(
     return Ranking(np.concatenate([[first], order[order != first]]), probabilities, features)
 
 
-def share_heading(inputs: NDArray[np.uint8]) -> bool:
-    """Whether Karel starts with the same heading in all inputs [K, 18, 18]. Only the hero's cell has a code ≥ HERO."""
-    return len(np.unique(inputs.max((1, 2)) // HERO)) == 1
+def look_random(inputs: NDArray[np.uint8], outputs: NDArray[np.uint8]) -> bool:
+    """Whether examples [K, 18, 18] may come from the random generator.
+
+    It draws Karel's heading anew for each example, which people hardly ever do. Its programs change the markers of
+    nearly every example, which people's programs often do not. Only the hero's cell has a code ≥ HERO.
+    """
+    headings_differ = len(np.unique(inputs.max((1, 2)) // HERO)) > 1
+    return headings_differ and bool((inputs % HERO != outputs % HERO).any((1, 2)).all())
 
 
 def _features(

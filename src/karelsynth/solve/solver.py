@@ -101,6 +101,7 @@ class Solver:
     def __init__(self, model: Synthesizer, *, rounds: Sequence[Round] = ROUNDS, slack: float = SLACK) -> None:
         self.model = model
         self.rounds = tuple(rounds)
+        self.plausible = PLAUSIBLE
         self.slack = slack
         self._folder: Path | None = None
         self._weights = model.step_model(decoding_dtype(model.device))
@@ -245,7 +246,7 @@ class Solver:
                     group = [states[number] for number in batch]
                     self._run_round(group, round_, budget, partial(call.poll, round_.beam))
                 for number in batch:
-                    if states[number].best_logprob >= PLAUSIBLE or states[number].seconds >= budget:
+                    if states[number].best_logprob >= self.plausible or states[number].seconds >= budget:
                         finish(number)
                     else:
                         unfinished.append(number)
@@ -282,7 +283,7 @@ class Solver:
         spent = (time.perf_counter() - start) / len(states)
         for row, (state, programs) in enumerate(zip(states, found, strict=True)):
             state.seconds += spent
-            if -math.inf < state.best_logprob < PLAUSIBLE and state.seconds < budget:
+            if -math.inf < state.best_logprob < self.plausible and state.seconds < budget:
                 start = time.perf_counter()
                 self.simplify_answers(state, encoded.row(row))
                 state.seconds += time.perf_counter() - start
