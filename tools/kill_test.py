@@ -20,7 +20,16 @@ from typing import Final
 
 COMMAND: Final = (sys.executable, "-m", "karelsynth")
 TRAINING: Final = (
-    *("--set", "run.steps=20", "--set", "run.batch_size=8", "--set", "run.checkpoint_every=2"),
+    *(
+        "--set",
+        "optimizer.warmup=0",
+        "--set",
+        "run.steps=20",
+        "--set",
+        "run.batch_size=8",
+        "--set",
+        "run.checkpoint_every=2",
+    ),
     *("--set", "run.validate_every=10", "--set", "run.validation_tasks=8", "--set", "run.log_every=5"),
     *("--set", "model.channels=2", "--set", "model.blocks=1", "--set", "model.code_size=12"),
     *("--set", "model.embedding_size=6", "--set", "model.hidden_size=10"),
