@@ -24,12 +24,13 @@ from karelsynth.web.app import ServiceSettings, create_app
 from karelsynth.web.queue import TaskSolver
 from karelsynth.web.server import address_of, listen
 from karelsynth.web.toolkit import random_world
+from tests.fake_solver import OneRound
 
 _ROUND: Final = 0.05
 """Seconds between two reports of progress."""
 
 
-class PoolSolver:
+class PoolSolver(OneRound):
     """Finds the programs of a pool that fit."""
 
     def __init__(self, pool: Sequence[str]) -> None:

@@ -10,9 +10,9 @@ from karelsynth.karel.interpreter import Status
 from karelsynth.karel.program import Program
 from karelsynth.karel.world import World
 from karelsynth.tasks.task import Example, Task
+from karelsynth.tasks.variations import fresh_examples
 from karelsynth.tutor.explain import explain_run
 from karelsynth.tutor.grade import Grade, Submission, grade
-from karelsynth.tutor.variations import fresh_examples
 from tests.posed import by
 from tests.test_hint import CLEAN, TASK
 

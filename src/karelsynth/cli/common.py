@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from karelsynth.errors import KarelsynthError, ProgramSyntaxError, WorldError
-from karelsynth.files import STDIN, exists, is_file, name_of, read_text, write_atomically
+from karelsynth.files import STDIN, check_writable, exists, is_file, name_of, read_text, write_atomically
 from karelsynth.terminal_text import printable
 
 if TYPE_CHECKING:
@@ -96,6 +96,13 @@ def write_text(text: str, path: Path | None) -> None:
         sys.stdout.flush()  # a reader gets it at once, and an error is raised here
     else:
         write_atomically(path, text.encode())
+
+
+def check_outputs(*paths: Path | None) -> None:
+    """Raise FileError if one of these files cannot be written. Call it before long work."""
+    for path in paths:
+        if path is not None:
+            check_writable(path)
 
 
 # Progress

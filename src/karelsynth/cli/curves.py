@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from karelsynth.cli.common import choose_device, console, counter, error_console, loading, write_text
+from karelsynth.cli.common import check_outputs, choose_device, console, counter, error_console, loading, write_text
 from karelsynth.errors import KarelsynthError
 
 if TYPE_CHECKING:
@@ -60,6 +60,7 @@ def curves(
     from karelsynth.solve.solver import Solver
 
     wanted = keys(only or ())
+    check_outputs(output, plot)
     found = None if output is None else read_curves(output)
     with loading():
         where = choose_device(device)

@@ -34,6 +34,7 @@ from numpy.typing import NDArray
 from karelsynth.errors import KarelsynthError
 from karelsynth.evaluate import PAIRED, SOLVED, from_bits
 from karelsynth.files import read_text, write_atomically
+from karelsynth.parsing import ParseError, parse_json
 from karelsynth.reproduce.budgets import SHORT, Budget
 from karelsynth.reproduce.rows import ROWS, VALIDITY, Job
 from karelsynth.train.recipe import Recipe, RecipeError, load_recipe, recipe_from
@@ -205,11 +206,9 @@ def read_results(folder: Path) -> Results:
 def read_json(path: Path, again: str) -> dict[str, Any]:
     """Read a JSON object. Raises ResultError with the advice `again`."""
     try:
-        record = json.loads(read_text(path))
-    except (ValueError, RecursionError) as error:
-        if isinstance(error, KarelsynthError):
-            raise
-        raise ResultError(f"{path}: not valid JSON ({error}); {again}") from None
+        record = parse_json(read_text(path))
+    except ParseError as error:
+        raise ResultError(f"{path}: not valid JSON ({error.reason}); {again}") from None
     if not isinstance(record, dict):
         raise ResultError(f"{path}: not a JSON object; {again}")
     return record
