@@ -5,6 +5,8 @@
     python benchmarks/serve.py --greedy 33                # one more client sends 33 searches of 10 s at a time
     python benchmarks/serve.py --idle 1100 --seconds 20   # and so many connections that send nothing, or half a request
     python benchmarks/serve.py --fake 0                   # a solver that only waits: the service alone
+    python benchmarks/serve.py --threads 1 2 4 8          # no service: threads that share a solver, 64 tasks
+    python benchmarks/serve.py --haste 240                # no service: first rounds of so many tasks, also narrow ones
 
 Starts `karelsynth serve` in a process of its own; arguments after `--` are passed on. Each client has an address of its
 own (127.0.0.2 and so on; all of 127.0.0.0/8 is this machine), sends a task, waits for the response, and sends the next
@@ -27,6 +29,7 @@ import sys
 import threading
 import time
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -41,7 +44,8 @@ from karelsynth.tasks.generate import generate
 from karelsynth.tasks.task import Example, Task
 
 ROOT = Path(__file__).parent.parent
-PER_SECOND = 40
+SEED = 20_261_115
+PER_SECOND = 20
 """Tasks that are made for each second of the test: more than are answered."""
 GREEDY = "127.0.1.1"
 HALVES = (
@@ -79,8 +83,16 @@ def main() -> None:
     parser.add_argument("--greedy", type=int, default=0, metavar="N")
     parser.add_argument("--idle", type=int, default=0, metavar="N")
     parser.add_argument("--fake", type=float, metavar="SECONDS")
+    parser.add_argument("--threads", type=int, nargs="+", metavar="N")
+    parser.add_argument("--haste", type=int, metavar="N")
     parser.add_argument("options", nargs="*", help="for `karelsynth serve`, after --")
     arguments = parser.parse_args()
+    if arguments.threads:
+        share_a_solver(arguments.threads, arguments.budget)
+        return
+    if arguments.haste:
+        compare_haste(arguments.haste)
+        return
     seconds = 60 * arguments.minutes if arguments.minutes else arguments.seconds
     known = [entry.task for entry in gallery()]
     tasks = generated(int(PER_SECOND * seconds))
@@ -90,6 +102,7 @@ def main() -> None:
     command = [sys.executable, "-m", *module, "serve", "--port", "0", *arguments.options]
     if arguments.idle:
         command = ["sh", "-c", 'ulimit -n 1024; exec "$@"', "sh", *command]
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # ends the server, too
     server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT)
     try:
         assert server.stdout is not None
@@ -110,9 +123,51 @@ def main() -> None:
         sys.exit(f"wrong: {test.tally.wrong[:3]}; the server ended with status {status}")
 
 
+def share_a_solver(numbers: list[int], budget: float) -> None:
+    """Threads that share a solver: does each search get its budget?"""
+    from karelsynth.solve import Solver
+
+    solver, tasks = Solver.load(), generated(64)
+    solver.warm_up()
+    print("| threads | solved | seconds in all | longest search by its own clock |\n|---:|---:|---:|---:|")
+    for number in numbers:
+        began = time.monotonic()
+        with ThreadPoolExecutor(number) as pool:
+            solutions = list(pool.map(lambda task: solver.solve(task, budget=budget), tasks))
+        took, longest = time.monotonic() - began, max(solution.seconds for solution in solutions)
+        print(f"| {number} | {sum(map(bool, solutions))} | {took:.1f} | {longest:.2f} s |", flush=True)
+
+
+def compare_haste(count: int) -> None:
+    """The first round alone, as `solve` runs it and as the service does while another batch waits."""
+    from karelsynth.solve import Solver
+
+    solver, tasks, batch = Solver.load(), generated(count), generate(SEED, 0, count)
+    solver.warm_up()
+    print("| | solved | right on the held-out example | answers | finding | choosing |\n|---|---:|---:|---:|---:|---:|")
+    for name, haste in (("as `solve`", False), ("narrow", True)):
+        with solver.turns.turn() as turn:
+            began = time.monotonic()
+            states = [solver.begin(task) for task in tasks]
+            for at in range(0, count, solver.together(0)):
+                solver.advance(states[at : at + solver.together(0)], turn, narrow=haste)
+            found = time.monotonic()
+            solutions = [solver.conclude(state, turn, quick=haste) for state in states]
+            ended = time.monotonic()
+        right = 0
+        for number, solution in enumerate(solutions):
+            before, after = (World.from_codes(part[number][GIVEN_EXAMPLES]) for part in (batch.inputs, batch.outputs))
+            if solution.solved and solution.program is not None:
+                run = solution.program.run(before)
+                right += run.ok and run.world == after
+        answers = sum(len(solution.answers) for solution in solutions) / count
+        times = " | ".join(f"{1000 * seconds / count:.1f} ms" for seconds in (found - began, ended - found))
+        print(f"| {name} | {sum(map(bool, solutions))} | {right} | {answers:.1f} | {times} |", flush=True)
+
+
 def generated(count: int) -> list[Task]:
     """Tasks as in training, with the examples that are given."""
-    batch = generate(20_261_115, 0, count)
+    batch = generate(SEED, 0, count)
     return [
         Task(tuple(Example(World.from_codes(before), World.from_codes(after)) for before, after in pairs))
         for pairs in (
@@ -143,8 +198,8 @@ class LoadTest:
         """Run all clients until the time is up, then check all answers."""
         self.until = time.monotonic() + seconds
         threads = [threading.Thread(target=self.ask, args=(number,)) for number in range(clients)]
-        threads += [threading.Thread(target=self.ask_greedily) for _ in range(greedy)]
-        for thread in threads:
+        greedily = [threading.Thread(target=self.ask_greedily, daemon=True) for _ in range(greedy)]
+        for thread in (*greedily, *threads):
             thread.start()
         began = last = time.monotonic()
         answered = 0
@@ -173,7 +228,7 @@ class LoadTest:
             self.tally.memory.append(pages * os.sysconf("SC_PAGESIZE") / 1e6)
         began = time.monotonic()
         try:
-            connection = http.client.HTTPConnection(self.host, timeout=20, source_address=("127.0.2.1", 0))
+            connection = http.client.HTTPConnection(self.host, timeout=300, source_address=("127.0.2.1", 0))
             connection.request("GET", "/api/health")
             status = connection.getresponse().status
             connection.close()
@@ -219,7 +274,7 @@ class LoadTest:
         """One request: the status, the seconds to wait before the next one, and the body."""
         pairs = [{"input": pair.input.to_text(), "output": pair.output.to_text()} for pair in task.examples]
         body = json.dumps({"examples": pairs, "budget": budget})
-        connection = http.client.HTTPConnection(self.host, timeout=120, source_address=(source, 0))
+        connection = http.client.HTTPConnection(self.host, timeout=300, source_address=(source, 0))
         try:
             connection.request("POST", "/api/solve", body, {"Content-Type": "application/json"})
             response = connection.getresponse()

@@ -43,7 +43,7 @@ class OneRound:
     def together(self, rounds: int, /) -> int:
         return 1
 
-    def advance(self, states: Sequence[Any], turn: Turn, poll: Callable[[], None], /) -> None:
+    def advance(self, states: Sequence[Any], turn: Turn, poll: Callable[[], None], /, *, narrow: bool) -> None:
         for state in states:
 
             def on_progress(progress: Progress, state: Any = state) -> None:

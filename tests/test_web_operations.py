@@ -31,7 +31,7 @@ def samples(text: str) -> dict[str, float]:
 
 
 def test_metrics_count_requests_and_searches() -> None:
-    with client_of(create_app(FakeSolver(), ServiceSettings(model='a "name"'.replace('"', "")))) as client:
+    with client_of(create_app(FakeSolver(), ServiceSettings(model="a name"))) as client:
         for _ in range(3):
             assert client.post("/api/solve", json=BODY).status_code == 200
         client.post("/api/solve", json={})
@@ -108,7 +108,8 @@ def test_a_client_that_asks_too_often_is_told_when_to_come_back() -> None:
 def _loggers() -> Iterator[None]:
     """The loggers as they were, afterwards."""
     names = ("karelsynth.web", "karelsynth.access")
-    before = [(logging.getLogger(name), *map(list, (logging.getLogger(name).handlers,))) for name in names]
+    loggers = [logging.getLogger(name) for name in names]
+    before = [(logger, list(logger.handlers)) for logger in loggers]
     yield
     for logger, handlers in before:
         logger.handlers[:] = handlers

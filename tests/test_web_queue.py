@@ -151,12 +151,14 @@ class RoundsSolver(FakeSolver):
     def __init__(self) -> None:
         super().__init__()
         self.batches: list[tuple[int, int]] = []
+        self.narrow: list[bool] = []
         self.broken: Task | None = None
 
     def together(self, rounds: int, /) -> int:
         return 16 if rounds == 0 else 1
 
-    def advance(self, states: Sequence[Any], turn: Turn, poll: Callable[[], None], /) -> None:
+    def advance(self, states: Sequence[Any], turn: Turn, poll: Callable[[], None], /, *, narrow: bool) -> None:
+        self.narrow.append(narrow)
         if any(state.task is self.broken for state in states):
             raise ZeroDivisionError
         self.batches.append((states[0].rounds, len(states)))
@@ -197,6 +199,19 @@ def test_searches_that_wait_share_a_batch_between_the_slices_of_a_long_one() -> 
         assert not any(isinstance(event, Solution) for event in told)  # it still runs
         assert max(size for rounds, size in solver.batches if rounds == 0) > 1
         assert all(size == 1 for rounds, size in solver.batches if rounds)
+        assert not any(solver.narrow)  # never was another whole batch waiting
+
+
+def test_rounds_are_narrow_while_another_batch_waits() -> None:
+    solver = RoundsSolver()
+    ended = threading.Semaphore(0)
+    with queue_of(solver, length=100) as queue:
+        for _ in range(50):
+            queue.submit(TASK, 1.0, lambda event: ended.release() if isinstance(event, Solution) else None)
+        for _ in range(50):
+            assert ended.acquire(timeout=PATIENCE)
+    assert any(solver.narrow)
+    assert not solver.narrow[-1]
 
 
 def test_a_search_that_fails_does_not_take_its_batch_along() -> None:

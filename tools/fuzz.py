@@ -57,7 +57,7 @@ EXTREME_TEXTS: Final = (
     ),
     *("[" * 300 + "]" * 300, "((((" * 200, '"""', "'''", "#", "\\", "\\ud800", '"\\udfff"', "NaN", "Infinity", "null"),
 )
-EXTREME_VALUES: Final = (
+EXTREME_VALUES: Final[tuple[Any, ...]] = (
     *(None, True, False, 0, 1, -1, 2**31, 2**63, -(2**63) - 1, 2**64, 10**30, 10**400, 0.5, -0.0, 1e308, 1e400, -1e400),
     *(float("nan"), "", "x", "\0", "😀", "9" * 50, "a" * 2000, "0:0", "1:2:3", "move", "run", [], [[]], {}, {"": {}}),
     *([None] * 30, list(range(300)), {"a": 1, "b": [2]}, {str(key): key for key in range(40)}),
@@ -160,7 +160,7 @@ def _changed(value: Any, rng: random.Random) -> Any:
         case 0:
             del value[key]
         case 1 if isinstance(value, dict):
-            value[rng.choice(("", "x", "\0", "name", "kind", key + "s"))] = value.pop(key)
+            value[rng.choice(("", "x", "\0", "name", "kind", f"{key}s"))] = value.pop(key)
         case 1 | 2 if isinstance(value, list):
             value += value[: rng.randrange(len(value) + 1)]
         case _:
@@ -523,7 +523,7 @@ def workspace() -> Path:
 
 def guided(name: str, seconds: float, seed: int) -> None:
     """Let atheris choose inputs by the code that they reach. It ends the process."""
-    import atheris  # type: ignore[import-not-found, unused-ignore]
+    import atheris
 
     package = Path(karelsynth.__file__).parent
     modules = [".".join(path.relative_to(package).with_suffix("").parts) for path in package.rglob("*.py")]

@@ -278,7 +278,7 @@ def compare(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> list[Compared
     rows = []
     for key, measure in MEASURES.items():
         for rank in PAIRED:
-            bits = [_bits(report.get(key)).get(str(rank)) for report in (ours, theirs)]
+            bits: list[Any] = [_bits(report.get(key)).get(str(rank)) for report in (ours, theirs)]
             if None not in bits:  # an older report may lack some
                 rows.append(_compared(measure, rank, bits, ours["tasks"], theirs.get("path", "the other report")))
     return rows

@@ -10,6 +10,7 @@ from playwright.sync_api import Page, expect
 
 from tests.page.driver import TAKE_ALL, TAKE_ONE, NewPage, link
 from tests.page.test_page_challenge import opened
+from tests.page.test_page_tutor import hasty
 
 AXE = files("axe_playwright_python").joinpath("axe.min.js").read_text(encoding="utf-8")
 PILES = link([("> . 1 . 2 .\n. . . . . .", ". . . . . >\n. . . . . .")])
@@ -23,7 +24,7 @@ def violations(page: Page) -> list[str]:
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_a_teachers_page(new_page: NewPage, scheme: str) -> None:
-    page = new_page(PILES, color_scheme=scheme)
+    page = hasty(new_page(PILES, color_scheme=scheme))
     page.fill("#program-text", TAKE_ONE)
     page.get_by_role("group", name="Show the program as").get_by_role("button", name="Both").click()
     page.get_by_role("button", name="Where should I look?").click()

@@ -167,9 +167,7 @@ def test_what_was_typed_is_never_rewritten(page: Page, new_page: NewPage) -> Non
         expect(text).not_to_have_value(MINE)
         expect(page.locator("#program-view")).to_contain_text("kept as you typed it (Python)")
         if name == "One line":
-            expect(page.locator("#program-view")).to_contain_text(
-                "One line has no functions: turn_around is written out"
-            )
+            expect(page.locator("#program-view")).to_contain_text("One line has no functions: turn_around is written")
     dialects.get_by_role("button", name="Python").click()
     expect(text).to_have_value(MINE)
     expect(page.locator("#program-view")).to_be_hidden()

@@ -216,7 +216,7 @@ class RandomVariations:
 
     def __call__(self, number: int) -> NDArray[np.uint8]:
         """One of the inputs, by number, with one to four changes: cell codes [18, 18]."""
-        codes = self.inputs[number % len(self.inputs)]
+        codes: NDArray[np.uint8] = self.inputs[number % len(self.inputs)]
         for _ in range(self.random.randint(1, _MOST_CHANGES)):
             variation = self.random.choice(self.draws)(codes)
             if variation is not None:
@@ -262,7 +262,8 @@ class RandomVariations:
     def _start(self, codes: NDArray[np.uint8]) -> Variation:
         """Karel starts elsewhere; seldom with another heading."""
         heading = None if self.random.random() < 0.8 else self.random.choice(self.headings)
-        return Variation(0, "start", *self.random.choice(_free_cells(codes)), heading=heading)
+        row, column = self.random.choice(_free_cells(codes))
+        return Variation(0, "start", row, column, heading=heading)
 
 
 def _free_cells(codes: NDArray[np.uint8]) -> list[list[int]]:

@@ -149,14 +149,15 @@ class ServiceMetrics:
             lines += self._searches_seconds.lines("karelsynth_search_seconds")
             lines += _metric("karelsynth_batch_size", "histogram", "Searches that make a round together.")
             lines += self._batches.lines("karelsynth_batch_size")
-        for name, number, what in (
+        gauges: tuple[tuple[str, float, str], ...] = (
             ("karelsynth_searches_waiting", queue.waiting, "Searches that have not begun."),
             ("karelsynth_searches_running", queue.solving, "Searches that have begun."),
             ("karelsynth_connections", 0 if connections is None else len(connections), "Open connections."),
             ("process_resident_memory_bytes", _memory(), "Memory of the process."),
             ("process_start_time_seconds", round(self._started, 3), "When the process started, as a Unix time."),
-        ):
-            lines += [*_metric(name, "gauge", what), f"{name} {number}"]
+        )
+        for name, value, what in gauges:
+            lines += [*_metric(name, "gauge", what), f"{name} {value}"]
         if connections is not None:
             lines += _metric("karelsynth_connections_closed_total", "counter", "Connections closed, by reason.")
             for reason, number in sorted(connections.closed.items()):

@@ -249,7 +249,7 @@ export class ProgramPanel {
     if (this.#viewed) {
       const typed = DIALECTS[this.#viewed.dialect];
       const kept = `A view of your text, which is kept as you typed it (${typed}).`;
-      byId("program-view").textContent = [kept, ...this.#notes.map(sentence)].join(" ");
+      byId("program-view").replaceChildren(...prose([kept, ...this.#notes.map(sentence)].join(" ")));
     }
     byId("copy-program").disabled = !this.#editor.text;
     byId("download-program").disabled = !this.#valid;
