@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 CHROMIUM := $(VENV)/.chromium
 
-.PHONY: demo test check docs setup clean
+.PHONY: demo test check docs setup lock audit clean
 
 demo: $(READY)
 	$(BIN)/python examples/demo.py
@@ -28,11 +28,28 @@ setup: $(READY)
 # torch comes first and alone, in an exact version. pip's sources decide which build that is: PyPI's for Linux includes
 # CUDA 13; a wheel 2.13.0+cpu, where pip finds one, counts as newer. An installed build, such as 2.13.0+cu130, stays. For
 # models that run Karel on the GPU, install the extra `cuda` by hand: ".[cuda]".
-$(READY): pyproject.toml Makefile
+$(READY): pyproject.toml requirements.lock Makefile
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet "torch==2.13.0"
-	$(BIN)/python -m pip install --quiet --editable ".[dev,docs]"
+	$(BIN)/python -m pip install --quiet --constraint requirements.lock "torch==2.13.0"
+	$(BIN)/python -m pip install --quiet --constraint requirements.lock --editable ".[dev,docs]"
 	touch $(READY)
+
+# The versions that development and CI install: the newest that pyproject.toml allows. Run `make test` afterwards.
+# PyTorch decides about Triton and CUDA.
+TOOLS := $(VENV)-tools
+lock:
+	test -x $(TOOLS)/bin/python || $(PYTHON) -m venv $(TOOLS)
+	$(TOOLS)/bin/python -m pip install --quiet uv
+	$(TOOLS)/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11 --no-annotate --no-header \
+		--extra dev --extra docs pyproject.toml --output-file $(TOOLS)/lock
+	(grep "^#" requirements.lock; grep -vE "^(#|torch|triton|nvidia-|cuda-)" $(TOOLS)/lock) > $(TOOLS)/new
+	mv $(TOOLS)/new requirements.lock
+
+# Known vulnerabilities of these versions. It asks pypi.org.
+audit:
+	test -x $(TOOLS)/bin/python || $(PYTHON) -m venv $(TOOLS)
+	$(TOOLS)/bin/python -m pip install --quiet pip-audit
+	$(TOOLS)/bin/pip-audit --requirement requirements.lock --no-deps --disable-pip
 
 # The page's tests drive a real browser, the system's own.
 INSTALL_CHROMIUM := apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium fonts-dejavu-core
@@ -46,4 +63,4 @@ $(CHROMIUM): | $(READY)
 	touch $(CHROMIUM)
 
 clean:
-	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-tools build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -17,8 +17,9 @@ is wrong on at least one example. The words of the table:
   `--processor` limits the search by processor time instead: what it finds then does not depend on other work;
 - processor: the median, the 95th percentile and the largest processor time of a hint.
 
-Then a class of 500 programs is graded, with the first three wrong runs of each explained. Last, mutants that are right
-on two examples of a task but wrong on a fresh world are unmasked: `probe` searches a world, without the fresh ones.
+Then a class of 500 and of 1,000 programs is graded on 29 worlds, with the first three wrong runs of each explained, and
+a folder of 500 by the command, its start included. Last, mutants that are right on two examples of a task but wrong on
+a fresh world are unmasked: `probe` searches a world, without the fresh ones.
 """
 
 from __future__ import annotations
@@ -27,7 +28,9 @@ import argparse
 import json
 import random
 import statistics
+import subprocess
 import sys
+import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -40,14 +43,16 @@ from karelsynth.karel.dialects import read_source
 from karelsynth.karel.program import Action, Block, If, IfElse, Not, Repeat, Sensor, Statement, While, inner_blocks
 from karelsynth.tasks.gallery import gallery
 from karelsynth.tasks.task import Example, Task
+from karelsynth.tasks.variations import fresh_examples
 from karelsynth.tutor.grade import Submission, grade
 from karelsynth.tutor.hint import find_hint
 from karelsynth.tutor.probe import unmasking_world
-from karelsynth.tutor.variations import fresh_examples
 
 ROOT = Path(__file__).parent.parent
 MOST_TICKS = 10_000
 FRESH = 24
+MOST_DRAWN = 200_000
+"""Mutants that are drawn before the search for slipping ones ends."""
 
 
 @dataclass(frozen=True)
@@ -324,37 +329,57 @@ def summaries(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     return [summary(title, part) for title, part in parts if part]
 
 
-def measure_grading(exercises: Sequence[Exercise], mutants: Sequence[Mutant], count: int = 500) -> dict[str, Any]:
-    """The time to grade a class on the task of one exercise: distinct programs in two dialects."""
-    texts = [each.program.to("stanford" if at % 2 else "paper") for at, each in enumerate(mutants[:count])]
+def measure_grading(exercise: Exercise, mutants: Sequence[Mutant]) -> dict[str, Any]:
+    """The time to grade a class on one task: distinct programs in two dialects, with explanations."""
+    texts = [each.program.to("stanford" if at % 2 else "paper") for at, each in enumerate(mutants)]
     class_ = [Submission(f"student {number}", text) for number, text in enumerate(texts, 1)]
     start = time.perf_counter()
-    grades = grade(exercises[0].task, class_, hidden=exercises[0].fresh)
+    grades = grade(exercise.task, class_, hidden=exercise.fresh)
     for each in grades:
         each.to_json()
     return {"programs": len(grades), "seconds": time.perf_counter() - start}
 
 
-def measure_probe(mutants: Sequence[Mutant], count: int, seed: int) -> dict[str, Any]:
-    """Of mutants that are right on two examples but wrong on a fresh world, those that a probe of these unmasks."""
-    rng = random.Random(seed)
-    tried = found = 0
+def measure_folder(mutants: Sequence[Mutant]) -> float:
+    """The seconds that `karelsynth grade` takes for a folder of programs, from its start to its end."""
+    with tempfile.TemporaryDirectory() as folder:
+        for number, each in enumerate(mutants):
+            dialect, ending = ("stanford", "py") if number % 2 else ("paper", "karel")
+            Path(folder, f"student-{number}.{ending}").write_text(each.program.to(dialect), encoding="utf-8")
+        command = [sys.executable, "-m", "karelsynth", "grade", "clean-the-row", folder, "--csv"]
+        start = time.perf_counter()
+        done = subprocess.run(command, capture_output=True, text=True)
+        seconds = time.perf_counter() - start
+    assert len(done.stdout.splitlines()) == len(mutants) + 1, done.stderr
+    return seconds
+
+
+def slipping_mutants(exercises: Sequence[Exercise], count: int, seed: int) -> Iterator[tuple[Mutant, Task]]:
+    """Distinct mutants that are right on two examples of their task, drawn for each, but wrong on a fresh world; with
+    the task of these two. Fewer than `count` if few are found."""
+    rng, seen, found = random.Random(seed), set(), 0
+    for turn in range(MOST_DRAWN):
+        if found == count:
+            return
+        exercise = exercises[turn % len(exercises)]
+        program, kinds = mutant(exercise.reference, rng.randint(1, 3), rng)
+        task = Task(tuple(rng.sample(exercise.task.examples, min(2, len(exercise.task.examples)))))
+        if (exercise.name, program) in seen or not right_on(program, *task.codes()):
+            continue
+        if not right_on(program, *zip(*exercise.fresh, strict=True)):
+            seen.add((exercise.name, program))
+            found += 1
+            yield Mutant(exercise, program, kinds), task
+
+
+def measure_probe(exercises: Sequence[Exercise], count: int, seed: int) -> dict[str, Any]:
+    """Of mutants that slip through two examples, those that a probe of these examples unmasks."""
+    slipping = list(slipping_mutants(exercises, count, seed))
     start = time.perf_counter()
-    for each in mutants:
-        exercise = each.exercise
-        pair = rng.sample(exercise.task.examples, min(2, len(exercise.task.examples)))
-        inputs, outputs = Task(tuple(pair)).codes()
-        if not right_on(each.program, inputs, outputs):
-            continue
-        fresh, expected = zip(*exercise.fresh, strict=True)
-        if right_on(each.program, fresh, expected):
-            continue
-        tried += 1
-        found += unmasking_world(Task(tuple(pair)), exercise.reference, each.program) is not None
-        if tried == count:
-            break
+    found = sum(unmasking_world(task, each.exercise.reference, each.program) is not None for each, task in slipping)
     seconds = time.perf_counter() - start
-    return {"mutants": tried, "unmasked": found / max(1, tried), "seconds": seconds}
+    names = len({each.exercise.name for each, _ in slipping})
+    return {"mutants": len(slipping), "tasks": names, "unmasked": found / max(1, len(slipping)), "seconds": seconds}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -383,12 +408,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
         print_summary(each)
     hints = Counter(row["hint"] for row in rows if not row["repaired"])
     print(f"without a repair: {dict(hints)}")
-    grading = measure_grading(exercises, mutants)
-    print(f"{grading['programs']} programs graded and explained in {grading['seconds']:.2f} s")
-    slipping = make_mutants(exercises, 20 * options.probes, options.seed + 1)
-    probing = measure_probe(list(slipping), options.probes, options.seed)
-    print(f"{probing['mutants']} mutants that slip through two examples: {probing['unmasked']:.1%} unmasked, "
-          f"{probing['seconds']:.1f} s")  # fmt: skip
+    grading = [measure_grading(exercises[0], mutants[:count]) for count in (500, 1000) if count <= len(mutants)]
+    for each in grading:
+        print(f"{each['programs']} programs graded and explained in {each['seconds']:.2f} s")
+    print(f"a folder of {len(mutants[:500])} programs graded in {measure_folder(mutants[:500]):.2f} s")
+    probing = measure_probe(exercises, options.probes, options.seed)
+    print(f"{probing['mutants']} mutants of {probing['tasks']} tasks that slip through two examples: "
+          f"{probing['unmasked']:.1%} unmasked, {probing['seconds']:.1f} s")  # fmt: skip
     if options.json is not None:
         report = {"summaries": figures, "grading": grading, "probing": probing, "rows": rows}
         options.json.write_text(json.dumps(report, indent=1), encoding="utf-8")

@@ -8,13 +8,15 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import cached_property
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
 from karelsynth.karel.interpreter import Status
 from karelsynth.karel.program import Program
 from karelsynth.solve.solution import Ambiguity, Answer, Outcome, Progress, Solution
+from karelsynth.solve.turns import Turn, Turns
 from karelsynth.tasks.task import Task
 
 GUESSES = tuple(
@@ -23,7 +25,50 @@ GUESSES = tuple(
 )
 
 
-class FakeSolver:
+class OneRound:
+    """The steps of a search for solvers that only have `solve`: one round, for each task alone."""
+
+    solve: Callable[..., Solution]
+
+    @cached_property
+    def turns(self) -> Turns:
+        return Turns(1)
+
+    def begin(self, task: Task, /, *, budget: float, should_stop: Callable[[], bool]) -> Any:
+        latest = Progress(0.0, budget, beam=8, checked=0, best=None)
+        return SimpleNamespace(
+            task=task, budget=budget, should_stop=should_stop, rounds=0, seconds=0.0, solution=None, latest=latest
+        )
+
+    def together(self, rounds: int, /) -> int:
+        return 1
+
+    def advance(self, states: Sequence[Any], turn: Turn, poll: Callable[[], None], /, *, narrow: bool) -> None:
+        for state in states:
+
+            def on_progress(progress: Progress, state: Any = state) -> None:
+                state.latest = progress
+                poll()
+
+            state.solution = self.solve(
+                state.task, budget=state.budget, on_progress=on_progress, should_stop=state.should_stop
+            )
+            state.rounds += 1
+            state.seconds = state.solution.seconds
+
+    def done(self, state: Any, /) -> bool:
+        return True
+
+    def progress(self, state: Any, seconds: float, /) -> Progress:
+        latest: Progress = state.latest
+        return latest
+
+    def conclude(self, state: Any, turn: Turn, /, *, quick: bool) -> Solution:
+        solution: Solution = state.solution
+        return solution
+
+
+class FakeSolver(OneRound):
     """Waits, reports progress, and answers with those of its three fixed programs that are correct."""
 
     def __init__(self, seconds: float = 0.0) -> None:
@@ -32,6 +77,9 @@ class FakeSolver:
         """Released once for each search that begins."""
         self.stopped = threading.Semaphore(0)
         """Released once for each search that ends because `should_stop` said so."""
+
+    def progress(self, state: Any, seconds: float, /) -> Progress:
+        return Progress(seconds, state.budget, 8, 3, _answer(GUESSES[0], state.task))
 
     def warm_up(self) -> None:
         """There is nothing to compile."""

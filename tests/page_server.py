@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Final
 
 import uvicorn
@@ -19,16 +20,17 @@ from karelsynth.karel.program import Program
 from karelsynth.karel.world import World
 from karelsynth.solve.solution import Ambiguity, Answer, Outcome, Progress, Solution
 from karelsynth.tasks.task import Task
-from karelsynth.web.app import create_app
+from karelsynth.web.app import ServiceSettings, create_app
 from karelsynth.web.queue import TaskSolver
 from karelsynth.web.server import address_of, listen
 from karelsynth.web.toolkit import random_world
+from tests.fake_solver import OneRound
 
 _ROUND: Final = 0.05
 """Seconds between two reports of progress."""
 
 
-class PoolSolver:
+class PoolSolver(OneRound):
     """Finds the programs of a pool that fit."""
 
     def __init__(self, pool: Sequence[str]) -> None:
@@ -56,6 +58,7 @@ class PoolSolver:
                 on_progress(Progress(spent, budget, beam=16, checked=int(1000 * spent), best=answers[0]))
             time.sleep(_ROUND)
         fitting = tuple(answer for answer in answers if answer.solves)
+        fitting = tuple(replace(answer, probability=0.96 if len(fitting) == 1 else 0.7) for answer in fitting)
         return Solution(
             answers=fitting or tuple(answers[:1]),
             solved=bool(fitting),
@@ -88,10 +91,10 @@ def _ambiguity(answers: tuple[Answer, ...], task: Task) -> Ambiguity | None:
 
 
 @contextmanager
-def served(solver: TaskSolver) -> Iterator[str]:
+def served(solver: TaskSolver, settings: ServiceSettings | None = None) -> Iterator[str]:
     """The service in a thread of this process; gives the page's address."""
     listener = listen("127.0.0.1", 0)
-    app = create_app(solver)
+    app = create_app(solver, settings)
     server = uvicorn.Server(uvicorn.Config(app, log_level="warning", ws="none", timeout_graceful_shutdown=1))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
     thread.start()

@@ -66,7 +66,7 @@ def test_run_says_where_it_crashed(folder: Path) -> None:
     (folder / "crash.txt").write_text("def run():\n  move()\n  pickMarker()\n")
     result = call("run", "crash.txt", "room.txt", cwd=folder)
     assert result.returncode == 1
-    assert "crashed: picked where there is no marker at row 0, column 1, facing east" in result.stdout
+    assert "crashed: picked where there is no marker at row 1, column 2, facing east" in result.stdout
     assert "in line 3:  pickMarker()" in result.stdout
 
 
@@ -321,3 +321,15 @@ def test_nothing_in_a_file_or_its_name_acts_on_the_terminal(folder: Path) -> Non
         assert all(letter.isprintable() or letter == "\n" for letter in result.stdout + result.stderr)
     assert "�[2J�]0;mine" in results[0].stderr
     assert "in line 2:  move()  # �[2J" in results[3].stdout
+
+
+def test_verify_of_a_task_as_text_says_what_to_do(folder: Path) -> None:
+    result = call("verify", "step.task", cwd=folder)
+    assert_clear_error(result, "step.task: this is a task as text", "karelsynth grade step.task", "karelsynth solve")
+    assert "JSON" not in result.stderr
+
+
+def test_a_generated_set_is_refused_with_the_way_out(folder: Path) -> None:
+    (folder / "set").mkdir()
+    (folder / "set" / "manifest.json").write_text("{}")
+    assert_clear_error(call("draw", "set", cwd=folder), "karelsynth export-msr set --out tasks.jsonl")

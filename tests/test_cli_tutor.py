@@ -43,7 +43,7 @@ def call(*arguments: str) -> Any:
 def test_grade_a_folder(folder: Path) -> None:
     result = call("grade", "clean.task", "class", "--explain")
     assert result.exit_code == 1
-    for words in ("1 of 4 programs are right", "bob/row, example 1", "mvoe", "not UTF-8", "At row 1, column 4"):
+    for words in ("1 of 4 programs are right", "bob/row, example 1", "mvoe", "not UTF-8", "At row 2, column 5"):
         assert words in result.stdout
     assert call("grade", "clean.task", "right.karel", "--fresh", "5", "--reference", "right.karel").exit_code == 0
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from karelsynth.karel.program import Program
 from karelsynth.karel.tokens import ACTIONS, ID, PAD, TOKENS
-from karelsynth.search.closing import close_programs
+from karelsynth.search.candidates import close_programs
 from tests.strategies import random_program
 
 CLOSERS = {"m)", "w)", "i)", "r)", "e)"}

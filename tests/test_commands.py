@@ -97,6 +97,61 @@ def test_terminals_that_show_few_signs(tmp_path: Path) -> None:
 
 
 @POSIX
+def test_terminals_without_columns(tmp_path: Path) -> None:
+    for columns in ("0", "00", ""):
+        ended = shell(f"{COMMAND} check a", tmp_path, COLUMNS=columns, LINES=columns)
+        assert "error: a: there is no such file" in ended.stderr
+    assert "Usage" in shell(f"{COMMAND} check --help", tmp_path, COLUMNS="0").stdout
+
+
+@POSIX
+def test_numba_that_is_told_not_to_compile(tmp_path: Path) -> None:
+    assert shell(f"{COMMAND} stats --generate 20", tmp_path, NUMBA_DISABLE_JIT="1").returncode == 0
+    code = "from karelsynth.errors import *\ntry: import karelsynth.karel.machine_kernel\nexcept KarelsynthError as e:"
+    ended = shell(f"{sys.executable} -c '{code} print(e)'", tmp_path, NUMBA_DISABLE_JIT="1")
+    assert ended.stdout == "NUMBA_DISABLE_JIT is set, and karelsynth runs only compiled: unset it and start again\n"
+
+
+@POSIX
+def test_places_that_cannot_be_written_are_noticed_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before the work, whatever the command; root may write anywhere, so the answer is made up."""
+    (tmp_path / "p").write_text(PROGRAM)
+    (tmp_path / "sealed").mkdir()
+
+    def never(*_: Any, **__: Any) -> None:
+        raise AssertionError("the work has begun")
+
+    for work in (
+        "karelsynth.tasks.statistics.compute",
+        "karelsynth.solve.solver.Solver.load",
+        "karelsynth.tutor.grade.grade",
+        "karelsynth.tutor.hint.find_hint",
+        "karelsynth.tutor.probe.probe",
+        "karelsynth.tutor.pose.pose",
+    ):
+        monkeypatch.setattr(work, never)
+    monkeypatch.setattr(os, "access", lambda _, mode, **__: not mode & os.W_OK)
+    task, program, missing = "newspaper", str(tmp_path / "p"), str(tmp_path / "missing" / "file")
+    sealed = str(tmp_path / "sealed")
+    for command in (
+        ["stats", "--generate", "5", "--json", missing],
+        ["stats", "--generate", "5", "--plot", f"{missing}.svg"],
+        ["curves", "--json", missing],
+        ["grade", task, program, "--csv", "--out", missing],
+        ["hint", task, program, "--level", "3", "--out", missing],
+        ["probe", task, "--add", "--out", missing],
+        ["solve", task, "--out", sealed],
+        ["pose", "--out", sealed],
+        ["generate", "--seed", "1", "--count", "5", "--out", sealed],
+        ["train", "mle", "--out", sealed],
+        ["reproduce", "objectives", "--results", sealed],
+    ):
+        result = CliRunner().invoke(app, command)
+        assert isinstance(result.exception, KarelsynthError), (command, result.exception)
+        assert "cannot be written: " in str(result.exception), command
+
+
+@POSIX
 def test_names_that_are_too_long(tmp_path: Path) -> None:
     name = "x" * 300
     for command in (f"stats {name}", f"import-msr {name} --out o", f"solve {name}.task", f"evaluate {name} val"):

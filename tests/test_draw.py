@@ -125,11 +125,11 @@ def test_svg_speaks_to_screen_readers() -> None:
     assert root.findtext(f"{SVG}title") == "Ten & <more>"
     described = root.findtext(f"{SVG}desc")
     assert described == (
-        "Karel stands at row 1, column 0 and faces west. Walls (row:column): 0:0 0:1. "
-        "Markers (row:column:count): 1:0:10."
+        "Karel stands at row 2, column 1 and faces west. Walls (row:column): 1:1 1:2. "
+        "Markers (row:column:count): 2:1:10."
     )
     labels = [text.text for group in root.iter(f"{SVG}g") if group.get("class") == "labels" for text in group]
-    assert labels == ["0", "1", "0", "1"]
+    assert labels == ["1", "2", "1", "2"]
 
 
 @pytest.mark.parametrize(

@@ -19,8 +19,7 @@ from karelsynth.karel.formats.codes import worlds_to_codes
 from karelsynth.karel.tokens import START
 from karelsynth.karel.world import World
 from karelsynth.model import Encoded, Synthesizer
-from karelsynth.model.encoder import HeroFrame
-from karelsynth.model.execution_encoder import distinct
+from karelsynth.model.encoder import HeroFrame, distinct
 from karelsynth.model.prefix_features_kernel import FEATURES, VALUES
 from karelsynth.search import beam_search, check, rescore, sample_rollouts
 from karelsynth.search.pruning import Pruning

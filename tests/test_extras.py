@@ -34,11 +34,14 @@ assert SyntaxMachine(NORMAL_FORM).mask(SyntaxMachine().initial(1)).any()
 assert len(generate(1, 0, 4)) == len(generate_purposeful(1, 0, 4)) == 4
 assert next(iter(TaskIterator(task_source("stream", seed=1), 4)))["tokens"].shape[0] == 4
 open("p.karel", "w").write(str(program))
+open("t.karel", "w").write("def run():\\n  while(frontIsClear):\\n    move()")
 open("w.txt", "w").write(str(world))
 for command in (
     "--help", "solve --list", "train --help", "run p.karel w.txt", "check p.karel", "convert p.karel --to stanford",
     "draw w.txt --out w.svg", "generate --count 4 --seed 1 --out tasks", "stats tasks",
     "export-msr tasks --out t.jsonl", "import-msr t.jsonl --out again",
+    "grade clean-the-row p.karel", "hint clean-the-row p.karel",
+    "probe walk-to-the-wall --reference t.karel --budget 0.1",
 ):
     app(command.split(), standalone_mode=False)
 assert len(load_tasks("again")) == 4
@@ -47,7 +50,7 @@ assert not any(name.split(".")[0] == "torch" for name, module in sys.modules.ite
 
 
 def test_the_toolkit_works_without_torch(tmp_path: Path) -> None:
-    """The language, the machine, the syntax, the generators, sets of tasks, and the commands for these."""
+    """The language, the machine, the syntax, the generators, sets of tasks, the commands for these, and the tutor."""
     ran = without_extras(TOOLKIT, tmp_path)
     assert ran.returncode == 0, ran.stderr
 

@@ -410,7 +410,7 @@ def test_content_decides_when_reading_not_the_suffix(tmp_path: Path) -> None:
         (b"> .\n. ?", "line 2, cell 2: `?` is not a cell"),
         (b'{"rows": 2,', "line 1, column 12: not valid JSON"),
         (b"[" * 100_000, "nested too deep"),
-        (b'{"rows": ' + b"1" * 5000 + b"}", "not a world: the JSON has too long a number"),
+        (b'{"rows": ' + b"1" * 5000 + b"}", "not valid JSON: a number in it is too long"),
         (b"[1, 2]", "is an object with `rows`, `cols`, `hero`, `blocked` and `markers`, not a list"),
         (b"Dimensoin: (3, 3)", "line 1: unknown keyword `Dimensoin` (did you mean `Dimension`?)"),
     ],

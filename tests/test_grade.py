@@ -10,9 +10,9 @@ from karelsynth.karel.interpreter import Status
 from karelsynth.karel.program import Program
 from karelsynth.karel.world import World
 from karelsynth.tasks.task import Example, Task
+from karelsynth.tasks.variations import fresh_examples
 from karelsynth.tutor.explain import explain_run
 from karelsynth.tutor.grade import Grade, Submission, grade
-from karelsynth.tutor.variations import fresh_examples
 from tests.posed import by
 from tests.test_hint import CLEAN, TASK
 
@@ -41,7 +41,7 @@ def test_a_crash_names_the_students_line() -> None:
     assert report.status is Status.NO_MARKER_TO_PICK
     assert report.step is not None
     assert (report.step.number, report.step.line, report.step.code) == (2, 2, "pick_beeper()")
-    assert report.sentences == ("Step 2, line 2: `pick_beeper()` picks at row 1, column 1, where there is no marker.",)
+    assert report.sentences == ("Step 2, line 2: `pick_beeper()` picks at row 2, column 2, where there is no marker.",)
 
 
 def test_an_endless_loop_is_named() -> None:
@@ -57,9 +57,9 @@ def test_the_step_that_went_wrong() -> None:
     assert (report.step.number, report.step.line) == (5, 3)
     assert report.cells == ((1, 2), (1, 3))
     assert report.sentences == (
-        "Step 5, line 3: `putMarker()` puts a marker at row 1, column 2, which should have no marker in the end.",
-        "Karel ends at row 1, column 3 instead of row 1, column 2.",
-        "At row 1, column 2 there should be no marker, not 1.",
+        "Step 5, line 3: `putMarker()` puts a marker at row 2, column 3, which should have no marker in the end.",
+        "Karel ends at row 2, column 4 instead of row 2, column 3.",
+        "At row 2, column 3 there should be no marker, not 1.",
     )
     unfinished = explain_run(read_source("def run():\n  move()\n  move()"), task.examples[0])
     assert unfinished.step is None

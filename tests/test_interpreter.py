@@ -106,7 +106,7 @@ def test_a_program_may_take_more_ticks_than_the_paper_allows() -> None:
 def test_endless_loops_are_recognised(body: str, ticks: int) -> None:
     result = run(program(body), World(2, 2, ROOM.hero))
     assert (result.status, result.ticks) == (Status.RUNS_FOREVER, ticks)
-    assert "runs forever: the state repeats at row 0, column 0" in result.explain()
+    assert "runs forever: the state repeats at row 1, column 1" in result.explain()
 
 
 def test_what_comes_back_but_ends_is_no_endless_loop() -> None:
@@ -125,7 +125,7 @@ def test_a_pile_may_pass_ten_but_not_stay() -> None:
     assert highest.status is Status.PILE_TOO_HIGH
     assert highest.piles == {(0, 0): 101}
     assert highest.world.markers[0, 0] == 10  # a world cannot show more
-    assert highest.explain() == "ended with more than 10 markers on a cell: 101 at row 0, column 0 (tick 202)"
+    assert highest.explain() == "ended with more than 10 markers on a cell: 101 at row 1, column 1 (tick 202)"
     one_more = run(program(f"{up} {up} {up} {up} {up} REPEAT R=7 r( putMarker r)"), ROOM)
     assert one_more.status is Status.TOO_MANY_MARKERS
     ticks: list[Tick] = []
@@ -149,7 +149,7 @@ def test_a_crash_leaves_the_world_as_it_was_just_before() -> None:
     assert result.status is Status.HIT_WALL
     assert result.world == World.parse(". . .\n1 > #")
     assert result.trace == (Action.PUT_MARKER, Action.MOVE, Action.PICK_MARKER)
-    assert "row 0, column 1, facing east" in result.explain()
+    assert "row 1, column 2, facing east" in result.explain()
 
 
 @given(programs(), worlds())

@@ -237,7 +237,7 @@ def test_crashes_and_time_outs_are_problems(tmp_path: Path) -> None:
         (b"[1]", "a JSON object is expected"),
         (b"\xff{}", "not UTF-8"),
         (b"[" * 100_000, "nested too deep"),
-        (b'{"a": ' + b"1" * 10_000 + b"}", "a number is too long"),
+        (b'{"a": ' + b"1" * 10_000 + b"}", "a number in it is too long"),
         (b"x" * 60_000, "longer than 50,000 bytes"),
     ],
 )
@@ -452,5 +452,10 @@ def test_an_interrupted_import_begins_anew_and_a_complete_one_is_kept(tmp_path: 
         "shard-00000.safetensors",
         "shard-00001.safetensors",
     ]
-    with pytest.raises(KarelsynthError, match="holds a task set already"):
-        import_msr(path, folder)
+    for other in (records[:11], [*records[1:], records[0]], records * 2):
+        with pytest.raises(KarelsynthError, match="holds another task set already"):
+            import_msr(save(path, other), folder, shard_size=10)
+    before = {found.name: found.read_bytes() for found in folder.iterdir()}
+    (folder / "shard-00001.safetensors").write_bytes(b"damaged")
+    assert len(import_msr(save(path, records), folder, shard_size=10)) == 12  # the same again is no error
+    assert {found.name: found.read_bytes() for found in folder.iterdir()} == before

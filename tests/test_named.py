@@ -21,8 +21,16 @@ from karelsynth.karel.machine import encode_programs, run_batch
 from karelsynth.karel.program import Action, Block, If, IfElse, Program, Repeat, While, inner_blocks
 from karelsynth.tasks.batch import TaskBatch
 from karelsynth.tasks.generate import TEST_SEED, generate, is_reserved
-from karelsynth.tasks.named import NAMED_SETS, named_set, named_tasks
-from karelsynth.tasks.nesting import HELD_OUT, Nesting, holds_nesting, nestings, sampler_without
+from karelsynth.tasks.named import (
+    HELD_OUT,
+    NAMED_SETS,
+    Nesting,
+    holds_nesting,
+    named_set,
+    named_tasks,
+    nestings,
+    sampler_without,
+)
 from karelsynth.tasks.sets import Scoring, load_tasks, open_set, scoring_of, write_named_set
 from karelsynth.tasks.shifted import shifted_tasks
 from tests.strategies import programs

@@ -15,7 +15,10 @@ import karelsynth
 SOURCE = Path(karelsynth.__file__).parent
 # Each layer may import itself and those before it.
 LAYERS = (
-    ("errors", "_version", "files", "terminal_text", "charts", "callable_module", "hub", "cluster"),
+    (
+        *("errors", "_version", "files", "parsing", "ownership", "terminal_text", "charts", "callable_module"),
+        *("hub", "cluster"),
+    ),
     ("karel",),
     ("generator",),
     ("tasks",),

@@ -26,14 +26,11 @@ from karelsynth.generator.sampler import (
 )
 from karelsynth.generator.task_kernel import log_likelihood
 from karelsynth.generator.world_kernel import (
-    COUNTED,
     DRAWN_WORLD,
-    MOST_TESTS,
-    REPLAYED_RUN,
     RUN_LENGTH,
     START,
     START_HEADING,
-    count_world,
+    given_worlds,
     replay,
 )
 from karelsynth.karel.formats.codes import BEYOND, FRAME, HERO, WALL
@@ -41,7 +38,7 @@ from karelsynth.karel.grammar import KAREL
 from karelsynth.karel.machine import encode_programs, run_batch
 from karelsynth.karel.machine_kernel import CELLS, code_buffers, compile_program
 from karelsynth.karel.program import Program
-from karelsynth.karel.structure_kernel import structure
+from karelsynth.karel.structure_kernel import Statements, find_statements, new_statements
 from karelsynth.karel.syntax_compiler import compile_grammar
 from karelsynth.karel.tokens import ID
 from karelsynth.karel.world import Hero, World
@@ -134,25 +131,18 @@ class Posed:
         tokens, size = np.frombuffer(program, np.uint8), len(program)
         self.code, origin, stack, opened, counters = code_buffers(size)
         compile_program(tokens, compile_grammar(KAREL).parser, self.code, origin, stack, opened)
-        count = len(grids)
-        self.counts, self.runs = np.zeros((count, COUNTED), np.int64), np.zeros((count, REPLAYED_RUN), np.uint64)
-        self.looks, self.after = np.zeros((count, MOST_TESTS), np.int64), np.empty((count, CELLS), np.uint8)
+        self.given = given_worlds(np.ascontiguousarray(grids).reshape(-1, CELLS))
+        self.after, known = np.empty((len(grids), CELLS), np.uint8), np.empty(CELLS, np.uint8)
         self.good = []
-        before, known = np.empty(CELLS, np.uint8), np.empty(CELLS, np.uint8)
-        for row in range(count):
-            count_world(grids[row].ravel(), self.counts[row], before)
-            start, heading = self.counts[row, START], self.counts[row, START_HEADING]
-            self.good.append(
-                replay(
-                    self.code, counters, before, start, heading, self.after[row], known, self.runs[row], self.looks[row]
-                )
-            )
+        for before, counts, run, tests, after in zip(*self.given, self.after, strict=True):
+            start, heading = counts[START], counts[START_HEADING]
+            self.good.append(replay(self.code, counters, before, start, heading, after, known, run, tests))
         self.conditionals = sum(token in TESTS for token in program)
 
     def log_likelihood(self, tables: GeneratorTables, wanted: int, particles: int, seed: int = 1) -> float:
         estimate: float = log_likelihood(
             np.array([seed], np.uint64), tables.sampler, tables.logs, self.code.view(np.uint64), self.conditionals,
-            self.counts, self.runs, self.looks, wanted, particles, np.empty(DRAWN_WORLD + 1, np.uint64),
+            self.given, wanted, particles, np.empty(DRAWN_WORLD + 1, np.uint64),
         )  # fmt: skip
         return estimate
 
@@ -165,7 +155,7 @@ def test_replaying_is_running() -> None:
         np.testing.assert_array_equal(posed.after, outputs.reshape(-1, CELLS))
         runs = run_batch(tokens[None, :length], inputs, traces=True)
         assert runs.trace_lengths is not None
-        np.testing.assert_array_equal(posed.runs[:, RUN_LENGTH], runs.trace_lengths[0])
+        np.testing.assert_array_equal(posed.given.runs[:, RUN_LENGTH], runs.trace_lengths[0])
 
 
 def test_what_is_no_good_example_is_told() -> None:
@@ -357,26 +347,31 @@ def test_changes_of_deep_programs_are_programs() -> None:
     )
     tables, state = fitted_tables(), np.array([11], np.uint64)
     first, length = padded([bytes(Program.parse(text).token_ids)])
-    parts, changed_parts = np.zeros((2, 3, BLOCK_TOKENS + 1), np.int64)
-    structure(first[0], length[0], *parts)
-    statements, gaps = np.empty((BLOCK_TOKENS, SURVEYED), np.int64), np.empty((2 * BLOCK_TOKENS, SURVEYED), np.int64)
+    changed = new_statements(BLOCK_TOKENS + 1)
+    places, gaps = np.empty((BLOCK_TOKENS, SURVEYED), np.int64), np.empty((2 * BLOCK_TOKENS, SURVEYED), np.int64)
     seen = 0
     for _ in range(2000):
-        tokens, size, own = first[0].copy(), int(length[0]), parts.copy()
+        tokens, size = first[0].copy(), int(length[0])
         for _ in range(4):
-            out = np.zeros(BLOCK_TOKENS, np.uint8)
-            size, ratio = propose(
-                state, tables.sampler, tables.logs, tokens, size, own, statements, gaps, out, changed_parts
-            )
+            out, own = np.zeros(BLOCK_TOKENS, np.uint8), own_statements(tokens, size)
+            size, ratio = propose(state, tables.sampler, tables.logs, tokens, size, own, places, gaps, out, changed)
             if size == 0:
                 break
             program = Program.from_tokens(out[:size].tolist())
             assert size <= 64
             assert depth_of(program.body) <= LEVELS
             assert ratio < np.inf
-            tokens, own = out, changed_parts.copy()
+            for part, expected in zip(changed, own_statements(out, size), strict=True):
+                np.testing.assert_array_equal(part[:size], expected[:size])
+            tokens = out
             seen += 1
     assert seen > 1000
+
+
+def own_statements(tokens: NDArray[np.uint8], size: int) -> Statements:
+    found: Statements = new_statements(BLOCK_TOKENS + 1)
+    find_statements(tokens, size, found)
+    return found
 
 
 def depth_of(body: tuple[Any, ...]) -> int:

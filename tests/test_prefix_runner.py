@@ -37,9 +37,9 @@ from karelsynth.search import beam_search
 from karelsynth.tasks.streams import TaskStream
 from karelsynth.train.batches import BatchLoader
 from tests.models import execution_model, random_grids, random_programs
+from tests.plain import BOUNDARY, OPENERS, finished
+from tests.plain import open_blocks as plain_open_blocks
 from tests.strategies import programs, random_program, random_world
-from tests.test_prefixes import BOUNDARY, OPENERS, finished
-from tests.test_prefixes import open_blocks as plain_open_blocks
 
 BUCKETS = (0, 1, 2, 3, 4, 5, 6, 8, 11, 16, 24, 40)
 
@@ -199,7 +199,10 @@ def test_codes_of_prefixes_are_those_in_plain_python(program: Program, seed: int
 def test_open_blocks(program: Program, data: st.DataObject) -> None:
     prefix = program.tokens[: data.draw(st.integers(0, len(program.tokens)))]
     tokens = np.array([ID[token] for token in prefix], np.uint8)
-    assert open_blocks(tokens, np.empty(len(tokens) + 1, np.uint8)) == len(plain_open_blocks(prefix))
+    closing, blocks = np.empty(len(tokens) + 1, np.uint8), plain_open_blocks(prefix)
+    assert open_blocks(tokens, closing) == len(blocks)
+    closers = {"I(": 0, "ELSE": ID["ELSE"], **{opener: ID[closer] for opener, closer in OPENERS.items()}}
+    assert closing[: len(blocks)].tolist() == [closers[block] for block in blocks]
 
 
 @pytest.mark.parametrize("packed", [ALL_TOKENS, UNFORCED], ids=["all tokens", "skip_forced_tokens"])

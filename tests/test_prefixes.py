@@ -20,56 +20,8 @@ from karelsynth.karel.machine import BatchRun, run_batch
 from karelsynth.karel.program import Program
 from karelsynth.karel.tokens import ID, TOKENS
 from karelsynth.karel.world import MOST_MARKERS, World
+from tests.plain import BOUNDARY, finished
 from tests.strategies import programs, random_program, random_world, worlds
-
-OPENERS = {"w(": "w)", "r(": "r)", "i(": "i)", "e(": "e)"}
-ACTIONS = ("move", "turnLeft", "turnRight", "pickMarker", "putMarker")
-BOUNDARY = (*ACTIONS, *OPENERS, *OPENERS.values(), "m(")
-
-
-def open_blocks(prefix: tuple[str, ...]) -> list[str]:
-    """The blocks that are open at the end, outermost first: `i(`, `e(`, …; `I(` is that of an IFELSE."""
-    blocks: list[str] = []
-    heads: list[str] = []
-    for token in prefix:
-        if token in ("IF", "IFELSE", "WHILE", "REPEAT"):
-            heads.append(token)
-        elif token in ("w(", "r(", "i("):
-            blocks.append("I(" if heads.pop() == "IFELSE" else token)
-        elif token == "i)" and blocks[-1] == "I(":
-            blocks[-1] = "ELSE"
-        elif token == "e(":
-            blocks[-1] = "e("
-        elif token in OPENERS.values():
-            blocks.pop()
-    return blocks
-
-
-def finished(prefix: tuple[str, ...]) -> tuple[Program, dict[int, int]]:
-    """A program that begins with a prefix, and for tokens behind it where a run can go on, what it waited for."""
-    tokens, goes_on = list(prefix), {}
-    blocks = open_blocks(prefix)
-
-    def act(waited: int) -> None:
-        goes_on[len(tokens)] = waited
-        tokens.append("turnRight")
-
-    if not blocks or blocks[-1] != "ELSE":
-        act(-1)
-    for depth in reversed(range(len(blocks))):
-        match blocks[depth]:
-            case "ELSE":  # the last token was the `i)` of an IFELSE
-                tokens += ["ELSE", "e("]
-                act(-1)
-                tokens.append("e)")
-            case "I(":
-                tokens += ["i)", "ELSE", "e("]
-                act(depth)
-                tokens.append("e)")
-            case opener:
-                tokens.append(OPENERS[opener])
-        act(depth)
-    return Program.parse(" ".join([*tokens, "m)"])), goes_on
 
 
 def assert_as_the_interpreter_says(

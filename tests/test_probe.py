@@ -47,7 +47,7 @@ def test_outputs_that_cannot_be_reached() -> None:
     fewer = World(2, 3, closed.hero, closed.walls, {})
     assert [number for number, _ in impossible_examples(Task((Example(closed, elsewhere),)))] == [1]
     ((_, reason),) = impossible_examples(Task((Example(closed, fewer),)))
-    assert reason == "the markers at row 0, column 2 change, but walls keep Karel from getting there"
+    assert reason == "the markers at row 1, column 3 change, but walls keep Karel from getting there"
     assert impossible_examples(TASK) == []
     with pytest.raises(KarelsynthError, match="example 1 cannot be done by any program"):
         probe(Task((Example(closed, elsewhere),)), WALK)

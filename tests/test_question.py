@@ -6,14 +6,15 @@ import json
 
 import numpy as np
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from karelsynth.karel.formats.codes import world_to_codes
+from karelsynth.karel.formats.codes import world_to_codes, worlds_to_codes
 from karelsynth.karel.machine import encode_programs
 from karelsynth.karel.program import Program
 from karelsynth.karel.world import World
 from karelsynth.solve.question import MOST_OUTCOMES, find_ambiguity
-from karelsynth.solve.variations import QUOTAS, apply, fingerprints, vary
 from karelsynth.tasks.gallery import gallery
+from karelsynth.tasks.variations import QUOTAS, RandomVariations, apply, fingerprints, smaller, vary
 from tests.posed import ROW
 from tests.strategies import worlds
 
@@ -69,6 +70,31 @@ def test_variations_are_the_same_every_time() -> None:
     assert first[0] == second[0]
     assert np.array_equal(first[1], second[1])
     assert {variation.example for variation in first[0]} == set(range(len(inputs)))
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(worlds(), min_size=1, max_size=3), st.integers(0, 99))
+def test_random_variations_are_worlds_of_the_same_kind(inputs: list[World], seed: int) -> None:
+    made = RandomVariations(worlds_to_codes(inputs), seed).worlds(12)
+    assert np.array_equal(made, RandomVariations(worlds_to_codes(inputs), seed).worlds(12))
+    for number, codes in enumerate(made):
+        world = World.from_codes(codes)  # raises where it is no world
+        origin = inputs[number % len(inputs)]
+        assert abs(world.rows - origin.rows) + abs(world.cols - origin.cols) <= 4
+        assert world.hero.heading in {each.hero.heading for each in inputs}
+        assert not world.walls or any(each.walls for each in inputs)
+        assert not world.markers or any(each.markers for each in inputs)
+
+
+@settings(max_examples=30, deadline=None)
+@given(worlds())
+def test_smaller_worlds_have_less_in_them(world: World) -> None:
+    def things(each: World) -> tuple[int, int]:
+        return each.rows * each.cols, len(each.walls) + sum(each.markers.values())
+
+    made = [World.from_codes(codes) for codes in smaller(world_to_codes(world))]
+    assert all(things(each) < things(world) for each in made)
+    assert made or things(world) <= (4, 0)
 
 
 def test_fingerprints_tell_worlds_and_statuses_apart() -> None:

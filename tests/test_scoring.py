@@ -15,7 +15,7 @@ from karelsynth.karel.tokens import ID
 from karelsynth.search import Candidates, beam_search, rescore, sample_rollouts
 from karelsynth.search.scoring import score_programs
 from tests.models import random_grids, random_programs, tiny_model
-from tests.test_syntax import narrowed
+from tests.plain import narrowed
 
 WAYS: list[dict[str, Any]] = [{}, {"syntax": "handwritten"}, {"syntax": "handwritten", "skip_forced_tokens": True}]
 """No syntax of its own, one, and one that writes forced tokens."""

@@ -32,8 +32,8 @@ from karelsynth.model.syntax import handwritten_syntax
 from karelsynth.search import BackgroundChecks, Candidates, beam_search, check, rescore, sample_rollouts, with_reference
 from karelsynth.search.beam import BeamSearch
 from tests.models import lstm_of, random_grids, random_programs, tiny_model
+from tests.plain import expansions, narrowed
 from tests.strategies import random_program, random_world
-from tests.test_syntax import expansions, narrowed
 
 FULL = torch.float32
 EVERY_TOKEN = np.ones(VOCABULARY_SIZE, np.bool_)

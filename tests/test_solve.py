@@ -11,11 +11,12 @@ import pickle
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,7 @@ from karelsynth.solve.solver import PLAUSIBLE, Round
 from karelsynth.tasks.gallery import gallery_task
 from karelsynth.tasks.generate import generate
 from karelsynth.tasks.task import MOST_EXAMPLES, Example, Task
+from karelsynth.web.queue import SearchEvent, SearchFailure, SolveQueue
 from tests.models import tiny_model
 from tests.posed import MOVED, PATIENT, ROW, by, impossible
 
@@ -84,6 +86,72 @@ def test_fresh_tasks_in_a_batch_and_one_by_one() -> None:
     alone = quick.solve(tasks[3], budget=PATIENT)
     assert alone.solved == solutions[3].solved
     assert alone.program == solutions[3].program
+
+
+def test_searches_that_share_rounds_find_what_each_finds_alone() -> None:
+    """Where time is no limit: step by step in a batch, through the service's queue, and alone."""
+    tasks = [gallery_task(slug) for slug in ("walk-to-the-wall", "clean-the-row", "fill-the-row", "newspaper")]
+    tasks += [by("def run(): move(); putMarker()", ROW, MOVED)]
+    two_rounds = Solver(solver().model, rounds=[Round(4, 40), Round(32, 60)])
+    alone = [two_rounds.solve(task, budget=PATIENT) for task in tasks]
+    assert len({solution.beam for solution in alone}) == 2  # some need the second round, some do not
+
+    states = [two_rounds.begin(task, budget=PATIENT) for task in tasks]
+    together: list[Solution | None] = [None] * len(tasks)
+    with two_rounds.turns.turn(threads=1) as turn:
+        for _ in two_rounds.rounds:
+            going = [state for state in states if not two_rounds.done(state)]
+            if going:
+                two_rounds.advance(going, turn)
+        assert all(map(two_rounds.done, states))
+        together = [two_rounds.conclude(state, turn) for state in states]
+
+    queued: dict[int, SearchEvent] = {}
+    ended = threading.Semaphore(0)
+
+    def on_event(number: int, event: SearchEvent) -> None:
+        if isinstance(event, Solution | SearchFailure):
+            queued[number] = event
+            ended.release()
+
+    queue = SolveQueue(two_rounds, workers=2, length=16, cores=2)
+    try:
+        for number, task in enumerate(tasks):
+            queue.submit(task, PATIENT, partial(on_event, number), client=str(number % 2))
+        for _ in tasks:
+            assert ended.acquire(timeout=PATIENT)
+    finally:
+        queue.close()
+    for number, solution in enumerate(alone):
+        for other in (together[number], queued[number]):
+            assert isinstance(other, Solution)
+            assert other.beam == solution.beam
+            assert [each.program for each in other.answers] == [each.program for each in solution.answers]
+            assert [each.logprob for each in other.answers] == pytest.approx(
+                [each.logprob for each in solution.answers], abs=1e-3
+            )
+
+
+def test_only_searches_that_are_equally_far_share_a_round() -> None:
+    states = [solver().begin(gallery_task("walk-to-the-wall")) for _ in range(2)]
+    states[1].rounds = 1
+    with solver().turns.turn() as turn, pytest.raises(ValueError, match="equally many"):
+        solver().advance(states, turn)
+
+
+def test_budgets_count_the_time_that_a_search_got() -> None:
+    """Eight threads share a solver: each search has its whole budget, though together they take longer."""
+    rounds = Solver(solver().model, rounds=[Round(64, 60)] * 50)
+    rounds.warm_up()
+    task = impossible()
+    before = rounds.solve(task, budget=0.3)
+    began = time.perf_counter()
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(lambda _: rounds.solve(task, budget=0.3), range(8)))
+    took = time.perf_counter() - began
+    assert took >= 8 * 0.3 / rounds.turns.at_once * 0.9
+    for solution in (before, *found):
+        assert 0.3 <= solution.seconds < 0.3 + PATIENT
 
 
 def posed_answers(
@@ -335,6 +403,7 @@ def test_progress_is_reported_while_a_round_goes_on(monkeypatch: pytest.MonkeyPa
     seconds = [progress.seconds for progress in reported]
     assert seconds == sorted(seconds)
     assert seconds[0] < 0.1 < seconds[-1]
+    assert len({progress.checked for progress in reported}) > 2  # repair counts what it tries, too
 
 
 def test_progress_and_stopping() -> None:
@@ -393,7 +462,7 @@ def test_only_what_was_cut_short_counts_as_stopped() -> None:
         ([], "at least one example"),
         ([(ROW, MOVED)] * (MOST_EXAMPLES + 1), f"at most {MOST_EXAMPLES}"),
         ([(ROW, World.parse("> .\n. ."))], "example 1: the input has 2 rows and 4 columns, the output 2 and 2"),
-        ([(ROW, MOVED), (ROW, World.parse("> . . #\n. . . ."))], "example 2: there is a wall at row 1, column 3 in"),
+        ([(ROW, MOVED), (ROW, World.parse("> . . #\n. . . ."))], "example 2: there is a wall at row 2, column 4 in"),
         ([(ROW, MOVED), (ROW, ROW)], "examples 1 and 2 have the same input and different outputs"),
         ([ROW, MOVED], "a pair of worlds"),
         ([(ROW,)], "a pair of worlds"),

@@ -6,15 +6,14 @@ import numpy as np
 import pytest
 
 from karelsynth.errors import KarelsynthError
-from karelsynth.generator.sampler import MAX_TOKENS
+from karelsynth.generator.sampler import MAX_TOKENS, STATEMENTS
 from karelsynth.karel.formats.codes import worlds_to_codes
 from karelsynth.karel.grammar import NORMAL_FORM
 from karelsynth.karel.machine import encode_programs, run_batch
 from karelsynth.karel.program import Program
 from karelsynth.karel.world import World
 from karelsynth.tasks.batch import TaskBatch
-from karelsynth.tasks.original import ORIGINAL, PAIR_COUNTS, STATEMENTS
-from karelsynth.tasks.statistics import FigureComparison, compare, compute
+from karelsynth.tasks.statistics import ORIGINAL, PAIR_COUNTS, FigureComparison, compare, compute
 
 PROGRAMS = (
     "DEF run m( move putMarker m)",

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import math
+import random
 import re
+import shutil
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -79,6 +83,58 @@ def test_saving_that_is_killed_never_leaves_parts_of_two_models(
             for model in (old, new)
         )
     assert read == 6 - len(lost)
+
+
+def test_flipped_bits_are_found_and_named(tmp_path: Path) -> None:
+    model = tiny_model()
+    save_model(tmp_path, model.settings, model.state_dict(), torch.bfloat16, part_bytes=40_000)
+    files = sorted(path for path in tmp_path.iterdir() if path.name != "SHA256SUMS")
+    assert len(files) > 2
+    rng = random.Random(0)
+    for path in files:
+        whole = path.read_bytes()
+        for _ in range(5):
+            at = rng.randrange(len(whole))
+            path.write_bytes(whole[:at] + bytes([whole[at] ^ 1 << rng.randrange(8)]) + whole[at + 1 :])
+            with pytest.raises(KarelsynthError, match=f"{re.escape(path.name)}: does not match its checksum"):
+                load_model(tmp_path)
+        path.write_bytes(whole)
+    load_model(tmp_path)
+    sums = tmp_path / "SHA256SUMS"
+    sums.write_text("nonsense\n")
+    with pytest.raises(KarelsynthError, match="not a list of checksums"):
+        load_model(tmp_path)
+    sums.unlink()  # as in models of earlier versions
+    load_model(tmp_path)
+
+
+@pytest.mark.skipif(shutil.which("sha256sum") is None, reason="no sha256sum")
+def test_the_shipped_checksums_can_be_compared_by_hand() -> None:
+    folder = model_folder(SHIPPED)
+    listed = {line.split()[1] for line in (folder / "SHA256SUMS").read_text().splitlines()}
+    assert listed == {"config.json", "model.safetensors"}
+    subprocess.run(["sha256sum", "--check", "--strict", "--quiet", "SHA256SUMS"], cwd=folder, check=True)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16, torch.float64])
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+def test_weights_that_are_no_numbers_are_refused_by_name(dtype: torch.dtype, value: float, tmp_path: Path) -> None:
+    model = tiny_model()
+    tensors = dict(model.state_dict())
+    name = sorted(tensors)[3]
+    tensors[name] = tensors[name].clone()
+    tensors[name].view(-1)[-1] = value
+    save_model(tmp_path, model.settings, tensors, dtype)
+    with pytest.raises(KarelsynthError, match=f"`{re.escape(name)}` holds numbers that are infinite or not a number"):
+        Synthesizer.from_pretrained(tmp_path)
+
+
+def test_a_file_that_is_too_large_is_not_read(tmp_path: Path) -> None:
+    tiny_model().save_pretrained(tmp_path)
+    (tmp_path / "SHA256SUMS").unlink()
+    (tmp_path / "config.json").write_bytes(b" " * (2**20 + 1))
+    with pytest.raises(KarelsynthError, match=r"config\.json: too large: more than 1,048,576 bytes"):
+        load_model(tmp_path)
 
 
 @pytest.mark.parametrize("device", ["gpu", "meta", "cuda:99", "hpu"])

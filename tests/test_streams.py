@@ -17,7 +17,7 @@ from karelsynth.errors import KarelsynthError
 from karelsynth.karel.threads import _quota
 from karelsynth.tasks.generate import generate
 from karelsynth.tasks.sets import write_set
-from karelsynth.tasks.streams import Arrays, TaskIterator, TaskSource, task_source
+from karelsynth.tasks.streams import Arrays, TaskIterator, TaskSource, TaskStream, task_source
 from karelsynth.train.dataset import TaskDataset
 
 
@@ -52,6 +52,14 @@ def test_workers_divide_the_batches_and_resume(workers: int, done: int, threads:
         again = TaskIterator(SOURCES[2], 3, batches=24, worker=worker, workers=workers)
         again.load_state_dict(pickle.loads(pickle.dumps(mine.state_dict())))
         assert first(again, 99) == whole[worker::workers][done:]
+
+
+@pytest.mark.parametrize("purposeful", [0.0, 0.5])
+@pytest.mark.parametrize("simpler", [False, True])
+def test_threads_do_not_change_the_tasks(simpler: bool, purposeful: float) -> None:
+    stream = TaskStream(5, simpler, purposeful)
+    assert stream.tasks(3, 40, threads=None).fingerprint == stream.tasks(3, 40, threads=2).fingerprint
+    assert stream.tasks(3, 40, threads=None).fingerprint == stream.tasks(3, 40).fingerprint
 
 
 def test_a_set_is_a_source(tmp_path: Path) -> None:

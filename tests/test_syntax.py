@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
-from dataclasses import replace
-from functools import cache
 from itertools import pairwise
 
 import numpy as np
@@ -15,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from karelsynth.errors import KarelsynthError, ProgramSyntaxError
-from karelsynth.karel.grammar import BLOCK, KAREL, NORMAL_FORM, Grammar
+from karelsynth.karel.grammar import KAREL, NORMAL_FORM, Grammar
 from karelsynth.karel.program import Action, Block, Condition, If, IfElse, Not, Program, Repeat, Sensor, While
 from karelsynth.karel.syntax import SyntaxMachine
 from karelsynth.karel.syntax_compiler import DEAD, NONE
@@ -23,49 +20,10 @@ from karelsynth.karel.syntax_kernel import append_tokens, masks_along
 from karelsynth.karel.tokens import ID, PAD, TOKENS, VOCABULARY_SIZE
 from karelsynth.model.prefix_trie import pack_programs
 from karelsynth.model.syntax import handwritten_syntax
+from tests.plain import expansions, narrowed
 from tests.strategies import programs
 
-
-def narrowed(grammar: Grammar, actions: str, sensors: str, counts: str) -> Grammar:
-    """The grammar with fewer words, so that all its programs of some length can be listed."""
-    kept = set(f"{actions} {sensors} {counts}".split())
-    rules = {
-        name: tuple(alternative for alternative in alternatives if len(alternative) > 1 or alternative[0] in kept)
-        for name, alternatives in grammar.rules.items()
-    }
-    empty = {name for name, alternatives in rules.items() if not alternatives}
-    return replace(
-        grammar,
-        rules={
-            name: tuple(alternative for alternative in alternatives if not empty & set(alternative))
-            for name, alternatives in rules.items()
-            if name not in empty
-        },
-    )
-
-
 # The plain definition of the two languages, written without the syntax machine.
-
-
-def expansions(grammar: Grammar, symbols: tuple[str, ...], budget: int) -> Iterator[tuple[str, ...]]:
-    """All token sequences of at most `budget` tokens that the rules derive from some symbols."""
-
-    @cache
-    def expand(symbols: tuple[str, ...], budget: int) -> tuple[tuple[str, ...], ...]:
-        if not symbols:
-            return ((),)
-        if budget < len(symbols):
-            return ()
-        first, rest = symbols[0], symbols[1:]
-        if first == BLOCK:
-            return expand(("statement", *rest), budget) + expand(("statement", BLOCK, *rest), budget)
-        if first in grammar.rules:
-            return tuple(
-                words for alternative in grammar.rules[first] for words in expand((*alternative, *rest), budget)
-            )
-        return tuple((first, *words) for words in expand(rest, budget - 1))
-
-    return iter(expand(symbols, budget))
 
 
 def in_normal_form(program: Program) -> bool:

@@ -165,7 +165,7 @@ BAD_TEXTS = [
     ("input:\n. .\n\n> .\noutput:\n. .\n. >\n", "x: the input at line 1: line 3 is empty in the middle"),
     ("input:\noutput:\n. .\n. >\n", "x: the input at line 1: the drawing is empty"),
     ("input:\n. .\n> .\noutput:\n. . .\n. . >\n", "x: example 1: the input has 2 rows and 2 columns"),
-    (PAIR + "input:\n. #\n> .\noutput:\n. .\n. >\n", "x: example 2: there is a wall at row 1, column 1 in"),
+    (PAIR + "input:\n. #\n> .\noutput:\n. .\n. >\n", "x: example 2: there is a wall at row 2, column 2 in"),
     ("example:\n. . . .\n> . . >\n", "x: line 1: no `->` in this example"),
     ("example:\n. . .\n> . -> . >\n", "x: line 2 has 3 cells, which do not make two worlds side by side"),
     ("example:\n. . . .\n> . -> . y\n", "x: the output at line 1: line 3, cell 2: `y` is not a cell"),
@@ -279,6 +279,20 @@ def test_one_record_of_the_original_format(tmp_path: Path) -> None:
     assert [len(task.examples) for task in read_tasks(tmp_path / "one.json")] == [5]
 
 
+def test_one_task_of_many(tmp_path: Path) -> None:
+    first, second = (Task((Example(BEFORE, AFTER),), name=name) for name in ("first", "second"))
+    (tmp_path / "1.task").write_text(render_task(first))
+    lines = tmp_path / "tasks.jsonl"
+    lines.write_text("".join(json.dumps(task.to_json()) + "\n" for task in (first, second)))
+    assert read_tasks(tmp_path) == [first, second], "the first, which two files hold, counts once"
+    assert read_tasks(f"{tmp_path}#2") == read_tasks(f"{lines}#2") == [second]
+    for number in (0, 3):
+        with pytest.raises(TaskFileError, match=f"there is no task {number}; it holds 2"):
+            read_tasks(f"{lines}#{number}")
+    (tmp_path / "odd#1").write_text(render_task(second))
+    assert read_tasks(tmp_path / "odd#1") == [second], "a file of that name comes first"
+
+
 def test_read_a_folder(tmp_path: Path) -> None:
     for name, content in [
         ("b.task", PAIR),
@@ -288,7 +302,7 @@ def test_read_a_folder(tmp_path: Path) -> None:
     ]:
         (tmp_path / name).write_text(content)
     (tmp_path / "d.task").mkdir()
-    assert [task.name for task in read_tasks(tmp_path)] == ["Clean", "b", "Clean"]
+    assert [task.name for task in read_tasks(tmp_path)] == ["Clean", "b"], "the same task twice counts once"
     (tmp_path / "aa.task").write_text("x")
     with pytest.raises(TaskFileError, match=r"aa\.task: line 1: `x` is not under any heading"):
         read_tasks(tmp_path)

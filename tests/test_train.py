@@ -242,6 +242,7 @@ def test_a_run_of_a_version_with_fewer_settings_goes_on(tmp_path: Path) -> None:
     notes = json.loads((newest / "notes.json").read_text())
     del notes["recipe"]["optimizer"]["name"]
     (newest / "notes.json").write_text(json.dumps(notes))
+    (newest / "SHA256SUMS").unlink()  # such a version wrote none
     train(tiny(), tmp_path, device=torch.device("cpu"))
     assert (tmp_path / "final").is_dir()
 
@@ -249,10 +250,23 @@ def test_a_run_of_a_version_with_fewer_settings_goes_on(tmp_path: Path) -> None:
 def test_a_checkpoint_without_its_notes_is_named(tmp_path: Path) -> None:
     train(tiny(), tmp_path, device=torch.device("cpu"), stop_after=3)
     (newest,) = tmp_path.glob("checkpoint-*")
+    (newest / "SHA256SUMS").unlink()
     for record, missing in (({}, "best"), ({"step": 3, "best": None}, "recipe")):
         (newest / "notes.json").write_text(json.dumps(record))
         with pytest.raises(CheckpointError, match=f"cannot be read .notes.json lacks `{missing}`"):
             train(tiny(), tmp_path, device=torch.device("cpu"))
+
+
+def test_a_flipped_bit_in_a_checkpoint_is_found(tmp_path: Path) -> None:
+    train(tiny(), tmp_path, device=torch.device("cpu"), stop_after=3)
+    (newest,) = tmp_path.glob("checkpoint-*")
+    for name in ("model.safetensors", "optimizer.safetensors", "notes.json"):
+        whole = (newest / name).read_bytes()
+        (newest / name).write_bytes(whole[:-9] + bytes([whole[-9] ^ 4]) + whole[-8:])
+        with pytest.raises(CheckpointError, match=f"cannot be read .*{name}: does not match its checksum"):
+            train(tiny(), tmp_path, device=torch.device("cpu"))
+        (newest / name).write_bytes(whole)
+    train(tiny(), tmp_path, device=torch.device("cpu"))
 
 
 def test_a_broken_checkpoint_is_named(tmp_path: Path) -> None:

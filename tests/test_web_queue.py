@@ -7,13 +7,16 @@ import json
 import random
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import pytest
 from fastapi import FastAPI
 
+from karelsynth.solve.solution import Solution
+from karelsynth.solve.turns import Turn
+from karelsynth.tasks.task import Task
 from karelsynth.web.app import ServiceSettings, create_app
 from karelsynth.web.queue import QueueFull, QueuePosition, SearchEvent, SearchFailure, ServerStopping, SolveQueue
 from tests.fake_solver import FakeSolver
@@ -37,9 +40,9 @@ def test_the_line_is_bounded_and_moves_up() -> None:
         assert solver.started.acquire(timeout=PATIENCE)
         tickets += [queue.submit(TASK, 1.0, told[number].append) for number in (1, 2)]
         assert (queue.solving, queue.waiting) == (1, 2)
-        with pytest.raises(QueueFull, match="try again in 2 seconds") as caught:
+        with pytest.raises(QueueFull, match="try again in 3 seconds") as caught:
             queue.submit(TASK, 1.0, print)
-        assert caught.value.retry_after == 2  # two wait, one second each until measured
+        assert caught.value.retry_after == 3  # one second each until measured
         assert (told[1], told[2]) == ([QueuePosition(1)], [QueuePosition(2)])
 
         queue.cancel(tickets[1])  # out of the middle of the line
@@ -71,12 +74,12 @@ def test_closing_stops_searches_and_sends_everybody_away() -> None:
 def test_waiting_time_follows_what_was_measured() -> None:
     finished = threading.Semaphore(0)
     with queue_of(FakeSolver(seconds=0.0), length=1000) as queue:
-        before = queue.mean_seconds
+        before = queue.mean_share
         for _ in range(60):
             queue.submit(TASK, 1.0, lambda event: None if isinstance(event, QueuePosition) else finished.release())
         for _ in range(60):
             assert finished.acquire(timeout=PATIENCE)
-        assert queue.mean_seconds < 0.1 * before
+        assert queue.mean_share < 0.1 * before
 
 
 def test_a_full_line_is_an_honest_503() -> None:
@@ -91,6 +94,149 @@ def test_a_full_line_is_an_honest_503() -> None:
         assert client.get("/api/health").json() == {"status": "ok", "solving": 1, "waiting": 0}
         app.state.queue.close()
         assert "stopping" in refusal(client.post("/api/solve", json=BODY), 503)["message"]
+
+
+def test_a_full_queue_makes_room_for_clients_with_less() -> None:
+    solver = FakeSolver(seconds=60)
+    told: dict[int, list[SearchEvent]] = {number: [] for number in range(4)}
+    with queue_of(solver, length=3) as queue:
+        for number in range(4):
+            queue.submit(TASK, 10.0, told[number].append, "greedy")
+        assert solver.started.acquire(timeout=PATIENCE)
+        with pytest.raises(QueueFull) as caught:
+            queue.submit(TASK, 10.0, print, "greedy")
+        assert caught.value.retry_after == 40  # what is there takes that long
+        mine: list[SearchEvent] = []
+        queue.submit(TASK, 1.0, mine.append, "modest")
+        assert queue.waiting == 3
+        assert isinstance(told[3][-1], SearchFailure)  # the newest of the one who has most
+        assert isinstance(told[3][-1].error, QueueFull)
+        assert not any(isinstance(event, SearchFailure) for number in range(3) for event in told[number])
+        assert mine == [QueuePosition(1)]  # before the others of the greedy one
+        assert told[1][-1] == QueuePosition(2)
+        queue.submit(TASK, 1.0, print, "another")
+        with pytest.raises(QueueFull):  # all have about as many now
+            queue.submit(TASK, 1.0, print, "modest")
+
+
+def test_clients_are_served_in_turn() -> None:
+    """A client with thirty searches does not delay one that comes later with two."""
+    order: list[str] = []
+    ended = threading.Semaphore(0)
+
+    def on_end(client: str) -> Callable[[SearchEvent], None]:
+        def on_event(event: SearchEvent) -> None:
+            if isinstance(event, Solution):
+                order.append(client)
+                ended.release()
+
+        return on_event
+
+    with queue_of(FakeSolver(seconds=0.03), length=100) as queue:
+        for _ in range(30):
+            queue.submit(TASK, 1.0, on_end("greedy"), "greedy")
+        time.sleep(0.1)
+        for client in ("first", "second") * 2:
+            queue.submit(TASK, 1.0, on_end(client), client)
+        for _ in range(34):
+            assert ended.acquire(timeout=PATIENCE)
+    places = {client: [at for at, each in enumerate(order) if each == client] for client in ("first", "second")}
+    begin = min(min(each) for each in places.values())
+    assert max(max(each) for each in places.values()) <= begin + 8
+
+
+class RoundsSolver(FakeSolver):
+    """Each search has three rounds; the later ones take long and poll. It records who shared a batch."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.batches: list[tuple[int, int]] = []
+        self.narrow: list[bool] = []
+        self.broken: Task | None = None
+
+    def together(self, rounds: int, /) -> int:
+        return 16 if rounds == 0 else 1
+
+    def advance(self, states: Sequence[Any], turn: Turn, poll: Callable[[], None], /, *, narrow: bool) -> None:
+        self.narrow.append(narrow)
+        if any(state.task is self.broken for state in states):
+            raise ZeroDivisionError
+        self.batches.append((states[0].rounds, len(states)))
+        start = turn.now()
+        while turn.now() - start < (0.05 if states[0].rounds == 0 else min(1.0, states[0].budget)):
+            time.sleep(0.005)
+            turn.poll()
+            poll()
+            if all(state.should_stop() for state in states):
+                break
+        for state in states:
+            state.rounds += 1
+            state.solution = Solution((), False, None, turn.now() - start, 8, 0)
+
+    def done(self, state: Any, /) -> bool:
+        return bool(state.rounds == 3 or state.budget < 5 or state.should_stop())
+
+
+def test_searches_that_wait_share_a_batch_between_the_slices_of_a_long_one() -> None:
+    solver = RoundsSolver()
+    told: list[SearchEvent] = []
+    ended = threading.Semaphore(0)
+
+    def on_event(event: SearchEvent) -> None:
+        if isinstance(event, Solution):
+            ended.release()
+
+    with queue_of(solver, length=100) as queue:
+        queue.submit(TASK, 10.0, told.append, "long")
+        until = time.monotonic() + PATIENCE
+        while not any(rounds for rounds, _ in solver.batches):  # it has gone on to its second round
+            assert time.monotonic() < until
+            time.sleep(0.01)
+        for number in range(12):
+            queue.submit(TASK, 1.0, on_event, f"client {number % 6}")
+        for _ in range(12):
+            assert ended.acquire(timeout=PATIENCE)
+        assert not any(isinstance(event, Solution) for event in told)  # it still runs
+        assert max(size for rounds, size in solver.batches if rounds == 0) > 1
+        assert all(size == 1 for rounds, size in solver.batches if rounds)
+        assert not any(solver.narrow)  # never was another whole batch waiting
+
+
+def test_rounds_are_narrow_while_another_batch_waits() -> None:
+    solver = RoundsSolver()
+    ended = threading.Semaphore(0)
+    with queue_of(solver, length=100) as queue:
+        for _ in range(50):
+            queue.submit(TASK, 1.0, lambda event: ended.release() if isinstance(event, Solution) else None)
+        for _ in range(50):
+            assert ended.acquire(timeout=PATIENCE)
+    assert any(solver.narrow)
+    assert not solver.narrow[-1]
+
+
+def test_a_search_that_fails_does_not_take_its_batch_along() -> None:
+    solver = RoundsSolver()
+    solver.broken = Task(TASK.examples, "broken")
+    ends: dict[str, list[SearchEvent]] = {}
+    ended = threading.Semaphore(0)
+
+    def on_end(name: str) -> Callable[[SearchEvent], None]:
+        def on_event(event: SearchEvent) -> None:
+            if isinstance(event, Solution | SearchFailure):
+                ends.setdefault(name, []).append(event)
+                ended.release()
+
+        return on_event
+
+    with queue_of(solver, length=100) as queue:
+        for task in (TASK, solver.broken, TASK, TASK):
+            queue.submit(task, 1.0, on_end(task.name))
+        for _ in range(4):
+            assert ended.acquire(timeout=PATIENCE)
+    assert [type(event) for event in ends[""]] == [Solution] * 3
+    failure = ends["broken"][0]
+    assert isinstance(failure, SearchFailure)
+    assert isinstance(failure.error, ZeroDivisionError)
 
 
 async def ask_and_leave(app: FastAPI, path: str, begun: threading.Semaphore) -> None:

@@ -71,8 +71,8 @@ def test_a_port_in_use_is_one_message() -> None:
 
 
 @contextmanager
-def server(seconds: float, *options: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """A real server in a process of its own, and its address."""
+def server(seconds: float, *options: str, limit: int = 0) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """A real server in a process of its own, and its address. `limit`: the most file descriptors."""
     command = [
         sys.executable,
         "-m",
@@ -85,6 +85,8 @@ def server(seconds: float, *options: str) -> Iterator[tuple[subprocess.Popen[str
         "1",
         *options,
     ]
+    if limit:
+        command = ["sh", "-c", f'ulimit -n {limit}; exec "$@"', "sh", *command]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None

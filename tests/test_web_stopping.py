@@ -170,7 +170,7 @@ def test_the_queue_keeps_no_ids() -> None:
     told: list[SearchEvent] = []
     queue = SolveQueue(solver, workers=1, length=2)
     try:
-        before = queue.mean_seconds
+        before = queue.mean_share
         searching = queue.submit(TASK, 1.0, told.append)
         assert solver.started.acquire(timeout=PATIENCE)
         waiting, left = (queue.submit(TASK, 1.0, told.append) for _ in range(2))
@@ -185,7 +185,7 @@ def test_the_queue_keeps_no_ids() -> None:
             assert time.monotonic() < until
             time.sleep(0.01)
         assert queue.waiting == 0
-        assert queue.mean_seconds == before
+        assert queue.mean_share == before
     finally:
         queue.close()
     ends = [event for event in told if not isinstance(event, QueuePosition | Progress)]

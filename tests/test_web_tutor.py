@@ -22,6 +22,35 @@ def client() -> Any:
         yield open_client
 
 
+def test_judge(client: TestClient) -> None:
+    closed = {"input": "> # .\n# # .", "output": ". # >\n# # ."}
+    other = {**EXAMPLES[0], "output": EXAMPLES[0]["input"]}
+    body = {"examples": [*EXAMPLES[:2], closed, other]}
+    answer = client.post("/api/judge", json=body).json()
+    assert answer["verdicts"] == []
+    assert [(each["example"], each["message"].partition(":")[0]) for each in answer["problems"]] == [
+        (3, "No program can do this"),
+        (4, "It contradicts example 1"),
+    ]
+    assert "from row 2, column 1 to row 2, column 3" in answer["problems"][0]["message"]
+    answer = client.post("/api/judge", json={"examples": EXAMPLES, "program": WRONG}).json()
+    assert answer["problems"] == []
+    assert [each["right"] for each in answer["verdicts"]][:2] == [False, False]
+    assert {each["status"] for each in answer["verdicts"]} == {"ok"}
+    assert refusal(client.post("/api/judge", json={"examples": EXAMPLES, "program": "mvoe"}), 422)["line"] == 1
+
+
+def test_steps_know_their_statement(client: TestClient) -> None:
+    """A page steps over a loop by this."""
+    program = "def run():\n  while(frontIsClear):\n    move()\n  turnLeft()"
+    steps = client.post("/api/run", json={"program": program, "world": "> . .\n. . ."}).json()["steps"]
+    assert [(step["token"], step["start"], step["end"]) for step in steps] == [
+        *[("WHILE", 3, 10), ("move", 8, 9)] * 2,
+        ("WHILE", 3, 10),
+        ("turnLeft", 10, 11),
+    ]
+
+
 def test_grade(client: TestClient) -> None:
     programs = [{"name": name, "program": text} for name, text in (("a", CLEAN), ("b", WRONG), ("c", "def run:"))]
     answer = client.post("/api/grade", json={"examples": EXAMPLES, "programs": programs}).json()

@@ -50,7 +50,7 @@ def notebook_page(path: Path) -> str:
     parts = []
     for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
         source = "".join(cell["source"])
-        parts.append(source if cell["cell_type"] == "markdown" else f"```python\n{source}\n```")
+        parts.append(source if cell["cell_type"] == "markdown" else fenced(source, "python"))
         parts += [_output(output) for output in cell.get("outputs", ())]
     return "\n\n".join(part for part in parts if part) + "\n"
 
@@ -62,7 +62,13 @@ def _output(output: Any) -> str:
         svg = " ".join("".join(data["image/svg+xml"]).split())  # on one line: a blank one would end the block
         return f"<div>{svg}</div>"
     text = "".join(data.get("text/plain", output.get("text", "") if output.get("name") != "stderr" else ""))
-    return f"```text\n{text.rstrip()}\n```" if text.strip() else ""
+    return fenced(text.rstrip(), "text") if text.strip() else ""
+
+
+def fenced(text: str, language: str) -> str:
+    """A text as a block of code, with a longer fence than any in it."""
+    fence = "`" * max(3, 1 + max(map(len, re.findall("`+", text)), default=0))
+    return f"{fence}{language}\n{text}\n{fence}"
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:

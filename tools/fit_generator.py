@@ -28,6 +28,7 @@ from karelsynth.generator.sampler import (
     ONE,
     PARENTS,
     SETTINGS,
+    STATEMENTS,
     TRACE_EDGES,
     build,
     read_weights,
@@ -38,8 +39,7 @@ from karelsynth.karel.tokens import ACTIONS
 from karelsynth.karel.world import HEADINGS
 from karelsynth.tasks.batch import TaskBatch
 from karelsynth.tasks.generate import generate
-from karelsynth.tasks.original import CLASSES, ORIGINAL, PAIR_COUNTS, STATEMENTS
-from karelsynth.tasks.statistics import Statistics, compare, compute
+from karelsynth.tasks.statistics import CLASSES, ORIGINAL, PAIR_COUNTS, Statistics, compare, compute
 from karelsynth.tasks.statistics_kernel import count_programs
 
 FILE: Final = Path(karelsynth.generator.__file__).parent / "sampler_weights.json"

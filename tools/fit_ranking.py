@@ -80,7 +80,7 @@ def observe(chunk: tuple[int, int, float, Path | None]) -> list[tuple[object, ..
         ]
         state = solver(model).search(pairs, budget=budget)
         if state.answers is not None and state.solved:
-            order, _, features = solver(model).rank(state, budget)
+            order, _, features = solver(model).rank(state)
             before, after = (np.ascontiguousarray(worlds[MOST_GIVEN:]) for worlds in (inputs, outputs))
             programs = state.answers.tokens[[int(order[0]), 0]]
             runs = run_batch(programs, before, expected=after, keep_worlds=False, threads=1)

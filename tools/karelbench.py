@@ -6,7 +6,8 @@
 
 Systems: `network`, the shipped weights with a beam of 64; `solve`, the solver within a second a task; `enumerator`,
 that of `examples/`. Each set's scores are written to results/karelbench.json as soon as they are there. A set that has
-been scored on as many tasks is not scored again; with `--seconds`, no set is begun after that time.
+been scored on as many tasks is not scored again, unless other weights ship now; with `--seconds`, no set is begun after
+that time.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import json
 import runpy
 import time
 from collections.abc import Callable, Mapping, Sequence
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
 
@@ -26,6 +28,7 @@ from karelsynth.tasks.named import KARELBENCH, NAMED_SETS
 
 ROOT: Final = Path(__file__).parent.parent
 RESULTS: Final = ROOT / "results" / "karelbench.json"
+WEIGHTS: Final = ROOT / "src" / "karelsynth" / "pretrained" / "model.safetensors"
 PAGE: Final = ROOT / "docs" / "karelbench.md"
 TRAINING: Final = ("full", "small", "compositions_train", "val", "val_large")
 """Sets that nothing is scored on."""
@@ -56,7 +59,12 @@ def scorer(system: str, device: str) -> Callable[[str, int], Report]:
     return lambda name, limit: evaluate(solve, name, limit=limit)
 
 
-def summary(report: Report) -> dict[str, Any]:
+def weights_of(system: str) -> str | None:
+    """The beginning of the SHA-256 of the shipped weights; None for a system without any."""
+    return None if system == "enumerator" else sha256(WEIGHTS.read_bytes()).hexdigest()[:12]
+
+
+def summary(report: Report, weights: str | None) -> dict[str, Any]:
     """The figures that the page shows, and where they come from."""
     figures = report.to_json()
     sources = {key: figures["provenance"].get(key) for key in ("device", "commit", "decoding")}
@@ -70,6 +78,7 @@ def summary(report: Report) -> dict[str, Any]:
         "exact": figures["exact"]["1"],
         "novel": figures["novel"].get("generalization", {}).get("1"),
         "seconds_per_task": round(figures["seconds_per_task"], 4),
+        **({} if weights is None else {"weights": weights}),
         **sources,
     }
 
@@ -82,17 +91,17 @@ def read() -> dict[str, Any]:
 
 def measure(options: argparse.Namespace) -> None:
     """Score a system on all sets that have no score yet."""
-    began, run = time.monotonic(), None
+    began, run, weights = time.monotonic(), None, weights_of(options.system)
     for name in options.only or SETS:
         limit = min(options.tasks, NAMED_SETS[name].count)
         done = read()["systems"].get(options.system, {}).get(name)
-        if done is not None and done["tasks"] >= limit:
+        if done is not None and done["tasks"] >= limit and done.get("weights") == weights:
             continue
         if time.monotonic() - began > options.seconds:
             print(f"{name}: not begun")
             continue
         run = run or scorer(options.system, options.device)
-        found = summary(run(name, limit))
+        found = summary(run(name, limit), weights)
         record = read()
         record["systems"].setdefault(options.system, {})[name] = found
         write_atomically(RESULTS, (json.dumps(record, indent=1) + "\n").encode())
@@ -119,6 +128,7 @@ def scores_table(systems: Mapping[str, Scores]) -> list[str]:
     for name in SETS:
         for system, label in SYSTEMS.items():
             if (found := systems.get(system, {}).get(name)) is not None:
+                label += "" if found.get("weights") == weights_of(system) else ", earlier weights"
                 top, filtered = (f"{one:.1f} ({low:.1f} to {high:.1f})" for one, low, high in _shares(found))
                 rows.append(
                     f"| `{name}` | {label} | {found['tasks']:,} | {top} | {filtered} | {found['any_consistent']:.1f} | "

@@ -19,11 +19,9 @@ torch with `Synthesizer` and `Solver`. The language, the machine, the generator 
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING
-
 from karelsynth._version import __version__
 
+TYPE_CHECKING = False  # as type checkers know it; `typing` takes longer to import than all of this
 if TYPE_CHECKING:
     from karelsynth.errors import KarelsynthError, ProgramSyntaxError, TaskFileError, WorldError
     from karelsynth.evaluate import Report, evaluate
@@ -130,6 +128,8 @@ __all__ = [
 if not TYPE_CHECKING:  # type checkers would take any name for one of ours
 
     def __getattr__(name: str) -> object:
+        from importlib import import_module
+
         if name in _CALLABLE:
             return import_module(f"karelsynth.{name}")
         if name not in _MODULE:

@@ -5,15 +5,39 @@ from __future__ import annotations
 import os
 import sys
 from contextlib import suppress
-from pathlib import Path
 
-from karelsynth.errors import KarelsynthError
+# All else is imported in `_run`, so that Ctrl-C while it loads says `stopped` and shows no traceback.
 
 
 def main() -> None:
     """Run the command line. Bad input ends it with one message and no traceback."""
-    sys.stdout = sys.stdout or Path(os.devnull).open("w")  # noqa: SIM115 - a closed stream (`>&-`) is None
-    sys.stderr = sys.stderr or Path(os.devnull).open("w")  # noqa: SIM115
+    try:
+        _run()
+    except BaseException as error:
+        if not _is_interrupt(error):
+            raise
+        if sys.stderr is not None:
+            sys.stderr.write("stopped\n")
+        sys.exit(130)
+
+
+def _is_interrupt(error: BaseException) -> bool:
+    """Whether Ctrl-C was the cause, during the imports; later `cli.CommandGroup` handles it.
+
+    Python may wrap it: a KeyboardInterrupt while a class is made becomes a RuntimeError.
+    """
+    return isinstance(error, KeyboardInterrupt) or isinstance(error.__cause__, KeyboardInterrupt)
+
+
+def _run() -> None:
+    sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: PTH123, SIM115 - a closed stream (`>&-`) is None
+    sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: PTH123, SIM115
+    for name in ("COLUMNS", "LINES"):
+        if os.environ.get(name, "").strip("0") == "":  # a terminal without columns would show nothing, not even errors
+            os.environ.pop(name, None)
+    os.environ.pop("NUMBA_DISABLE_JIT", None)  # our code runs only compiled: see `karel/compiled.py`
+    from karelsynth.errors import KarelsynthError
+
     try:
         from karelsynth.cli import app
 
@@ -29,9 +53,6 @@ def main() -> None:
 
         print_err(f"error: {error}", "red")
         sys.exit(1)
-    except KeyboardInterrupt:  # during the imports; later `cli.CommandGroup` handles it
-        sys.stderr.write("stopped\n")
-        sys.exit(130)
 
 
 if __name__ == "__main__":

@@ -29,6 +29,7 @@ from karelsynth.karel.interpreter import PAPER_TICKS
 from karelsynth.karel.machine import encode_programs, run_batch
 from karelsynth.karel.world import quoted
 from karelsynth.model.synthesizer import Synthesizer
+from karelsynth.parsing import parse_json
 from karelsynth.solve.solver import Solver
 from karelsynth.tasks.batch import GIVEN_EXAMPLES, TaskBatch
 from karelsynth.tasks.named import named_tasks
@@ -227,7 +228,7 @@ def read_curves(path: str | Path) -> Curves | None:
     if not exists(path):
         return None
     try:
-        report = json.loads(read_text(path))
+        report = parse_json(read_text(path))
         settings = CurveSettings(**report["settings"])
         points = {
             (family, name): _point(report["families"][family][name], settings)
@@ -236,7 +237,7 @@ def read_curves(path: str | Path) -> Curves | None:
             if name in report["families"].get(family, {})
         }
         return Curves(settings, dict(report["provenance"]), points)
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+    except (ValueError, OverflowError, TypeError, KeyError, AttributeError) as error:
         raise CurvesError(
             f"{path}: not what `karelsynth curves --json` writes ({type(error).__name__}: {error}); "
             "choose another file, or remove it"

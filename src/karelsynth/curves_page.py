@@ -14,8 +14,8 @@ from karelsynth.charts import AMBER, BLUE, LIGHT_BLUE, MUTED, chart_svg, legend,
 from karelsynth.curves import FAMILIES, MEASURES, REFERENCE, Curves, Point, read_curves
 from karelsynth.errors import KarelsynthError
 from karelsynth.files import write_atomically
-from karelsynth.tasks.original import ORIGINAL
 from karelsynth.tasks.shifted import SHIFTS
+from karelsynth.tasks.statistics import ORIGINAL
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -1,6 +1,7 @@
 """Reading and writing files, with readable errors.
 
-Files are written atomically: a kill, a full disk or a power cut never leaves half a file under its name.
+Files are written atomically: a kill, a full disk or a power cut never leaves half a file under its name. What other
+users have planted, links or temporary files, is neither followed nor reused (`ownership`).
 """
 
 from __future__ import annotations
@@ -12,13 +13,13 @@ import os
 import re
 import stat
 import sys
-import tempfile
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO, Final, cast
 
 from karelsynth.errors import KarelsynthError
+from karelsynth.ownership import SharedFolder, cache_home, follow_links, private_folder, private_temporary_folder
 
 STDIN: Final = "-"
 _LARGEST: Final = 2**20
@@ -27,6 +28,8 @@ _OPEN: Final = re.compile(r"/dev/std(?P<name>out|err)|/(?:dev|proc/self)/fd/(?P<
 """Paths that stand for a file descriptor of this process."""
 LOCK_TIMEOUT: Final = 5.0
 """Seconds to wait for another process that writes the same file."""
+_LONGEST_NAME: Final = 255
+"""Bytes of the longest file name that common file systems allow."""
 
 
 class FileError(KarelsynthError, OSError):
@@ -102,7 +105,8 @@ def write_atomically(path: str | Path, content: bytes) -> None:
 def atomic_writer(path: Path) -> Iterator[BinaryIO]:
     """A file that replaces `path` when the block ends. If the block raises, `path` stays as it was.
 
-    Links are followed. Pipes and devices, such as /dev/null, are written directly.
+    A file that is replaced keeps its mode. Links are followed, unless another user may have planted them. Pipes and
+    devices, such as /dev/null, are written directly.
     """
     try:
         writing: AbstractContextManager[BinaryIO] = _open_special(path) or _replacing(_target(path))
@@ -135,7 +139,7 @@ def _target(path: Path) -> Path:
     """The file that a path names, links followed."""
     if is_folder(path):
         raise IsADirectoryError(errno.EISDIR, "it is a folder")
-    target = path.resolve() if path.is_symlink() else path
+    target = follow_links(path)
     if not target.name:
         raise FileNotFoundError(errno.ENOENT, "the name of a file is missing")
     return target
@@ -164,23 +168,69 @@ def _is_open_or_special(path: Path) -> bool:
 
 @contextmanager
 def _replacing(target: Path) -> Iterator[BinaryIO]:
-    """See `atomic_writer`. The temporary name is always the same, so that leftovers of killed processes go away."""
-    temporary = target.with_name(f".{target.name}.tmp")
-    flags = os.O_RDWR | os.O_CREAT | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0)
-    with _locked(target, LOCK_TIMEOUT), os.fdopen(os.open(temporary, flags, 0o666), "wb") as file:
-        try:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-            if os.name == "nt":  # pragma: no cover - an open file cannot be renamed there
-                file.close()
-            temporary.replace(target)
-        except BaseException:
-            _discard(temporary)
-            with suppress(OSError):  # flushing may fail again
-                file.close()
-            raise
+    """See `atomic_writer`."""
+    with _locked(target, LOCK_TIMEOUT):
+        temporary, opened = _create_beside(target)
+        with os.fdopen(opened, "wb") as file:
+            try:
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+                if os.name == "nt":  # pragma: no cover - an open file cannot be renamed there
+                    file.close()
+                temporary.replace(target)
+            except BaseException:
+                _discard(temporary)
+                with suppress(OSError):  # flushing may fail again
+                    file.close()
+                raise
     sync_folder(target.parent)
+
+
+def _create_beside(target: Path) -> tuple[Path, int]:
+    """Create a temporary file beside another, exclusively: nobody else has it open. Returns its path and descriptor.
+
+    The name is always the same, so that leftovers of killed processes go away. If what is there cannot be removed, as
+    another user's file in /tmp, it is a new one. Call it with the target locked.
+    """
+    name = f".{target.name}.tmp"
+    if len(os.fsencode(name)) > _LONGEST_NAME:
+        name = f".{hashlib.sha256(os.fsencode(target.name)).hexdigest()}.tmp"
+    temporary = target.with_name(name)
+    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
+    old = _own_file(target)
+    mode = 0o666 if old is None else 0o600  # until the old mode is set, nobody else may open it
+    try:
+        with suppress(FileNotFoundError):
+            temporary.unlink()
+        opened = os.open(temporary, flags, mode)
+    except (FileExistsError, IsADirectoryError, PermissionError):
+        temporary = target.with_name(f".{os.urandom(16).hex()}.tmp")
+        opened = os.open(temporary, flags, mode)
+    if old is not None:
+        _copy_mode(old, opened)
+    return temporary, opened
+
+
+def _own_file(path: Path) -> os.stat_result | None:
+    """The status of a regular file that belongs to this user, None for anything else."""
+    try:
+        status = path.lstat()
+    except OSError:
+        return None
+    ours = stat.S_ISREG(status.st_mode) and hasattr(os, "fchmod") and status.st_uid == os.geteuid()
+    return status if ours else None
+
+
+def _copy_mode(old: os.stat_result, opened: int) -> None:
+    """Give an open file the group and the mode of another."""
+    mode = stat.S_IMODE(old.st_mode) & 0o777
+    if os.fstat(opened).st_gid != old.st_gid:
+        try:
+            os.fchown(opened, -1, old.st_gid)
+        except OSError:  # not a member of that group: what it was allowed, ours is not
+            mode = mode & ~0o070 | (mode & 0o007) << 3
+    os.fchmod(opened, mode)
 
 
 @contextmanager
@@ -193,10 +243,7 @@ def _locked(path: Path, timeout: float) -> Iterator[None]:
     from filelock import FileLock, Timeout  # takes a while to import
 
     digest = hashlib.sha256(os.fsencode(path.resolve())).hexdigest()[:16]
-    user = os.getuid() if hasattr(os, "getuid") else "user"
-    folder = Path(tempfile.gettempdir()) / f"karelsynth-locks-{user}"
-    folder.mkdir(exist_ok=True)
-    lock = FileLock(folder / f"{digest}.lock")
+    lock = FileLock(_lock_folder() / f"{digest}.lock")
     try:
         lock.acquire(timeout=timeout)
     except Timeout:
@@ -206,6 +253,17 @@ def _locked(path: Path, timeout: float) -> Iterator[None]:
         yield
     finally:
         lock.release()
+
+
+def _lock_folder() -> Path:
+    """The folder of lock files, the same for all processes of this user; raises OSError."""
+    try:
+        return private_temporary_folder("locks")
+    except OSError as error:  # another user has taken the name
+        try:
+            return private_folder(cache_home() / "locks")
+        except (OSError, RuntimeError):
+            raise error from None
 
 
 def sync_folder(path: Path) -> None:
@@ -222,14 +280,24 @@ def sync_folder(path: Path) -> None:
         os.close(folder)
 
 
+def make_folder(folder: Path) -> None:
+    """Make a folder if there is none. Raises FileError if nothing can be written there. Call it before long work."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if not os.access(folder, os.W_OK | os.X_OK):
+            raise PermissionError(errno.EACCES, "no permission")
+    except (OSError, ValueError) as error:  # ValueError: a null character in the name
+        raise cannot_write(folder, error) from None
+
+
 @contextmanager
 def locked_folder(folder: Path) -> Iterator[None]:
     """Make a folder if there is none, and lock it against a second writer until the block ends.
 
     An OSError inside the block becomes a FileError.
     """
+    make_folder(folder)
     try:
-        folder.mkdir(parents=True, exist_ok=True)
         with _locked(folder, 0):
             yield
     except (FileError, BrokenPipeError):  # a broken pipe has nothing to do with the folder
@@ -242,6 +310,8 @@ def cannot_write(path: Path, error: OSError | ValueError) -> FileError:
     """The error with its reason and what to do."""
     if isinstance(error, ValueError):
         return FileError(f"{path}: cannot be written: {error}")
+    if isinstance(error, SharedFolder):
+        return FileError(f"{path}: cannot be written: {error.strerror}; set TMPDIR to a folder of yours")
     match error.errno:
         case errno.ENOSPC | errno.EDQUOT:
             reason = "the disk is full; make room and run the same command again"

@@ -17,7 +17,7 @@ from typing import Any, Final
 from karelsynth.errors import KarelsynthError
 from karelsynth.files import exists, is_folder
 
-MODEL_FILES: Final = ("config.json", "model.safetensors*", "recipe.json", "README.md")
+MODEL_FILES: Final = ("config.json", "model.safetensors*", "recipe.json", "SHA256SUMS", "README.md")
 _ID: Final = re.compile(r"(?P<repository>(?P<owner>[A-Za-z0-9][\w.-]*)/[\w.-]+)(@(?P<revision>[\w./-]+))?")
 
 _THEIRS: Final = ("huggingface_hub", "httpx", "httpx2", "requests", "hf_xet")

@@ -32,6 +32,7 @@ from karelsynth.errors import KarelsynthError, TaskFileError, listed
 from karelsynth.evaluate import FILTERED, PAIRED, Report, evaluate, from_bits
 from karelsynth.files import name_of, read_text
 from karelsynth.karel.world import quoted
+from karelsynth.parsing import ParseError, parse_json
 from karelsynth.reproduce.intervals import Interval, paired_interval
 from karelsynth.tasks.batch import GIVEN_EXAMPLES, TaskBatch
 from karelsynth.tasks.msr_records import read_lines
@@ -118,9 +119,9 @@ def read_predictions(path: str | Path) -> Predictions:
 def _prediction(text: bytes | None, line: int) -> tuple[int | None, Prediction]:
     """The number of the task, if it is given, and what was predicted."""
     try:
-        record = json.loads((text or b"").decode())
-    except (ValueError, RecursionError):
-        raise TaskFileError(f"not valid JSON; {_FORM}") from None
+        record = parse_json(text or b"")
+    except ParseError as error:
+        raise TaskFileError(f"not valid JSON ({error.reason}); {_FORM}") from None
     if not isinstance(record, dict):
         return None, Prediction(tuple(_texts(record)), None, None, line)
     present = [key for key in _KEYS if key in record]
@@ -246,11 +247,9 @@ def report_of(report: Report) -> dict[str, Any]:
 def read_report(path: str | Path) -> dict[str, Any]:
     """A report that `evaluate --json`, `score --json` or `reproduce` wrote; raises KarelsynthError."""
     try:
-        record = json.loads(read_text(path, _LARGEST))
-    except (ValueError, RecursionError) as error:
-        if isinstance(error, KarelsynthError):
-            raise
-        raise KarelsynthError(f"{name_of(path)}: not valid JSON ({error}); it should be a report") from None
+        record = parse_json(read_text(path, _LARGEST))
+    except ParseError as error:
+        raise KarelsynthError(f"{name_of(path)}: {error}; it should be a report") from None
     if isinstance(record, dict) and isinstance(record.get("report"), dict):
         record = {**record["report"], **record}
     if (
@@ -279,10 +278,15 @@ def compare(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> list[Compared
     rows = []
     for key, measure in MEASURES.items():
         for rank in PAIRED:
-            bits = [report.get(key, {}).get(str(rank)) for report in (ours, theirs)]
+            bits: list[Any] = [_bits(report.get(key)).get(str(rank)) for report in (ours, theirs)]
             if None not in bits:  # an older report may lack some
                 rows.append(_compared(measure, rank, bits, ours["tasks"], theirs.get("path", "the other report")))
     return rows
+
+
+def _bits(value: Any) -> Mapping[str, Any]:
+    """A report's bits by rank; an altered report may have anything in their place."""
+    return value if isinstance(value, Mapping) else {}
 
 
 def _compared(measure: str, rank: int, bits: Sequence[str], count: int, other: str) -> Compared:

@@ -54,7 +54,7 @@ def new_page(browser: Browser, address: str) -> Iterator[NewPage]:
 
     def logged(message: ConsoleMessage) -> None:
         if message.type == "error" and REFUSED not in message.text:
-            wrong.append(message.text)
+            wrong.append(f"{message.text} {message.location['url']}")
 
     def requested(request: Request) -> None:
         if not request.url.startswith((address, f"blob:{address}")):

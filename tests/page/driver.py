@@ -55,6 +55,23 @@ def solve(page: Page, kind: str = "solved") -> None:
     expect(page.locator("#result")).to_be_visible()
 
 
+def question(page: Page) -> Locator:
+    """The question which outcome is meant, unfolded."""
+    asked = page.locator("#ambiguity")
+    expect(asked).to_be_visible()
+    if not asked.evaluate("asked => asked.open"):
+        asked.locator("summary").click()
+    return asked
+
+
+def share(page: Page) -> str:
+    """The part of the address that holds the task, once it has been shared."""
+    page.click("#share-task")
+    page.click("#share-copy")
+    page.wait_for_url("**/#task=*")
+    return "#" + page.url.partition("#")[2]
+
+
 def resize(page: Page, rows: int, cols: int) -> None:
     for name, value in (("Rows", rows), ("Columns", cols)):
         field = page.locator("#examples li").last.get_by_role("spinbutton", name=name)

@@ -9,7 +9,19 @@ from playwright.sync_api import Page, expect
 from karelsynth.karel.interpreter import run
 from karelsynth.karel.program import Action, Program
 from karelsynth.tasks.gallery import gallery
-from tests.page.driver import ROW, TWO_AND_PUT, NewPage, cell, content, expect_verdicts, grid, resize, solve, tool
+from tests.page.driver import (
+    ROW,
+    TWO_AND_PUT,
+    NewPage,
+    cell,
+    content,
+    expect_verdicts,
+    grid,
+    question,
+    resize,
+    solve,
+    tool,
+)
 from tests.strategies import random_world
 
 
@@ -61,6 +73,7 @@ def test_karel_is_driven_to_make_an_example(page: Page) -> None:
         page.keyboard.press("ArrowUp")  # the third would leave the grid
     assert content(page, "Example 1, after", 1, 0) == "Karel facing west"
     expect(page.locator("#live")).to_have_text("Karel cannot do that: there is a wall in the way.")
+    expect(page.locator("#examples .hint")).to_have_text("There is a wall in the way.")
     page.get_by_role("group", name="Drive Karel").get_by_role("button", name="Put a marker").click()
     assert content(page, "Example 1, after", 1, 0) == "Karel facing west, 1 marker"
     page.keyboard.press("Control+z")
@@ -111,10 +124,10 @@ def test_the_keyboard_is_enough(page: Page) -> None:
     tab_to("#examples [role=gridcell]")  # Before: the one cell in the tab order is Karel's
     for key in ("ArrowRight", "ArrowRight", "0", "ArrowRight", "ArrowRight", "Delete", "ArrowUp", "w"):
         page.keyboard.press(key)
-    expect(page.locator("#live")).to_have_text("row 1, column 4: wall")
+    expect(page.locator("#live")).to_have_text("row 2, column 5: wall")
     for key in ("ArrowLeft", "3", "+", "-"):
         page.keyboard.press(key)
-    expect(page.locator("#live")).to_have_text("row 1, column 3: 3 markers")
+    expect(page.locator("#live")).to_have_text("row 2, column 4: 3 markers")
     page.keyboard.press("Delete")
     tab_to("[aria-label^='Start over']")
     page.keyboard.press("Enter")
@@ -132,7 +145,7 @@ def test_the_keyboard_is_enough(page: Page) -> None:
     expect(page.get_by_role("dialog")).to_have_count(0)
     tab_to("#player-forth")
     page.keyboard.press("Enter")
-    expect(page.locator("#player-caption")).to_have_text("Step 1 of 3: move")
+    expect(page.locator("#player-caption")).to_have_text("Step 1 of 3, line 2: move()")
 
 
 def test_examples_are_copied_moved_and_removed(page: Page) -> None:
@@ -273,6 +286,6 @@ def test_the_keyboard_is_never_lost(page: Page) -> None:
     solve(page)
     page.get_by_role("button", name="Next program").press("Enter")
     expect(page.get_by_role("button", name="Previous program")).to_be_focused()
-    page.get_by_role("button", name="Outcome 2 is meant").press("Enter")
+    question(page).get_by_role("button", name="Outcome 2 is meant").press("Enter")
     expect(page.locator("#result")).to_contain_text("Right on both examples")
     expect(page.locator("#solve")).to_be_focused()

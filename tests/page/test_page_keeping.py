@@ -10,15 +10,13 @@ from karelsynth.karel.world import World
 from karelsynth.tasks.gallery import gallery
 from karelsynth.tasks.task import Example, Task
 from karelsynth.tasks.task_files import parse_task, render_task
-from tests.page.driver import NewPage, cell, content, link
+from tests.page.driver import NewPage, cell, content, link, share
 
 
 def test_a_link_holds_the_whole_task(page: Page, new_page: NewPage) -> None:
     page.locator("#gallery-strip .chip").nth(3).click()
     name, examples = gallery()[3].task.name, gallery()[3].task.examples
-    page.click("#share-task")
-    page.wait_for_url("**/#task=*")
-    fragment = page.url.partition("#")[2]
+    fragment = share(page).removeprefix("#")
     other = new_page(f"#{fragment}")
     expect(other.locator("#task-name")).to_have_value(name)
     expect(other.locator("#examples > li")).to_have_count(len(examples))
@@ -141,6 +139,7 @@ def test_a_link_is_copied_without_a_clipboard(page: Page) -> None:
     page.evaluate("Object.defineProperty(navigator, 'clipboard', { value: undefined })")
     page.evaluate("addEventListener('copy', () => (window.copied = document.activeElement.value))")
     page.click("#share-task")
+    page.click("#share-copy")
     expect(page.locator("#notice")).to_contain_text("Link copied.")
     assert page.evaluate("window.copied") == page.url
     expect(page.locator("#share-task")).to_be_focused()

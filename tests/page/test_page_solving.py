@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests.page.driver import TAKE_ALL, TAKE_ONE, NewPage, cell, expect_verdicts, grid, link, solve
+from tests.page.driver import TAKE_ALL, TAKE_ONE, NewPage, cell, expect_verdicts, grid, link, question, share, solve
 from tests.page_server import PoolSolver
 
 LATE_GALLERY = """
@@ -27,12 +27,15 @@ PRESS_TWICE = """() => {
   return document.getElementById("progress-text").textContent;
 }"""
 RARE = """
-window.fetch = async () => new Response(new ReadableStream({
+const usual = window.fetch;
+const rare = () => new Response(new ReadableStream({
   start(controller) {
     const first = { seconds: 0, budget: 1, beam: 1, checked: 0, best: null };
     controller.enqueue(new TextEncoder().encode(`event: progress\\ndata: ${JSON.stringify(first)}\\n\\n`));
   },
 }));
+window.fetch = async (what, ...rest) => (String(what).includes("/stream") ? rare() : usual(what, ...rest));
+null;
 """
 """A search that reports once, and then nothing."""
 
@@ -47,28 +50,44 @@ def test_a_newcomer_can_press_solve_at_once(new_page: NewPage) -> None:
 
 def test_it_asks_which_outcome_is_meant(page: Page) -> None:
     solve(page)
-    question = page.locator("#ambiguity")
-    expect(question).to_be_visible()
+    expect(page.locator("#ambiguity")).to_be_visible()
+    expect(page.locator("#ambiguity-world")).to_be_hidden()  # one line until it is unfolded
     expect(page.locator("#answer-number")).to_have_text("1 of 2")
     page.get_by_role("button", name="Next program").click()
     expect(page.locator("#program-text")).to_have_value(TAKE_ONE)
-    question.get_by_role("button", name="Outcome 2 is meant").click()
+    asked = question(page)
+    expect(asked.locator(".outcome")).to_have_count(2)
+    marked = [asked.locator(".outcome").nth(place).locator(".change").count() for place in (0, 1)]
+    assert marked[0] == marked[1] > 0  # the cells in which the outcomes differ
+    asked.get_by_role("button", name="Outcome 2 is meant").click()
     expect(page.locator("#examples > li")).to_have_count(2)
     expect(page.locator("#result")).to_contain_text("Right on both examples")
     expect(page.locator("#program-text")).to_have_value(TAKE_ONE)
-    expect(question).to_be_hidden()
+    expect(asked).to_be_hidden()
     expect_verdicts(page, "Right", "Right")
 
 
 def test_an_unsolved_task_says_so_and_shows_the_best_partial_answer(page: Page) -> None:
-    page.get_by_role("button", name="Add an example").click()  # nothing changes in it, which no program here does
+    add_unchanged(page)
     solve(page, "unsolved")
-    expect(page.locator("#result")).to_contain_text("right on 1 of 2: a partial answer")
+    expect(page.locator("#result")).to_contain_text("The closest one is right on example 1, and wrong on the others.")
+    expect(page.locator("#result")).to_contain_text("Example 2 is the hard part")
+    expect(page.locator("#result")).to_contain_text("3 programs tried")
+    expect(page.locator("#program-text")).to_have_value("")  # a bad program is not what was asked for
+    page.get_by_role("button", name="Show the closest program").click()
+    expect(page.locator("#program-text")).to_have_value(TAKE_ALL)
     expect(page.locator("#partial")).to_be_visible()
     expect_verdicts(page, "Right", "Wrong")
     page.get_by_role("button", name="Search for 10 s").click()
     expect(page.locator("#budget")).to_have_value("10")
-    expect(page.locator("#result")).to_contain_text("partial answer")
+    expect(page.locator("#result")).to_contain_text("The closest one is right on example 1")
+    expect(page.get_by_role("button", name="Search for 10 s")).to_have_count(0)
+
+
+def add_unchanged(page: Page) -> None:
+    """A second example in which nothing changes, which no program here does."""
+    page.get_by_role("button", name="Add an example").click()
+    page.get_by_role("button", name="Nothing changes").click()
 
 
 def test_nothing_is_pushed_away_once_the_page_is_ready(page: Page) -> None:
@@ -86,7 +105,7 @@ def test_what_is_right_nowhere_is_no_answer(new_page: NewPage) -> None:
     page = new_page(link([("> . .\n. . .", ". . .\n. . <")]))  # which no program here does
     solve(page, "unsolved")
     expect(page.locator("#result")).to_contain_text("No program was found that is right on every example.")
-    expect(page.locator("#result")).not_to_contain_text("partial")
+    expect(page.locator("#result")).not_to_contain_text("closest")
     expect(page.locator("#program-text")).to_have_value("")
     expect(page.locator("#partial")).to_be_hidden()
 
@@ -95,11 +114,10 @@ def test_a_search_shows_progress_and_can_be_cancelled(page: Page, solver: PoolSo
     solver.seconds = 20
     try:
         page.click("#solve")
-        expect(page.locator("#progress-text")).to_contain_text("tried · best so far: right on 1 of 1")
+        expect(page.locator("#progress-text")).to_contain_text("tried · closest so far: right on 1 of 1")
         page.get_by_role("button", name="Cancel").click()
-        expect(page.locator("#result")).to_contain_text(
-            "Stopped early. Right on the example. 1 other program fits, too."
-        )
+        expect(page.locator("#result")).to_contain_text("Stopped early. Right on the example.")
+        expect(page.locator("#result")).to_contain_text("One other program fits")
         expect(page.locator("#result")).to_contain_text("Checked by running it")
         expect(page.locator("#program-text")).to_have_value(TAKE_ALL)
         expect(page.locator("#answer-number")).to_have_text("1 of 2")  # reports of progress tell of the best only
@@ -132,7 +150,7 @@ def test_a_search_that_cannot_be_stopped_is_given_up(page: Page, slow: PoolSolve
     """What it has reported is shown then, and the server notices that nobody listens."""
     page.evaluate(DEAF.replace("ANSWER", answer))
     page.click("#solve")
-    expect(page.locator("#progress-text")).to_contain_text("best so far: right on 1 of 1")
+    expect(page.locator("#progress-text")).to_contain_text("closest so far: right on 1 of 1")
     assert page.evaluate(PRESS_TWICE) == "Stopping…"
     expect(page.locator("#result")).to_contain_text("Stopped early. The best program so far is right on every example.")
     expect(page.locator("#program-text")).to_have_value(TAKE_ALL)
@@ -195,22 +213,17 @@ def test_a_task_never_has_more_examples_than_it_may(new_page: NewPage) -> None:
     page = new_page(link([row(1)] * 19))
     card = page.locator("#examples > li")
     solve(page)
-    question = page.locator("#ambiguity")
-    expect(question).to_be_visible()
     card.first.get_by_role("button", name="Copy this example").click()
     expect(card).to_have_count(20)
     expect(card.first.get_by_role("button", name="Copy this example")).to_be_disabled()
     expect(page.get_by_role("button", name="Add an example")).to_be_hidden()
     solve(page)
     for name in ("Outcome 1 is meant", "None of these"):
-        expect(question).to_be_visible()
-        question.get_by_role("button", name=name).click()
+        question(page).get_by_role("button", name=name).click()
         expect(page.locator("#notice")).to_contain_text("A task has at most 20 examples: remove one first.")
         page.click("#notice-close")
         expect(card).to_have_count(20)
-    page.click("#share-task")
-    page.wait_for_url("**/#task=*")
-    expect(new_page(f"#{page.url.partition('#')[2]}").locator("#examples > li")).to_have_count(20)
+    expect(new_page(share(page)).locator("#examples > li")).to_have_count(20)
     page.goto(page.url.partition("#")[0])
     page.wait_for_selector("html[data-ready]")
     expect(card).to_have_count(20)  # the draft
@@ -235,7 +248,7 @@ def test_the_bar_moves_although_reports_are_rare(page: Page) -> None:
     page.wait_for_timeout(400)
     assert bar.evaluate("bar => bar.value") > 0.2
     expect(bar).to_have_js_property("value", 1)
-    expect(page.locator("#progress-text")).to_have_text("Looking at the examples…")
+    expect(page.locator("#progress-text")).to_have_text("1.0 of 1 s · Looking at the examples…")
 
 
 @pytest.mark.parametrize(("width", "height"), [(390, 844), (800, 1000)])
@@ -277,8 +290,9 @@ def test_undo_takes_the_other_tasks_program_along(page: Page) -> None:
 
 
 def test_a_partial_answer_is_called_so_while_it_is_one(page: Page) -> None:
-    page.get_by_role("button", name="Add an example").click()
+    add_unchanged(page)
     solve(page, "unsolved")
+    page.get_by_role("button", name="Show the closest program").click()
     expect(page.locator("#partial")).to_be_visible()
     page.get_by_role("button", name="Remove this example").nth(1).click()
     expect_verdicts(page, "Right")

@@ -16,17 +16,17 @@ def test_a_run_is_watched_step_by_step(page: Page) -> None:
     caption = page.locator("#player-caption")
     marked = page.locator("#program-paint .running")
     page.get_by_role("button", name="Step forward").click()
-    expect(caption).to_have_text("Step 1 of 20: WHILE")
+    expect(caption).to_have_text("Step 1 of 20, line 2: while(frontIsClear)")
     assert "".join(marked.all_inner_texts()).startswith("while(frontIsClear")
     page.get_by_role("button", name="Step forward").click()
-    expect(caption).to_have_text("Step 2 of 20: move")
+    expect(caption).to_have_text("Step 2 of 20, line 3: move()")
     assert "".join(marked.all_inner_texts()) == "move()"
     stage = page.locator("#stage svg[role='img']")
-    expect(stage).to_have_attribute("aria-label", re.compile("Karel at row 0, column 1 facing east.* 2 markers"))
+    expect(stage).to_have_attribute("aria-label", re.compile("Karel at row 1, column 2 facing east.* 2 markers"))
     page.get_by_role("button", name="Step back").click()
-    expect(stage).to_have_attribute("aria-label", re.compile("Karel at row 0, column 0"))
+    expect(stage).to_have_attribute("aria-label", re.compile("Karel at row 1, column 1"))
     page.get_by_role("button", name="To the end").click()
-    expect(stage).to_have_attribute("aria-label", re.compile("Karel at row 0, column 5 .* 0 markers"))
+    expect(stage).to_have_attribute("aria-label", re.compile("Karel at row 1, column 6 .* 0 markers"))
     expect(caption).to_contain_text("The program finished after 20 ticks.")
     page.locator("#player-place").press("ArrowLeft")
     expect(caption).to_contain_text("Step 19 of 20")
@@ -48,7 +48,7 @@ def test_a_program_is_tried_on_a_world_of_ones_own(page: Page) -> None:
     page.get_by_role("button", name="To the start").click()
     cell(page, own, 0, 2).focus()
     page.keyboard.press("Control+z")  # undo in this world, not in the examples
-    expect(cell(page, own, 0, 2)).to_have_attribute("aria-label", "row 0, column 2: 1 marker")
+    expect(cell(page, own, 0, 2)).to_have_attribute("aria-label", "row 1, column 3: 1 marker")
     page.get_by_role("button", name="To the end").click()
     expect(page.locator("#player-caption")).to_contain_text("finished after 3 ticks")
 
@@ -110,10 +110,10 @@ def test_a_run_goes_on_while_the_task_is_named_and_the_dialect_changed(page: Pag
     for _ in range(2):
         page.get_by_role("button", name="Step forward").click()
     page.fill("#task-name", "Sweep")
-    expect(page.locator("#player-caption")).to_have_text("Step 2 of 20: move")
+    expect(page.locator("#player-caption")).to_have_text("Step 2 of 20, line 3: move()")
     page.locator("#dialects").get_by_role("button", name="Python").click()
     expect(page.locator("#program-paint .running")).to_have_count(2)  # a word, and what follows it
-    expect(page.locator("#player-caption")).to_have_text("Step 2 of 20: move")
+    expect(page.locator("#player-caption")).to_have_text(re.compile(r"Step 2 of 20, line \d+: move\(\)"))
     assert "".join(page.locator("#program-paint .running").all_inner_texts()) == "move()"
     page.get_by_role("button", name="Step forward").click()
     expect(page.locator("#player-caption")).to_contain_text("Step 3 of 20")
@@ -130,4 +130,4 @@ def test_a_click_after_a_run_leads_back_to_drawing(page: Page) -> None:
     expect(page.locator("#player-caption")).to_contain_text("draw here")
     own = "A world to try the program on"
     cell(page, own, 2, 2).press("4")
-    expect(cell(page, own, 2, 2)).to_have_attribute("aria-label", "row 2, column 2: 4 markers")
+    expect(cell(page, own, 2, 2)).to_have_attribute("aria-label", "row 3, column 3: 4 markers")

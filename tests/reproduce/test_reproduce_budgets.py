@@ -62,7 +62,12 @@ def test_results_of_another_budget_are_not_current(paths: Paths, measured: Paths
         assert scored is not None
         assert scored.report["tasks"] == 6
         assert result.record["claims"]["digest"] == named_tasks("test_large", 6).digest
-        assert scored.solved(1) is None
+        for rank, measure in ((1, "generalization"), (5, "generalization"), (50, "generalization"), (1, "exact")):
+            solved = scored.solved(rank, measure)
+            assert solved is not None
+            assert len(solved) == 6
+            assert 100 * solved.mean() == pytest.approx(scored.top(measure, rank), abs=0.01)
+        assert scored.solved(5, "exact") is None
     assert tables.NOT_YET in claims(results, recipes)
     text = page.page(read_results(measured.results), page.load_recipes(measured.recipes), (results, recipes))
     assert "small_mle-seed1" in text

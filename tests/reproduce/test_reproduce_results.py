@@ -18,7 +18,7 @@ from karelsynth.reproduce import page, tables
 from karelsynth.reproduce.budgets import LONG, SHORT
 from karelsynth.reproduce.claims import CLAIMS, ONE_SEED, UNEQUAL, claims, difference, spread_of
 from karelsynth.reproduce.intervals import PooledDeviation, mean_interval, paired_interval, welch_interval
-from karelsynth.reproduce.results import Result, ResultError, read_results
+from karelsynth.reproduce.results import Result, ResultError, read_json, read_results
 from karelsynth.reproduce.rows import ROWS, TABLES, Job
 from karelsynth.reproduce.running import Paths
 from karelsynth.train.recipe import RECIPES
@@ -317,3 +317,19 @@ def test_the_pages_of_the_repository_agree_with_its_results() -> None:
         if name in page.CHARTS:  # other versions of matplotlib draw otherwise
             found, text = chart_description(found), chart_description(text)
         assert found == text, name
+
+
+def test_the_page_quotes_the_runs_with_decay() -> None:
+    """That table is written by hand; each of its rows agrees with the report in `results/rl_decay`."""
+    text = (ROOT / page.PAGE).read_text(encoding="utf-8")
+    _, _, section = text.partition("### RL with decay")
+    reports = {ROWS[path.stem].label: read_json(path, "") for path in (ROOT / "results/rl_decay").glob("*.json")}
+    reports["MLE continued"] = reports.pop(ROWS["mle_continued"].label)["report"]
+    reports["MLE"] = read_json(ROOT / LONG.results / "mle-seed0.json", "")["report"]
+    assert len(reports) == 5
+    for label, report in reports.items():
+        (line,) = [line for line in section.splitlines() if line.startswith(f"| **{label}** | ")][:1]
+        top_1, _, exact, _, top_5, _, top_50, _, filtered, _ = line.strip("| ").split(" | ")[1:]
+        generalization = [report["generalization"][rank] for rank in ("1", "5", "50")]
+        found = [*generalization, report["exact"]["1"], report["filtered_generalization"]]
+        assert [float(figure) for figure in (top_1, top_5, top_50, exact, filtered)] == found, label

@@ -10,17 +10,16 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn
 
 import typer
 
 from karelsynth.errors import KarelsynthError, ProgramSyntaxError, WorldError
-from karelsynth.files import STDIN, exists, name_of, read_text, write_atomically
+from karelsynth.files import STDIN, check_writable, exists, is_file, name_of, read_text, write_atomically
 from karelsynth.terminal_text import printable
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     import torch
     from rich.console import Console
     from rich.text import Text
@@ -132,6 +131,13 @@ def write_text(text: str, path: Path | None) -> None:
         write_atomically(path, text.encode())
 
 
+def check_outputs(*paths: Path | None) -> None:
+    """Raise FileError if one of these files cannot be written. Call it before long work."""
+    for path in paths:
+        if path is not None:
+            check_writable(path)
+
+
 # Progress
 
 _FUNCTIONS: Final = 190
@@ -215,6 +221,7 @@ def spread(address: str | None, device: str | None = None) -> Iterator[Mapper | 
 
 _GALLERY_NAME: Final = re.compile(r"[a-z][a-z -]*", re.IGNORECASE)
 """Names and titles that a task of the gallery may have. A file of the same name takes precedence."""
+_TASK_TEXT: Final = re.compile(rb"\s*(?:name|about|input|output|example)\s*#?\d*\s*:", re.I)
 _TASK_START: Final = re.compile(r'\s*(?:(name|about|input|output|example)\s*#?\d*\s*:|[\[{].*"examples")', re.I | re.S)
 """The start of a task file, as text or as JSON. No program and no world starts like this."""
 
@@ -253,11 +260,14 @@ def gallery_task_named(name: str) -> Task | None:
 
 def read_world_or_task(path: str) -> World | Task:
     """The world of a file, or a single task, of a file or by its name in the gallery; `-` is standard input."""
-    from karelsynth.tasks.task_files import tasks_from_text
+    from karelsynth.tasks.manifest import FILE_NAME
+    from karelsynth.tasks.task_files import is_a_set, tasks_from_text
 
     task = gallery_task_named(path)
     if task is not None:
         return task
+    if exists(Path(path) / FILE_NAME):
+        raise is_a_set(path)
     text = read_text(path)
     if not _TASK_START.match(text):
         return _parse_world(text, path)
@@ -284,6 +294,19 @@ def _refuse_task(text: str, path: str) -> None:
         raise KarelsynthError(
             f"{path}: this is a task, not a program or a world; `karelsynth solve {path}` finds its program. "
             f"`karelsynth draw {path}` draws it. To use one of its worlds here, copy the drawing to a file of its own"
+        )
+
+
+def refuse_task_text(path: str) -> None:
+    """Raise an error that says what to do if a file is a task as text, where one in the original's format is wanted."""
+    if path == STDIN or not is_file(path):
+        return
+    with Path(path).open("rb") as file:
+        start = file.read(4096)
+    if _TASK_TEXT.match(start):
+        raise KarelsynthError(
+            f"{path}: this is a task as text: it has no program whose runs could be compared. `karelsynth grade {path} "
+            f"PROGRAM` tries a program on it, `karelsynth solve {path}` finds one"
         )
 
 

@@ -9,6 +9,7 @@ import typer
 
 from karelsynth.cli.common import (
     RayAddress,
+    check_outputs,
     choose_device,
     console,
     counter,
@@ -68,6 +69,7 @@ def curves(
         console().print(f"wrote {', '.join(map(str, written))}", soft_wrap=True)
         return
     wanted = keys(only or ())
+    check_outputs(output, plot)
     found = None if output is None else read_curves(output)
     with loading():
         from karelsynth.solve.solver import Solver

@@ -18,6 +18,7 @@ from karelsynth.cli.common import (
     read_program,
     read_world,
     read_world_or_task,
+    refuse_task_text,
     write_text,
 )
 from karelsynth.errors import KarelsynthError
@@ -252,6 +253,7 @@ def verify(
     """
     from karelsynth.tasks.msr_tasks import verify_file
 
+    refuse_task_text(tasks)
     with counter("replaying", unit="tasks") as progress:
         report = verify_file(tasks, progress=progress)
     for problem in report.problems[:show]:

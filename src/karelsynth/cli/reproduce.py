@@ -11,6 +11,7 @@ import typer
 
 from karelsynth.cli.common import OUT, choose_device, console, error_console
 from karelsynth.errors import KarelsynthError, listed
+from karelsynth.files import make_folder
 from karelsynth.reproduce.budgets import BUDGETS, LONG, SHORT, budget_named
 from karelsynth.reproduce.rows import TABLES, Job, jobs_of
 
@@ -116,6 +117,8 @@ def reproduce(
     wrong = False
     if table is not None:
         from karelsynth.reproduce.running import Paths
+
+        make_folder(results)
 
         jobs = jobs_of(table, only=only or (), seeds=None if seeds is None else _seeds(seeds), by_set=chosen.seeds)
         many = (chosen.claim_tasks if data is None else None) if claim_tasks is None else claim_tasks or None

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import typer
 
@@ -47,8 +47,8 @@ _LONGEST_NAME: Final = 40
 _FEW_EXAMPLES: Final = {1: "one example fits", 2: "two examples fit"}
 _LONGER: Final = 5
 """An unsuccessful search is followed by the advice to search this many times longer."""
-_CORES_PER_SEARCH: Final = 4
-"""Further cores make a search hardly faster."""
+_MOST_WORKERS: Final = 4
+"""By default. More threads of one process would wait for each other."""
 
 
 def _list_gallery(wanted: bool) -> None:
@@ -405,9 +405,28 @@ def serve(
     open_page: Annotated[bool, typer.Option("--open/--no-open", help="Open the page in a browser.")] = False,
     workers: Annotated[
         int | None,
-        typer.Option(min=1, max=64, help="How many searches run at once; by default one per four cores."),
+        typer.Option(min=1, max=64, help="How many batches of searches run at once; by default one per core, up to 4."),
     ] = None,
-    queue: Annotated[int, typer.Option(min=0, max=10_000, help="How many requests may wait; more are refused.")] = 32,
+    queue: Annotated[int, typer.Option(min=0, max=10_000, help="How many searches may wait; more are refused.")] = 128,
+    rate: Annotated[
+        float, typer.Option(min=0, help="How many POST requests a client may send in a minute; 0 for any number.")
+    ] = 0,
+    proxy: Annotated[
+        list[str] | None,
+        typer.Option(help="The address of a reverse proxy whose X-Forwarded-For names the client; may be repeated."),
+    ] = None,
+    log: Annotated[
+        Literal["off", "text", "json"],
+        typer.Option(help="Log requests and searches to the standard error stream, as text or as JSON."),
+    ] = "off",
+    lesson: Annotated[
+        Path | None,
+        typer.Option(
+            "--set",
+            metavar="FILE",
+            help="Challenges to open the page with: a file saved on the page, or a folder made by `pose`.",
+        ),
+    ] = None,
     device: CpuDevice = "cpu",
 ) -> None:
     """Serve the playground: the page and its HTTP API. Ctrl-C stops it."""
@@ -417,17 +436,23 @@ def serve(
 
     with listen(host, port) as listener:  # before the model is loaded: the port may be in use
         from karelsynth.model.storage import SHIPPED
+        from karelsynth.tutor.challenges import read_challenges
         from karelsynth.web.app import LOOPBACK, ServiceSettings, create_app
 
-        at_once = workers or max(1, core_count() // _CORES_PER_SEARCH)
+        at_once = workers or min(core_count(), _MOST_WORKERS)
         settings = ServiceSettings(
             workers=at_once,
             queue=queue,
+            cores=core_count(),
+            rate=rate,
+            log=log,
+            proxies=frozenset(proxy or ()),
             hosts=LOOPBACK | {host.lower(), listener.getsockname()[0]} if is_loopback(listener) else None,
             model=Path(model or SHIPPED).name,
+            challenges=None if lesson is None else read_challenges(lesson),
         )
         if at_once > 1:
-            _limit_threads(core_count() // at_once)
+            _limit_threads(1)  # a batch distributes its steps over threads itself
         solver = _load_solver(model, device)
         address, network_address = address_of(listener), network_address_of(listener)
 

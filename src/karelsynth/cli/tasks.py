@@ -12,6 +12,7 @@ from karelsynth.cli.common import (
     OUT,
     TASKS_HELP,
     RayAddress,
+    check_outputs,
     console,
     counter,
     error_console,
@@ -221,6 +222,7 @@ def stats(
         raise KarelsynthError("--limit applies only to TASKS: --generate already says how many tasks to make")
     if plot is not None and plot.suffix.lower() not in (".svg", ".png"):  # before the work, not after it
         raise KarelsynthError(f"cannot save a picture as {plot}: the name must end in `.svg` or `.png`")
+    check_outputs(plot, as_json)
     with error_console().status("computing statistics"):
         if tasks is not None:
             batch = _load(tasks, limit or STATS_LIMIT)

@@ -13,6 +13,7 @@ import typer
 
 from karelsynth.cli.common import (
     OUT,
+    check_outputs,
     console,
     counter,
     error_console,
@@ -23,7 +24,7 @@ from karelsynth.cli.common import (
     read_program,
     write_text,
 )
-from karelsynth.errors import KarelsynthError
+from karelsynth.errors import KarelsynthError, missing_extra
 from karelsynth.files import STDIN, FileError, is_folder, read_text
 
 if TYPE_CHECKING:
@@ -42,7 +43,12 @@ _FEW: Final = 5
 """Up to so many programs, wrong runs are explained without being asked to."""
 
 TaskArgument = Annotated[
-    str, typer.Argument(metavar="TASK", help="A task file, or the name of a task of the gallery; - for standard input.")
+    str,
+    typer.Argument(
+        metavar="TASK",
+        help="A task file, FILE#3 for the third task of a file or folder, or a task of the gallery; - for standard "
+        "input.",
+    ),
 ]
 HiddenOption = Annotated[
     str | None,
@@ -66,7 +72,7 @@ def _read_task(name: str) -> Task:
         return task
     tasks = read_tasks(name)
     if len(tasks) > 1:
-        raise KarelsynthError(f"{name}: holds {len(tasks)} tasks; save the one that is meant in a file of its own")
+        raise KarelsynthError(f"{name}: holds {len(tasks)} tasks; say which one, for example {name}#2")
     return tasks[0]
 
 
@@ -91,6 +97,18 @@ def _solve(task: Task, seconds: float) -> Sequence[Program]:
         solver.warm_up([task])
     solution = solver.solve(task, budget=seconds)
     return [answer.program for answer in solution.answers] if solution.solved else []
+
+
+def _solve_if_possible(task: Task, seconds: float) -> Sequence[Program]:
+    """Right programs for a task; none where PyTorch is not installed."""
+    try:
+        return _solve(task, seconds)
+    except ImportError as error:
+        missing = missing_extra(error)
+        if missing is None:
+            raise
+        print_err(f"looking for a right program further away: {missing}", "yellow")
+        return []
 
 
 # Grade
@@ -122,8 +140,8 @@ def grade(
 
     A file that is no program does not stop the others. The exit status is 0 only if every program is right everywhere.
     """
+    from karelsynth.tasks.variations import fresh_examples
     from karelsynth.tutor.grade import grade as grade_all
-    from karelsynth.tutor.variations import fresh_examples
 
     if as_csv and as_json:
         raise KarelsynthError("--csv and --json are two forms of the same: leave out one of them")
@@ -131,6 +149,7 @@ def grade(
         raise KarelsynthError("--out needs a form: add --csv or --json")
     if reference is not None and not fresh:
         raise KarelsynthError("--reference says what is right on fresh worlds: add --fresh N, or leave it out")
+    check_outputs(output)
     posed = _read_task(task)
     submissions = _read_class(programs)
     more: list[Example] = [] if hidden is None else list(_read_task(hidden).examples)
@@ -267,11 +286,12 @@ def hint(
 
     if output is not None and level < 3:
         raise KarelsynthError("--out saves the change itself: add --level 3")
+    check_outputs(output)
     posed = _read_task(task)
     more = () if hidden is None else _read_task(hidden).examples
     text, _ = read_program(program)
     source = read_source(text)
-    found = find_hint(posed, source, hidden=more, solve=_solve)
+    found = find_hint(posed, source, hidden=more, solve=_solve_if_possible)
     if as_json:
         write_text(json.dumps(found.to_json(level), indent=1), None)
     else:
@@ -338,6 +358,7 @@ def probe(
 
     if add != (output is not None):
         raise KarelsynthError("--add and --out FILE go together: the task with the added examples is written to FILE")
+    check_outputs(output)
     posed = _read_task(task)
     impossible = impossible_examples(posed)
     if impossible:
@@ -408,7 +429,7 @@ def pose(
     Writes a task file for each exercise, their solutions, all of them as JSON lines, and the sheets as .html and .pdf.
     The exit status is 1 if fewer exercises than wished were found.
     """
-    from karelsynth.files import exists, locked_folder, write_atomically
+    from karelsynth.files import exists, locked_folder, make_folder, write_atomically
     from karelsynth.tasks.task_files import render_task
     from karelsynth.tutor.pose import Wish, variants
     from karelsynth.tutor.pose import pose as pose_all
@@ -418,6 +439,7 @@ def pose(
         raise KarelsynthError(f"{out}: there is something already; choose a new folder")
     if reference is not None and like is None:
         raise KarelsynthError("--reference belongs to --like TASK: leave it out")
+    make_folder(out)
     if like is not None:
         task = _read_task(like)
         exercises = variants(task, _reference(reference, task), count=count, seed=seed)

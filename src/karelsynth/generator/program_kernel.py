@@ -19,7 +19,6 @@ from karelsynth.generator.sampler import (
     BEFORE,
     BODY_ROW,
     CONDITION_ROW,
-    CONDITIONS,
     COUNT_ROW,
     KEEP_CONTROLS_ROW,
     KEEP_HOLDING_ROW,
@@ -37,8 +36,9 @@ from karelsynth.generator.sampler import (
     Sampler,
 )
 from karelsynth.karel.compiled import compiled
+from karelsynth.karel.grammar import CONDITIONS
 from karelsynth.karel.machine_kernel import REPEAT
-from karelsynth.karel.structure_kernel import FIRST_ACTION, LAST_ACTION, structure
+from karelsynth.karel.structure_kernel import FIRST_ACTION, LAST_ACTION, Statements, find_statements, new_statements
 from karelsynth.karel.tokens import COUNTS, ID, PAD
 
 SCRATCH_TOKENS: Final = MAX_TOKENS + 16
@@ -332,9 +332,7 @@ def size_log_probability(logs: NDArray[np.float64], body: int, count: int) -> fl
 @compiled()
 def block_log_probability(
     tokens: NDArray[np.uint8],
-    ends: NDArray[np.int64],
-    opens: NDArray[np.int64],
-    elses: NDArray[np.int64],
+    statements: Statements,
     at: int,
     stop: int,
     body: int,
@@ -355,6 +353,7 @@ def block_log_probability(
     Returns the log-probability, the number of control statements, the set of kinds as bits, and the expected number of
     actions in sixteenths.
     """
+    ends, opens, elses = statements
     outer = np.empty((LEVELS + 2, 5), np.int64)
     total, controls, held, actions = 0.0, 0, 0, 0
     runs, twice, top = 16, 0, 0
@@ -424,18 +423,16 @@ def block_log_probability(
 def log_prior(
     tokens: NDArray[np.uint8],
     length: int,
-    ends: NDArray[np.int64],
-    opens: NDArray[np.int64],
-    elses: NDArray[np.int64],
+    statements: Statements,
     logs: NDArray[np.float64],
     sampler: Sampler,
 ) -> float:  # pragma: no cover - compiled
-    """The log-probability that one call of `draw_program` draws this program; ends, opens, elses: its `structure`."""
+    """The log-probability that one call of `draw_program` draws this program with these statements."""
     if length > signed(setting(sampler, SETTINGS_ROW, MOST_TOKENS)):
         return -np.inf
-    count = statement_count(ends, 3, length - 1)
+    count = statement_count(statements.ends, 3, length - 1)
     total, controls, held, actions = block_log_probability(
-        tokens, ends, opens, elses, 3, length - 1, RUN_BODY, 0, 0, count == 1, True, logs
+        tokens, statements, 3, length - 1, RUN_BODY, 0, 0, count == 1, True, logs
     )
     if total == -np.inf or not held & _MOVE_BIT or not held & _MARK_BITS:
         return -np.inf
@@ -457,47 +454,43 @@ def log_priors(
     priors: NDArray[np.float64],
 ) -> None:  # pragma: no cover - compiled
     """Write `log_prior` of programs [N, L], which must parse, to `priors` [N]."""
-    ends, opens, elses = (
-        np.empty(BLOCK_TOKENS, np.int64),
-        np.empty(BLOCK_TOKENS, np.int64),
-        np.empty(BLOCK_TOKENS, np.int64),
-    )
+    statements = new_statements(BLOCK_TOKENS)
     for row in range(len(tokens)):
-        structure(tokens[row], lengths[row], ends, opens, elses)
-        priors[row] = log_prior(tokens[row], lengths[row], ends, opens, elses, logs, sampler)
+        find_statements(tokens[row], lengths[row], statements)
+        priors[row] = log_prior(tokens[row], lengths[row], statements, logs, sampler)
 
 
 @compiled()
 def survey(
     tokens: NDArray[np.uint8],
     length: int,
-    ends: NDArray[np.int64],
-    opens: NDArray[np.int64],
-    elses: NDArray[np.int64],
-    statements: NDArray[np.int64],
+    statements: Statements,
+    places: NDArray[np.int64],
     gaps: NDArray[np.int64],
 ) -> tuple[int, int]:  # pragma: no cover - compiled
-    """List the statements of a program and the gaps where others could be inserted; returns the two counts.
+    """List the statements of a program in `places`, and where others could be inserted in `gaps`; returns the counts.
 
     Rows [·, SURVEYED] hold the first token, the end, the body and its depth, 1 plus the kind of the statement before,
     and the number of statements of the body.
     """
+    ends, opens, elses = statements
     blocks = np.empty((BLOCK_TOKENS, 4), np.int64)  # first, stop, body, depth
     blocks[0, 0], blocks[0, 1], blocks[0, 2], blocks[0, 3] = 3, length - 1, RUN_BODY, 0
-    waiting, count, places = 1, 0, 0
+    waiting, count, gap_count = 1, 0, 0
     while waiting > 0:
         waiting -= 1
         at, stop, body, depth = blocks[waiting, 0], blocks[waiting, 1], blocks[waiting, 2], blocks[waiting, 3]
         siblings, before = statement_count(ends, at, stop), 0
         while True:
-            gaps[places, AT], gaps[places, END], gaps[places, BODY], gaps[places, DEPTH] = at, at, body, depth
-            gaps[places, PREVIOUS], gaps[places, SIBLINGS] = before, siblings
-            places += 1
+            gaps[gap_count, AT], gaps[gap_count, END] = at, at
+            gaps[gap_count, BODY], gaps[gap_count, DEPTH] = body, depth
+            gaps[gap_count, PREVIOUS], gaps[gap_count, SIBLINGS] = before, siblings
+            gap_count += 1
             if at == stop:
                 break
-            statements[count, AT], statements[count, END] = at, ends[at]
-            statements[count, BODY], statements[count, DEPTH] = body, depth
-            statements[count, PREVIOUS], statements[count, SIBLINGS] = before, siblings
+            places[count, AT], places[count, END] = at, ends[at]
+            places[count, BODY], places[count, DEPTH] = body, depth
+            places[count, PREVIOUS], places[count, SIBLINGS] = before, siblings
             count += 1
             token = tokens[at]
             before = kind_of(token) + 1
@@ -511,4 +504,4 @@ def survey(
                     blocks[waiting, 2], blocks[waiting, 3] = ELSE_BODY, depth + 1
                     waiting += 1
             at = ends[at]
-    return count, places
+    return count, gap_count

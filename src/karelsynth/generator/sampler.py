@@ -29,10 +29,6 @@ MAX_TOKENS: Final = 72
 STATEMENTS: Final = (*ACTIONS, "REPEAT", "WHILE", "IF", "IFELSE")
 PARENTS: Final = ("run", "REPEAT", "WHILE", "IF", "IFELSE")
 BODIES: Final = ("run", "REPEAT", "WHILE", "IF", "then", "else")
-CONDITIONS: Final = (
-    "markersPresent", "noMarkersPresent", "leftIsClear", "rightIsClear", "frontIsClear",
-    "not leftIsClear", "not rightIsClear", "not frontIsClear",
-)  # fmt: skip
 SLOTS: Final = 16
 LONGEST_FITTED: Final = 65
 """Tokens of the longest program of the fitted table, as in the original. Other tables may have longer ones."""

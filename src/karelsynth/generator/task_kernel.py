@@ -15,7 +15,7 @@ The functions release the GIL and run on one thread; callers split the work.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,6 +51,7 @@ from karelsynth.generator.world_kernel import (
     SEEN,
     TRACE,
     WALL_CELLS,
+    GivenWorlds,
     begin_world,
     complete_world,
     run_world,
@@ -247,6 +248,184 @@ def _acceptance(sampler: Sampler, known: bool, short: bool, choosy: bool) -> flo
     return probability
 
 
+class TryScratch(NamedTuple):
+    """Scratch space of `_extend`."""
+
+    shares: NDArray[np.float64]
+    """[_MOST_TRIES]: the probability that the given world is accepted at each try."""
+    times: NDArray[np.int64]
+    """[_MOST_TRIES]: the number of each try."""
+    worlds: NDArray[np.uint64]
+    """[1, DRAWN_WORLD]: the world that is tried."""
+    cells: NDArray[np.uint8]
+    """[324]."""
+    marked: NDArray[np.uint8]
+    """[324]."""
+    counters: NDArray[np.uint64]
+    """One more than instructions of the program."""
+
+
+class Particles(NamedTuple):
+    """P particles: each an order of a task's worlds, and the generator's state after the first of them."""
+
+    orders: NDArray[np.int64]
+    """[P, W]: numbers of worlds; those from G on are free."""
+    bare: NDArray[np.bool_]
+    """[P]: the task's worlds have no walls."""
+    tried: NDArray[np.int64]
+    """[P]: the tries so far."""
+    seen: NDArray[np.uint64]
+    """[P]: the outcomes of conditions seen so far."""
+    lenient: NDArray[np.bool_]
+    """[P]: the task leaves an outcome unseen, which its weight accounts for."""
+    standard: NDArray[np.int64]
+    """[P]: the length that a trace is compared with: see `_find_worlds`."""
+    traces: NDArray[np.uint64]
+    """[P, W]: hashes of the traces so far."""
+    drawn: NDArray[np.uint64]
+    """[P, DRAWN_WORLD + 1]: a free world, and the outcomes that were unseen when it was drawn."""
+
+
+@compiled()
+def _new_particles(
+    state: NDArray[np.uint64], count: int, wanted: int, walled: bool
+) -> Particles:  # pragma: no cover - compiled
+    """Particles in random orders. Without `walled`, the worlds of every second one are bare."""
+    orders, bare = np.empty((count, wanted), np.int64), np.zeros(count, np.bool_)
+    for particle in range(count):
+        bare[particle] = not walled and particle % 2 == 1
+        for number in range(wanted):
+            other = int(uniform(state) * (number + 1))
+            orders[particle, number] = orders[particle, other]
+            orders[particle, other] = number
+    return Particles(
+        orders,
+        bare,
+        np.zeros(count, np.int64),
+        np.zeros(count, np.uint64),
+        np.zeros(count, np.bool_),
+        np.full(count, LONGEST_TRACE + 1),
+        np.empty((count, wanted), np.uint64),
+        np.empty((count, DRAWN_WORLD + 1), np.uint64),
+    )
+
+
+@compiled()
+def _selected(particles: Particles, parents: NDArray[np.int64]) -> Particles:  # pragma: no cover - compiled
+    """The particles `parents` [P]."""
+    orders, bare, tried, seen, lenient, standard, traces, drawn = particles
+    return Particles(
+        orders[parents], bare[parents], tried[parents], seen[parents], lenient[parents], standard[parents],
+        traces[parents], drawn[parents],
+    )  # fmt: skip
+
+
+@compiled()
+def _extend(
+    state: NDArray[np.uint64],
+    sampler: Sampler,
+    logs: NDArray[np.float64],
+    code: NDArray[np.uint64],
+    conditionals: int,
+    given: GivenWorlds,
+    usual: NDArray[np.float64],
+    found: int,
+    particles: Particles,
+    weights: NDArray[np.float64],
+    scratch: TryScratch,
+) -> None:  # pragma: no cover - compiled
+    """Add the next world of their orders to all particles, after `found` others; updates their log weights [P].
+
+    The generator's own tries are made. For a given world, the weight is the sum over the tries of the probability that
+    it was drawn and accepted there, over `usual` [2, G]; one of the tries is chosen in proportion. A free world is the
+    first one accepted.
+    """
+    orders, bares, tried, seen, _, standard, traces, drawn = particles
+    shares, times, worlds, cells, marked, counters = scratch
+    counts, runs, tests = given.counts, given.runs, given.tests
+    complete = _all_outcomes(conditionals)
+    limit = PATIENCE * (found + 1) if found > 0 else FIRST_PATIENCE
+    for particle in range(len(weights)):
+        if weights[particle] == -np.inf:
+            continue
+        goal, past, bare = orders[particle, found], seen[particle], bares[particle]
+        free = goal >= len(runs)
+        goal_known, goal_new, goal_length = False, False, 0
+        if not free:
+            for number in range(found):
+                goal_known |= traces[particle, number] == runs[goal, RUN_TRACE]
+            goal_new = found > 0 and (runs[goal, RUN_SEEN] | past) != past
+            goal_length = signed(runs[goal, RUN_LENGTH])
+        tries, sum_of, count, taken = tried[particle], 0.0, 0, False
+        least = standard[particle]
+        while tries < limit and not taken:
+            tries += 1
+            choosy = conditionals > 0 and 2 * tries < PATIENCE * (found + 1)
+            if not free:
+                share = _acceptance(sampler, goal_known, goal_length < least, choosy and not goal_new)
+                shares[count], times[count] = share, tries
+                sum_of += share
+                count += 1
+            begin_world(state, sampler, bare, worlds, 0)
+            outcome = run_world(sampler, code, counters, complete & ~past, worlds, cells, marked, 0)
+            if outcome != GOOD:
+                tries += TIRING if outcome == ENDLESS else 0
+                continue
+            length = signed(worlds[0, LENGTH])
+            short = length < least
+            least = length if least == LONGEST_TRACE + 1 else max(least, length)
+            new = found > 0 and (worlds[0, SEEN] | past) != past
+            known = False
+            for number in range(found):
+                known |= traces[particle, number] == worlds[0, TRACE]
+            probability = _acceptance(sampler, known, short, choosy and not new)
+            taken = probability == 1.0 or uniform(state) < probability
+        if free:
+            if not taken:
+                weights[particle] = -np.inf
+                continue
+            if goal == len(runs):
+                copy_row(worlds[0], drawn[particle])
+                drawn[particle, DRAWN_WORLD] = complete & ~past
+            tried[particle], standard[particle] = tries, signed(worlds[0, LENGTH])
+            seen[particle], traces[particle, found] = past | worlds[0, SEEN], worlds[0, TRACE]
+            continue
+        if sum_of == 0.0:
+            weights[particle] = -np.inf
+            continue
+        point, chosen = uniform(state) * sum_of, 0
+        while chosen < count - 1 and point >= shares[chosen]:
+            point -= shares[chosen]
+            chosen += 1
+        tried[particle], standard[particle] = times[chosen], goal_length
+        seen[particle], traces[particle, found] = past | runs[goal, RUN_SEEN], runs[goal, RUN_TRACE]
+        weights[particle] += np.log(sum_of) - usual[1 if bare else 0, goal]
+        weights[particle] += world_log_probability(
+            sampler, logs, bare, complete & ~past, counts[goal], runs[goal], tests[goal]
+        )
+
+
+@compiled()
+def _resample(
+    state: NDArray[np.uint64], weights: NDArray[np.float64], parents: NDArray[np.int64]
+) -> float:  # pragma: no cover - compiled
+    """Systematic resampling by log weights [P]: fills `parents` [P]; returns the log of the mean weight."""
+    count, high = len(weights), weights.max()
+    if high == -np.inf:
+        return -np.inf
+    mass = 0.0
+    for particle in range(count):
+        mass += np.exp(weights[particle] - high)
+    point, sum_of, parent = uniform(state), np.exp(weights[0] - high) * count / mass, 0
+    for particle in range(count):
+        while point + particle >= sum_of and parent < count - 1:
+            parent += 1
+            sum_of += np.exp(weights[parent] - high) * count / mass
+        parents[particle] = parent
+    mean: float = high + np.log(mass / count)
+    return mean
+
+
 @compiled()
 def log_likelihood(
     state: NDArray[np.uint64],
@@ -254,11 +433,9 @@ def log_likelihood(
     logs: NDArray[np.float64],
     code: NDArray[np.uint64],
     conditionals: int,
-    counts: NDArray[np.int64],
-    runs: NDArray[np.uint64],
-    tests: NDArray[np.int64],
+    given: GivenWorlds,
     wanted: int,
-    particles: int,
+    count: int,
     further: NDArray[np.uint64],
 ) -> float:  # pragma: no cover - compiled
     """The logarithm of an unbiased estimate of the probability of a program's given worlds, in any order.
@@ -266,22 +443,20 @@ def log_likelihood(
     Args:
         code: the program, compiled.
         conditionals: its number of conditions.
-        counts, runs, tests: [G, ·], of the G given worlds by `count_world`, and of the program in them by `replay`.
+        given: the G given worlds, and the runs of the program in them.
         wanted: the number of worlds of the task; those beyond G are free.
-        particles: an even number; the standard error falls with its square root.
+        count: the number of particles, even; the standard error falls with its square root.
         further: [DRAWN_WORLD + 1] gets, if there are free worlds, one of them as drawn, and then the outcomes that were
             unseen when it was drawn.
     """
-    given = len(runs)
-    complete = (_ONE << np.uint64(2 * conditionals)) - _ONE
-    walled = False
-    for one in range(given):
-        walled |= counts[one, WALL_CELLS] > 0
+    counts, runs, tests = given.counts, given.runs, given.tests
+    complete = _all_outcomes(conditionals)
+    walled = (counts[:, WALL_CELLS] > 0).any()
     bare_probability = setting(sampler, SETTINGS_ROW, BARE) / ONE
-    strictness = 1 - setting(sampler, SETTINGS_ROW, UNSEEN) / ONE
+    leniency = setting(sampler, SETTINGS_ROW, UNSEEN) / ONE
     # Factors common to all orders are taken out, so that particles that begin with improbable worlds survive.
-    usual = np.empty((2, given))
-    for one in range(given):
+    usual = np.empty((2, len(runs)))
+    for one in range(len(runs)):
         for bare in range(2):
             usual[bare, one] = world_log_probability(
                 sampler, logs, bare == 1, _ZERO, counts[one], runs[one], tests[one]
@@ -289,114 +464,35 @@ def log_likelihood(
     common = usual[0].sum() if walled else max(usual[0].sum(), usual[1].sum())
     if common == -np.inf:
         return -np.inf
-    orders, bares = np.empty((particles, wanted), np.int64), np.empty(particles, np.bool_)
-    tried, seen, strict = np.zeros(particles, np.int64), np.zeros(particles, np.uint64), np.ones(particles)
-    standard, traces = np.empty(particles, np.int64), np.empty((particles, wanted), np.uint64)
-    drawn = np.empty((particles, DRAWN_WORLD + 1), np.uint64)
-    weights = np.zeros(particles)
-    for particle in range(particles):
-        bare = not walled and particle % 2 == 1
-        bares[particle] = bare
-        share = 1.0 if walled else 2.0
-        weights[particle] = np.log(share * (bare_probability if bare else 1 - bare_probability))
-        weights[particle] += usual[1 if bare else 0].sum() - common
-        standard[particle] = LONGEST_TRACE + 1
-        for number in range(wanted):
-            other = int(uniform(state) * (number + 1))
-            orders[particle, number] = orders[particle, other]
-            orders[particle, other] = number
-    worlds, cells, marked = np.empty((1, DRAWN_WORLD), np.uint64), np.empty(CELLS, np.uint8), np.empty(CELLS, np.uint8)
-    counters = np.empty(len(code) + 1, np.uint64)
-    shares, times = np.empty(_MOST_TRIES), np.empty(_MOST_TRIES, np.int64)
-    parents = np.empty(particles, np.int64)
+    particles = _new_particles(state, count, wanted, walled)
+    weights, parents = np.empty(count), np.empty(count, np.int64)
+    for particle in range(count):
+        probability = bare_probability if particles.bare[particle] else 1 - bare_probability
+        weights[particle] = np.log(probability if walled else 2 * probability)
+        weights[particle] += usual[1 if particles.bare[particle] else 0].sum() - common
+    scratch = TryScratch(
+        np.empty(_MOST_TRIES), np.empty(_MOST_TRIES, np.int64), np.empty((1, DRAWN_WORLD), np.uint64),
+        np.empty(CELLS, np.uint8), np.empty(CELLS, np.uint8), np.empty(len(code) + 1, np.uint64),
+    )  # fmt: skip
     total = 0.0
     for found in range(wanted):
-        limit = PATIENCE * (found + 1) if found > 0 else FIRST_PATIENCE
-        for particle in range(particles):
-            if weights[particle] == -np.inf:
-                continue
-            goal = orders[particle, found]
-            free = goal >= given
-            past, bare = seen[particle], bares[particle]
-            goal_known, goal_new, goal_length = False, False, 0
-            if not free:
-                for number in range(found):
-                    goal_known |= traces[particle, number] == runs[goal, RUN_TRACE]
-                goal_new = found > 0 and (runs[goal, RUN_SEEN] | past) != past
-                goal_length = signed(runs[goal, RUN_LENGTH])
-            tries, sum_of, count, taken = tried[particle], 0.0, 0, False
-            least = standard[particle]
-            while tries < limit and not taken:
-                tries += 1
-                choosy = conditionals > 0 and 2 * tries < PATIENCE * (found + 1)
-                if not free:
-                    share = _acceptance(sampler, goal_known, goal_length < least, choosy and not goal_new)
-                    shares[count], times[count] = share, tries
-                    sum_of += share
-                    count += 1
-                begin_world(state, sampler, bare, worlds, 0)
-                outcome = run_world(sampler, code, counters, complete & ~past, worlds, cells, marked, 0)
-                if outcome != GOOD:
-                    tries += TIRING if outcome == ENDLESS else 0
-                    continue
-                length = signed(worlds[0, LENGTH])
-                short = length < least
-                least = length if least == LONGEST_TRACE + 1 else max(least, length)
-                new = found > 0 and (worlds[0, SEEN] | past) != past
-                known = False
-                for number in range(found):
-                    known |= traces[particle, number] == worlds[0, TRACE]
-                probability = _acceptance(sampler, known, short, choosy and not new)
-                taken = probability == 1.0 or uniform(state) < probability
-            if free:
-                if not taken:
-                    weights[particle] = -np.inf
-                    continue
-                if goal == given:
-                    copy_row(worlds[0], drawn[particle])
-                    drawn[particle, DRAWN_WORLD] = complete & ~past
-                tried[particle], standard[particle] = tries, signed(worlds[0, LENGTH])
-                seen[particle], traces[particle, found] = past | worlds[0, SEEN], worlds[0, TRACE]
-            else:
-                if sum_of == 0.0:
-                    weights[particle] = -np.inf
-                    continue
-                point, chosen = uniform(state) * sum_of, 0
-                while chosen < count - 1 and point >= shares[chosen]:
-                    point -= shares[chosen]
-                    chosen += 1
-                tried[particle], standard[particle] = times[chosen], goal_length
-                weights[particle] += np.log(sum_of) - usual[1 if bare else 0, goal]
-                weights[particle] += world_log_probability(
-                    sampler, logs, bare, complete & ~past, counts[goal], runs[goal], tests[goal]
-                )
-                seen[particle], traces[particle, found] = past | runs[goal, RUN_SEEN], runs[goal, RUN_TRACE]
-            if seen[particle] != complete and 2 * (found + 1) >= wanted and strict[particle] == 1.0:
-                strict[particle] = 1 - strictness
-                weights[particle] += np.log(1 - strictness) if strictness < 1 else -np.inf
+        _extend(state, sampler, logs, code, conditionals, given, usual, found, particles, weights, scratch)
+        seen, lenient, traces = particles.seen, particles.lenient, particles.traces
+        for particle in range(count):
+            if 2 * (found + 1) >= wanted and seen[particle] != complete and not lenient[particle]:
+                lenient[particle] = True
+                weights[particle] += np.log(leniency) if leniency > 0 else -np.inf
             if found == wanted - 1 and conditionals > 0:
-                distinct = _distinct(traces[particle])
-                weights[particle] += np.log(setting(sampler, KEEP_DISTINCT_ROW, min(distinct, MOST_DISTINCT)) / ONE)
-        # Systematic resampling.
-        high = weights.max()
-        if high == -np.inf:
+                distinct = min(_distinct(traces[particle]), MOST_DISTINCT)
+                weights[particle] += np.log(setting(sampler, KEEP_DISTINCT_ROW, distinct) / ONE)
+        mean = _resample(state, weights, parents)
+        if mean == -np.inf:
             return -np.inf
-        mass = 0.0
-        for particle in range(particles):
-            mass += np.exp(weights[particle] - high)
-        total += high + np.log(mass / particles)
-        point, sum_of, parent = uniform(state), np.exp(weights[0] - high) * particles / mass, 0
-        for particle in range(particles):
-            while point + particle >= sum_of and parent < particles - 1:
-                parent += 1
-                sum_of += np.exp(weights[parent] - high) * particles / mass
-            parents[particle] = parent
-        if found == wanted - 1:
-            break
-        orders, bares, tried, seen = orders[parents], bares[parents], tried[parents], seen[parents]
-        strict, standard, traces, drawn = strict[parents], standard[parents], traces[parents], drawn[parents]
-        weights[:] = 0.0
-    if wanted > given:
-        copy_row(drawn[parents[int(uniform(state) * particles)]], further)
+        total += mean
+        if found < wanted - 1:
+            particles = _selected(particles, parents)
+            weights[:] = 0.0
+    if wanted > len(runs):
+        copy_row(particles.drawn[parents[int(uniform(state) * count)]], further)
     estimate: float = total + common
     return estimate

@@ -15,7 +15,7 @@ yet decided (drawn worlds have at most 9 markers on a cell, so 10 is free), and 
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -494,14 +494,49 @@ def replay(
     return True
 
 
+class GivenWorlds(NamedTuple):
+    """The G given worlds of a task, and the runs of a program in them."""
+
+    cells: NDArray[np.uint8]
+    """[G, 324], without the hero."""
+    counts: NDArray[np.int64]
+    """[G, COUNTED], by `count_world`."""
+    runs: NDArray[np.uint64]
+    """[G, REPLAYED_RUN], by `replay`."""
+    tests: NDArray[np.int64]
+    """[G, MOST_TESTS], by `replay`."""
+
+
+@compiled()
+def given_worlds(inputs: NDArray[np.uint8]) -> GivenWorlds:  # pragma: no cover - compiled
+    """Count the worlds [G, 324]; runs and tests are left to `replay`."""
+    examples = len(inputs)
+    given = GivenWorlds(
+        np.empty((examples, CELLS), np.uint8),
+        np.zeros((examples, COUNTED), np.int64),
+        np.zeros((examples, REPLAYED_RUN), np.uint64),
+        np.zeros((examples, MOST_TESTS), np.int64),
+    )
+    for example in range(examples):
+        count_world(inputs[example], given.counts[example], given.cells[example])
+    return given
+
+
 @compiled()
 def _times(count: int, probability: float) -> float:  # pragma: no cover - compiled
     """count · log(probability), with 0 · log(0) = 0."""
     return 0.0 if count == 0 else count * np.log(probability) if probability > 0 else -np.inf
 
 
-@compiled()
-def world_log_probability(
+@compiled(inline="always")
+def _sought(unseen: np.uint64, test: int) -> int:  # pragma: no cover - compiled
+    """The outcomes of a test's condition that were unseen when it was made, as bits. One alone is steered to."""
+    bits: int = signed(unseen >> np.uint64(2 * (test >> CONDITION_SHIFT))) & 3 & ~(test >> 1 & 3)
+    return bits
+
+
+@compiled(inline="always")
+def _walls_log_probability(
     sampler: Sampler,
     logs: NDArray[np.float64],
     bare: bool,
@@ -510,15 +545,8 @@ def world_log_probability(
     run: NDArray[np.uint64],
     tests: NDArray[np.int64],
 ) -> float:  # pragma: no cover - compiled
-    """The log-probability that one try draws the walls and markers of a world for a program.
-
-    Args:
-        bare: whether the task's worlds have no walls.
-        unseen: as in `run_world`.
-        counts, run, tests: of the world by `count_world`, and of the program in it by `replay`.
-    """
-    seek = setting(sampler, SETTINGS_ROW, SEEK) / ONE
-    entered, picked, under_picked = signed(run[ENTERED]), signed(run[PICKED]), run[UNDER_PICKED] > 0
+    """The walls' part of `world_log_probability`: a sum over their densities."""
+    seek, entered = setting(sampler, SETTINGS_ROW, SEEK) / ONE, signed(run[ENTERED])
     walls = -np.inf
     for level in range(1 if bare else SLOTS):
         density = 0.0 if bare else setting(sampler, WALL_LEVELS_ROW, level) / ONE
@@ -531,7 +559,7 @@ def world_log_probability(
             test = tests[number]
             if test & FOR_MARKERS or density == 0:
                 continue
-            sought = signed(unseen >> np.uint64(2 * (test >> CONDITION_SHIFT))) & 3 & ~(test >> 1 & 3)
+            sought = _sought(unseen, test)
             if sought == 1 or sought == 2:
                 wanted = (sought == 2) == ((test & IS_NEGATED) != 0)  # a wall
                 there = (test & PRESENT) != 0
@@ -541,8 +569,22 @@ def world_log_probability(
                 free -= not there
         total += _times(built, density) + _times(free, 1 - density)
         walls = np.logaddexp(walls, total)
-    if walls == -np.inf:
-        return walls
+    return walls
+
+
+@compiled(inline="always")
+def _markers_log_probability(
+    sampler: Sampler,
+    logs: NDArray[np.float64],
+    bare: bool,
+    unseen: np.uint64,
+    counts: NDArray[np.int64],
+    run: NDArray[np.uint64],
+    tests: NDArray[np.int64],
+) -> float:  # pragma: no cover - compiled
+    """The markers' part of `world_log_probability`: a sum over their densities."""
+    seek = setting(sampler, SETTINGS_ROW, SEEK) / ONE
+    picked, under_picked = signed(run[PICKED]), run[UNDER_PICKED] > 0
     markers = -np.inf
     row = MARKER_ROW if bare else MARKER_ROW + 1
     for level in range(SLOTS):
@@ -562,7 +604,7 @@ def world_log_probability(
             test = tests[number]
             if not test & FOR_MARKERS or not some:
                 continue
-            sought = signed(unseen >> np.uint64(2 * (test >> CONDITION_SHIFT))) & 3 & ~(test >> 1 & 3)
+            sought = _sought(unseen, test)
             if sought == 1 or sought == 2:
                 wanted = (sought == 2) != ((test & IS_NEGATED) != 0)  # markers
                 there = (test & PRESENT) != 0
@@ -578,4 +620,27 @@ def world_log_probability(
             total += _times(1, under if counts[START_MARKED] else 1 - under)
         total += _times(marked, density) + _times(free, 1 - density)
         markers = np.logaddexp(markers, total)
-    return walls + markers
+    return markers
+
+
+@compiled()
+def world_log_probability(
+    sampler: Sampler,
+    logs: NDArray[np.float64],
+    bare: bool,
+    unseen: np.uint64,
+    counts: NDArray[np.int64],
+    run: NDArray[np.uint64],
+    tests: NDArray[np.int64],
+) -> float:  # pragma: no cover - compiled
+    """The log-probability that one try draws the walls and markers of a world for a program.
+
+    Args:
+        bare: whether the task's worlds have no walls.
+        unseen: as in `run_world`.
+        counts, run, tests: of the world by `count_world`, and of the program in it by `replay`.
+    """
+    total: float = _walls_log_probability(sampler, logs, bare, unseen, counts, run, tests)
+    if total > -np.inf:
+        total += _markers_log_probability(sampler, logs, bare, unseen, counts, run, tests)
+    return total

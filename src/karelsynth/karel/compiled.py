@@ -2,17 +2,19 @@
 
 Numba's cache checks only the function's own file. It does not notice a changed constant or function of another file. So
 the name of the cache folder is a digest of all sources of compiled code.
+
+The cache is a pickle, so whoever can write to the folder can run code as its reader. A folder that others can change is
+not used; the log says so.
 """
 
 from __future__ import annotations
 
-import atexit
 import hashlib
+import logging
 import os
 import re
 import shutil
 import sys
-import tempfile
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -23,6 +25,11 @@ from typing import Any, Final
 import numba
 from numba.core import registry
 
+from karelsynth.errors import KarelsynthError
+from karelsynth.ownership import SharedFolder, cache_home, folder_for_this_process, private_folder
+
+log = logging.getLogger("karelsynth.compiled")
+
 _KEPT: Final = 8
 """The number of cache folders that are kept."""
 _SOURCES: Final = (
@@ -30,15 +37,12 @@ _SOURCES: Final = (
     "karel/formats/codes.py",
     "generator/*.py",
     "model/eight_bits.py",
-    "search/closing.py",
     "search/pruning.py",
     "search/repair.py",
     "**/*kernel*.py",
 )
 """The sources of compiled code."""
 _lock = threading.Lock()
-_shared = True
-"""Whether other processes find the cache folder, too."""
 
 
 def compiled(*signature: Any, **options: Any) -> Callable[[Callable[..., Any]], Any]:
@@ -49,6 +53,7 @@ def compiled(*signature: Any, **options: Any) -> Callable[[Callable[..., Any]], 
     """
 
     def decorate(function: Callable[..., Any]) -> Any:
+        _check_enabled()
         with _lock:
             config: Any = numba.config  # its names exist only at run time
             njit: Any = numba.njit  # typed in some versions, not in others
@@ -64,6 +69,16 @@ def compiled(*signature: Any, **options: Any) -> Callable[[Callable[..., Any]], 
         return dispatcher
 
     return decorate
+
+
+def _check_enabled() -> None:
+    """Raise KarelsynthError if Numba is told not to compile: our code needs integers that overflow.
+
+    The command line ignores the setting (`__main__`). Here it is too late: Numba's own functions are not compiled.
+    """
+    config: Any = numba.config
+    if config.DISABLE_JIT:
+        raise KarelsynthError("NUMBA_DISABLE_JIT is set, and karelsynth runs only compiled: unset it and start again")
 
 
 def _share_constants(dispatcher: Any) -> None:
@@ -111,31 +126,45 @@ def tuple_type(kind: type, *fields: Any) -> Any:
 
 @cache
 def cache_folder() -> Path:
-    """The folder of compiled functions: in $NUMBA_CACHE_DIR/karelsynth, or in the user's cache folder."""
+    """The folder of compiled functions: in $NUMBA_CACHE_DIR/karelsynth, or in the user's cache folder.
+
+    If others can change either, or it cannot be written, it is a temporary folder for this process only.
+    """
     package = Path(__file__).parent.parent
     digest = hashlib.sha256()
     for source in sorted(path for pattern in _SOURCES for path in package.glob(pattern)):
         digest.update(source.relative_to(package).as_posix().encode() + b"\0" + source.read_bytes() + b"\0")
-    global _shared
+    name = digest.hexdigest()[:16]
+    if chosen := os.environ.get("NUMBA_CACHE_DIR"):
+        try:
+            return _folder_in(Path(chosen) / "karelsynth", name)
+        except SharedFolder as error:
+            log.warning("compiled code is not kept in $NUMBA_CACHE_DIR, where it would not be safe: %s", error.strerror)
+        except OSError:
+            return folder_for_this_process()
     try:
-        base = _base()
-        folder = base / digest.hexdigest()[:16]
-        if not folder.exists():
-            folder.mkdir(parents=True, exist_ok=True)  # another process may have made it
-            _remove_old(base)
-        if not os.access(folder, os.W_OK):
-            raise PermissionError
-    except (OSError, RuntimeError):  # no writable home: compile for this process only
-        _shared = False
-        folder = Path(tempfile.mkdtemp(prefix="karelsynth-"))
-        atexit.register(shutil.rmtree, folder, ignore_errors=True)
+        return _folder_in(cache_home() / "compiled", name)
+    except SharedFolder as error:
+        log.warning("compiled code is not kept, so every start takes a minute longer: %s", error.strerror)
+    except (OSError, RuntimeError):  # no writable home
+        pass
+    return folder_for_this_process()
+
+
+def _folder_in(base: Path, name: str) -> Path:
+    """A cache folder, made if need be; raises OSError."""
+    new = not (base / name).exists()
+    folder = private_folder(base / name)
+    if new:
+        _remove_old(base)
+    if not os.access(folder, os.W_OK):
+        raise PermissionError
     return folder
 
 
 def is_shared() -> bool:
     """Whether other processes use the same cache folder."""
-    cache_folder()
-    return _shared
+    return re.fullmatch("[0-9a-f]{16}", cache_folder().name) is not None
 
 
 def mark_complete(part: str) -> None:
@@ -153,14 +182,6 @@ def _mark(part: str) -> Path:
     target: Any = registry.cpu_target.target_context
     kind = (numba.__version__, sys.version_info[:2], target.codegen().magic_tuple())
     return cache_folder() / f"{part}-{hashlib.sha256(repr(kind).encode()).hexdigest()[:8]}"
-
-
-def _base() -> Path:
-    """The parent of the cache folders. Raises RuntimeError for a user without a home, as in some containers."""
-    if chosen := os.environ.get("NUMBA_CACHE_DIR"):
-        return Path(chosen) / "karelsynth"
-    home = os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()
-    return Path(home) / "karelsynth" / "compiled"
 
 
 def _remove_old(base: Path) -> None:

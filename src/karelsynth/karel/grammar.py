@@ -72,6 +72,8 @@ KAREL: Final = Grammar(
 _CLEAR: Final = ("leftIsClear", "rightIsClear", "frontIsClear")
 _TURNS: Final = ("turnLeft", "turnRight")
 _MARKERS: Final = ("pickMarker", "putMarker")
+CONDITIONS: Final = (*SENSORS, *(f"not {sensor}" for sensor in _CLEAR))
+"""The eight conditions of the normal form. Kernels number them in this order."""
 
 NORMAL_FORM: Final = Grammar(
     name="normal form",

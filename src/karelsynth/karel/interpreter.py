@@ -108,14 +108,14 @@ class Run:
         return self.status is Status.OK
 
     def explain(self) -> str:
-        """The result in one sentence."""
+        """The result in one sentence; rows and columns count from 1 there."""
         if self.ok:
             return f"finished after {self.ticks} tick{'s' * (self.ticks != 1)}"
         if self.status is Status.PILE_TOO_HIGH:
             (row, col), count = max(self.piles.items(), key=lambda pile: pile[1])
-            return f"{self.status.reason}: {count} at row {row}, column {col} (tick {self.ticks})"
+            return f"{self.status.reason}: {count} at row {row + 1}, column {col + 1} (tick {self.ticks})"
         row, col, heading = self.world.hero
-        place = f"at row {row}, column {col}, facing {heading}"
+        place = f"at row {row + 1}, column {col + 1}, facing {heading}"
         if self.status is Status.OUT_OF_TICKS:
             return f"{self.status.reason} after {self.ticks} {place}"
         crashed = "crashed: " if self.status.crashed else ""

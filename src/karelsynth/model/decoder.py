@@ -28,7 +28,7 @@ from karelsynth.model.devices import cast
 from karelsynth.model.eight_bits import widened
 
 if TYPE_CHECKING:
-    from karelsynth.model.execution_encoder import ExecutionEncoder
+    from karelsynth.model.encoder import ExecutionEncoder
     from karelsynth.model.prefix_trie import PrefixTrie
     from karelsynth.model.settings import ModelSettings
 

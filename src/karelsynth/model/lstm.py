@@ -19,7 +19,7 @@ from karelsynth.model.decoder import (
     pooled,
     token_scores,
 )
-from karelsynth.model.execution_encoder import StepExecution, distinct
+from karelsynth.model.encoder import StepExecution, distinct
 from karelsynth.model.lstm_step import (
     LSTMState,
     MixingLSTM,
@@ -32,7 +32,7 @@ from karelsynth.model.lstm_training import Gates, Parts, run_layers
 from karelsynth.model.step_threads import single_threaded, threads_of_steps
 
 if TYPE_CHECKING:
-    from karelsynth.model.execution_encoder import ExecutionEncoder
+    from karelsynth.model.encoder import ExecutionEncoder
     from karelsynth.model.prefix_trie import PrefixTrie
     from karelsynth.model.settings import ModelSettings
 

@@ -22,7 +22,7 @@ from torch.autograd.function import once_differentiable
 from karelsynth.model import triton_launch
 from karelsynth.model.decoder import pooled
 from karelsynth.model.devices import to_device
-from karelsynth.model.execution_encoder import one_hot
+from karelsynth.model.encoder import one_hot
 from karelsynth.model.lstm_step import lstm_cell, product
 
 if TYPE_CHECKING:

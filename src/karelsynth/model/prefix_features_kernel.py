@@ -105,8 +105,7 @@ _RAYS: Final = WINDOW + 11
 """The index of the first feature of the four directions."""
 _CLOSED: Final = WINDOW + _BEYOND_WINDOW
 """The index of the first feature of closed blocks."""
-_OPEN_W, _OPEN_R, _OPEN_I, _OPEN_E = ID["w("], ID["r("], ID["i("], ID["e("]
-_CLOSE_W, _CLOSE_R, _CLOSE_I, _CLOSE_E = ID["w)"], ID["r)"], ID["i)"], ID["e)"]
+_OPEN_W, _OPEN_R, _OPEN_I, _ELSE = ID["w("], ID["r("], ID["i("], ID["ELSE"]
 _FNV_PRIME: Final = np.uint64(0x100000001B3)
 _FNV_SEED: Final = np.uint64(0xCBF29CE484222325)
 _FOLD: Final = np.uint64(29)
@@ -273,7 +272,7 @@ def _write_text(
     inner, outer = first, first
     if first > 0 and text[first - 1] != _OPEN_W and text[first - 1] != _OPEN_R and text[first - 1] != _OPEN_I:
         for depth in range(blocks - 1, -1, -1):
-            if closing[depth] == 0:
+            if closing[depth] == 0 or closing[depth] == _ELSE:  # an IFELSE without its ELSE
                 break
             text[outer] = closing[depth]
             outer += 1

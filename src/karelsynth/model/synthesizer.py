@@ -24,13 +24,13 @@ from karelsynth.karel.syntax import SyntaxMachine, syntax_machine
 from karelsynth.karel.tokens import VOCABULARY_SIZE
 from karelsynth.model.decoder import StepModel, StepTasks, decoder_class, register_decoder
 from karelsynth.model.devices import autocast_dtype, floating_dtype, usable_device
-from karelsynth.model.encoder import GridEncoder
-from karelsynth.model.execution_encoder import ExecutionEncoder
+from karelsynth.model.encoder import ExecutionEncoder, GridEncoder
 from karelsynth.model.lstm import LearnedSyntax, LSTMDecoder
 from karelsynth.model.prefix_runner import PrefixRunner, prefix_runner
 from karelsynth.model.prefix_trie import PrefixTrie, pack_programs, pack_trie
 from karelsynth.model.storage import load_model, save_model
 from karelsynth.model.transformer import TransformerDecoder
+from karelsynth.ownership import keep_torch_code_private
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -124,6 +124,7 @@ class Synthesizer(nn.Module):
 
     def compile_parts(self) -> None:
         """Compile what is faster compiled, for training with batches of one size."""
+        keep_torch_code_private()
         self.encoder.compile(dynamic=False)
         self.decoder.compile_parts()
 

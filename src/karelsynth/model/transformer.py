@@ -33,10 +33,10 @@ from karelsynth.model.decoder import (
     pooled,
 )
 from karelsynth.model.devices import cast, to_device
-from karelsynth.model.execution_encoder import one_hot
+from karelsynth.model.encoder import one_hot
 
 if TYPE_CHECKING:
-    from karelsynth.model.execution_encoder import ExecutionEncoder, StepExecution
+    from karelsynth.model.encoder import ExecutionEncoder, StepExecution
     from karelsynth.model.prefix_trie import PrefixTrie
     from karelsynth.model.settings import ModelSettings
 

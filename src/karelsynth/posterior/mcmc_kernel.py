@@ -19,21 +19,19 @@ from karelsynth.generator.random_kernel import uniform
 from karelsynth.generator.sampler import GeneratorTables
 from karelsynth.generator.task_kernel import count_conditionals, log_likelihood
 from karelsynth.generator.world_kernel import (
-    COUNTED,
     DRAWN_WORLD,
-    MOST_TESTS,
-    REPLAYED_RUN,
     START,
     START_HEADING,
+    GivenWorlds,
     complete_world,
-    count_world,
+    given_worlds,
     replay,
     run_world,
 )
 from karelsynth.karel.compiled import compiled
-from karelsynth.karel.copy_kernel import copy_row, copy_rows
+from karelsynth.karel.copy_kernel import copy_row
 from karelsynth.karel.machine_kernel import CELLS, code_buffers, compile_program
-from karelsynth.karel.structure_kernel import structure
+from karelsynth.karel.structure_kernel import copy_statements, find_statements, new_statements
 from karelsynth.posterior.proposal_kernel import propose
 
 PARTICLES: Final = 8
@@ -111,6 +109,35 @@ def _other(
 
 
 @compiled()
+def _first_wrong(
+    code: NDArray[np.int64],
+    counters: NDArray[np.int32],
+    given: GivenWorlds,
+    outputs: NDArray[np.uint8],
+    cells: NDArray[np.uint8],
+    known: NDArray[np.uint8],
+    first: int,
+) -> int:  # pragma: no cover - compiled
+    """Run a program on the examples, from `first` on and round; returns the first that it is wrong on, or -1.
+
+    Fills the runs and tests of `given`. `cells` and `known` [324] are scratch space.
+    """
+    before, counts, runs, tests = given
+    for number in range(len(before)):
+        example = (first + number) % len(before)
+        good = replay(
+            code, counters, before[example], counts[example, START], counts[example, START_HEADING], cells, known,
+            runs[example], tests[example],
+        )  # fmt: skip
+        if good:
+            for cell in range(CELLS):
+                good &= cells[cell] == outputs[example, cell]
+        if not good:
+            return int(example)
+    return -1
+
+
+@compiled()
 def run_chain(
     tables: GeneratorTables,
     task: ChainTask,
@@ -127,86 +154,67 @@ def run_chain(
     """
     sampler, logs = tables.sampler, tables.logs
     state, here, length = current.random, current.tokens, current.length[0]
-    examples = len(task.inputs)
     there, between = np.zeros(BLOCK_TOKENS, np.uint8), np.zeros(BLOCK_TOKENS, np.uint8)
-    parts, new_parts = np.zeros((3, BLOCK_TOKENS + 1), np.int64), np.zeros((3, BLOCK_TOKENS + 1), np.int64)
-    between_parts = np.zeros((3, BLOCK_TOKENS + 1), np.int64)
-    statements, gaps = np.empty((BLOCK_TOKENS, SURVEYED), np.int64), np.empty((2 * BLOCK_TOKENS, SURVEYED), np.int64)
+    statements, there_statements = new_statements(BLOCK_TOKENS + 1), new_statements(BLOCK_TOKENS + 1)
+    between_statements = new_statements(BLOCK_TOKENS + 1)
+    places, gaps = np.empty((BLOCK_TOKENS, SURVEYED), np.int64), np.empty((2 * BLOCK_TOKENS, SURVEYED), np.int64)
     code, origin, stack, opened, counters = code_buffers(BLOCK_TOKENS)
     instructions, bits = code.view(np.uint64), np.empty(BLOCK_TOKENS + 1, np.uint64)
-    before, counts = np.empty((examples, CELLS), np.uint8), np.zeros((examples, COUNTED), np.int64)
-    runs, tests = np.zeros((examples, REPLAYED_RUN), np.uint64), np.zeros((examples, MOST_TESTS), np.int64)
     cells, known, marked = np.empty(CELLS, np.uint8), np.empty(CELLS, np.uint8), np.empty(CELLS, np.uint8)
     further = np.empty((1, DRAWN_WORLD + 1), np.uint64)
-    for example in range(examples):
-        count_world(task.inputs[example], counts[example], before[example])
-    structure(here, length, parts[0], parts[1], parts[2])
+    given = given_worlds(task.inputs)
+    find_statements(here, length, statements)
     failing, taken = 0, 0
     for step in range(-1 if first else 0, steps):
+        # Propose a program.
         size, ratio = length, 0.0
         if step < 0:  # the first program itself
             copy_row(here, there)
-            copy_rows(parts, new_parts)
+            copy_statements(statements, there_statements)
         elif len(task.others) > 1 and uniform(state) < JUMPS:
             size = _other(state, here, length, task.others, task.other_sizes, there)
-            structure(there, size, new_parts[0], new_parts[1], new_parts[2])
+            find_statements(there, size, there_statements)
         else:
-            size, ratio = propose(state, sampler, logs, here, length, parts, statements, gaps, there, new_parts)
+            size, ratio = propose(state, sampler, logs, here, length, statements, places, gaps, there, there_statements)
             while size > 0 and uniform(state) < FURTHER:
-                copy_row(there, between)
-                copy_rows(new_parts, between_parts)
                 sum_of = ratio
+                copy_row(there, between)
+                copy_statements(there_statements, between_statements)
                 size, ratio = propose(
-                    state, sampler, logs, between, size, between_parts, statements, gaps, there, new_parts
+                    state, sampler, logs, between, size, between_statements, places, gaps, there, there_statements
                 )
                 ratio += sum_of
+        # Accept it by its prior, if it is right on the examples, and by its likelihood.
         accepted, prior = False, -np.inf
         if size > 0:
-            prior = log_prior(there, size, new_parts[0], new_parts[1], new_parts[2], logs, sampler)
+            prior = log_prior(there, size, there_statements, logs, sampler)
             accepted = prior > -np.inf and (step < 0 or np.log(uniform(state)) < prior - current.log_terms[0] + ratio)
         if accepted:
             compile_program(there[:size], tables.parser, code, origin, stack, opened)
-            for number in range(examples):
-                example = (failing + number) % examples
-                good = replay(
-                    code, counters, before[example], counts[example, START], counts[example, START_HEADING],
-                    cells, known, runs[example], tests[example],
-                )  # fmt: skip
-                if good:
-                    for cell in range(CELLS):
-                        good &= cells[cell] == task.outputs[example, cell]
-                if not good:  # the next proposal mostly fails on the same example
-                    accepted, failing = False, example
-                    break
+            wrong = _first_wrong(code, counters, given, task.outputs, cells, known, failing)
+            if wrong >= 0:  # the next proposal mostly fails on the same example
+                accepted, failing = False, wrong
         if accepted:
             likelihood = log_likelihood(
-                state, sampler, logs, instructions, count_conditionals(there, size), counts, runs, tests, task.wanted,
-                particles, further[0],
+                state, sampler, logs, instructions, count_conditionals(there, size), given, task.wanted, particles,
+                further[0],
             )  # fmt: skip
             row = current.rows[0]
             if likelihood > -np.inf:
                 copy_row(there[:size], history.programs[row])
-                history.lengths[row] = size
-                history.log_terms[row, 0], history.log_terms[row, 1], history.visits[row] = (
-                    prior,
-                    likelihood,
-                    0,
-                )
+                history.lengths[row], history.visits[row] = size, 0
+                history.log_terms[row, 0], history.log_terms[row, 1] = prior, likelihood
                 run_world(sampler, instructions, bits, further[0, DRAWN_WORLD], further, cells, marked, 0)
                 complete_world(sampler, further, cells, marked, 0, history.inputs, history.outputs, row, 0)
                 current.rows[0] += 1
             accepted = likelihood > -np.inf and (step < 0 or np.log(uniform(state)) < likelihood - current.log_terms[1])
             if accepted:
                 taken += 1
-                copy_row(there, here)
-                copy_rows(new_parts, parts)
                 length = size
-                current.length[0], current.log_terms[0], current.log_terms[1], current.rows[1] = (
-                    size,
-                    prior,
-                    likelihood,
-                    row,
-                )
+                copy_row(there, here)
+                copy_statements(there_statements, statements)
+                current.length[0], current.rows[1] = size, row
+                current.log_terms[0], current.log_terms[1] = prior, likelihood
         if step < 0 and not accepted:
             return -1
         if step >= 0:

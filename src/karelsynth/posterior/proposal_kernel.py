@@ -7,7 +7,7 @@ place.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,7 +35,7 @@ from karelsynth.generator.random_kernel import choose, draw, signed, uniform
 from karelsynth.generator.sampler import CONDITION_ROW, COUNT_ROW, LEVELS, SLOTS, Sampler
 from karelsynth.karel.compiled import compiled
 from karelsynth.karel.machine_kernel import IF, IFELSE, REPEAT, WHILE
-from karelsynth.karel.structure_kernel import CLOSES, FIRST_ACTION, LAST_ACTION, OPENS, structure
+from karelsynth.karel.structure_kernel import CLOSES, FIRST_ACTION, LAST_ACTION, OPENS, Statements, find_statements
 from karelsynth.karel.tokens import COUNTS, ID
 
 REPLACE, INSERT, DELETE, RETEST, SWAP, WRAP, UNWRAP, RENAME, ADD_ELSE, DROP_ELSE, REDRAW = range(11)
@@ -52,65 +52,83 @@ assert tuple(range(REPEAT, REPEAT + 4)) == (REPEAT, WHILE, IF, IFELSE)
 assert SURVEYED == SIBLINGS + 1
 
 
+class Proposal(NamedTuple):
+    """A program of BLOCK_TOKENS tokens at most, what its change is drawn from, and room for the changed program."""
+
+    random: NDArray[np.uint64]
+    """[1], the state of the random numbers."""
+    sampler: Sampler
+    logs: NDArray[np.float64]
+    """`log_probabilities` of the sampler."""
+    tokens: NDArray[np.uint8]
+    """[BLOCK_TOKENS], the program."""
+    length: int
+    statements: Statements
+    """Of the program."""
+    total: int
+    """The number of its statements, nested ones too."""
+    out: NDArray[np.uint8]
+    """[BLOCK_TOKENS], gets the changed program."""
+    new_statements: Statements
+    """Gets the statements of the changed program."""
+
+
 @compiled()
 def propose(
-    state: NDArray[np.uint64],
+    random: NDArray[np.uint64],
     sampler: Sampler,
     logs: NDArray[np.float64],
     tokens: NDArray[np.uint8],
     length: int,
-    parts: NDArray[np.int64],
-    statements: NDArray[np.int64],
+    statements: Statements,
+    places: NDArray[np.int64],
     gaps: NDArray[np.int64],
     out: NDArray[np.uint8],
-    new_parts: NDArray[np.int64],
+    new_statements: Statements,
 ) -> tuple[int, float]:  # pragma: no cover - compiled
-    """Change a program at random.
+    """Change a program at random. Most arguments are fields of `Proposal`.
 
-    Args:
-        tokens, length: the program; `parts` [3, BLOCK_TOKENS + 1], its `structure`: ends, opens, elses.
-        statements, gaps: scratch space, [BLOCK_TOKENS, SURVEYED] and [2 · BLOCK_TOKENS, SURVEYED].
-        out: gets the changed program [BLOCK_TOKENS], and `new_parts` its structure.
+    `places` [BLOCK_TOKENS, SURVEYED] and `gaps` [2 · BLOCK_TOKENS, SURVEYED] are scratch space for `survey`.
 
     Returns the new length, or 0 if the change does not apply, and the log of the Hastings ratio.
     """
-    count, places = survey(tokens, length, parts[0], parts[1], parts[2], statements, gaps)
-    kind = int(uniform(state) * KINDS)
+    count, gap_count = survey(tokens, length, statements, places, gaps)
+    given = Proposal(random, sampler, logs, tokens, length, statements, count, out, new_statements)
+    kind = int(uniform(random) * KINDS)
     size, ratio = 0, 0.0
     if kind == INSERT:
-        gap = gaps[int(uniform(state) * places)]
-        size, ratio = _insert(state, sampler, logs, tokens, parts, length, gap, count, places, out, new_parts)
+        size, ratio = _insert(given, gaps[int(uniform(random) * gap_count)], gap_count)
     else:
-        chosen = statements[int(uniform(state) * count)]
+        chosen = places[int(uniform(random) * count)]
         control = not FIRST_ACTION <= tokens[chosen[AT]] <= LAST_ACTION
         if kind == REPLACE:
-            size, ratio = _replace(state, sampler, logs, tokens, parts, length, chosen, count, out, new_parts)
+            size, ratio = _replace(given, chosen)
         elif kind == DELETE:
-            size, ratio = _delete(logs, tokens, parts, length, chosen, out, new_parts)
+            size, ratio = _delete(given, chosen)
             if size > 0:
-                _, left = survey(out, size, new_parts[0], new_parts[1], new_parts[2], statements, gaps)
+                _, left = survey(out, size, new_statements, places, gaps)
                 ratio += np.log(count / left)
         elif kind == SWAP:
-            size, ratio = _swap(tokens, parts, length, chosen, out, new_parts)
+            size, ratio = _swap(given, chosen)
         elif kind == WRAP:
-            size, ratio = _wrap(state, sampler, logs, tokens, parts, length, chosen, count, out, new_parts)
+            size, ratio = _wrap(given, chosen)
         elif control and kind == UNWRAP:
-            size, ratio = _unwrap(logs, tokens, parts, length, chosen, count, out, new_parts)
+            size, ratio = _unwrap(given, chosen)
         elif control and kind == RETEST:
-            size, ratio = _retest(state, sampler, logs, tokens, parts, length, chosen, out, new_parts)
+            size, ratio = _retest(given, chosen)
         elif control and kind == RENAME:
-            size, ratio = _rename(tokens, parts, length, chosen, out, new_parts)
+            size, ratio = _rename(given, chosen)
         elif control and kind == ADD_ELSE:
-            size, ratio = _add_else(state, sampler, logs, tokens, parts, length, chosen, count, out, new_parts)
+            size, ratio = _add_else(given, chosen)
         elif control and kind == DROP_ELSE:
-            size, ratio = _drop_else(logs, tokens, parts, length, chosen, count, out, new_parts)
+            size, ratio = _drop_else(given, chosen)
         elif control:
-            size, ratio = _redraw(state, sampler, logs, tokens, parts, length, chosen, count, out, new_parts)
+            size, ratio = _redraw(given, chosen)
     return size, ratio
 
 
 # The functions below are inlined into `propose`: Numba counts references to the arrays of a call, which would cost as
-# much as the proposal.
+# much as the proposal. For the same reason each takes what it needs out of the tuple once.
 
 
 @compiled(inline="always")
@@ -127,37 +145,34 @@ def _copy(
 
 
 @compiled(inline="always")
-def _finish(
-    tokens: NDArray[np.uint8], first: int, length: int, out: NDArray[np.uint8], new_parts: NDArray[np.int64], size: int
-) -> int:  # pragma: no cover - compiled
-    """Append tokens[first : length] to out[:size] and parse the result; returns its length, or 0 without room."""
-    size = _copy(tokens, first, length, out, size)
+def _finish(given: Proposal, first: int, size: int) -> int:  # pragma: no cover - compiled
+    """Append tokens[first :] to out[:size] and find its statements; returns its length, or 0 without room."""
+    size = _copy(given.tokens, first, given.length, given.out, size)
     if size < 0:
         return 0
-    structure(out, size, new_parts[0], new_parts[1], new_parts[2])
+    find_statements(given.out, size, given.new_statements)
     return size
 
 
 @compiled(inline="always")
-def _first_close(parts: NDArray[np.int64], at: int) -> int:  # pragma: no cover - compiled
+def _first_close(statements: Statements, at: int) -> int:  # pragma: no cover - compiled
     """Where the first body of the control statement at `at` closes."""
-    return int(parts[2][at] - 1 if parts[2][at] > 0 else parts[0][at] - 1)
+    return int(statements.elses[at] - 1 if statements.elses[at] > 0 else statements.ends[at] - 1)
 
 
 @compiled(inline="always")
 def _one_statement(
     logs: NDArray[np.float64],
     tokens: NDArray[np.uint8],
-    parts: NDArray[np.int64],
+    statements: Statements,
     at: int,
     end: int,
     place: NDArray[np.int64],
 ) -> float:  # pragma: no cover - compiled
     """The log-probability that `draw_block` draws the statement tokens[at : end] in a place of the survey."""
     found: float = block_log_probability(
-        tokens, parts[0], parts[1], parts[2], at, end, place[BODY], place[DEPTH],
-        place[PREVIOUS], False, False, logs,
-    )[0]  # fmt: skip
+        tokens, statements, at, end, place[BODY], place[DEPTH], place[PREVIOUS], False, False, logs
+    )[0]
     return found
 
 
@@ -165,18 +180,15 @@ def _one_statement(
 def _whole_body(
     logs: NDArray[np.float64],
     tokens: NDArray[np.uint8],
-    parts: NDArray[np.int64],
+    statements: Statements,
     at: int,
     stop: int,
     body: int,
     depth: int,
 ) -> float:  # pragma: no cover - compiled
     """The log-probability that `draw_block` draws the whole body tokens[at : stop]."""
-    count = statement_count(parts[0], at, stop)
-    found: float = block_log_probability(
-        tokens, parts[0], parts[1], parts[2], at, stop, body, depth, 0, count == 1, False,
-        logs,
-    )[0]  # fmt: skip
+    count = statement_count(statements.ends, at, stop)
+    found: float = block_log_probability(tokens, statements, at, stop, body, depth, 0, count == 1, False, logs)[0]
     found += size_log_probability(logs, body, count)
     return found
 
@@ -202,126 +214,76 @@ def _inside(tokens: NDArray[np.uint8], first: int, last: int) -> int:  # pragma:
 
 
 @compiled(inline="always")
-def _insert(
-    state: NDArray[np.uint64],
-    sampler: Sampler,
-    logs: NDArray[np.float64],
-    tokens: NDArray[np.uint8],
-    parts: NDArray[np.int64],
-    length: int,
-    gap: NDArray[np.int64],
-    count: int,
-    gaps: int,
-    out: NDArray[np.uint8],
-    new_parts: NDArray[np.int64],
-) -> tuple[int, float]:  # pragma: no cover - compiled
-    """Insert a new statement."""
-    at = gap[AT]
-    size = _copy(tokens, 0, at, out, 0)
-    middle = draw_block(state, sampler, gap[BODY], gap[DEPTH], gap[PREVIOUS], 1, out, size)
-    size = _finish(tokens, at, length, out, new_parts, middle)
+def _insert(given: Proposal, gap: NDArray[np.int64], gaps: int) -> tuple[int, float]:  # pragma: no cover - compiled
+    """Insert a new statement into one of the gaps."""
+    out, at = given.out, gap[AT]
+    size = _copy(given.tokens, 0, at, out, 0)
+    middle = draw_block(given.random, given.sampler, gap[BODY], gap[DEPTH], gap[PREVIOUS], 1, out, size)
+    size = _finish(given, at, middle)
     if size == 0:
         return 0, 0.0
-    ratio = np.log(gaps / (count + _inside(out, at, middle)))
-    return size, ratio - _one_statement(logs, out, new_parts, at, middle, gap)
+    ratio = np.log(gaps / (given.total + _inside(out, at, middle)))
+    return size, ratio - _one_statement(given.logs, out, given.new_statements, at, middle, gap)
 
 
 @compiled(inline="always")
-def _replace(
-    state: NDArray[np.uint64],
-    sampler: Sampler,
-    logs: NDArray[np.float64],
-    tokens: NDArray[np.uint8],
-    parts: NDArray[np.int64],
-    length: int,
-    chosen: NDArray[np.int64],
-    count: int,
-    out: NDArray[np.uint8],
-    new_parts: NDArray[np.int64],
-) -> tuple[int, float]:  # pragma: no cover - compiled
+def _replace(given: Proposal, chosen: NDArray[np.int64]) -> tuple[int, float]:  # pragma: no cover - compiled
     """Replace a statement by a new one."""
-    at, end = chosen[AT], chosen[END]
+    tokens, out, at, end = given.tokens, given.out, chosen[AT], chosen[END]
     size = _copy(tokens, 0, at, out, 0)
-    middle = draw_block(state, sampler, chosen[BODY], chosen[DEPTH], chosen[PREVIOUS], 1, out, size)
-    size = _finish(tokens, end, length, out, new_parts, middle)
+    middle = draw_block(given.random, given.sampler, chosen[BODY], chosen[DEPTH], chosen[PREVIOUS], 1, out, size)
+    size = _finish(given, end, middle)
     if size == 0:
         return 0, 0.0
-    ratio = _one_statement(logs, tokens, parts, at, end, chosen) - _one_statement(
-        logs, out, new_parts, at, middle, chosen
-    )
-    now = count - _inside(tokens, at, end) + _inside(out, at, middle)
-    return size, ratio + np.log(count / now)
+    ratio = _one_statement(given.logs, tokens, given.statements, at, end, chosen)
+    ratio -= _one_statement(given.logs, out, given.new_statements, at, middle, chosen)
+    now = given.total - _inside(tokens, at, end) + _inside(out, at, middle)
+    return size, ratio + np.log(given.total / now)
 
 
 @compiled(inline="always")
-def _delete(
-    logs: NDArray[np.float64],
-    tokens: NDArray[np.uint8],
-    parts: NDArray[np.int64],
-    length: int,
-    chosen: NDArray[np.int64],
-    out: NDArray[np.uint8],
-    new_parts: NDArray[np.int64],
-) -> tuple[int, float]:  # pragma: no cover - compiled
+def _delete(given: Proposal, chosen: NDArray[np.int64]) -> tuple[int, float]:  # pragma: no cover - compiled
     """Delete a statement that is not the only one of its body; `propose` completes the ratio."""
     if chosen[SIBLINGS] < 2:
         return 0, 0.0
     at, end = chosen[AT], chosen[END]
-    ratio = _one_statement(logs, tokens, parts, at, end, chosen)
-    size = _finish(tokens, end, length, out, new_parts, _copy(tokens, 0, at, out, 0))
-    return size, ratio
+    ratio = _one_statement(given.logs, given.tokens, given.statements, at, end, chosen)
+    return _finish(given, end, _copy(given.tokens, 0, at, given.out, 0)), ratio
 
 
 @compiled(inline="always")
-def _swap(
-    tokens: NDArray[np.uint8],
-    parts: NDArray[np.int64],
-    length: int,
-    chosen: NDArray[np.int64],
-    out: NDArray[np.uint8],
-    new_parts: NDArray[np.int64],
-) -> tuple[int, float]:  # pragma: no cover - compiled
+def _swap(given: Proposal, chosen: NDArray[np.int64]) -> tuple[int, float]:  # pragma: no cover - compiled
     """Swap a statement with the next one of its body."""
-    at, end = chosen[AT], chosen[END]
-    last = parts[0][end]
+    tokens, out, at, end = given.tokens, given.out, chosen[AT], chosen[END]
+    last = given.statements.ends[end]
     if last == 0:
         return 0, 0.0
     size = _copy(tokens, end, last, out, _copy(tokens, 0, at, out, 0))
-    return _finish(tokens, last, length, out, new_parts, _copy(tokens, at, end, out, size)), 0.0
+    return _finish(given, last, _copy(tokens, at, end, out, size)), 0.0
 
 
 @compiled(inline="always")
-def _wrap(
-    state: NDArray[np.uint64],
-    sampler: Sampler,
-    logs: NDArray[np.float64],
-    tokens: NDArray[np.uint8],
-    parts: NDArray[np.int64],
-    length: int,
-    chosen: NDArray[np.int64],
-    count: int,
-    out: NDArray[np.uint8],
-    new_parts: NDArray[np.int64],
-) -> tuple[int, float]:  # pragma: no cover - compiled
+def _wrap(given: Proposal, chosen: NDArray[np.int64]) -> tuple[int, float]:  # pragma: no cover - compiled
     """Wrap up to three statements in a REPEAT, a WHILE or an IF."""
+    random, tokens, out, ends = given.random, given.tokens, given.out, given.statements.ends
     at, last = chosen[AT], chosen[END]
-    for _ in range(int(uniform(state) * _LONGEST_WRAP)):
-        if parts[0][last] == 0:
+    for _ in range(int(uniform(random) * _LONGEST_WRAP)):
+        if ends[last] == 0:
             return 0, 0.0
-        last = parts[0][last]
-    wrapper = REPEAT + int(uniform(state) * _WRAPPERS)
+        last = ends[last]
+    wrapper = REPEAT + int(uniform(random) * _WRAPPERS)
     if chosen[DEPTH] + 1 + _height(tokens, at, last) >= LEVELS:  # deeper than the generator goes
         return 0, 0.0
     size = _copy(tokens, 0, at, out, 0)
     out[size] = wrapper
     if wrapper == REPEAT:
-        times = signed(choose(sampler, COUNT_ROW, draw(state)))
-        ratio = -logs[COUNT_ROW * SLOTS + times]
+        times = signed(choose(given.sampler, COUNT_ROW, draw(random)))
+        ratio = -given.logs[COUNT_ROW * SLOTS + times]
         out[size + 1], out[size + 2] = _FIRST_COUNT + times, _OPEN_R
         size += 3
     else:
-        condition = signed(choose(sampler, CONDITION_ROW, draw(state)))
-        ratio = -logs[CONDITION_ROW * SLOTS + condition]
+        condition = signed(choose(given.sampler, CONDITION_ROW, draw(random)))
+        ratio = -given.logs[CONDITION_ROW * SLOTS + condition]
         out[size + 1] = _OPEN_C
         size = write_condition(condition, out, size + 2)
         out[size], out[size + 1] = _CLOSE_C, _OPEN_W if wrapper == WHILE else _OPEN_I
@@ -330,29 +292,20 @@ def _wrap(
     if size < 0:
         return 0, 0.0
     out[size] = _CLOSE_R if wrapper == REPEAT else _CLOSE_W if wrapper == WHILE else _CLOSE_I
-    size = _finish(tokens, last, length, out, new_parts, size + 1)
-    return size, ratio + np.log(_WRAPPERS * _LONGEST_WRAP * count / (count + 1))
+    size = _finish(given, last, size + 1)
+    return size, ratio + np.log(_WRAPPERS * _LONGEST_WRAP * given.total / (given.total + 1))
 
 
 @compiled(inline="always")
-def _unwrap(
-    logs: NDArray[np.float64],
-    tokens: NDArray[np.uint8],
-    parts: NDArray[np.int64],
-    length: int,
-    chosen: NDArray[np.int64],
-    count: int,
-    out: NDArray[np.uint8],
-    new_parts: NDArray[np.int64],
-) -> tuple[int, float]:  # pragma: no cover - compiled
+def _unwrap(given: Proposal, chosen: NDArray[np.int64]) -> tuple[int, float]:  # pragma: no cover - compiled
     """Replace a REPEAT, a WHILE or an IF by its body of up to three statements."""
-    at, first = chosen[AT], parts[1][chosen[AT]] + 1
-    close = _first_close(parts, at)
-    if tokens[at] == IFELSE or statement_count(parts[0], first, close) > _LONGEST_WRAP:
+    tokens, statements, count, at = given.tokens, given.statements, given.total, chosen[AT]
+    first, close = statements.opens[at] + 1, _first_close(statements, at)
+    if tokens[at] == IFELSE or statement_count(statements.ends, first, close) > _LONGEST_WRAP:
         return 0, 0.0
-    size = _copy(tokens, first, close, out, _copy(tokens, 0, at, out, 0))
-    size = _finish(tokens, chosen[END], length, out, new_parts, size)
-    ratio = _test_log_probability(logs, tokens, at)
+    size = _copy(tokens, first, close, given.out, _copy(tokens, 0, at, given.out, 0))
+    size = _finish(given, chosen[END], size)
+    ratio = _test_log_probability(given.logs, tokens, at)
     return size, ratio + np.log(count / ((count - 1) * _WRAPPERS * _LONGEST_WRAP))
 
 
@@ -369,133 +322,86 @@ def _test_log_probability(
 
 
 @compiled(inline="always")
-def _retest(
-    state: NDArray[np.uint64],
-    sampler: Sampler,
-    logs: NDArray[np.float64],
-    tokens: NDArray[np.uint8],
-    parts: NDArray[np.int64],
-    length: int,
-    chosen: NDArray[np.int64],
-    out: NDArray[np.uint8],
-    new_parts: NDArray[np.int64],
-) -> tuple[int, float]:  # pragma: no cover - compiled
+def _retest(given: Proposal, chosen: NDArray[np.int64]) -> tuple[int, float]:  # pragma: no cover - compiled
     """Draw a new count or condition for a control statement."""
-    at = chosen[AT]
+    tokens, out, logs, at = given.tokens, given.out, given.logs, chosen[AT]
     ratio = _test_log_probability(logs, tokens, at)
     if tokens[at] == REPEAT:
-        times = signed(choose(sampler, COUNT_ROW, draw(state)))
+        times = signed(choose(given.sampler, COUNT_ROW, draw(given.random)))
         size = _copy(tokens, 0, at + 1, out, 0)
         out[size] = _FIRST_COUNT + times
-        size = _finish(tokens, at + 2, length, out, new_parts, size + 1)
-        return size, ratio - logs[COUNT_ROW * SLOTS + times]
-    condition = signed(choose(sampler, CONDITION_ROW, draw(state)))
+        return _finish(given, at + 2, size + 1), ratio - logs[COUNT_ROW * SLOTS + times]
+    condition = signed(choose(given.sampler, CONDITION_ROW, draw(given.random)))
     size = write_condition(condition, out, _copy(tokens, 0, at + 2, out, 0))
-    size = _finish(tokens, parts[1][at] - 1, length, out, new_parts, size)
+    size = _finish(given, given.statements.opens[at] - 1, size)
     return size, ratio - logs[CONDITION_ROW * SLOTS + condition]
 
 
 @compiled(inline="always")
-def _rename(
-    tokens: NDArray[np.uint8],
-    parts: NDArray[np.int64],
-    length: int,
-    chosen: NDArray[np.int64],
-    out: NDArray[np.uint8],
-    new_parts: NDArray[np.int64],
-) -> tuple[int, float]:  # pragma: no cover - compiled
+def _rename(given: Proposal, chosen: NDArray[np.int64]) -> tuple[int, float]:  # pragma: no cover - compiled
     """Make an IF a WHILE, or the reverse."""
-    at = chosen[AT]
+    tokens, out, at = given.tokens, given.out, chosen[AT]
     if tokens[at] != IF and tokens[at] != WHILE:
         return 0, 0.0
     loop = tokens[at] == IF
-    size = _copy(tokens, 0, length, out, 0)
+    size = _copy(tokens, 0, given.length, out, 0)
     if size < 0:
         return 0, 0.0
-    out[at], out[parts[1][at]] = WHILE if loop else IF, _OPEN_W if loop else _OPEN_I
+    out[at], out[given.statements.opens[at]] = WHILE if loop else IF, _OPEN_W if loop else _OPEN_I
     out[chosen[END] - 1] = _CLOSE_W if loop else _CLOSE_I
-    structure(out, size, new_parts[0], new_parts[1], new_parts[2])
+    find_statements(out, size, given.new_statements)
     return size, 0.0
 
 
 @compiled(inline="always")
-def _add_else(
-    state: NDArray[np.uint64],
-    sampler: Sampler,
-    logs: NDArray[np.float64],
-    tokens: NDArray[np.uint8],
-    parts: NDArray[np.int64],
-    length: int,
-    chosen: NDArray[np.int64],
-    count: int,
-    out: NDArray[np.uint8],
-    new_parts: NDArray[np.int64],
-) -> tuple[int, float]:  # pragma: no cover - compiled
+def _add_else(given: Proposal, chosen: NDArray[np.int64]) -> tuple[int, float]:  # pragma: no cover - compiled
     """Make an IF an IFELSE with a new body."""
+    tokens, out, count = given.tokens, given.out, given.total
     at, end, depth = chosen[AT], chosen[END], chosen[DEPTH] + 1
     size = _copy(tokens, 0, end, out, 0)
     if tokens[at] != IF or size < 0:
         return 0, 0.0
     out[at], out[size], out[size + 1] = IFELSE, _ELSE, _OPEN_E
     first = size + 2
-    middle = draw_block(state, sampler, ELSE_BODY, depth, 0, 0, out, first)
+    middle = draw_block(given.random, given.sampler, ELSE_BODY, depth, 0, 0, out, first)
     if middle < 0:
         return 0, 0.0
     out[middle] = _CLOSE_E
-    size = _finish(tokens, end, length, out, new_parts, middle + 1)
+    size = _finish(given, end, middle + 1)
     if size == 0:
         return 0, 0.0
     ratio = np.log(count / (count + _inside(out, first, middle)))
-    return size, ratio - _whole_body(logs, out, new_parts, first, middle, ELSE_BODY, depth)
+    return size, ratio - _whole_body(given.logs, out, given.new_statements, first, middle, ELSE_BODY, depth)
 
 
 @compiled(inline="always")
-def _drop_else(
-    logs: NDArray[np.float64],
-    tokens: NDArray[np.uint8],
-    parts: NDArray[np.int64],
-    length: int,
-    chosen: NDArray[np.int64],
-    count: int,
-    out: NDArray[np.uint8],
-    new_parts: NDArray[np.int64],
-) -> tuple[int, float]:  # pragma: no cover - compiled
+def _drop_else(given: Proposal, chosen: NDArray[np.int64]) -> tuple[int, float]:  # pragma: no cover - compiled
     """Make an IFELSE an IF without its second body."""
-    at, end = chosen[AT], chosen[END]
+    tokens, out, count, at, end = given.tokens, given.out, given.total, chosen[AT], chosen[END]
     if tokens[at] != IFELSE:
         return 0, 0.0
-    size = _copy(tokens, 0, parts[2][at], out, 0)
+    otherwise = given.statements.elses[at]
+    size = _copy(tokens, 0, otherwise, out, 0)
     out[at] = IF
-    size = _finish(tokens, end, length, out, new_parts, size)
-    first = parts[2][at] + 2
-    ratio = _whole_body(logs, tokens, parts, first, end - 1, ELSE_BODY, chosen[DEPTH] + 1)
+    size = _finish(given, end, size)
+    first = otherwise + 2
+    ratio = _whole_body(given.logs, tokens, given.statements, first, end - 1, ELSE_BODY, chosen[DEPTH] + 1)
     return size, ratio + np.log(count / (count - _inside(tokens, first, end - 1)))
 
 
 @compiled(inline="always")
-def _redraw(
-    state: NDArray[np.uint64],
-    sampler: Sampler,
-    logs: NDArray[np.float64],
-    tokens: NDArray[np.uint8],
-    parts: NDArray[np.int64],
-    length: int,
-    chosen: NDArray[np.int64],
-    count: int,
-    out: NDArray[np.uint8],
-    new_parts: NDArray[np.int64],
-) -> tuple[int, float]:  # pragma: no cover - compiled
+def _redraw(given: Proposal, chosen: NDArray[np.int64]) -> tuple[int, float]:  # pragma: no cover - compiled
     """Draw a body of a control statement anew."""
-    at, depth = chosen[AT], chosen[DEPTH] + 1
-    first, stop, body = parts[1][at] + 1, _first_close(parts, at), body_of(tokens[at])
-    if tokens[at] == IFELSE and uniform(state) < 0.5:
-        first, stop, body = parts[2][at] + 2, chosen[END] - 1, ELSE_BODY
+    tokens, out, statements, at, depth = given.tokens, given.out, given.statements, chosen[AT], chosen[DEPTH] + 1
+    first, stop, body = statements.opens[at] + 1, _first_close(statements, at), body_of(tokens[at])
+    if tokens[at] == IFELSE and uniform(given.random) < 0.5:
+        first, stop, body = statements.elses[at] + 2, chosen[END] - 1, ELSE_BODY
     size = _copy(tokens, 0, first, out, 0)
-    middle = draw_block(state, sampler, body, depth, 0, 0, out, size)
-    size = _finish(tokens, stop, length, out, new_parts, middle)
+    middle = draw_block(given.random, given.sampler, body, depth, 0, 0, out, size)
+    size = _finish(given, stop, middle)
     if size == 0:
         return 0, 0.0
-    ratio = _whole_body(logs, tokens, parts, first, stop, body, depth)
-    ratio -= _whole_body(logs, out, new_parts, first, middle, body, depth)
-    now = count - _inside(tokens, first, stop) + _inside(out, first, middle)
-    return size, ratio + np.log(count / now)
+    ratio = _whole_body(given.logs, tokens, statements, first, stop, body, depth)
+    ratio -= _whole_body(given.logs, out, given.new_statements, first, middle, body, depth)
+    now = given.total - _inside(tokens, first, stop) + _inside(out, first, middle)
+    return size, ratio + np.log(given.total / now)

@@ -25,7 +25,17 @@ import torch
 
 from karelsynth.errors import KarelsynthError
 from karelsynth.files import exists, write_atomically
-from karelsynth.model.storage import CONFIG, RECIPE, WEIGHTS, joined_parts, load_model, write_parts
+from karelsynth.model.storage import (
+    CONFIG,
+    RECIPE,
+    WEIGHTS,
+    joined_parts,
+    load_model,
+    write_model_files,
+    write_parts,
+)
+from karelsynth.parsing import parse_json, reading_zip
+from karelsynth.reproduce.results import read_json
 from karelsynth.reproduce.trained import KEPT, is_finished, read_history, training_of
 from karelsynth.train.loop import BEST
 
@@ -33,6 +43,9 @@ PART_BYTES: Final = 15_000_000
 _MANIFEST: Final = "manifest.json"
 _PLANES: Final = "weights.planes"
 _FORMAT: Final = 1
+_LARGEST: Final = 2**31
+"""Bytes of the largest file in an archive."""
+_AGAIN: Final = "save the model again"
 
 
 class ArchiveError(KarelsynthError):
@@ -80,17 +93,15 @@ def _described(folder: Path) -> tuple[Path, dict[str, Any]]:
         if not is_finished(folder):
             raise ArchiveError(f"{folder}: this run has not finished; run it to its end, or pack {folder / BEST}")
         return folder / BEST, {
-            "recipe": json.loads((folder / BEST / RECIPE).read_text(encoding="utf-8")),
+            "recipe": read_json(folder / BEST / RECIPE, _AGAIN),
             "start": read_history(folder).start,
             "training": training_of(folder),
         }
     if not exists(folder / CONFIG):
         raise ArchiveError(f"{folder}: neither a run nor a model: there is no {BEST} and no {CONFIG} in it")
     if exists(folder / KEPT):
-        record: dict[str, Any] = json.loads((folder / KEPT).read_text(encoding="utf-8"))
-        return folder, record
-    recipe = json.loads((folder / RECIPE).read_text(encoding="utf-8")) if exists(folder / RECIPE) else None
-    return folder, {"recipe": recipe}
+        return folder, read_json(folder / KEPT, _AGAIN)
+    return folder, {"recipe": read_json(folder / RECIPE, _AGAIN) if exists(folder / RECIPE) else None}
 
 
 def _in_bfloat16(model: Path) -> bytes:
@@ -113,9 +124,8 @@ def unpack_weights(archive: Path, folder: Path) -> list[Path]:
     for name, members in _read(archive):
         target = folder / name
         target.mkdir(parents=True, exist_ok=True)
-        record = json.loads(members[KEPT])
-        write_parts(target / WEIGHTS, members[WEIGHTS], PART_BYTES)
-        write_atomically(target / CONFIG, members[CONFIG])
+        record = parse_json(members[KEPT])
+        write_model_files(target, members[CONFIG], members[WEIGHTS], PART_BYTES)
         if record.get("recipe") is not None:
             write_atomically(target / RECIPE, json.dumps(record["recipe"], indent=1).encode())
         if "training" in record:
@@ -126,26 +136,34 @@ def unpack_weights(archive: Path, folder: Path) -> list[Path]:
 
 def _read(archive: Path) -> list[tuple[str, dict[str, bytes]]]:
     """Every model's files by name, checked."""
-    try:
-        with zipfile.ZipFile(io.BytesIO(joined_parts(archive))) as file:
-            manifest = json.loads(file.read(_MANIFEST))
-            if manifest["format"] != _FORMAT:
-                raise ArchiveError(f"{archive}: of another version (format {manifest['format']}); update karelsynth")
-            models = []
-            for name, known in manifest["models"].items():
-                if PurePosixPath(name).name != name or name in (".", ".."):
-                    raise ValueError(f"`{name}` is no folder's name")
-                members = {member: file.read(f"{name}/{member}") for member in (CONFIG, KEPT, _PLANES)}
-                weights = _interleaved(members.pop(_PLANES))
-                if hashlib.sha256(weights).hexdigest() != known["sha256"]:
-                    raise ValueError(f"the weights of {name} are not those that were packed")
-                json.loads(members[KEPT])
-                models.append((name, {**members, WEIGHTS: weights}))
-            return models
-    except (zipfile.BadZipFile, KeyError, TypeError, ValueError, EOFError, NotImplementedError) as error:
-        if isinstance(error, KarelsynthError):
-            raise
-        raise ArchiveError(f"{archive}: not an intact archive of weights ({error}); get it again") from None
+    with (
+        reading_zip(ArchiveError, f"{archive}: not an intact archive of weights; get it again"),
+        zipfile.ZipFile(io.BytesIO(joined_parts(archive))) as file,
+    ):
+        manifest = parse_json(_member(file, _MANIFEST))
+        if not isinstance(manifest, dict) or not isinstance(manifest.get("models"), dict):
+            raise ValueError(f"{_MANIFEST} lists no models")
+        if manifest.get("format") != _FORMAT:
+            raise ArchiveError(f"{archive}: of another version (format {manifest.get('format')}); update karelsynth")
+        models = []
+        for name, known in manifest["models"].items():
+            if PurePosixPath(name).name != name or name in (".", "..") or "\0" in name:
+                raise ValueError(f"`{name}` is no folder's name")
+            members = {member: _member(file, f"{name}/{member}") for member in (CONFIG, KEPT, _PLANES)}
+            weights = _interleaved(members.pop(_PLANES))
+            if not isinstance(known, dict) or hashlib.sha256(weights).hexdigest() != known.get("sha256"):
+                raise ValueError(f"the weights of {name} are not those that were packed")
+            if not isinstance(parse_json(members[KEPT]), dict):
+                raise ValueError(f"{name}/{KEPT} is no JSON object")
+            models.append((name, {**members, WEIGHTS: weights}))
+        return models
+
+
+def _member(file: zipfile.ZipFile, name: str) -> bytes:
+    """A file of an archive. It has no more bytes than the archive says, and that is bounded."""
+    if file.getinfo(name).file_size > _LARGEST:
+        raise ValueError(f"{name} has more than {_LARGEST:,} bytes")
+    return file.read(name)
 
 
 def _interleaved(planes: bytes) -> bytes:

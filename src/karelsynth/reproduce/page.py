@@ -10,12 +10,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
+from karelsynth.errors import listed
 from karelsynth.files import write_atomically
 from karelsynth.karel.draw.scene import scene_svg
 from karelsynth.reproduce import tables
 from karelsynth.reproduce.aliasing import PROGRAM_A, PROGRAM_B, aliasing_scene, both_right
 from karelsynth.reproduce.budgets import SHORT, Budget
-from karelsynth.reproduce.claims import claims, count_verdicts
+from karelsynth.reproduce.claims import CLAIMS, claims, count_verdicts
 from karelsynth.reproduce.learned_syntax import MaskTable, masks_chart
 from karelsynth.reproduce.results import Recipes, Result, Results, read_results, row_recipe
 from karelsynth.reproduce.rows import ROWS, TABLES
@@ -92,14 +93,16 @@ def page(results: Results, recipes: Recipes, longer: tuple[Results, Recipes] | N
 
 
 def _long(results: Results, recipes: Recipes) -> str:
-    """The claims and tables of the long budget: those of which a row has been measured."""
+    """The claims and scores of the long budget: of the rows that have been measured."""
     if not results:
         return f"All rows: {tables.NOT_YET}."
     measured = {job.row.recipe for job in results}
-    shown = {"objectives": tables.objectives, "ranks": tables.ranks, "syntax": tables.syntax}
-    parts = [claims(results, recipes), count_verdicts(results, recipes)]
-    parts += [table(results, recipes) for name, table in shown.items() if measured & set(TABLES[name])]
-    return "\n\n".join([*parts, tables.every_run(results, recipes)])
+    if any({claim.better, claim.worse} <= measured for claim in CLAIMS):
+        parts = [claims(results, recipes), count_verdicts(results, recipes)]
+    else:
+        rows = listed(sorted(measured), "and")
+        parts = [f"No claim can be decided yet: each needs two rows, and measured are only those of {rows}."]
+    return "\n\n".join([*parts, tables.claim_scores(results, recipes), tables.every_run(results, recipes)])
 
 
 def _controls(results: Results, recipes: Recipes, more: Results, their: Recipes) -> str:

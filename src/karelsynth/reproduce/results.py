@@ -12,7 +12,7 @@
   rank a bit for each task: whether it counts as generalized, and as exact.
 - `last`: the scores of the last checkpoint on the same tasks; `report` has those of the one that validation chose.
 - `claims`: the scores on many more tasks, to decide claims: {"data", "digest", "tasks", "generalization", "exact",
-  "confidence_95"}.
+  "confidence_95"}, and `solved` and `written` at the ranks that claims are about.
 - `aliasing`: the scores of Figure 1's programs. `validity`: for models with learned syntax. `masks`: for the model of
   the paper's figure.
 
@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
@@ -34,6 +34,7 @@ from numpy.typing import NDArray
 from karelsynth.errors import KarelsynthError
 from karelsynth.evaluate import PAIRED, SOLVED, from_bits
 from karelsynth.files import read_text, write_atomically
+from karelsynth.parsing import ParseError, parse_json
 from karelsynth.reproduce.budgets import SHORT, Budget
 from karelsynth.reproduce.rows import ROWS, VALIDITY, Job
 from karelsynth.train.recipe import Recipe, RecipeError, load_recipe, recipe_from
@@ -67,7 +68,8 @@ _VALIDITY: Final = {
     for rank in VALIDITY
     for name, kind in (("share", "number"), ("confidence_95", "interval"))
 }
-_NO_BITS: Final[dict[str, Any]] = {key: {} for key in SOLVED.values()}
+CLAIM_BITS: Final = (("solved", ("1", "5", "50")), ("written", ("1",)))
+"""Of the many tasks that decide claims: the bits by task that are kept, and their ranks."""
 _MASK_FIGURES: Final = ("valid_refused", "invalid_passed", "reference_refused")
 _MASKS: Final = {
     "program": "object",
@@ -128,9 +130,12 @@ class Result:
         return self.record.get("last")
 
     def on_claim_tasks(self) -> Result | None:
-        """The same with the scores on the tasks that decide claims, without those by task; None if it has none."""
+        """The same with the scores on the tasks that decide claims; None if it has none."""
         scores = self.record.get("claims")
-        return None if scores is None else replace(self, record={**self.record, "report": scores, **_NO_BITS})
+        if scores is None:
+            return None
+        bits = {key: scores.get(key, {}) for key in SOLVED.values()}
+        return replace(self, record={**self.record, "report": scores, **bits})
 
     def is_current(self, recipes: Recipes) -> bool:
         """Whether the run, and the one it started from, followed today's recipes, except for seed and logging."""
@@ -205,11 +210,9 @@ def read_results(folder: Path) -> Results:
 def read_json(path: Path, again: str) -> dict[str, Any]:
     """Read a JSON object. Raises ResultError with the advice `again`."""
     try:
-        record = json.loads(read_text(path))
-    except (ValueError, RecursionError) as error:
-        if isinstance(error, KarelsynthError):
-            raise
-        raise ResultError(f"{path}: not valid JSON ({error}); {again}") from None
+        record = parse_json(read_text(path))
+    except ParseError as error:
+        raise ResultError(f"{path}: not valid JSON ({error.reason}); {again}") from None
     if not isinstance(record, dict):
         raise ResultError(f"{path}: not a JSON object; {again}")
     return record
@@ -261,16 +264,19 @@ def _is(kind: str, value: Any) -> bool:
             return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _check_bits(record: Mapping[str, Any], key: str, path: Path) -> None:
-    _check(record, {"report.tasks": "number", **{f"{key}.{rank}": "text" for rank in PAIRED}}, path, _AGAIN)
-    tasks = record["report"]["tasks"]
+def _check_bits(record: Mapping[str, Any], key: str, ranks: Sequence[str], scores: str, path: Path) -> None:
+    """Check the bits `key` of a section of the file, of as many tasks as the section `scores` says."""
+    _check(record, {f"{scores}.tasks": "number"}, path, _AGAIN)
+    tasks = record[scores]["tasks"]
     if type(tasks) is not int or tasks < 1:
-        raise ResultError(f'{path}: "report.tasks" is no number of tasks; {_AGAIN}')
+        raise ResultError(f'{path}: "{scores}.tasks" is no number of tasks; {_AGAIN}')
     size = 2 * -(-tasks // 8)
-    for rank in PAIRED:
-        digits = record[key][str(rank)]
+    section, place = (record, key) if scores == "report" else (record[scores], f"{scores}.{key}")
+    _check(record, {f"{place}.{rank}": "text" for rank in ranks}, path, _AGAIN)
+    for rank in ranks:
+        digits = section[key][rank]
         if len(digits) != size or not re.fullmatch("[0-9a-f]*", digits):
-            raise ResultError(f'{path}: "{key}.{rank}" is not {size} hexadecimal digits; {_AGAIN}')
+            raise ResultError(f'{path}: "{place}.{rank}" is not {size} hexadecimal digits; {_AGAIN}')
 
 
 def _read(path: Path) -> Result:
@@ -289,12 +295,15 @@ def _read(path: Path) -> Result:
     _check(record, _inside("report", _REPORT), path, _AGAIN)
     for key in SOLVED.values():
         if key in record:
-            _check_bits(record, key, path)
+            _check_bits(record, key, [str(rank) for rank in PAIRED], "report", path)
     for key in ("last", "claims"):
         if key in record:
             _check(record, _inside(key, _BRIEF), path, _AGAIN)
     if "claims" in record:
         _check(record, {"claims.digest": "text"}, path, _AGAIN)
+        for key, ranks in CLAIM_BITS:
+            if key in record["claims"]:
+                _check_bits(record, key, ranks, "claims", path)
     if record["report"]["novel"]["tasks"]:
         _check(record, _inside("report.novel", _NOVEL), path, _AGAIN)
     if row.draws_masks:

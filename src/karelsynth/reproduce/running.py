@@ -24,7 +24,7 @@ from karelsynth.model.synthesizer import Synthesizer
 from karelsynth.reproduce.aliasing import PROGRAM_A, score_programs
 from karelsynth.reproduce.budgets import SHORT, Budget
 from karelsynth.reproduce.learned_syntax import masks_along, masks_over, validity
-from karelsynth.reproduce.results import Results, read_results, row_recipe, write_result
+from karelsynth.reproduce.results import CLAIM_BITS, Results, read_results, row_recipe, write_result
 from karelsynth.reproduce.rows import STARTS, Job
 from karelsynth.reproduce.trained import (
     Trained,
@@ -290,8 +290,8 @@ class Runner:
             record["last"] = _brief(evaluate(last, tasks, beam=BEAM), self._data_name)
         if self._paths.claim_tasks is not None:
             many = self._many_tasks(self._paths.claim_tasks)
-            scores = _brief(evaluate(model, many, beam=BEAM), CLAIM_TASKS)
-            record["claims"] = {**scores, "digest": many.digest}
+            scored = evaluate(model, many, beam=BEAM)
+            record["claims"] = {**_brief(scored, CLAIM_TASKS), **_claim_bits(scored)}
         write_result(self._paths.results, job, record)
         self._log(
             f"{job.name}: top 1 generalizes {report['generalization']['1']:.2f} %, exact {report['exact']['1']:.2f} %"
@@ -369,6 +369,12 @@ def _brief(report: Report, data: str) -> dict[str, Any]:
         **{name: whole[name] for name in ("generalization", "exact")},
         "confidence_95": {name: intervals[name] for name in ("generalization", "exact")},
     }
+
+
+def _claim_bits(report: Report) -> dict[str, Any]:
+    """Which tasks count, for paired comparisons: only what claims are about, since there are many tasks."""
+    whole = report.by_task()
+    return {"digest": whole["digest"], **{key: {rank: whole[key][rank] for rank in ranks} for key, ranks in CLAIM_BITS}}
 
 
 def deadline_after(minutes: float | None) -> float:

@@ -160,6 +160,25 @@ def protocols(results: Results, recipes: Recipes) -> str:
     return markdown(heading, lines)
 
 
+def claim_scores(results: Results, recipes: Recipes) -> str:
+    """The measured rows on the tasks that decide claims, beside the paper's figures."""
+    found = {job: scored for job, result in results.items() if (scored := result.on_claim_tasks()) is not None}
+    rows = [row for row in ROWS.values() if seeds_of(found, row)]
+    if not rows:
+        return f"Scores on many tasks: {NOT_YET}."
+    columns = [("generalization", rank) for rank in (1, 5, 50)] + [("exact", 1)]
+    heading = [f"% of {max(int(result.report['tasks']) for result in found.values()):,} tasks"]
+    for measure, rank in columns:
+        heading += [f"top {rank}" if measure == "generalization" else measure, "paper"]
+    lines = []
+    for row in rows:
+        line = [f"**{row.label}** ({row.tasks} set)"]
+        for measure, rank in columns:
+            line += _beside_paper(row, measure, found, recipes, rank)
+        lines.append(line)
+    return markdown(heading, lines)
+
+
 def along_training(results: Results, recipes: Recipes) -> str:
     """Exact match and generalization on the validation tasks during RL, full set. Bold: the selected model."""
     measured = [result for name in OBJECTIVES if ROWS[name].start for result in seeds_of(results, ROWS[name])]

@@ -16,9 +16,10 @@ from typing import Any, Final
 import torch
 
 from karelsynth.errors import KarelsynthError
-from karelsynth.files import write_atomically
+from karelsynth.files import read_text, write_atomically
 from karelsynth.model.storage import save_model
 from karelsynth.model.synthesizer import Synthesizer
+from karelsynth.parsing import parse_json
 from karelsynth.reproduce.results import check_recipe, check_trained, defining_settings, read_json
 from karelsynth.train.loop import BEST, FINAL
 from karelsynth.train.metrics import METRICS
@@ -28,6 +29,8 @@ KEPT: Final = "trained.json"
 """Beside a kept model: its recipe, and the cost of its training."""
 _HISTORY: Final = "history.json"
 _PART_BYTES: Final = 15_000_000
+_LARGEST_LOG: Final = 2**28
+"""Bytes of the largest log of a run."""
 
 
 @dataclass(frozen=True)
@@ -48,12 +51,12 @@ def read_history(folder: Path) -> History:
     if not path.is_file():
         return History()
     try:
-        record = json.loads(path.read_text(encoding="utf-8"))
+        record = parse_json(read_text(path))
         machines, start, memory = record["machines"], record["start"], record["gpu_gib"]
         kinds = isinstance(machines, list), isinstance(start, dict | None), isinstance(memory, float | None)
         if all(kinds) and all(isinstance(name, str) for name in machines):
             return History(tuple(machines), start, memory)
-    except (OSError, LookupError, RecursionError, TypeError, ValueError):
+    except (OSError, LookupError, TypeError, ValueError):
         pass
     raise KarelsynthError(f"{path}: not the history of a run; remove {folder} to have it trained again")
 
@@ -155,14 +158,14 @@ def _finished(folder: Path) -> Path:
 def _logged(folder: Path) -> tuple[float, list[list[float]]]:
     """From a run's log: its seconds over all sessions, and its validations (see `results`)."""
     try:
-        entries = [json.loads(line) for line in (folder / METRICS).read_text(encoding="utf-8").splitlines()]
+        entries = [parse_json(line) for line in read_text(folder / METRICS, _LARGEST_LOG).splitlines()]
         seconds = float(entries[-1]["seconds"])
         names = "step", "validation_generalization", "validation_exact"
         validations = [[entry[name] for name in names] for entry in entries if names[1] in entry]
         for value in (seconds, *(value for validation in validations for value in validation)):
             if not math.isfinite(value):
                 raise ValueError(f"{value} in it")
-    except (OSError, LookupError, RecursionError, TypeError, ValueError) as error:
+    except (OSError, LookupError, OverflowError, TypeError, ValueError) as error:
         raise KarelsynthError(f"{folder / METRICS}: not the log of a training run ({error}); {_anew(folder)}") from None
     return round(seconds, 1), validations
 

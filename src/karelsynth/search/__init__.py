@@ -1,12 +1,16 @@
-"""Finding programs with a synthesizer: beam search, sampling, and trying out what was found."""
+"""Finding programs: beam search and sampling with a synthesizer, trying out what was found, and repair of programs."""
 
 from __future__ import annotations
 
-from karelsynth.search.beam import beam_search
-from karelsynth.search.candidates import BackgroundChecks, Candidates, check, with_reference
-from karelsynth.search.rollouts import sample_rollouts
-from karelsynth.search.scoring import rescore
-from karelsynth.tasks.outcomes import Outcomes
+from importlib import import_module
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from karelsynth.search.beam import beam_search
+    from karelsynth.search.candidates import BackgroundChecks, Candidates, check, with_reference
+    from karelsynth.search.rollouts import sample_rollouts
+    from karelsynth.search.scoring import rescore
+    from karelsynth.tasks.outcomes import Outcomes
 
 __all__ = [
     "BackgroundChecks",
@@ -18,3 +22,22 @@ __all__ = [
     "sample_rollouts",
     "with_reference",
 ]
+_MODULES: Final = {
+    "Outcomes": "karelsynth.tasks.outcomes",
+    "beam_search": "karelsynth.search.beam",
+    "rescore": "karelsynth.search.scoring",
+    "sample_rollouts": "karelsynth.search.rollouts",
+}
+
+
+if not TYPE_CHECKING:  # it would hide missing names from type checkers
+
+    def __getattr__(name: str) -> object:
+        """Names are loaded on first use, because they import torch. `search.repair` does not."""
+        if name not in __all__:
+            raise AttributeError(f"module 'karelsynth.search' has no attribute {name!r}")
+        return getattr(import_module(_MODULES.get(name, "karelsynth.search.candidates")), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

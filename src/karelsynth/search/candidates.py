@@ -1,4 +1,4 @@
-"""Candidate programs of a search, as tensors."""
+"""Candidate programs of a search, as tensors: finished programs, and open hypotheses completed to programs."""
 
 from __future__ import annotations
 
@@ -7,17 +7,22 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, fields
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from karelsynth.karel.structure_kernel import close_prefixes
+from karelsynth.karel.tokens import PAD
 from karelsynth.tasks.batch import GIVEN_EXAMPLES
 from karelsynth.tasks.outcomes import Outcomes, run_candidates
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+MOST_RECORDED: Final = 64
+"""The most open hypotheses of a task that are recorded after each step."""
 
 
 @dataclass(frozen=True)
@@ -133,3 +138,40 @@ def _background() -> ThreadPoolExecutor:
 
 if hasattr(os, "register_at_fork"):  # a forked child inherits the pool but not its thread
     os.register_at_fork(after_in_child=_background.cache_clear)
+
+
+class OpenHypotheses:
+    """The likeliest open hypotheses of a search after every step, recorded for repair."""
+
+    def __init__(self) -> None:
+        self._recorded: list[tuple[Tensor, Tensor, Tensor]] = []
+
+    def record(self, number: Tensor, tokens: Tensor, scores: Tensor) -> None:
+        """The `left_open` callback of `beam_search`."""
+        first = slice(MOST_RECORDED)
+        self._recorded.append((number.cpu(), tokens[:, first].cpu().clone(), scores[:, first].cpu()))
+
+    def closed(self, task: int) -> tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.float32]]:
+        """A task's hypotheses, closed: distinct programs [N, L], their lengths [N], and the open ones' scores [N]."""
+        programs: dict[bytes, float] = {}
+        for number, tokens, scores in self._recorded:
+            for row in (number == task).nonzero()[:, 0].tolist():
+                filled = scores[row] > -torch.inf
+                closed, lengths = close_programs(tokens[row, filled].numpy())
+                for program, length, score in zip(closed, lengths, scores[row, filled].tolist(), strict=True):
+                    if length:
+                        programs.setdefault(program[:length].tobytes(), score)
+        lengths = np.array([len(program) for program in programs], np.int64)
+        padded = np.full((len(programs), lengths.max(initial=1)), PAD, np.uint8)
+        for row, program in enumerate(programs):
+            padded[row, : len(program)] = np.frombuffer(program, np.uint8)
+        return padded, lengths, np.array(list(programs.values()), np.float32)
+
+
+def close_programs(prefixes: NDArray[np.uint8]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """Close padded prefixes [N, L]: padded programs uint8 [N, 2 L] and lengths [N], 0 where it is impossible."""
+    tokens = np.full((len(prefixes), 2 * prefixes.shape[1]), PAD, np.uint8)
+    lengths = np.empty(len(prefixes), np.int64)
+    close_prefixes(np.ascontiguousarray(prefixes), tokens, lengths)
+    tokens[lengths == 0] = PAD
+    return tokens, lengths

@@ -31,14 +31,10 @@ from karelsynth.karel.compiled import compiled, read_only
 from karelsynth.karel.formats.codes import SIDE
 from karelsynth.karel.interpreter import MAX_TICKS, Status
 from karelsynth.karel.machine import run_batch
+from karelsynth.karel.structure_kernel import open_branches
 from karelsynth.karel.threads import parallel_for
-from karelsynth.karel.tokens import ID, PAD
+from karelsynth.karel.tokens import PAD
 
-_IFELSE, _IF = ID["IFELSE"], ID["IF"]
-_OPEN_W, _CLOSE_W, _OPEN_R, _CLOSE_R = ID["w("], ID["w)"], ID["r("], ID["r)"]
-_OPEN_I, _CLOSE_I, _CLOSE_E = ID["i("], ID["i)"], ID["e)"]
-_MOVE, _PUT = ID["move"], ID["putMarker"]
-_DEEPEST: Final = 30
 _MIX: Final = np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -102,45 +98,6 @@ class Pruning:
 
 
 @compiled()
-def _open_branches(tokens: NDArray[np.uint8], row: int, length: int) -> int:  # pragma: no cover - compiled
-    """The open IFs and IFELSEs at the end of a prefix as one number, two bits each; -1 if it cannot be compared.
-
-    It cannot if a loop is open, because its body will run again, or if the prefix ends within a head.
-    """
-    last = tokens[row, length - 1]
-    if not (_MOVE <= last <= _PUT or last == _CLOSE_W or last == _CLOSE_R or last == _CLOSE_I or last == _CLOSE_E):
-        return -1
-    blocks, depth, loops, kind, before_else = 0, 0, 0, 0, 0
-    for at in range(length):
-        token = tokens[row, at]
-        before_else = 0
-        if token == _IF:
-            kind = 1
-        elif token == _IFELSE:
-            kind = 2
-        elif token == _OPEN_W or token == _OPEN_R:
-            loops += 1
-        elif token == _CLOSE_W or token == _CLOSE_R:
-            loops -= 1
-        elif token == _OPEN_I:
-            blocks = blocks << 2 | kind
-            depth += 1
-        elif token == _CLOSE_I:
-            if blocks & 3 == 2:
-                blocks += 1  # 3: past its first part
-                before_else = 1
-            else:
-                blocks >>= 2
-                depth -= 1
-        elif token == _CLOSE_E:
-            blocks >>= 2
-            depth -= 1
-        if depth > _DEEPEST:
-            return -1
-    return -1 if loops else blocks << 1 | before_else
-
-
-@compiled()
 def _hash(
     row: int, branches: int, worlds: NDArray[np.uint32], waits: NDArray[np.int16]
 ) -> np.int64:  # pragma: no cover - compiled
@@ -198,6 +155,7 @@ def _merge_range(
     that has used more ticks may run out of them first, and the longer one may run out of tokens. So a prefix is dropped
     only if the other one has used no more of either.
     """
+    closing = np.empty(tokens.shape[1] + 1, np.uint8)
     for task in range(first, last):
         begin, end = offsets[task], offsets[task + 1]
         size = 4
@@ -211,7 +169,7 @@ def _merge_range(
             length = tokens.shape[1]
             while length > 0 and tokens[row, length - 1] == PAD:
                 length -= 1
-            own = _open_branches(tokens, row, length) if length > 0 else -1
+            own = open_branches(tokens[row, :length], closing)
             branches[row - begin], lengths[row - begin] = own, length
             if own < 0:
                 continue

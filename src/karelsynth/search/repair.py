@@ -11,7 +11,7 @@ A program is promising if it is correct on many examples and nearly correct on t
 was likely, if it is short, and if it took few edits. Programs that leave all examples in the same states are
 equivalent so far: only a few of them are queued.
 
-`generator.edit_kernel` defines how edits are recorded and applied. Every edit makes a program that parses. Edits that
+`karel.structure_kernel` defines how edits are recorded and applied. Every edit makes a program that parses. Edits that
 violate the normal form are left out, unless the program itself violates it: a shorter program mostly does the same.
 """
 
@@ -26,32 +26,6 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from karelsynth.generator.edit_kernel import (
-    ACTION,
-    ACTION_KINDS,
-    CLOSE_I,
-    CLOSE_R,
-    CLOSE_W,
-    CONDITION,
-    CONDITION_KINDS,
-    COUNT,
-    COUNT_KINDS,
-    ELSE,
-    ELSE_WITH,
-    IF_HEAD,
-    IFELSE_HEAD,
-    OPEN_I,
-    OPEN_W,
-    PARTS,
-    REPEAT_HEAD,
-    TO_IF,
-    TO_IFELSE,
-    TO_WHILE,
-    WHILE_HEAD,
-    edited_length,
-    note_edit,
-    write_edited,
-)
 from karelsynth.generator.random_kernel import GAMMA, mix
 from karelsynth.karel.compiled import compiled
 from karelsynth.karel.grammar import KAREL, NORMAL_FORM
@@ -68,7 +42,39 @@ from karelsynth.karel.machine_kernel import (
     run_code,
     take_hero_out,
 )
-from karelsynth.karel.structure_kernel import BEGINS, CLOSES, FIRST_ACTION, LAST_ACTION, OPENS, structure
+from karelsynth.karel.structure_kernel import (
+    ACTION,
+    ACTION_KINDS,
+    BEGINS,
+    CLOSE_I,
+    CLOSE_R,
+    CLOSE_W,
+    CLOSES,
+    CONDITION,
+    CONDITION_KINDS,
+    COUNT,
+    COUNT_KINDS,
+    ELSE,
+    ELSE_WITH,
+    FIRST_ACTION,
+    IF_HEAD,
+    IFELSE_HEAD,
+    LAST_ACTION,
+    OPEN_I,
+    OPEN_W,
+    OPENS,
+    PARTS,
+    REPEAT_HEAD,
+    TO_IF,
+    TO_IFELSE,
+    TO_WHILE,
+    WHILE_HEAD,
+    edited_length,
+    find_statements,
+    new_statements,
+    note_edit,
+    write_edited,
+)
 from karelsynth.karel.syntax_compiler import ParserTables, compile_grammar
 from karelsynth.karel.threads import parallel_for
 from karelsynth.karel.tokens import ID, PAD, VOCABULARY_SIZE
@@ -267,6 +273,7 @@ def repair(
     longest: int,
     stop: Callable[[], bool],
     max_ticks: int = MAX_TICKS,
+    on_tried: Callable[[int], None] | None = None,
 ) -> Repaired:
     """Search from programs [N, L] until one is correct on all examples. Programs that do not parse are left out.
 
@@ -276,6 +283,7 @@ def repair(
         longest: the most tokens of a program.
         stop: called after every MOST_EXPANDED programs, some dozen times a second; True ends the search.
         max_ticks: the most ticks of a run.
+        on_tried: called as often as `stop`, with the number of programs that were run so far.
     """
     search = _BestFirstSearch(ProgramScorer(inputs, outputs, max_ticks), longest)
     short = lengths <= longest
@@ -283,6 +291,8 @@ def repair(
     found = search.score(given, counts, -PER_NAT * logprobs[short].astype(np.float64), len(given))
     while found is None and not search.exhausted and not stop():
         found = search.expand()
+        if on_tried is not None:
+            on_tried(search.tried)
     if found is None:
         nearest = search.nearest[None][: len(search.nearest)]  # no row without a program
         found = search.result(nearest, np.full(len(nearest), len(search.nearest)), solves=False)
@@ -356,8 +366,9 @@ def _around(
 @compiled()
 def _all_edits(tokens: NDArray[np.uint8], length: int, edits: NDArray[np.int64]) -> int:  # pragma: no cover - compiled
     """Record every edit of a program in `edits` [·, 9]; returns how many."""
-    ends, opens, elses = np.empty(length, np.int64), np.empty(length, np.int64), np.empty(length, np.int64)
-    structure(tokens, length, ends, opens, elses)
+    statements = new_statements(length)
+    find_statements(tokens, length, statements)
+    ends, opens, elses = statements
     count = 0
     for at in range(3, length):
         here = tokens[at]

@@ -7,6 +7,7 @@ Programs stay rows of token ids throughout. `CheckedPrograms.answer` makes a `Pr
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
@@ -88,6 +89,12 @@ class SearchState:
     """Whether the caller requested a stop before the search was over."""
     max_ticks: int = MAX_TICKS
     """The most ticks of a correct program."""
+    budget: float = math.inf
+    """Seconds."""
+    rounds: int = 0
+    """The number of rounds that have been run."""
+    should_stop: Callable[[], bool] = bool
+    """Returns True once the caller wants no more."""
 
     @property
     def solved(self) -> bool:

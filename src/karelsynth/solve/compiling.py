@@ -45,7 +45,7 @@ def _simplify() -> None:
 
 
 def _repair() -> None:
-    from karelsynth.search.closing import close_programs
+    from karelsynth.search.candidates import close_programs
     from karelsynth.search.repair import repair
 
     tokens, inputs, outputs = _marked_task()

@@ -14,7 +14,7 @@ from karelsynth.karel.formats.codes import FRAME, HERO, world_from_codes
 from karelsynth.karel.interpreter import MAX_TICKS, Status
 from karelsynth.karel.machine import run_batch
 from karelsynth.solve.solution import Ambiguity, Outcome
-from karelsynth.solve.variations import KINDS, fingerprints, vary
+from karelsynth.tasks.variations import KINDS, fingerprints, vary
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

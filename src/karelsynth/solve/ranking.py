@@ -23,7 +23,7 @@ from karelsynth.karel.machine import run_batch
 from karelsynth.karel.threads import parallel_for
 from karelsynth.karel.tokens import ID
 from karelsynth.posterior.mcmc import MarkovChain, PosteriorSamples
-from karelsynth.solve.variations import fingerprints, vary
+from karelsynth.tasks.variations import fingerprints, vary
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -110,6 +110,7 @@ def rank(
     stop: Callable[[], bool],
     max_ticks: int = MAX_TICKS,
     threads: int | None = None,
+    steps: int = STEPS_PER_BLOCK,
 ) -> Ranking:
     """Rank consistent answers, which come in the network's order.
 
@@ -121,6 +122,7 @@ def rank(
         deadline: on the clock of `time.perf_counter`; MCMC ends then.
         stop: called between blocks of MCMC steps; True ends them.
         max_ticks: the most ticks of a run.
+        steps: MCMC steps of each chain in a block.
     """
 
     def late() -> bool:
@@ -131,7 +133,7 @@ def rank(
         chains = [MarkovChain(inputs, outputs, answers.tokens, seed=seed) for seed in _CHAIN_SEEDS]
         chains = [chain for chain in chains if chain.started]
         if chains:
-            posterior = _estimate(chains, answers.tokens, late, threads)
+            posterior = _estimate(chains, answers.tokens, late, threads, steps)
     first = 0
     if posterior is not None and posterior.max() - posterior[0] > MARGIN:
         first = int(posterior.argmax())
@@ -189,7 +191,11 @@ def _features(
 
 
 def _estimate(
-    chains: list[MarkovChain], programs: NDArray[np.uint8], late: Callable[[], bool], threads: int | None
+    chains: list[MarkovChain],
+    programs: NDArray[np.uint8],
+    late: Callable[[], bool],
+    threads: int | None,
+    steps: int = STEPS_PER_BLOCK,
 ) -> NDArray[np.float64] | None:
     """Run chains until the first program's probability reaches CONFIDENT; the probabilities of all, or None.
 
@@ -198,7 +204,7 @@ def _estimate(
 
     def walk(first: int, last: int) -> None:
         for chain in chains[first:last]:
-            chain.run(STEPS_PER_BLOCK)
+            chain.run(steps)
 
     def estimate() -> NDArray[np.float64]:
         return PosteriorSamples.join([chain.samples for chain in chains]).probabilities(programs, threads)

@@ -35,16 +35,17 @@ from karelsynth.karel.world import Hero, World
 from karelsynth.model.devices import decoding_dtype
 from karelsynth.model.storage import SHIPPED, model_folder
 from karelsynth.model.synthesizer import Encoded, Synthesizer
-from karelsynth.search.beam import beam_search, encode_for_search
-from karelsynth.search.closing import OpenHypotheses
+from karelsynth.search.beam import TASKS_PER_THREAD, beam_search, encode_for_search
+from karelsynth.search.candidates import OpenHypotheses
 from karelsynth.search.pruning import Pruning
 from karelsynth.search.repair import repair
 from karelsynth.search.scoring import score_programs
 from karelsynth.solve.answers import CheckedPrograms, SearchState, check_programs, single_actions
 from karelsynth.solve.compiling import SEARCH, load_part, start_compiling
 from karelsynth.solve.question import find_ambiguity
-from karelsynth.solve.ranking import Ranking, look_random, rank
+from karelsynth.solve.ranking import STEPS_PER_BLOCK, Ranking, look_random, rank
 from karelsynth.solve.solution import Progress, Solution
+from karelsynth.solve.turns import Turn, Turns
 from karelsynth.tasks.batch import TaskBatch
 from karelsynth.tasks.simplify import simplify
 from karelsynth.tasks.task import Example, Task, as_task
@@ -93,6 +94,15 @@ _MOST_HYPOTHESES: Final = 4096
 """Hypotheses of all tasks that are searched at the same time: beam width times tasks."""
 _PIECE: Final = 32
 """Tasks that a process elsewhere gets at a time: as many as the first round searches together."""
+_CORES_PER_SEARCH: Final = 2
+"""One search runs at a time for so many cores; further threads wait."""
+_TOGETHER: Final = 16
+"""Searches that make their first round together on a CPU, when many wait. More would gain little and wait longer."""
+NARROW: Final = 5.0
+"""The slack and the window of a round that should take less time, in nats."""
+_QUICK_STEPS: Final = 500
+"""MCMC steps of a block while other searches wait. On 400 random tasks: as many right as with 4,000 in the first block,
+one in 200 fewer than with all blocks, in a fifth of the time."""
 _loading = threading.Lock()
 
 TaskLike = Task | Sequence[Example | tuple[World, World]]
@@ -110,6 +120,8 @@ class Solver:
         self._folder: Path | None = None
         self._weights = model.step_model(decoding_dtype(model.device))
         self._threads = min(torch.get_num_threads(), core_count())
+        self.turns = Turns(max(1, core_count() // _CORES_PER_SEARCH), self._threads)
+        """Threads that share the solver take turns."""
         self._warm = self._chains_warm = False
         self._warming = threading.Lock()
 
@@ -142,7 +154,7 @@ class Solver:
 
         That is what these tasks need, by default all. A search does so itself, before its clock starts.
         """
-        self._warm_up(None if tasks is None else [_state(as_task(task), None) for task in tasks])
+        self._warm_up(None if tasks is None else [self.begin(task) for task in tasks])
 
     def _warm_up(self, states: Sequence[SearchState] | None) -> None:
         chains = states is None or any(look_random(state.inputs, state.outputs) for state in states)
@@ -154,9 +166,12 @@ class Solver:
                 bodies = ("move", "move turnLeft")
                 tokens = encode_programs([Program.parse(f"DEF run m( {body} m)") for body in bodies])
                 find_ambiguity(tokens, np.full(2, 0.5), inputs)
-                state = SearchState(inputs, outputs)
-                self._run_round([state], Round(2, 8), budget=math.inf, stop=lambda: False)
-                self._add_answers(state, tokens[:1], np.full(1, 5), encode_for_search(self.model, *_stacked([state])))
+                for count in (1, 2 * self._threads * TASKS_PER_THREAD):
+                    states = [SearchState(inputs, outputs) for _ in range(count)]
+                    with self.turns.turn() as turn:
+                        self._run_round(states, Round(2, 8), turn, lambda: None)
+                encoded = encode_for_search(self.model, *_stacked(states[:1]))
+                self._add_answers(states[0], tokens[:1], np.full(1, 5), encoded, self._threads)
                 mark_complete(SEARCH)
                 load_part("simplify")
                 load_part("repair")
@@ -178,7 +193,8 @@ class Solver:
 
         Args:
             examples: a Task, or pairs of worlds, before and after.
-            budget: seconds to search for.
+            budget: seconds to search for. They count while the search runs, not while it waits for other threads'
+                searches (`turns`).
             max_ticks: the most ticks that a correct program takes on an example; by default the task's own.
             on_progress: called when a round begins and a few times a second during it.
             should_stop: called often; when it returns True, the search ends with what it has found.
@@ -205,15 +221,13 @@ class Solver:
             on_solution: called with a task's index and its solution as soon as it is final.
             should_stop: when it returns True, the tasks that are not finished get what has been found for them so far.
         """
-        if not budget >= 0:  # refuses NaN, too
-            raise ValueError(f"budget is a number of seconds from 0 on, not {budget}")
-        states = [_state(as_task(task), max_ticks) for task in tasks]
+        states = [self.begin(task, budget=budget, max_ticks=max_ticks) for task in tasks]
         self._warm_up(states)
         call = _Call(states, budget, on_progress, should_stop)
         solutions: dict[int, Solution] = {}
 
-        def finish(number: int) -> None:
-            solutions[number] = self._solution(states[number], budget, call.stop_requested)
+        def finish(number: int, turn: Turn) -> None:
+            solutions[number] = self.conclude(states[number], turn)
             if on_solution is not None:
                 on_solution(number, solutions[number])
 
@@ -239,50 +253,146 @@ class Solver:
 
     def search(self, examples: TaskLike, *, budget: float = DEFAULT_BUDGET) -> SearchState:
         """Find programs for one task without ranking them."""
-        state = _state(as_task(examples), None)
+        state = self.begin(examples, budget=budget)
         self._warm_up([state])
-        self._search(_Call([state], budget, None, None), lambda number: None)
+        self._search(_Call([state], budget, None, None), lambda number, turn: None)
         return state
 
-    def rank(self, state: SearchState, budget: float = DEFAULT_BUDGET, stop: Callable[[], bool] = bool) -> Ranking:
-        """Rank the answers of a solved task; `budget` is that of its search, and `stop` ends estimates early."""
+    # A search step by step, for callers that decide themselves which searches go on together
+
+    def begin(
+        self,
+        examples: TaskLike,
+        *,
+        budget: float = DEFAULT_BUDGET,
+        max_ticks: int | None = None,
+        should_stop: Callable[[], bool] = bool,
+    ) -> SearchState:
+        """A search that has not run yet: `advance` it until it is `done`, then `conclude` it."""
+        if not budget >= 0:  # refuses NaN, too
+            raise ValueError(f"budget is a number of seconds from 0 on, not {budget}")
+        task = as_task(examples)
+        max_ticks = task.max_ticks if max_ticks is None else max_ticks
+        task = replace(task, max_ticks=max_ticks)
+        return SearchState(*task.codes(), max_ticks=max_ticks, budget=budget, should_stop=should_stop)
+
+    def advance(
+        self,
+        states: Sequence[SearchState],
+        turn: Turn,
+        poll: Callable[[], None] = lambda: None,
+        *,
+        narrow: bool = False,
+    ) -> None:
+        """Run the next round for searches that have run equally many, all together.
+
+        `poll` is called often, by any thread. The time is divided equally among the searches. With `narrow`, only
+        hypotheses within `NARROW` nats are kept, which takes half of the time and finds fewer alternatives.
+        """
+        round_ = self.rounds[states[0].rounds]
+        if any(state.rounds != states[0].rounds for state in states):
+            raise ValueError("searches run a round together only if all have run equally many")
+        if not all(state.should_stop() for state in states):
+            self._run_round(list(states), round_, turn, poll, NARROW if narrow else math.inf)
+        for state in states:
+            state.rounds += 1
+            if not self.done(state) and state.should_stop():
+                state.stopped = True
+
+    def done(self, state: SearchState) -> bool:
+        """Whether a search needs no further round: its answer is plausible, its budget spent, or it was stopped."""
+        over = state.rounds >= len(self.rounds) or state.best_logprob >= self.plausible
+        return over or state.seconds >= state.budget or state.stopped
+
+    def progress(self, state: SearchState, seconds: float) -> Progress:
+        """The progress of a search that has run for so many seconds."""
+        beam = self.rounds[min(state.rounds, len(self.rounds) - 1)].beam
+        best = None if state.answers is None else state.answers.answer(0)
+        return Progress(seconds, state.budget, beam, state.checked, best)
+
+    def together(self, rounds: int) -> int:
+        """How many searches that have run so many rounds should run the next one together.
+
+        On a CPU a wide beam keeps the cores busy by itself.
+        """
+        if self.model.device.type == "cpu":
+            return _TOGETHER if rounds == 0 else 1
+        return max(1, _MOST_HYPOTHESES // self.rounds[rounds].beam)
+
+    def conclude(self, state: SearchState, turn: Turn, *, quick: bool = False) -> Solution:
+        """The solution of a search: its answers ranked, and a question if they differ.
+
+        With `quick`, MCMC makes fewer steps, and choosing takes no longer than finding has.
+        """
+        start = turn.now()
+        found, answers, ambiguity = state.answers, [], None
+        if found is not None and not state.solved:
+            answers = [found.answer(0)]
+        elif found is not None:
+            order, probabilities, _ = self.rank(state, turn, quick=quick)
+            order = order[:MOST_ANSWERS]
+            answers = [found.answer(row, float(probabilities[row])) for row in order.tolist()]
+            ambiguity = find_ambiguity(found.tokens[order], probabilities[order], state.inputs, state.max_ticks)
+        seconds = state.seconds + turn.now() - start
+        return Solution(tuple(answers), state.solved, ambiguity, seconds, state.beam, state.checked, state.stopped)
+
+    def rank(self, state: SearchState, turn: Turn | None = None, *, quick: bool = False) -> Ranking:
+        """Rank the answers of a solved task within what its budget leaves; `quick` is that of `conclude`."""
         assert state.answers is not None
-        deadline = time.perf_counter() + budget - state.seconds
-        inputs, outputs, threads = state.inputs, state.outputs, self._threads
+        if turn is None:
+            with self.turns.turn() as turn:
+                return self.rank(state, turn, quick=quick)
+        left = state.budget - state.seconds
+        deadline = turn.now() + (min(left, state.seconds) if quick else left)
+
+        def stop() -> bool:
+            turn.poll()
+            return state.should_stop() or turn.now() >= deadline
+
         return rank(
-            state.answers, inputs, outputs, deadline=deadline, stop=stop, max_ticks=state.max_ticks, threads=threads
+            state.answers,
+            state.inputs,
+            state.outputs,
+            deadline=math.inf,  # `stop` looks at the search's own clock
+            stop=stop,
+            max_ticks=state.max_ticks,
+            threads=turn.threads,
+            steps=_QUICK_STEPS if quick else STEPS_PER_BLOCK,
         )
 
-    def _search(self, call: _Call, finish: Callable[[int], None]) -> None:
+    def _search(self, call: _Call, finish: Callable[[int, Turn], None]) -> None:
         """Run rounds until every task has a plausible answer or its budget is spent.
 
         `finish` is called with the number of each task that is done.
         """
-        states, budget = call.states, call.budget
+        states = call.states
         searching = list(range(len(states)))
         for round_ in self.rounds:
             size = max(1, _MOST_HYPOTHESES // round_.beam)
             unfinished = []
             for at in range(0, len(searching), size):
                 batch = searching[at : at + size]
-                if not call.stop_requested():
+                with self.turns.turn() as turn:
                     call.report_progress(round_.beam)
-                    group = [states[number] for number in batch]
-                    self._run_round(group, round_, budget, partial(call.poll, round_.beam))
-                for number in batch:
-                    if states[number].best_logprob >= self.plausible or states[number].seconds >= budget:
-                        finish(number)
-                    else:
-                        unfinished.append(number)
+                    self.advance([states[number] for number in batch], turn, partial(call.poll, round_.beam))
+                    for number in batch:
+                        if self.done(states[number]):
+                            finish(number, turn)
+                        else:
+                            unfinished.append(number)
             searching = unfinished
-        for number in searching:
-            states[number].stopped = call.stopped
-            finish(number)
 
-    def _run_round(self, states: list[SearchState], round_: Round, budget: float, stop: Callable[[], bool]) -> None:
+    def _run_round(
+        self,
+        states: list[SearchState],
+        round_: Round,
+        turn: Turn,
+        poll: Callable[[], None],
+        window: float = math.inf,
+    ) -> None:
         """Run one round for a batch of tasks: beam search for all, then repair task by task."""
-        start = time.perf_counter()
-        deadline = start + sum(max(0.0, budget - state.seconds) for state in states)
+        start = turn.now()
+        deadline = start + sum(max(0.0, state.budget - state.seconds) for state in states)
         inputs, outputs = _stacked(states)
         encoded = encode_for_search(self.model, inputs, outputs)
         open_hypotheses = OpenHypotheses() if round_.repair else None
@@ -290,12 +400,14 @@ class Solver:
 
         def end() -> bool:
             nonlocal stopped
-            stopped = stop() or stopped
-            return stopped or time.perf_counter() >= deadline
+            poll()
+            turn.poll()
+            stopped = stopped or all(state.should_stop() for state in states)
+            return stopped or turn.now() >= deadline
 
         best_known = torch.tensor([state.best_logprob for state in states])
         pruning = Pruning(inputs, outputs, max_ticks=max(state.max_ticks for state in states))
-        candidates = self._beam_search(encoded, pruning, round_, best_known, end, open_hypotheses)
+        candidates = self._beam_search(encoded, pruning, round_, best_known, end, open_hypotheses, turn.threads, window)
         found = []
         for row, state in enumerate(states):
             own = (getattr(candidates, name)[row].numpy() for name in ("tokens", "lengths", "logprobs"))
@@ -304,19 +416,22 @@ class Solver:
             state.beam = round_.beam
             state.checked += int((candidates.lengths[row] > 0).sum())
             state.stopped = stopped  # a stop during a later repair only counts for the task that is repaired
-        spent = (time.perf_counter() - start) / len(states)
+        spent = (turn.now() - start) / len(states)
         for row, (state, programs) in enumerate(zip(states, found, strict=True)):
             state.seconds += spent
-            if -math.inf < state.best_logprob < self.plausible and state.seconds < budget:
-                start = time.perf_counter()
-                self.simplify_answers(state, encoded.row(row))
-                state.seconds += time.perf_counter() - start
-            if open_hypotheses is not None and not state.solved and state.seconds < budget and not stop():
-                start = time.perf_counter()
-                deadline = start + min(budget - state.seconds, round_.repair * budget)
+            if -math.inf < state.best_logprob < self.plausible and state.seconds < state.budget:
+                start = turn.now()
+                self.simplify_answers(state, encoded.row(row), turn.threads)
+                state.seconds += turn.now() - start
+            if open_hypotheses is not None and not state.solved and state.seconds < state.budget:
+                if state.should_stop():
+                    state.stopped = True
+                    continue
+                start = turn.now()
                 near_misses = programs.joined(check_programs(state, *open_hypotheses.closed(row)))
-                self._repair(state, near_misses, encoded.row(row), deadline, stop)
-                state.seconds += time.perf_counter() - start
+                most = min(state.budget - state.seconds, round_.repair * state.budget)
+                self._repair(state, near_misses, encoded.row(row), start + most, turn, poll)
+                state.seconds += turn.now() - start
 
     def _beam_search(
         self,
@@ -326,6 +441,8 @@ class Solver:
         best_known: torch.Tensor,
         stop: Callable[[], bool],
         open_hypotheses: OpenHypotheses | None,
+        threads: int,
+        window: float,
     ) -> Candidates:
         return beam_search(
             self.model,
@@ -334,11 +451,11 @@ class Solver:
             max_length=min(round_.max_length, self.model.settings.max_length),
             weights=self._weights,
             pruning=pruning,
-            slack=self.slack,
-            window=round_.window,
+            slack=min(self.slack, window),
+            window=min(round_.window, window),
             best_known=best_known,
             stop=stop,
-            threads=self._threads,
+            threads=threads,
             left_open=None if open_hypotheses is None else open_hypotheses.record,
         ).cpu()
 
@@ -348,12 +465,25 @@ class Solver:
         near_misses: CheckedPrograms,
         encoded: Encoded,
         deadline: float,
-        stop: Callable[[], bool],
+        turn: Turn,
+        poll: Callable[[], None],
     ) -> None:
         """Repair the near misses of a round; without any, start from the programs of one action."""
+
+        def stop() -> bool:
+            poll()
+            turn.poll()
+            state.stopped = state.should_stop()
+            return state.stopped or turn.now() >= deadline
+
         if not len(near_misses):
             near_misses = check_programs(state, *single_actions())
         best = near_misses.ranked()[:MOST_REPAIRED]
+        before = state.checked
+
+        def count(tried: int) -> None:
+            state.checked = before + tried  # for the reports of progress meanwhile
+
         repaired = repair(
             best.tokens,
             best.lengths,
@@ -361,58 +491,43 @@ class Solver:
             state.inputs,
             state.outputs,
             longest=min(LONGEST_REPAIRED, self.model.settings.max_length),
-            stop=lambda: time.perf_counter() >= deadline or stop(),
+            stop=stop,
             max_ticks=state.max_ticks,
+            on_tried=count,
         )
-        state.checked += repaired.tried
+        count(repaired.tried)
         if len(repaired.lengths):
-            self._add_answers(state, repaired.tokens, repaired.lengths, encoded)
+            self._add_answers(state, repaired.tokens, repaired.lengths, encoded, turn.threads)
             if state.solved:
-                self.simplify_answers(state, encoded)
+                self.simplify_answers(state, encoded, turn.threads)
 
-    def simplify_answers(self, state: SearchState, encoded: Encoded | None = None) -> None:
+    def simplify_answers(self, state: SearchState, encoded: Encoded | None = None, threads: int | None = None) -> None:
         """Add the first answers without what no example needs. Long answers are rarely what was meant."""
         assert state.answers is not None
+        threads = threads or self._threads
         if encoded is None:
             encoded = encode_for_search(self.model, *_stacked([state]))
         best = state.answers[:MOST_SIMPLIFIED]
         inputs, outputs = (np.repeat(part[None], len(best), axis=0) for part in (state.inputs, state.outputs))
         tasks = TaskBatch(best.tokens, best.lengths.astype(np.uint8), inputs, outputs, np.zeros(len(best), np.bool_))
-        simpler = simplify(tasks, self._threads, max_ticks=state.max_ticks)
+        simpler = simplify(tasks, threads, max_ticks=state.max_ticks)
         lengths = simpler.lengths.astype(np.int64)
         shorter = lengths < best.lengths
         if shorter.any():
-            self._add_answers(state, simpler.tokens[shorter], lengths[shorter], encoded)
+            self._add_answers(state, simpler.tokens[shorter], lengths[shorter], encoded, threads)
 
     def _add_answers(
-        self, state: SearchState, tokens: NDArray[np.uint8], lengths: NDArray[np.int64], encoded: Encoded
+        self,
+        state: SearchState,
+        tokens: NDArray[np.uint8],
+        lengths: NDArray[np.int64],
+        encoded: Encoded,
+        threads: int,
     ) -> None:
         """Score programs [N, L] by the network, run them, and keep them if they fit."""
         tasks = np.zeros(len(lengths), np.int64)
-        logprobs = score_programs(
-            self.model, encoded, tokens, lengths, tasks, weights=self._weights, threads=self._threads
-        )
+        logprobs = score_programs(self.model, encoded, tokens, lengths, tasks, weights=self._weights, threads=threads)
         state.update_answers(check_programs(state, tokens, lengths, logprobs))
-
-    def _solution(self, state: SearchState, budget: float, stop: Callable[[], bool]) -> Solution:
-        """The final answer to a task: its answers ranked, and a question if they differ."""
-        start = time.perf_counter()
-        found, answers, ambiguity = state.answers, [], None
-        if found is not None and not state.solved:
-            answers = [found.answer(0)]
-        elif found is not None:
-            order, probabilities, _ = self.rank(state, budget, stop)
-            order = order[:MOST_ANSWERS]
-            answers = [found.answer(row, float(probabilities[row])) for row in order.tolist()]
-            ambiguity = find_ambiguity(found.tokens[order], probabilities[order], state.inputs, state.max_ticks)
-        seconds = state.seconds + time.perf_counter() - start
-        return Solution(tuple(answers), state.solved, ambiguity, seconds, state.beam, state.checked, state.stopped)
-
-
-def _state(task: Task, max_ticks: int | None) -> SearchState:
-    """The search for a task before it begins. `max_ticks` overrides the task's own."""
-    task = task if max_ticks is None else replace(task, max_ticks=max_ticks)
-    return SearchState(*task.codes(), max_ticks=task.max_ticks)
 
 
 def _stacked(states: list[SearchState]) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
@@ -443,17 +558,20 @@ class _Call:
     thread: int = field(default_factory=threading.get_ident)
     """The caller's thread. Searches poll from threads of their own; reports are only made from this one."""
 
+    def __post_init__(self) -> None:
+        for state in self.states:
+            state.should_stop = self.stop_requested
+
     def stop_requested(self) -> bool:
         """Whether `should_stop` has returned True, now or before, in any thread."""
         if self.should_stop is not None and self.should_stop():
             self.stopped = True
         return self.stopped
 
-    def poll(self, beam: int) -> bool:
-        """Report progress if a report is due; returns whether to stop."""
+    def poll(self, beam: int) -> None:
+        """Report progress if a report is due."""
         if threading.get_ident() == self.thread and time.perf_counter() - self.reported >= _REPORT_SECONDS:
             self.report_progress(beam)
-        return self.stop_requested()
 
     def report_progress(self, beam: int) -> None:
         """Call `on_progress`. Only a single task reports its best answer."""

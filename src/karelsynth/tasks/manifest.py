@@ -22,9 +22,10 @@ import numpy as np
 
 from karelsynth import _version
 from karelsynth.errors import TaskFileError
-from karelsynth.files import atomic_writer
+from karelsynth.files import atomic_writer, exists, is_file, is_folder, read_text
 from karelsynth.generator.sampler import MAX_TOKENS
 from karelsynth.karel.formats.codes import SIDE
+from karelsynth.parsing import ParseError, parse_json
 from karelsynth.tasks.batch import TaskBatch
 
 if TYPE_CHECKING:
@@ -38,6 +39,8 @@ FORMAT: Final = "karelsynth-tasks"
 FORMAT_VERSION: Final = 1
 _ALIGNED: Final = 64
 """Tensors begin at a multiple of this many bytes from the start of the file."""
+_LARGEST: Final = 2**26
+"""Bytes of the largest manifest."""
 _DTYPES: Final = {"U8": np.dtype(np.uint8), "BOOL": np.dtype(np.bool_)}
 
 
@@ -257,16 +260,13 @@ def shard_name(number: int) -> str:
 def read_manifest(folder: Path) -> Manifest:
     """Read and check `manifest.json`; raises TaskFileError if something is wrong."""
     path = folder / FILE_NAME
+    if not exists(path):
+        missing = f"no task set: there is no {FILE_NAME} in it" if is_folder(folder) else "there is no such folder"
+        raise TaskFileError(f"{folder}: {'a file, but a task set is a folder' if is_file(folder) else missing}")
     try:
-        record = json.loads(path.read_bytes())
-    except FileNotFoundError:
-        raise TaskFileError(f"{folder}: no task set: there is no {FILE_NAME} in it") from None
-    except NotADirectoryError:
-        raise TaskFileError(f"{folder}: this is a file, but a task set is a folder") from None
-    except OSError as error:
-        raise TaskFileError(f"{path}: cannot be read: {error.strerror or error}") from None
-    except (ValueError, RecursionError):
-        raise TaskFileError(f"{path}: not valid JSON: it was altered, or is no manifest of a task set") from None
+        record = parse_json(read_text(path, _LARGEST))
+    except ParseError as error:
+        raise TaskFileError(f"{path}: {error}: it was altered, or is no manifest of a task set") from None
     if not isinstance(record, dict) or record.get("format") != FORMAT:
         raise TaskFileError(f'{path}: no manifest of a task set: its "format" is not "{FORMAT}"')
     if record.get("format_version") != FORMAT_VERSION:

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import gzip
 import io
-import json
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -44,6 +43,7 @@ from karelsynth.karel.program import Program
 from karelsynth.karel.syntax import syntax_machine
 from karelsynth.karel.tokens import ACTIONS, COUNTS, END, ID, SENSORS
 from karelsynth.karel.world import HEADINGS, LARGEST_SIDE, MOST_MARKERS, SMALLEST_SIDE, quoted
+from karelsynth.parsing import ParseError, parse_json
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -161,13 +161,10 @@ def parse_record(line: bytes | None, number: int, *, programs: bool = True) -> T
     if line is None:
         return _bad(number, f"longer than {LONGEST_LINE:,} bytes: no task is")
     try:
-        record = json.loads(line.decode("utf-8-sig"))
-    except UnicodeDecodeError as error:
-        return _bad(number, f"not UTF-8 (byte {error.start + 1} of the line is not valid)")
-    except json.JSONDecodeError as error:
-        return _bad(number, f"not valid JSON: {error.msg} (column {error.pos + 1})")
-    except (ValueError, RecursionError):  # a number of thousands of digits; thousands of brackets
-        return _bad(number, "no task: a number is too long or it is nested too deep")
+        record = parse_json(line)
+    except ParseError as error:
+        column = "" if error.column is None else f" (column {error.column})"
+        return _bad(number, f"not valid JSON: {error.reason}{column}")
     if not isinstance(record, dict):
         return _bad(number, "no task: a JSON object is expected")
 

@@ -227,7 +227,7 @@ def _run(records: Sequence[TaskRecord]) -> Iterator[tuple[bool, bool, str]]:
 
 def _difference(got: NDArray[np.uint8], wanted: NDArray[np.uint8]) -> str:
     row, col = np.argwhere(got != wanted)[0]
-    return f"the program ends in another world; the first difference is at row {row - 1}, column {col - 1}"
+    return f"the program ends in another world; the first difference is at row {row}, column {col}"
 
 
 def _trace_difference(example: RecordExample, trace: tuple[int, ...]) -> str:

@@ -20,19 +20,19 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from karelsynth.errors import KarelsynthError, checked_int, listed, nearest
-from karelsynth.generator.sampler import MAX_TOKENS, Sampler
+from karelsynth.generator.sampler import MAX_TOKENS, PARENTS, STATEMENTS, Sampler, build, read_weights
 from karelsynth.karel.formats.codes import worlds_to_codes
 from karelsynth.karel.interpreter import PAPER_TICKS
 from karelsynth.karel.program import Program
-from karelsynth.karel.tokens import PAD
+from karelsynth.karel.tokens import ID, PAD
 from karelsynth.karel.world import World, quoted
 from karelsynth.tasks.batch import EXAMPLES, GIVEN_EXAMPLES, TaskBatch, concatenate
 from karelsynth.tasks.generate import TEST_SEED, generate
-from karelsynth.tasks.nesting import HELD_OUT, holds_nesting, sampler_without
 from karelsynth.tasks.shifted import shifted_sampler
 from karelsynth.tasks.statistics_kernel import count_programs
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from importlib.resources.abc import Traversable
 
     from numpy.typing import NDArray
@@ -45,6 +45,20 @@ _CHUNK: Final = 8_192
 """Tasks that are drawn at once for a set with a condition."""
 _DEEP: Final = 4
 """The least depth of control statements in `deeper`."""
+
+Nesting = tuple[str, str]
+"""An outer control statement, and the one that is directly in it."""
+HELD_OUT: Final[tuple[Nesting, ...]] = (
+    ("IFELSE", "WHILE"),
+    ("WHILE", "REPEAT"),
+    ("REPEAT", "IF"),
+    ("IF", "IFELSE"),
+)
+"""Compositions that `compositions_train` never has and every task of `compositions` has. Each of the four statements is
+once outside and once inside. So each is still trained on in both places, with three other partners."""
+_OPEN: Final = [ID[name] for name in ("r(", "w(", "i(", "e(")]
+_CLOSE: Final = [ID[name] for name in ("r)", "w)", "i)", "e)")]
+_KIND: Final = {ID[name]: number for number, name in enumerate(PARENTS) if number}
 
 ProgramFilter = Callable[["NDArray[np.uint8]"], "NDArray[np.bool_]"]
 """From programs [N, L] to which of them a set takes, bool [N]."""
@@ -140,6 +154,54 @@ def _read(made: NamedFile) -> TaskBatch:
     for field in fields(batch):  # the batch is kept: nobody may change it
         getattr(batch, field.name).setflags(write=False)
     return batch
+
+
+# Nestings, for the sets that hold compositions out of training.
+
+
+def nestings(tokens: NDArray[np.uint8]) -> NDArray[np.bool_]:
+    """Bool [N, 5, 5], for programs [N, L] padded with `<pad>`: whether a control statement is directly in another.
+
+    A statement is directly in the innermost control statement that encloses it; those of `run` itself are in none.
+    Both axes are in the order of `PARENTS`; row 0 has the control statements of `run` itself, column 0 is empty.
+    """
+    count, width = tokens.shape
+    rows = np.arange(count)
+    found = np.zeros((count, len(PARENTS), len(PARENTS)), np.bool_)
+    enclosing = np.zeros((count, width + 2), np.int64)  # the kind of each open block, by depth
+    depth, latest = np.zeros(count, np.int64), np.zeros(count, np.int64)
+    for column in tokens.T:
+        for token, kind in _KIND.items():
+            here = rows[column == token]
+            found[here, enclosing[here, depth[here]], kind] = True
+            latest[here] = kind
+        opening = np.isin(column, _OPEN)
+        depth[opening] += 1
+        # `e(` comes after other statements of its IFELSE; the others come right after their own keyword.
+        kinds = np.where(column == ID["e("], PARENTS.index("IFELSE"), latest)
+        enclosing[rows[opening], depth[opening]] = kinds[opening]
+        depth[np.isin(column, _CLOSE)] -= 1
+    return found
+
+
+def holds_nesting(tokens: NDArray[np.uint8], pairs: Iterable[Nesting]) -> NDArray[np.bool_]:
+    """Which programs [N, L] have at least one of these nestings, bool [N]."""
+    found = nestings(tokens)
+    held = np.zeros(len(tokens), np.bool_)
+    for outer, inner in pairs:
+        held |= found[:, PARENTS.index(outer), PARENTS.index(inner)]
+    return held
+
+
+def sampler_without(pairs: Iterable[Nesting]) -> Sampler:
+    """The fitted sampler, except that it never draws these nestings."""
+    weights: dict[str, Any] = read_weights()
+    for outer, inner in pairs:
+        weights["children"][PARENTS.index(outer)][STATEMENTS.index(inner)] = 0
+    return build(weights)
+
+
+# The sets.
 
 
 def _deep(tokens: NDArray[np.uint8]) -> NDArray[np.bool_]:

@@ -11,6 +11,7 @@ import hashlib
 import shutil
 import tempfile
 import zipfile
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,6 +20,7 @@ from typing import IO, Final, NamedTuple, cast
 from karelsynth.errors import KarelsynthError, TaskFileError
 from karelsynth.files import STDIN, is_file
 from karelsynth.hub import download_dataset_file
+from karelsynth.parsing import reading_zip
 
 
 class OriginalFile(NamedTuple):
@@ -60,7 +62,7 @@ def recognise_original(path: str | Path) -> str | None:
     try:
         with _uncompressed(Path(path)) as file:
             content = _digest(file)
-    except (OSError, EOFError):  # whoever reads the file reports it
+    except (OSError, EOFError, zlib.error):  # whoever reads the file reports it
         return None
     return next((name for name, known in ORIGINALS.items() if known.content == content), None)
 
@@ -91,21 +93,19 @@ def unpacked(path: str | Path) -> Iterator[str | Path]:
         yield path
         return
     with tempfile.TemporaryDirectory(prefix="karelsynth-") as folder:
-        try:
-            with zipfile.ZipFile(path) as archive:
-                names = [
-                    name for name in archive.namelist() if name.lower().endswith(_LINES) and "__MACOSX" not in name
-                ]
-                if len(names) != 1:
-                    raise TaskFileError(
-                        f"{path}: an archive with {len(names)} files of JSON lines, and one is expected; unpack it and "
-                        "choose one"
-                    )
-                lines = Path(folder) / Path(names[0]).name
-                with archive.open(names[0]) as packed, lines.open("wb") as file:
-                    shutil.copyfileobj(packed, file, _CHUNK)
-        except (zipfile.BadZipFile, EOFError) as error:
-            raise TaskFileError(f"{path}: the archive is cut off or damaged ({error}); get it again") from None
+        damaged = f"{path}: the archive is cut off or damaged; get it again"
+        with reading_zip(TaskFileError, damaged), zipfile.ZipFile(path) as archive:
+            names = [name for name in archive.namelist() if name.lower().endswith(_LINES) and "__MACOSX" not in name]
+            if len(names) != 1:
+                raise TaskFileError(
+                    f"{path}: an archive with {len(names)} files of JSON lines, and one is expected; unpack it and "
+                    "choose one"
+                )
+            if archive.getinfo(names[0]).file_size > shutil.disk_usage(folder).free:
+                raise TaskFileError(f"{path}: unpacked, it does not fit into {folder}; set TMPDIR to a larger place")
+            lines = Path(folder) / Path(names[0]).name
+            with archive.open(names[0]) as packed, lines.open("wb") as file:
+                shutil.copyfileobj(packed, file, _CHUNK)
         yield lines
 
 

@@ -20,10 +20,12 @@ manifest's. That reads pages that are about to be used anyway: some 0.05 s for a
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import fields, replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -167,13 +169,17 @@ def import_msr(
     The file may be compressed, or a zip archive with one such file. One of the original's own is recognised by its
     checksum, and the manifest says so.
     Tasks with a problem are left out and passed to `on_problem`; without it, the first is raised as a TaskFileError.
-    `novel` marks programs that are in no training set of ours. An interrupted import starts again.
+    `novel` marks programs that are in no training set of ours. An interrupted import starts again. A finished one is
+    compared with the file, and damaged shards are written again.
     """
     folder = Path(folder)
     with unpacked(file) as lines:
         shards = _in_shards(_good_tasks(lines, on_problem, progress), shard_size)
         first = next(shards)  # before anything is written: the file may be missing or have no tasks
         with locked_folder(folder):
+            if _is_imported(folder):
+                _compare_import(folder, chain([first], shards))
+                return open_set(folder)
             _clear_unfinished(folder)
             source = Imported(Path(name_of(file)).name, recognise_original(lines))
             writer = SetWriter.begin(folder, Manifest(source, 0, first.inputs.shape[1], shard_size))
@@ -197,13 +203,40 @@ def _in_shards(batches: Iterator[TaskBatch], size: int) -> Iterator[TaskBatch]:
         yield concatenate(waiting)
 
 
+def _is_imported(folder: Path) -> bool:
+    """Whether a folder holds a complete import."""
+    if not (folder / FILE_NAME).exists():
+        return False
+    manifest = read_manifest(folder)
+    return manifest.complete and isinstance(manifest.source, Imported)
+
+
+def _compare_import(folder: Path, shards: Iterator[TaskBatch]) -> None:
+    """Raise KarelsynthError unless the folder holds these tasks. Damaged shards are written again."""
+    writer = SetWriter(folder, read_manifest(folder))
+    other = KarelsynthError(f"{folder}: holds another task set already; choose another folder")
+    known, count = writer.manifest.shards, 0
+    for number, tasks in enumerate(shards):
+        if number >= len(known) or len(tasks) != known[number].count:
+            raise other
+        with Path(os.devnull).open("wb") as nowhere:
+            digest = writer.manifest.shard_file(number).write(nowhere, tasks)
+        if digest != known[number].sha256:
+            raise other
+        if not writer.holds(number):
+            writer.save(number, tasks)
+        count += 1
+    if count != len(known):
+        raise other
+
+
 def _clear_unfinished(folder: Path) -> None:
     """Remove the files of an interrupted import."""
     if not (folder / FILE_NAME).exists():
         return
     manifest = read_manifest(folder)
     if manifest.complete or not isinstance(manifest.source, Imported):
-        raise KarelsynthError(f"{folder}: holds a task set already; choose another folder")
+        raise KarelsynthError(f"{folder}: holds another task set already; choose another folder")
     for path in (*folder.glob("shard-*.safetensors"), *folder.glob(".shard-*.tmp"), folder / FILE_NAME):
         path.unlink()
 

@@ -13,23 +13,9 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from karelsynth.generator.edit_kernel import (
-    ACTION,
-    ACTION_KINDS,
-    CLOSE_R,
-    COUNT_KINDS,
-    ELSE,
-    IFELSE_HEAD,
-    PARTS,
-    REPEAT_HEAD,
-    TO_IF,
-    edited_length,
-    note_edit,
-    write_edited,
-)
 from karelsynth.generator.program_kernel import is_reserved_program
-from karelsynth.generator.sampler import CONDITIONS
 from karelsynth.karel.compiled import compiled
+from karelsynth.karel.grammar import CONDITIONS
 from karelsynth.karel.interpreter import Status
 from karelsynth.karel.machine_kernel import (
     CELLS,
@@ -41,7 +27,27 @@ from karelsynth.karel.machine_kernel import (
     run_code,
     take_hero_out,
 )
-from karelsynth.karel.structure_kernel import CLOSES, FIRST_ACTION, LAST_ACTION, OPENS, structure
+from karelsynth.karel.structure_kernel import (
+    ACTION,
+    ACTION_KINDS,
+    CLOSE_R,
+    CLOSES,
+    COUNT_KINDS,
+    ELSE,
+    FIRST_ACTION,
+    IFELSE_HEAD,
+    LAST_ACTION,
+    OPENS,
+    PARTS,
+    REPEAT_HEAD,
+    TO_IF,
+    Statements,
+    edited_length,
+    find_statements,
+    new_statements,
+    note_edit,
+    write_edited,
+)
 from karelsynth.karel.syntax_compiler import ParserTables
 from karelsynth.karel.tokens import ID, PAD
 
@@ -64,13 +70,15 @@ for _number, _name in enumerate(CONDITIONS):
 def _shorter(
     tokens: NDArray[np.uint8],
     length: int,
-    ends: NDArray[np.int64],
-    opens: NDArray[np.int64],
-    elses: NDArray[np.int64],
+    statements: Statements,
     edits: NDArray[np.int64],
 ) -> int:  # pragma: no cover - compiled
-    """Write every change that saves tokens to `edits` [·, PARTS]; returns how many. The changed programs all parse."""
-    structure(tokens, length, ends, opens, elses)
+    """Write every edit that saves tokens to `edits` [·, PARTS]; returns how many. The edited programs all parse.
+
+    `statements` is scratch space.
+    """
+    find_statements(tokens, length, statements)
+    ends, opens, elses = statements
     count = 0
     for at in range(3, length - 1):
         end = ends[at]
@@ -154,7 +162,7 @@ def simplify_range(
     most = tokens.shape[1]
     code, origin, stack, opened, counters = code_buffers(most)
     cells = np.empty((1, CELLS), np.uint8)
-    ends, opens, elses = np.empty(most + 1, np.int64), np.empty(most + 1, np.int64), np.empty(most + 1, np.int64)
+    statements = new_statements(most + 1)
     edits, sizes, text = np.empty((_MOST, PARTS), np.int64), np.empty(_MOST, np.int64), np.empty((1, most), np.uint8)
     examples = heroes.shape[1]
     for task in range(first, last):
@@ -170,7 +178,7 @@ def simplify_range(
             length = lengths[task]
             if _in_order(tokens[task], length, text) and not is_reserved_program(text[0], length):
                 _take(tokens, task, length, text, length)
-            count = _shorter(tokens[task], length, ends, opens, elses, edits)
+            count = _shorter(tokens[task], length, statements, edits)
             size = length
             for number in range(count):
                 sizes[number] = edited_length(edits, number, length)

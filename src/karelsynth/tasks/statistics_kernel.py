@@ -7,8 +7,9 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from karelsynth.generator.sampler import BODIES, CONDITIONS, PARENTS, STATEMENTS
+from karelsynth.generator.sampler import BODIES, PARENTS, STATEMENTS
 from karelsynth.karel.compiled import compiled
+from karelsynth.karel.grammar import CONDITIONS
 from karelsynth.karel.tokens import COUNTS, ID
 
 _LONGEST_BODY: Final = 64

@@ -74,18 +74,19 @@ class TaskStream:
     def longest(self) -> int:
         return max(LONGEST_FITTED, PURPOSEFUL_TOKENS) if self.purposeful else LONGEST_FITTED
 
-    def tasks(self, start: int, count: int) -> TaskBatch:
+    def tasks(self, start: int, count: int, threads: int | None = 1) -> TaskBatch:
+        """See `TaskSource`. One thread by default, since a run makes several batches at a time; None for all cores."""
         if not self.purposeful:
-            return self._random(start, count)
+            return self._random(start, count, threads)
         before = self._purposeful_before(np.arange(start, start + count + 1))
         first, number = int(before[0]), int(before[-1] - before[0])
-        random = self._random(start - first, count - number)
-        purposeful = generate_purposeful(self.seed, first, number, threads=1)
+        random = self._random(start - first, count - number, threads)
+        purposeful = generate_purposeful(self.seed, first, number, threads=threads)
         return interleave(random, purposeful, np.diff(before) > 0)
 
-    def _random(self, start: int, count: int) -> TaskBatch:
-        tasks = generate(self.seed, start, count, threads=1)
-        return simplified(tasks, threads=1) if self.simpler else tasks
+    def _random(self, start: int, count: int, threads: int | None) -> TaskBatch:
+        tasks = generate(self.seed, start, count, threads=threads)
+        return simplified(tasks, threads=threads) if self.simpler else tasks
 
     def _purposeful_before(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
         """How many purposeful tasks there are before each task; exact for numbers below 2⁴²."""
@@ -146,7 +147,7 @@ def task_source(
     if source == STREAM and tasks is None:
         return TaskStream(seed, simplify, purposeful)
     if source == STREAM:
-        found = TaskStream(seed, purposeful=purposeful).tasks(0, tasks or 0)
+        found = TaskStream(seed, purposeful=purposeful).tasks(0, tasks or 0, threads=None)
     else:
         from karelsynth.tasks.sets import load_tasks
 

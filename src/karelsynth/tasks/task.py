@@ -100,7 +100,7 @@ def _impossible(before: World, after: World) -> str | None:
         row, col = moved[0]
         which = "input" if moved[0] in before.walls else "output"
         return (
-            f"there is a wall at row {row}, column {col} in the {which} only: "
+            f"there is a wall at row {row + 1}, column {col + 1} in the {which} only: "
             "programs cannot build or break walls, so they must be the same in both"
         )
     return None

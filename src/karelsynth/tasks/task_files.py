@@ -22,7 +22,6 @@ that or in the original data's format, `.gz` too, and a folder of all these.
 
 from __future__ import annotations
 
-import json
 import re
 import textwrap
 from collections.abc import Iterable
@@ -35,9 +34,10 @@ from karelsynth.files import STDIN, exists, is_file, is_folder, read_text
 from karelsynth.karel.formats.codes import world_from_codes
 from karelsynth.karel.interpreter import PAPER_TICKS
 from karelsynth.karel.world import World, quoted
+from karelsynth.parsing import ParseError, parse_json
 from karelsynth.tasks.batch import GIVEN_EXAMPLES
 from karelsynth.tasks.manifest import FILE_NAME as MANIFEST
-from karelsynth.tasks.msr_records import TaskRecord, parse_record, read_lines
+from karelsynth.tasks.msr_records import LONGEST_LINE, TaskRecord, parse_record, read_lines
 from karelsynth.tasks.task import MOST_EXAMPLES, Example, Task
 
 ENDINGS: Final = (".task", ".json", ".jsonl", ".jsonl.gz")
@@ -48,6 +48,8 @@ MOST_TASKS: Final = 10_000
 """In one file or folder; larger sets are arrays on disk, for training and evaluation."""
 _LARGEST: Final = 2**27
 """The largest file that is read at once, in bytes: more than MOST_TASKS tasks need."""
+_LARGEST_JSON: Final = 2**24
+"""Characters of the largest JSON value. Parsed, it may take twenty times as much memory."""
 _LONGEST: Final = 2**20
 """Characters of the longest text task."""
 _HEADINGS: Final = ("name", "about", "input", "output", "example")
@@ -55,14 +57,24 @@ _SYNONYMS: Final = {"before": "input", "after": "output", "in": "input", "out": 
                     "description": "about", "pair": "example", "task": "name"}  # fmt: skip
 _ARROWS: Final = ("->", "=>", "→")
 _WIDTH: Final = 100
+_NUMBERED: Final = re.compile(r"(?P<path>.+)#(?P<number>\d{1,5})", re.DOTALL)
 _HOW: Final = "a task is `input:` and a drawing, then `output:` and a drawing, once for each example"
 
 
 def read_tasks(path: str | Path) -> list[Task]:
     """The tasks of a file, of standard input (`-`), or of all task files of a folder in the order of their names.
 
-    A task without a name gets that of its file. The message of a KarelsynthError begins with the path.
+    `PATH#3` is the third of them alone. A task that a folder holds twice counts once: `karelsynth pose` writes each
+    into a file of its own and all into one. A task without a name gets that of its file. The message of a
+    KarelsynthError begins with the path.
     """
+    numbered = _NUMBERED.fullmatch(str(path))
+    if numbered is not None and not exists(path):
+        tasks = read_tasks(numbered["path"])
+        number = int(numbered["number"])
+        if not 1 <= number <= len(tasks):
+            raise TaskFileError(f"{numbered['path']}: there is no task {number}; it holds {len(tasks)}")
+        return [tasks[number - 1]]
     where = "standard input" if path == STDIN else str(path)
     if path != STDIN and is_folder(path):
         tasks = _folder(Path(path))
@@ -131,17 +143,19 @@ def _of_text(text: str, where: str) -> Task:
 
 def _of_json(text: str, where: str) -> list[Task]:
     """A task, a list of tasks, or JSON lines under another name than `.jsonl`."""
+    if len(text) > _LARGEST_JSON:
+        if text.lstrip()[:1] == "[":
+            raise TaskFileError(
+                f"{where}: too large: a list of tasks has at most {_LARGEST_JSON:,} characters; write JSON lines "
+                "instead, a task in each"
+            )
+        return _of_text_lines(text, where)
     try:
-        data = json.loads(text)
-    except json.JSONDecodeError as error:
-        if error.msg == "Extra data":
-            lines = enumerate(text.split("\n"), 1)
-            return _of_lines(((at, line.encode()) for at, line in lines if line.strip()), where)
-        raise TaskFileError(
-            f"{where}: line {error.lineno}, column {error.colno}: not valid JSON: {error.msg}"
-        ) from None
-    except (ValueError, RecursionError):  # a number of thousands of digits; thousands of brackets
-        raise TaskFileError(f"{where}: not a task: the JSON has too long a number or is nested too deep") from None
+        data = parse_json(text)
+    except ParseError as error:
+        if error.reason == "Extra data":
+            return _of_text_lines(text, where)
+        raise TaskFileError(f"{where}: {error}") from None
     if _is_record(data):
         return _of_lines([(1, text.encode())], where)
     if isinstance(data, dict):
@@ -156,6 +170,12 @@ def _of_object(data: Any, where: str) -> Task:
         raise TaskFileError(f"{where}: {error}") from None
 
 
+def _of_text_lines(text: str, where: str) -> list[Task]:
+    """The tasks of JSON lines that have been read already; None stands for a line that is too long."""
+    encoded = ((at, line.encode() if len(line) < LONGEST_LINE else None) for at, line in enumerate(text.split("\n"), 1))
+    return _of_lines(((at, line) for at, line in encoded if line is None or line.strip()), where)
+
+
 def _of_lines(lines: Iterable[tuple[int, bytes | None]], where: str) -> list[Task]:
     """The tasks of numbered JSON lines, each a record of the original data or a task of ours."""
     return _limited((_of_line(line, at, where) for at, line in lines), where)
@@ -163,8 +183,8 @@ def _of_lines(lines: Iterable[tuple[int, bytes | None]], where: str) -> list[Tas
 
 def _of_line(line: bytes | None, at: int, where: str) -> Task:
     try:
-        data = None if line is None else json.loads(line)
-    except (ValueError, RecursionError):  # parse_record reports it
+        data = None if line is None else parse_json(line)
+    except ParseError:  # parse_record reports it
         data = None
     if isinstance(data, dict) and not _is_record(data):
         return _of_object(data, f"{where}: line {at}")
@@ -193,16 +213,24 @@ def _of_record(record: TaskRecord, where: str) -> Task:
         raise TaskFileError(f"{where}: line {record.line}: {error}") from None
 
 
+def is_a_set(folder: str | Path) -> TaskFileError:
+    """The error where a folder of `generate` is given instead of task files."""
+    return TaskFileError(
+        f"{folder}: this is a set made by `karelsynth generate`, not a task file. "
+        f"`karelsynth export-msr {folder} --out tasks.jsonl` writes its tasks to a file"
+    )
+
+
 def _folder(folder: Path) -> list[Task]:
     if exists(folder / MANIFEST):
-        raise TaskFileError(f"{folder}: this is a set made by `karelsynth generate`, not a folder of task files")
+        raise is_a_set(folder)
     try:
         files = sorted(path for path in folder.iterdir() if path.name.lower().endswith(ENDINGS) and is_file(path))
     except OSError as error:
         raise TaskFileError(f"{folder}: cannot be read: {error.strerror}") from None
     if not files:
         raise TaskFileError(f"{folder}: no task files in it; their names end in {listed(ENDINGS)}")
-    return _limited((task for path in files for task in read_tasks(path)), str(folder))
+    return _limited(dict.fromkeys(task for path in files for task in read_tasks(path)), str(folder))
 
 
 def _limited(tasks: Iterable[Task], where: str) -> list[Task]:
@@ -215,7 +243,7 @@ def _limited(tasks: Iterable[Task], where: str) -> list[Task]:
 
 
 def _is_streamed(path: Path) -> bool:
-    """Whether a file is read line by line: a compressed file, or JSON lines of the original data."""
+    """Whether a file is read line by line: a compressed file, or JSON lines."""
     if not is_file(path):  # for example a pipe, whose first bytes would be lost
         return False
     try:
@@ -225,7 +253,12 @@ def _is_streamed(path: Path) -> bool:
         return False
     if start[:2] == b"\x1f\x8b":
         return True
-    return path.name.lower().endswith(".jsonl") and b"inpgrid" in start
+    return path.name.lower().endswith(".jsonl") and (b"inpgrid" in start or _is_large(path))
+
+
+def _is_large(path: Path) -> bool:
+    """Whether a file is too large to be read at once, should it hold JSON lines."""
+    return path.stat().st_size > _LARGEST_JSON
 
 
 def _numbered(stem: str, at: int, count: int) -> str:

@@ -2,6 +2,8 @@
 
 A checkpoint is a folder that is renamed into place, so it is complete or absent. A run's folder holds its newest
 checkpoint.
+
+`SHA256SUMS` in it has the checksums of the other files. Loading compares them.
 """
 
 from __future__ import annotations
@@ -14,10 +16,11 @@ from typing import Any
 
 import safetensors.torch
 import torch
-from safetensors.torch import load_file
 
 from karelsynth.errors import KarelsynthError
 from karelsynth.files import FileError, cannot_write, sync_folder, write_atomically
+from karelsynth.model.storage import Checksums, read_tensors, write_sums
+from karelsynth.parsing import parse_json
 
 _PREFIX = "checkpoint-"
 _UNFINISHED = ".checkpoint.tmp"
@@ -44,13 +47,17 @@ def save(folder: Path, checkpoint: Checkpoint) -> None:
     """Write a checkpoint beside the older ones, then remove those."""
     target = folder / f"{_PREFIX}{checkpoint.step:08d}"
     unfinished = folder / _UNFINISHED
-    notes = json.dumps({"step": checkpoint.step, **checkpoint.notes}, indent=1)
+    files = {
+        "model.safetensors": safetensors.torch.save(_plain(checkpoint.model)),
+        "optimizer.safetensors": safetensors.torch.save(_plain(checkpoint.optimizer)),
+        "notes.json": json.dumps({"step": checkpoint.step, **checkpoint.notes}, indent=1).encode(),
+    }
     try:
         shutil.rmtree(unfinished, ignore_errors=True)
         unfinished.mkdir(parents=True)
-        write_atomically(unfinished / "model.safetensors", safetensors.torch.save(_plain(checkpoint.model)))
-        write_atomically(unfinished / "optimizer.safetensors", safetensors.torch.save(_plain(checkpoint.optimizer)))
-        write_atomically(unfinished / "notes.json", notes.encode())
+        for name, content in files.items():
+            write_atomically(unfinished / name, content)
+        write_sums(unfinished, files)
         shutil.rmtree(target, ignore_errors=True)
         unfinished.rename(target)
         sync_folder(folder)
@@ -74,15 +81,16 @@ def load_newest(folder: Path) -> Checkpoint | None:
     if newest is None:
         return None
     try:
-        notes = json.loads((newest / "notes.json").read_text())
-        if missing := {"step", "recipe", "best"} - notes.keys():
-            raise ValueError(f"notes.json lacks `{min(missing)}`")
-        return Checkpoint(
-            notes.pop("step"),
-            load_file(newest / "model.safetensors"),
-            load_file(newest / "optimizer.safetensors"),
-            notes,
+        sums = Checksums(newest)
+        notes, model, optimizer = (
+            sums.check(newest / name, (newest / name).read_bytes())
+            for name in ("notes.json", "model.safetensors", "optimizer.safetensors")
         )
+        record = parse_json(notes)
+        if missing := {"step", "recipe", "best"} - record.keys():
+            raise ValueError(f"notes.json lacks `{min(missing)}`")
+        tensors = read_tensors(newest / "model.safetensors", model)
+        return Checkpoint(record.pop("step"), tensors, safetensors.torch.load(optimizer), record)
     except Exception as error:  # whatever is wrong with these files, the message must name them
         raise CheckpointError(f"{newest}: this checkpoint cannot be read ({error}); remove it to begin anew") from None
 

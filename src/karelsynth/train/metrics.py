@@ -9,6 +9,7 @@ from typing import Any, TextIO
 
 from karelsynth.errors import KarelsynthError
 from karelsynth.files import write_atomically
+from karelsynth.parsing import parse_json
 
 METRICS = "metrics.jsonl"
 
@@ -55,9 +56,9 @@ def _kept(path: Path, step: int) -> list[bytes]:
     lines = path.read_bytes().split(b"\n") if path.exists() else []
     for number, line in enumerate(lines[:-1], 1):
         try:
-            if line and json.loads(line)["step"] <= step:
+            if line and parse_json(line)["step"] <= step:
                 kept.append(line)
-        except (LookupError, RecursionError, TypeError, ValueError):
+        except (LookupError, TypeError, ValueError):
             raise KarelsynthError(
                 f"{path}, line {number}: not an entry of a training run's log; remove the line to go on without it"
             ) from None

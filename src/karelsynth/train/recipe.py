@@ -13,7 +13,6 @@ import importlib
 import json
 import math
 import sys
-import tomllib
 import types
 import typing
 from collections.abc import Mapping, Sequence
@@ -25,6 +24,7 @@ from karelsynth.errors import KarelsynthError, listed, nearest
 from karelsynth.files import exists, is_file, read_text
 from karelsynth.model.settings import ModelSettings, current_settings
 from karelsynth.objectives import REWARDS, RL_OBJECTIVES
+from karelsynth.parsing import ParseError, parse_toml, reading
 
 T = TypeVar("T")
 _DERIVED: Final[Mapping[str, bool]] = types.MappingProxyType({"derived": True})
@@ -35,6 +35,12 @@ _RENAMED: Final = {"data": {"fewer": "drop_examples"}}
 """By section, keys that earlier versions wrote into checkpoints, and their names today."""
 
 
+_LARGEST: Final = 2**16
+"""Bytes of the largest recipe."""
+_MOST_SECTIONS: Final = 20
+"""On the way to a key of `--set`."""
+_LONGEST_SHOWN: Final = 100
+"""Characters of a value in a message."""
 RECIPES: Final = Path(__file__).parent.parent / "recipes"
 """The package's recipes, which also go by their names."""
 
@@ -178,8 +184,8 @@ def load_recipe(recipe: str | Path, changes: Sequence[str] = ()) -> Recipe:
     """
     path = recipe_path(recipe)
     try:
-        table = tomllib.loads(read_text(path))
-    except tomllib.TOMLDecodeError as error:
+        table = parse_toml(read_text(path, _LARGEST))
+    except ParseError as error:
         raise RecipeError(f"{path}: {error}") from None
     table.setdefault("name", path.stem)
     try:
@@ -191,7 +197,8 @@ def load_recipe(recipe: str | Path, changes: Sequence[str] = ()) -> Recipe:
                     raise RecipeError(f"`{section}.{key}` is now called `{section}.{renamed[key]}`")
         built = recipe_from(table)
         _import_plugins(built.plugins, path.parent)
-        return _check(built)
+        with reading(RecipeError, "the recipe"):
+            return _check(built)
     except RecipeError as error:
         raise RecipeError(f"{path}: {error}") from None
 
@@ -204,7 +211,8 @@ def recipe_from(table: Mapping[str, Any]) -> Recipe:
             table[section] = {renamed.get(key, key): value for key, value in table[section].items()}
     if isinstance(table.get("model"), Mapping):
         table["model"] = current_settings(table["model"])
-    recipe = _build(Recipe, table, "")
+    with reading(RecipeError, "the recipe"):
+        recipe = _build(Recipe, table, "")
     return dataclasses.replace(recipe, inherits_model=recipe.start_from is not None and "model" not in table)
 
 
@@ -309,35 +317,40 @@ def _check(recipe: Recipe) -> Recipe:
 def _apply(table: dict[str, Any], change: str) -> None:
     key, equals, text = change.partition("=")
     if not equals:
-        raise RecipeError(f"`--set {change}`: write section.key=value")
+        raise RecipeError(f"`--set {_shortened(change)}`: write section.key=value")
     try:
-        value = tomllib.loads(f"value = {text.strip()}")["value"]
-    except tomllib.TOMLDecodeError:
-        value = text.strip()
+        value = parse_toml(f"value = {text.strip()}")["value"]
+    except ParseError:
+        value = text.strip()  # a string without quotes
     *sections, last = key.strip().split(".")
+    if len(sections) > _MOST_SECTIONS:
+        raise RecipeError(f"`--set {_shortened(change)}`: no key has so many parts")
     for section in sections:
         table = table.setdefault(section, {})
         if not isinstance(table, dict):
-            raise RecipeError(f"`--set {change}`: there is no section `{section}`")
+            raise RecipeError(f"`--set {_shortened(change)}`: there is no section `{section}`")
     table[last] = value
 
 
 def _build(kind: type[T], table: Any, place: str) -> T:
     """A dataclass from a table, checked."""
     if not isinstance(table, Mapping):
-        raise RecipeError(f"[{place}] is a section, not {json.dumps(table, default=str)}")
+        raise RecipeError(f"[{place}] is a section, not {_shown(table)}")
     hints = typing.get_type_hints(kind)
     fields = dataclasses.fields(kind)  # type: ignore[arg-type]
     names = [each.name for each in fields if not each.metadata.get("derived")]
     for key in table:
         if key not in names:
             where = f"[{place}]" if place else "the recipe"
-            close = nearest(str(key), names)
+            close = nearest(_shortened(str(key)), names)
             hint = f"; did you mean `{close}`?" if close else f"; it has {listed(names, 'and')}"
-            raise RecipeError(f"{where} has no `{key}`{hint}")
+            raise RecipeError(f"{where} has no `{_shortened(str(key))}`{hint}")
     values = {
         name: _value(hints[name], table[name], f"{place}.{name}" if place else name) for name in names if name in table
     }
+    for each in fields:
+        if each.name not in values and each.default is each.default_factory is dataclasses.MISSING:
+            raise RecipeError(f"{f'[{place}]' if place else 'the recipe'} lacks `{each.name}`")
     try:
         return kind(**values)
     except KarelsynthError as error:
@@ -355,11 +368,11 @@ def _value(hint: Any, value: Any, place: str) -> Any:
         raise RecipeError(_not_one_of(place, value, typing.get_args(hint)))
     if origin is tuple:
         if not isinstance(value, list | tuple) or not all(isinstance(part, str) for part in value):
-            raise RecipeError(f"`{place}` is a list of strings, not {json.dumps(value, default=str)}")
+            raise RecipeError(f"`{place}` is a list of strings, not {_shown(value)}")
         return tuple(value)
     if origin is dict:
         if not isinstance(value, Mapping):
-            raise RecipeError(f"[{place}] is a section, not {json.dumps(value, default=str)}")
+            raise RecipeError(f"[{place}] is a section, not {_shown(value)}")
         return dict(value)
     if origin in (typing.Union, types.UnionType):
         kinds = typing.get_args(hint)
@@ -370,10 +383,23 @@ def _value(hint: Any, value: Any, place: str) -> Any:
         return float(value)
     if not isinstance(value, hint) or (isinstance(value, bool) and hint is not bool):
         wanted = {int: "a whole number", float: "a number", bool: "true or false", str: "a string"}[hint]
-        raise RecipeError(f"`{place}` is {wanted}, not {json.dumps(value, default=str)}")
+        raise RecipeError(f"`{place}` is {wanted}, not {_shown(value)}")
+    if isinstance(value, int) and not -(2**63) <= value < 2**63:
+        raise RecipeError(f"`{place}` is a whole number from 0 to 2⁶³ − 1, not {_shown(value)}")
     return value
 
 
+def _shown(value: Any) -> str:
+    """A value for a message."""
+    return _shortened(json.dumps(value, default=str))
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}…"
+
+
 def _not_one_of(place: str, value: Any, choices: Sequence[str]) -> str:
-    close = nearest(str(value), map(str, choices))
-    return f"`{place}` is {listed(choices)}, not `{value}`" + f"; did you mean `{close}`?" * bool(close)
+    close = nearest(_shortened(str(value)), map(str, choices))
+    return f"`{place}` is {listed(choices)}, not `{_shortened(str(value))}`" + f"; did you mean `{close}`?" * bool(
+        close
+    )

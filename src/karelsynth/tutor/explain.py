@@ -182,7 +182,8 @@ def _differences(expected: World, actual: World, cells: tuple[Cell, ...]) -> lis
 
 
 def _at(cell: Cell) -> str:
-    return f"row {cell[0]}, column {cell[1]}"
+    """A cell for people: row 1 is the bottom row, column 1 the leftmost."""
+    return f"row {cell[0] + 1}, column {cell[1] + 1}"
 
 
 def _markers(count: int) -> str:

@@ -24,12 +24,12 @@ from karelsynth.karel.formats.codes import worlds_to_codes
 from karelsynth.karel.machine import encode_programs, run_batch
 from karelsynth.karel.program import Program
 from karelsynth.tasks.task import Example, Task
+from karelsynth.tasks.variations import RandomVariations
 from karelsynth.tutor.edits import MOST_FUNCTIONS, code_of
 from karelsynth.tutor.explain import RunReport, explain_run
 from karelsynth.tutor.limits import TUTOR_TICKS
 from karelsynth.tutor.nearest import LONGEST, NearestPrograms, Repair, nearest_programs
 from karelsynth.tutor.rewrite import EditedCode, changed_lines, rewritten
-from karelsynth.tutor.variations import Variations
 from karelsynth.tutor.wording import HintStep, hint_steps
 
 SEARCH_SECONDS: Final = 1.3
@@ -176,8 +176,7 @@ def _mixing(size: int) -> NDArray[np.uint64]:
 @lru_cache(maxsize=64)
 def _varied_codes(examples: tuple[Example, ...]) -> NDArray[np.uint8]:
     """Varied inputs of a task, uint8 [WORLDS, 18, 18]."""
-    variations = Variations([example.input for example in examples], seed=1)
-    return worlds_to_codes([variations(number) for number in range(WORLDS)])
+    return RandomVariations(worlds_to_codes([example.input for example in examples]), seed=1).worlds(WORLDS)
 
 
 def next_step(found: NearestPrograms, program: Program, answers: Sequence[Program]) -> Repair | None:

@@ -39,6 +39,10 @@ WIDE: Final = 24
 """Programs of each level, the most promising ones, for which unusual edits are tried as well."""
 MOST_QUEUED: Final = 500
 """The most programs of one run that wait to be expanded."""
+FURTHER: Final = 40
+"""Programs, at least, that are expanded after the first repair to find more usual ones with as many edits."""
+LEAST_COST: Final = 0.5
+"""The cost of the most usual edit."""
 LONGEST: Final = 400
 """The most tokens of a program that is run."""
 
@@ -122,7 +126,7 @@ class _Search:
         self.expand(first)
         best = min(self.levels[1].waiting, default=None)
         for depth, rare, share in STAGES:
-            if any(self.found[: depth + 2]):
+            if any(self.found[: depth + 1]) or (rare and self.found[depth + 1]):
                 break
             self.stage(depth, start + share * (deadline - start), rare=rare)
         for found in self.found:
@@ -132,7 +136,8 @@ class _Search:
         return NearestPrograms((), best[2] if best is not None and better else None, tuple(first), self.tried)
 
     def stage(self, depth: int, until: float, *, rare: bool) -> None:
-        """Expand the programs of a level in their order, with usual or with rare edits, until one is right."""
+        """Expand the programs of a level in their order, with usual or with rare edits, until one is right. Then expand
+        those that may lead to more usual edits, so that a choice can be made."""
         level = self.levels[depth]
         level.waiting.sort()
         queue = level.expanded[:WIDE] if rare else [repair for _, _, repair in level.waiting]
@@ -143,9 +148,23 @@ class _Search:
                 made += self.neighbours(queue[done], usual=not rare, rare=rare)
                 done += 1
             self.expand(made)
+        if self.found[depth + 1]:
+            self.cheaper(queue[done:], max(FURTHER, done), until, depth, rare=rare)
         if not rare:
             level.expanded += queue[:done]
             del level.waiting[:done]
+
+    def cheaper(self, rest: list[Repair], most: int, until: float, depth: int, *, rare: bool) -> None:
+        """After the first repairs of a level: expand programs that may lead to more usual ones, the cheapest first."""
+        limit = min(repair.cost for repair in self.found[depth + 1]) - LEAST_COST
+        queue = sorted((repair for repair in rest if repair.cost <= limit), key=lambda repair: repair.cost)[:most]
+        done = 0
+        while done < len(queue) and self.clock() < until:
+            made: list[Repair] = []
+            while done < len(queue) and len(made) < AT_ONCE:
+                made += self.neighbours(queue[done], usual=not rare, rare=rare)
+                done += 1
+            self.expand(made)
 
     def neighbours(self, repair: Repair, *, usual: bool, rare: bool) -> list[Repair]:
         """The new programs one edit away."""

@@ -35,8 +35,8 @@ from karelsynth.karel.world import Hero, World
 from karelsynth.tasks.purposeful.generator import generate_purposeful, plans_of
 from karelsynth.tasks.simplify import simplify
 from karelsynth.tasks.task import Example, Task
+from karelsynth.tasks.variations import fresh_examples
 from karelsynth.tutor.probe import probe
-from karelsynth.tutor.variations import fresh_examples
 
 CONCEPTS: Final = ("sequence", "repeat", "while", "if", "ifelse", "nested")
 """What an exercise can be about. `sequence` is none of the others; `nested` is a block with control inside control."""

@@ -12,7 +12,7 @@ unmasks one is made as small as possible.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, Final
@@ -22,15 +22,15 @@ from numpy.typing import NDArray
 
 from karelsynth.errors import KarelsynthError
 from karelsynth.karel.dialects.source import SourceFunction, SourceProgram, SourceSpan, source_block
-from karelsynth.karel.formats.codes import worlds_to_codes
+from karelsynth.karel.formats.codes import FRAME, HERO, WALL, world_from_codes
 from karelsynth.karel.machine import encode_programs, run_batch
 from karelsynth.karel.program import Program
-from karelsynth.karel.world import STEP, Cell, World
+from karelsynth.karel.world import LARGEST_SIDE, MOST_MARKERS, STEP, Cell, World
 from karelsynth.search.repair import ProgramScorer
 from karelsynth.tasks.task import MOST_EXAMPLES, Example, Task
+from karelsynth.tasks.variations import RandomVariations, smaller
 from karelsynth.tutor.edits import code_of, edits, flat_tokens
 from karelsynth.tutor.limits import TUTOR_TICKS
-from karelsynth.tutor.variations import Variations, free_cells, without_line
 
 WORLDS: Final = 256
 """Varied worlds on which programs are compared with the reference."""
@@ -38,6 +38,8 @@ MOST_VARIED: Final = 12
 """How many times as many worlds are tried to unmask a program that the first ones do not."""
 MOST_SHOWN: Final = 10
 DEFAULT_SECONDS: Final = 5.0
+_MOST_THINGS: Final = LARGEST_SIDE * LARGEST_SIDE * (MOST_MARKERS + 1)
+"""More walls and markers than a world has."""
 
 
 @dataclass(frozen=True)
@@ -142,26 +144,26 @@ def reachable(world: World) -> set[Cell]:
 
 
 def _at(cell: Cell) -> str:
-    return f"row {cell[0]}, column {cell[1]}"
+    """A cell for people: row 1 is the bottom row, column 1 the leftmost."""
+    return f"row {cell[0] + 1}, column {cell[1] + 1}"
 
 
 # Worlds that unmask
 
 
 class Comparison:
-    """Varied worlds of a task on which the reference ends well, with its outcomes."""
+    """Varied worlds of a task on which the reference ends well, with its outcomes: cell codes [W, 18, 18]."""
 
     def __init__(self, task: Task, reference: Program, *, count: int = WORLDS, seed: int = 0) -> None:
-        inputs = [example.input for example in task.examples]
-        variations = Variations(inputs, seed)
-        every = [*inputs, *(variations(number) for number in range(count))]
-        worlds = list(dict.fromkeys([*every, *(small for world in every[:8] for small in _smaller(world))]))
+        inputs, _ = task.codes()
+        every = np.concatenate([inputs, RandomVariations(inputs, seed).worlds(count)])
+        every = np.concatenate([every, *(smaller(world) for world in every[:8])])
+        _, first = np.unique(every.reshape(len(every), -1), axis=0, return_index=True)
+        worlds = every[np.sort(first)]
         runs = run_batch([reference], worlds, max_ticks=TUTOR_TICKS)
         assert runs.worlds is not None
-        kept = np.flatnonzero(runs.ok[0])
         self.reference = reference
-        self.worlds = [worlds[number] for number in kept]
-        self.inputs, self.outputs = worlds_to_codes(self.worlds), runs.worlds[0, kept]
+        self.inputs, self.outputs = worlds[runs.ok[0]], runs.worlds[0, runs.ok[0]]
 
     def wrong(self, programs: NDArray[np.uint8]) -> NDArray[np.bool_]:
         """On which worlds programs [N, L] differ from the reference, bool [N, W]."""
@@ -171,21 +173,20 @@ class Comparison:
 
     def smallest(self, program: Program, wrong: NDArray[np.bool_]) -> World | None:
         """A small world among those on which a program is wrong, made smaller as long as it still is."""
-        candidates = [self.worlds[number] for number in np.flatnonzero(wrong)]
-        if not candidates:
+        if not wrong.any():
             return None
-        world = min(candidates, key=_size)
+        candidates = self.inputs[wrong]
+        world = candidates[_sizes(candidates).argmin()]
         while True:
-            smaller = sorted(set(_smaller(world)), key=_size)
-            if not smaller:
-                return world
-            differs = differing(self.reference, program, smaller)
-            if not differs.any():
-                return world
-            world = smaller[int(np.argmax(differs))]
+            candidates = smaller(world)
+            if len(candidates):
+                candidates = candidates[differing(self.reference, program, candidates)]
+            if not len(candidates):
+                return world_from_codes(world)
+            world = candidates[_sizes(candidates).argmin()]
 
 
-def differing(reference: Program, program: Program, worlds: Sequence[World]) -> NDArray[np.bool_]:
+def differing(reference: Program, program: Program, worlds: Sequence[World] | NDArray[np.uint8]) -> NDArray[np.bool_]:
     """On which worlds the reference ends well and a program does not do the same, bool [W]."""
     runs = run_batch(encode_programs([reference, program]), worlds, max_ticks=TUTOR_TICKS)
     assert runs.worlds is not None
@@ -203,23 +204,12 @@ def unmasking_world(task: Task, reference: Program, program: Program, *, seed: i
     return None
 
 
-def _size(world: World) -> tuple[int, int]:
-    return world.rows * world.cols, len(world.walls) + sum(world.markers.values())
-
-
-def _smaller(world: World) -> Iterator[World]:
-    """The world without a row or column, a wall, or a marker."""
-    for rows in (True, False):
-        for line in range(world.rows if rows else world.cols):
-            shorter = without_line(world, line, rows=rows)
-            if shorter is not None:
-                yield shorter
-    for cell in sorted(world.walls):
-        yield World(world.rows, world.cols, world.hero, world.walls - {cell}, dict(world.markers))
-    for cell in free_cells(world):
-        count = world.markers.get(cell, 0)
-        if count:
-            yield World(world.rows, world.cols, world.hero, world.walls, {**world.markers, cell: count - 1})
+def _sizes(worlds: NDArray[np.uint8]) -> NDArray[np.int64]:
+    """How large worlds [N, 18, 18] are, [N]: by cells, then by walls and markers."""
+    content = (worlds % HERO).astype(np.int64)
+    cells, walls = content < FRAME, content == WALL
+    markers = np.where(cells & ~walls, content, 0).sum((1, 2))
+    return np.asarray(cells.sum((1, 2)) * _MOST_THINGS + walls.sum((1, 2)) + markers)
 
 
 # Impostors
@@ -255,7 +245,7 @@ def probe(
         assert world is not None
         shrunk = differing_count(reference, passing, world)
         if shrunk < wrong[:, best].sum():  # the smaller world unmasks fewer
-            world = comparison.worlds[best]
+            world = world_from_codes(comparison.inputs[best])
         example = Example(world, reference.run(world, max_ticks=TUTOR_TICKS).world)
         task = replace(task, examples=(*task.examples, example))
         added.append(example)

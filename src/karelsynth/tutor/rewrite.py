@@ -129,7 +129,9 @@ class _Rewriter:
                     self.starting.setdefault(statement.place.span.line, []).append(statement)
                     self.heads |= {statement.place.span.line, statement.place.else_line}
         self.done: set[int] = set()
-        """The lines of the old text that have been written or replaced."""
+        """The lines of statements in the old text that have been written or replaced."""
+        self.above: dict[int, list[int]] = {}
+        """The comments and blank lines that go above each line of a statement that stays."""
         self.unit = self._unit()
 
     def _unit(self) -> str:
@@ -158,7 +160,9 @@ class _Rewriter:
                 end = function.span.column - 1 + function.span.width
                 line = line[:end] + ":" + self.comment_of(head)
             out.append(line)
-            self.lines, self.done = [], set(range(head + 1))
+            self.lines, self.done = [], {head}
+            self.assign_comments(head, last, self.changed[function.name])
+            self.flush(head, margin)
             self.write_block(self.changed[function.name], margin)
             self.flush(last + 1, margin)
             out += self.lines
@@ -210,13 +214,29 @@ class _Rewriter:
         found = [comment.text for comment in self.source.comments if comment.line == line and not comment.alone]
         return "".join(f"  {text}" for text in found[:1])
 
-    def flush(self, before: int, margin: str) -> None:
-        """Write comments and blank lines above a line that are not yet written."""
-        for line in range(1, before):
-            if line not in self.done and line not in self.heads:
-                self.done.add(line)
-                text = self.source.lines[line - 1]
-                self.lines.append(text if not text.strip() else self.moved(text, self.margin(line), margin))
+    def assign_comments(self, head: int, last: int, block: SourceBlock) -> None:
+        """Find out where the comments and blank lines of a function go: above the statement that they were above, or if
+        it goes, the next one that stays. A docstring stays below the head."""
+        places = [inner.place for each in block for inner in each.walk() if inner.place is not None]
+        stays = {line for place in places for line in (place.span.line, place.else_line)}
+        docstrings = {comment.line for comment in self.source.comments if not comment.text.startswith("#")}
+        start = head + 1
+        if start in docstrings:
+            start = next((line for line in range(start, last + 1) if line in self.heads), last + 1)
+        self.above = {head: list(range(head + 1, start))}
+        waiting: list[int] = []
+        for line in range(start, last + 1):
+            if line not in self.heads:
+                waiting.append(line)
+            elif line in stays:
+                self.above[line], waiting = waiting, []
+        self.above[last + 1] = waiting
+
+    def flush(self, line: int, margin: str) -> None:
+        """Write the comments and blank lines that go above a line."""
+        for above in self.above.pop(line, ()):
+            text = self.source.lines[above - 1]
+            self.lines.append(text if not text.strip() else self.moved(text, self.margin(above), margin))
 
     @staticmethod
     def moved(text: str, old: str, new: str) -> str:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import mimetypes
+import re
+import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -17,9 +20,18 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from karelsynth._version import __version__
 from karelsynth.karel.world import quoted
-from karelsynth.web import solving, toolkit, tutoring
+from karelsynth.tutor.challenges import ChallengeSet
+from karelsynth.web import classroom, operations, solving, toolkit, tutoring
 from karelsynth.web.errors import add_error_handlers, error_response
-from karelsynth.web.queue import SolveQueue, TaskSolver
+from karelsynth.web.operations import (
+    LogFormat,
+    LongRequests,
+    RateLimited,
+    RateLimits,
+    ServiceMetrics,
+    scope_client,
+)
+from karelsynth.web.queue import ServerStopping, SolveQueue, TaskSolver
 
 log = logging.getLogger("karelsynth.web")
 
@@ -27,6 +39,8 @@ LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 LARGEST_BODY: Final = 256 * 1024
 """Bytes that a request's body may have."""
 _STATIC: Final = Path(__file__).parent / "static"
+_HOST: Final = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([^\s:\[\]]+))(?::[0-9]{1,5})?")
+"""A Host header: an IPv6 address in brackets or a name, and perhaps a port."""
 _TYPES: Final = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml", ".html": "text/html"}
 _DESCRIPTION: Final = (
     "Program synthesis for Karel the robot. Worlds are text drawings, programs are texts in any dialect."
@@ -47,13 +61,23 @@ class ServiceSettings:
     """Settings of the service."""
 
     workers: int = 1
-    """Number of searches that run at the same time."""
-    queue: int = 32
-    """Number of requests that may wait; further ones get status 503."""
+    """Number of batches of searches that run at the same time."""
+    queue: int = 128
+    """Number of searches that may wait; further ones get status 503."""
+    cores: int = 1
+    """Cores that all workers share."""
     hosts: frozenset[str] | None = LOOPBACK
     """Host names that requests may use; None allows all."""
     model: str = "shipped"
     """The model's name, as `/api/version` reports it."""
+    rate: float = 0.0
+    """Requests a minute that a client may send with POST; 0 for any number."""
+    log: LogFormat = "off"
+    """How requests and searches are logged."""
+    proxies: frozenset[str] = frozenset()
+    """Addresses of reverse proxies, whose header X-Forwarded-For names the client."""
+    challenges: ChallengeSet | None = None
+    """What the page opens with: a class set whose hidden examples stay here."""
 
 
 def create_app(solver: TaskSolver, settings: ServiceSettings | None = None) -> FastAPI:
@@ -62,7 +86,13 @@ def create_app(solver: TaskSolver, settings: ServiceSettings | None = None) -> F
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        app.state.queue = SolveQueue(solver, workers=settings.workers, length=settings.queue)
+        app.state.queue = SolveQueue(
+            solver,
+            workers=settings.workers,
+            length=settings.queue,
+            cores=settings.cores,
+            observer=app.state.metrics,
+        )
         yield
         app.state.queue.close()
 
@@ -75,13 +105,17 @@ def create_app(solver: TaskSolver, settings: ServiceSettings | None = None) -> F
         redirect_slashes=False,
         lifespan=lifespan,
     )
-    app.state.settings = settings
+    app.state.settings, app.state.metrics = settings, ServiceMetrics()
     add_error_handlers(app)
     app.include_router(solving.router)
     app.include_router(toolkit.router)
     app.include_router(tutoring.router)
+    app.include_router(operations.router)
+    app.include_router(classroom.router)
     _serve_files(app)
-    app.add_middleware(GuardMiddleware, hosts=settings.hosts)
+    app.add_middleware(
+        GuardMiddleware, hosts=settings.hosts, limits=RateLimits(settings.rate), metrics=app.state.metrics
+    )
     return app
 
 
@@ -91,8 +125,7 @@ def _serve_files(app: FastAPI) -> None:
         mimetypes.add_type(kind, suffix)
     static = StaticFiles(directory=_STATIC, check_dir=False)
 
-    @app.get("/", include_in_schema=False)
-    @app.head("/", include_in_schema=False)
+    @app.api_route("/", methods=["GET", "HEAD"], include_in_schema=False)
     async def index(request: Request) -> Response:
         return await static.get_response("index.html", request.scope)
 
@@ -105,23 +138,27 @@ class GuardMiddleware:
     - The Host header must be one of `hosts` (None allows all). A page of another site could otherwise let its own
       name resolve to 127.0.0.1 and use the service through the visitor's browser (DNS rebinding).
     - A body may have up to `LARGEST_BODY` bytes.
+    - A client may send so many POST requests a minute.
+    - Requests that take long leave threads to the others.
     - Every response gets security headers, error responses too.
     - An unexpected error is logged; the client gets status 500 without details.
+    - Every request is counted, and logged if that is wished.
     """
 
-    def __init__(self, app: ASGIApp, hosts: frozenset[str] | None) -> None:
-        self.app, self.hosts = app, hosts
+    def __init__(self, app: ASGIApp, hosts: frozenset[str] | None, limits: RateLimits, metrics: ServiceMetrics) -> None:
+        self.app, self.hosts, self._limits, self._metrics = app, hosts, limits, metrics
+        self._long = LongRequests()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        started = False
+        started, status, began = False, 0, time.monotonic()
 
         async def send_with_headers(message: Message) -> None:
-            nonlocal started
+            nonlocal started, status
             if message["type"] == "http.response.start":
-                started = True
+                started, status = True, message["status"]
                 headers = MutableHeaders(scope=message)
                 headers.update(_SECURITY_HEADERS)
                 # Browsers revalidate files each time; an unchanged file costs a 304 response.
@@ -130,12 +167,20 @@ class GuardMiddleware:
 
         try:
             await self._handle(scope, receive, send_with_headers)
+        except _ClientLeft:
+            return
+        except asyncio.CancelledError:  # the server stops and has waited long enough
+            if started:
+                raise
+            await error_response(503, str(ServerStopping()))(scope, receive, send_with_headers)
         except Exception:
             log.exception("while answering %s %s", scope["method"], scope["path"])
             if started:  # the status has been sent; the server closes the connection
                 raise
             response = error_response(500, "internal error: your request is not to blame; see the server's log")
             await response(scope, receive, send_with_headers)
+        finally:
+            self._metrics.request_ended(scope, status, time.monotonic() - began)
 
     async def _handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = Headers(scope=scope)
@@ -144,19 +189,31 @@ class GuardMiddleware:
             message = f"this server is not called {quoted(host)}: use the address that it printed when it started"
             await error_response(400, message)(scope, receive, send)
             return
+        if scope["method"] == "POST":
+            try:
+                self._limits.check(scope_client(scope))
+            except RateLimited as error:
+                self._metrics.request_limited()
+                response = error_response(429, str(error), headers={"Retry-After": str(error.retry_after)})
+                await response(scope, receive, send)
+                return
         body = await _read_body(headers, receive)
         if body is None:
             message = f"the body is too large: at most {LARGEST_BODY // 1024} KiB are allowed"
             await error_response(413, message)(scope, receive, send)
             return
-        await self.app(scope, _replay(body, receive), send)
+        async with self._long if self._long.concerns(scope["path"]) else nullcontext():
+            await self.app(scope, _replay(body, receive), send)
 
 
 def _host_name(host: str) -> str:
-    """The name in a Host header, without the port; an IPv6 address without its brackets."""
-    if host.startswith("["):
-        return host[1:].partition("]")[0].lower()
-    return host.partition(":")[0].lower()
+    """The name in a Host header, without the port; an IPv6 address without its brackets. Malformed ones give ""."""
+    found = _HOST.fullmatch(host)
+    return (found[1] or found[2]).lower() if found else ""
+
+
+class _ClientLeft(Exception):
+    """The client has disconnected before its request was complete, or the server has closed the connection."""
 
 
 async def _read_body(headers: Headers, receive: Receive) -> bytes | None:
@@ -167,10 +224,12 @@ async def _read_body(headers: Headers, receive: Receive) -> bytes | None:
     body = bytearray()
     while True:
         message = await receive()
+        if message["type"] == "http.disconnect":
+            raise _ClientLeft
         body += message.get("body", b"")
         if len(body) > LARGEST_BODY:
             return None
-        if not message.get("more_body", False):  # also after a disconnect
+        if not message.get("more_body", False):
             return bytes(body)
 
 

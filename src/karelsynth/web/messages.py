@@ -12,10 +12,14 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from karelsynth.karel.world import LARGEST_SIDE, SMALLEST_SIDE
 from karelsynth.tasks.task import MOST_EXAMPLES
+from karelsynth.tutor.challenges import LONGEST_SET
 
 if TYPE_CHECKING:
+    from karelsynth.errors import ProgramSyntaxError
     from karelsynth.solve.solution import Progress, Solution
-    from karelsynth.tasks.task import Task
+    from karelsynth.tasks.task import Example, Task
+    from karelsynth.tutor.blocks import BlockNode, BlockProgram
+    from karelsynth.tutor.challenges import ChallengeSet
 
 LONGEST_DRAWING: Final = 4_000
 LONGEST_PROGRAM: Final = 20_000
@@ -109,10 +113,14 @@ class TaskResponse(ResponseModel):
     examples: list[ExampleMessage]
 
     @classmethod
-    def of(cls, task: Task, **fields: str) -> Self:
+    def of(cls, task: Task, **fields: Any) -> Self:
         """The task in this form; `fields` are those of a subclass."""
-        pairs = [ExampleMessage(input=pair.input.to_text(), output=pair.output.to_text()) for pair in task.examples]
+        pairs = [_pair_message(pair) for pair in task.examples]
         return cls(name=task.name, about=task.about, examples=pairs, **fields)
+
+
+def _pair_message(pair: Example) -> ExampleMessage:
+    return ExampleMessage(input=pair.input.to_text(), output=pair.output.to_text())
 
 
 class GalleryTaskResponse(TaskResponse):
@@ -255,6 +263,10 @@ class RunStep(ResponseModel):
     column: int
     width: int
     token: str = Field(description="The statement's token, such as `move` or `WHILE`.")
+    start: int = Field(
+        description="The index of the statement's first token, from 0; helper functions count in place of their calls."
+    )
+    end: int = Field(description="The index after the statement's last token, its blocks included.")
     hero: tuple[int, int, str] = Field(
         description="Karel's row, column and heading after the step; row 0 is the bottom row."
     )
@@ -293,6 +305,16 @@ class SyntaxProblem(ResponseModel):
     column: int
     width: int
     suggestion: str | None = Field(description="A known word similar to the unknown one.")
+
+    @classmethod
+    def of(cls, error: ProgramSyntaxError) -> Self:
+        return cls(
+            message=error.reason,
+            line=error.line,
+            column=error.column,
+            width=error.width,
+            suggestion=error.suggestion,
+        )
 
 
 class CheckResponse(ResponseModel):
@@ -341,6 +363,42 @@ class WorldResponse(ResponseModel):
 # The tutor
 
 
+ServedChallenge = Annotated[
+    int | None,
+    Field(ge=0, le=1000, description="A challenge of the served set, from 0: its hidden examples count, too."),
+]
+
+
+class JudgeRequest(RequestModel):
+    """Examples, and a program to try on them if there is one."""
+
+    examples: Examples
+    program: ProgramText | None = None
+
+
+class ExampleProblem(ResponseModel):
+    """Why no program can do an example, or not together with an earlier one."""
+
+    example: int = Field(description="The example's number, from 1.")
+    message: str
+
+
+class VerdictResponse(ResponseModel):
+    """Whether a program does an example."""
+
+    right: bool
+    status: str = Field(description="As in a run's response.")
+    explanation: str
+    ticks: int
+
+
+class JudgeResponse(ResponseModel):
+    """What is wrong with examples, and whether a program does each of them."""
+
+    problems: list[ExampleProblem]
+    verdicts: list[VerdictResponse] = Field(description="One for each example; empty without a program.")
+
+
 class SubmissionMessage(RequestModel):
     """A student's program."""
 
@@ -354,6 +412,7 @@ class GradeRequest(RequestModel):
     examples: Examples
     hidden: Annotated[list[ExampleMessage], Field(max_length=MOST_EXAMPLES)] = []
     programs: Annotated[list[SubmissionMessage], Field(min_length=1, max_length=200)]
+    challenge: ServedChallenge = None
 
 
 class HintRequest(RequestModel):
@@ -365,6 +424,7 @@ class HintRequest(RequestModel):
     ] = []
     program: ProgramText
     level: Annotated[int, Field(ge=1, le=3, description="1: where. 2: what kind of change. 3: the change.")] = 1
+    challenge: ServedChallenge = None
 
 
 class ProbeRequest(RequestModel):
@@ -380,8 +440,12 @@ class PoseRequest(RequestModel):
     """What exercises should be like."""
 
     concepts: Annotated[
-        list[Literal["sequence", "repeat", "while", "if", "ifelse", "nested"]], Field(min_length=1, max_length=6)
-    ]
+        list[Literal["sequence", "repeat", "while", "if", "ifelse", "nested"]], Field(max_length=6)
+    ] = []
+    like: Annotated[
+        ProgramText | None,
+        Field(description="A program: exercises with its concepts and about its length. Instead of the other wishes."),
+    ] = None
     least_tokens: Annotated[int, Field(ge=5, le=100)] = 6
     most_tokens: Annotated[int, Field(ge=5, le=100)] = 40
     count: Annotated[int, Field(ge=1, le=10)] = 3
@@ -492,6 +556,119 @@ class ProbeResponse(ResponseModel):
     added: list[ExampleMessage]
     tried: int
     seconds: float
+
+
+# Blocks
+
+
+class BlockMessage(RequestModel):
+    """A statement as a block."""
+
+    keyword: Annotated[
+        str, Field(max_length=20, description="An action's token, WHILE, IF, IFELSE, REPEAT, or `call`.")
+    ]
+    detail: Annotated[str, Field(max_length=200)] | int | None = Field(
+        default=None, description="A condition such as `not frontIsClear`, a count, or a function's name."
+    )
+    blocks: Annotated[list[list[BlockMessage]], Field(max_length=2)] = []
+    number: int | None = Field(default=None, description="Which statement of the text this is; null for a new one.")
+    line: int | None = Field(default=None, description="The statement's line in the text, from 1; `column` too.")
+    column: int | None = None
+
+    @classmethod
+    def of(cls, node: BlockNode) -> BlockMessage:
+        inner = [[BlockMessage.of(each) for each in block] for block in node.blocks]
+        place = {"line": node.line, "column": node.column}
+        return cls(keyword=node.keyword, detail=node.detail, blocks=inner, number=node.number, **place)
+
+
+class BlockFunctionMessage(RequestModel):
+    """A function as blocks."""
+
+    name: Annotated[str, Field(max_length=200)]
+    body: list[BlockMessage]
+
+
+Dialect = Literal["paper", "stanford", "tokens"]
+
+
+class ReadBlocksRequest(RequestModel):
+    """A program's text, possibly empty or with empty blocks; `dialect` is that of an empty text."""
+
+    program: Annotated[str, Field(max_length=LONGEST_PROGRAM)]
+    dialect: Dialect = "paper"
+
+
+class WriteBlocksRequest(ReadBlocksRequest):
+    """A program's text, and what its functions have become."""
+
+    functions: Annotated[list[BlockFunctionMessage], Field(max_length=200)]
+
+
+class BlocksResponse(ResponseModel):
+    """The blocks of a text."""
+
+    program: str
+    dialect: str
+    main: str
+    complete: bool = Field(description="Whether no block is empty: the text is a program.")
+    functions: list[BlockFunctionMessage]
+    problem: SyntaxProblem | None = Field(default=None, description="Why the text has no blocks.")
+
+    @classmethod
+    def of(cls, blocks: BlockProgram) -> Self:
+        functions = [
+            BlockFunctionMessage(name=each.name, body=[BlockMessage.of(node) for node in each.body])
+            for each in blocks.functions
+        ]
+        return cls(
+            program=blocks.text,
+            dialect=blocks.dialect,
+            main=blocks.main,
+            complete=blocks.complete,
+            functions=functions,
+        )
+
+
+# Challenges
+
+
+class ChallengeTextRequest(RequestModel):
+    """The text of a file with challenges, or of the JSON lines that `karelsynth pose` writes."""
+
+    text: Annotated[str, Field(max_length=LONGEST_SET)]
+
+
+class ChallengeResponse(TaskResponse):
+    """A task for students."""
+
+    hidden: list[ExampleMessage] = Field(description="Empty for a served set: the server keeps them.")
+    hidden_count: int
+    starter: str
+    hints: int = Field(description="The highest level of hints, from 0 (none) to 3.")
+    served: int | None = Field(description="Its place in the served set, from 0, for requests of grades and hints.")
+
+
+class ChallengeSetResponse(ResponseModel):
+    """Challenges in order; none if no set is served."""
+
+    title: str
+    challenges: list[ChallengeResponse]
+
+    @classmethod
+    def of(cls, lesson: ChallengeSet, *, served: bool = False) -> Self:
+        challenges = [
+            ChallengeResponse.of(
+                each.task,
+                hidden=[] if served else [_pair_message(pair) for pair in each.hidden],
+                hidden_count=len(each.hidden),
+                starter=each.starter,
+                hints=each.hints,
+                served=place if served else None,
+            )
+            for place, each in enumerate(lesson.challenges)
+        ]
+        return cls(title=lesson.title, challenges=challenges)
 
 
 # The service

@@ -10,14 +10,18 @@ import signal
 import socket
 import sys
 from collections.abc import Callable
+from functools import partial
 from types import FrameType
-from typing import Final
+from typing import Any, Final
 
 import uvicorn
 from fastapi import FastAPI
 
 from karelsynth.errors import KarelsynthError
+from karelsynth.web.connections import BACKLOG, Connection, Connections, connection_limit, quiet_accept_errors
+from karelsynth.web.operations import start_logging
 
+log = logging.getLogger("karelsynth.web")
 _GRACE: Final = 3
 """Seconds that running requests have to end after a signal."""
 
@@ -95,10 +99,19 @@ def _url(host: str, port: int) -> str:
 
 def serve(app: FastAPI, listener: socket.socket, on_ready: Callable[[], None]) -> None:
     """Serve until Ctrl-C (then raises KeyboardInterrupt) or SIGTERM (then exits with status 0)."""
-    logging.getLogger("karelsynth.web").addHandler(logging.StreamHandler())
+    settings = getattr(app.state, "settings", None)
+    start_logging("off" if settings is None else settings.log)
+    proxies = sorted(settings.proxies) if settings is not None else []
+    connections = Connections(connection_limit(), proxies)
+    app.state.connections = connections
+    protocol: Any = partial(Connection, all_connections=connections)
     config = uvicorn.Config(
         app,
-        log_level="warning",
+        http=protocol,
+        backlog=BACKLOG,
+        proxy_headers=bool(proxies),
+        forwarded_allow_ips=proxies,
+        log_level="error",  # warnings are of malformed requests, which anybody can send by the million
         access_log=False,
         server_header=False,
         timeout_graceful_shutdown=_GRACE,
@@ -108,22 +121,28 @@ def serve(app: FastAPI, listener: socket.socket, on_ready: Callable[[], None]) -
         signal.SIGTERM, lambda *_: sys.exit(0)
     )  # uvicorn raises the signal again after its shutdown
     try:
-        _Server(config, on_ready).run(sockets=[listener])
+        _Server(config, connections, on_ready).run(sockets=[listener])
     finally:
         signal.signal(signal.SIGTERM, previous)
 
 
 class _Server(uvicorn.Server):
-    """Calls `on_ready` once it accepts requests, and stops all searches on a signal."""
+    """Calls `on_ready` once it accepts requests, closes late connections, and stops all searches on a signal."""
 
-    def __init__(self, config: uvicorn.Config, on_ready: Callable[[], None]) -> None:
+    def __init__(self, config: uvicorn.Config, connections: Connections, on_ready: Callable[[], None]) -> None:
         super().__init__(config)
-        self._on_ready = on_ready
+        self._connections, self._on_ready = connections, on_ready
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        quiet_accept_errors(asyncio.get_running_loop(), log.error)
         await super().startup(sockets)
         if self.started and not self.should_exit:
             self._on_ready()
+
+    async def on_tick(self, counter: int) -> bool:
+        if counter % 10 == 0:  # every second
+            self._connections.close_late_ones()
+        return await super().on_tick(counter)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         if self.should_exit:  # a second signal changes nothing: the shutdown takes seconds at most

@@ -19,6 +19,7 @@ from fastapi.sse import EventSourceResponse, ServerSentEvent
 from karelsynth.errors import KarelsynthError
 from karelsynth.solve.solution import Progress, Solution
 from karelsynth.tasks.task import Task
+from karelsynth.web.connections import client_name
 from karelsynth.web.messages import (
     BODY_ERRORS,
     BUSY_ERRORS,
@@ -59,7 +60,10 @@ class _ClientSearch:
         self._queue, self._request = queue, request
         self._events: asyncio.Queue[SearchEvent | None] = asyncio.Queue()
         self._loop = asyncio.get_running_loop()
-        self._ticket = queue.submit(task, budget, self._on_event)
+        host = request.client.host if request.client else ""
+        self._ticket = queue.submit(
+            task, budget, self._on_event, client_name(host), watched=request.url.path.endswith("/stream")
+        )
         self.id = self._ticket.id
         self._watch = asyncio.create_task(self._cancel_on_disconnect())
 

@@ -73,6 +73,7 @@ def run(body: RunRequest) -> RunResponse:
     """Run a program on a world, step by step."""
     world = read_world(body.world, "world")
     program, spans = parse_with_spans(body.program)
+    ends = {at: at + statement.size for at, statement in program.walk()}
     steps: list[RunStep] = []
 
     def observe(tick: Tick) -> None:
@@ -85,6 +86,8 @@ def run(body: RunRequest) -> RunResponse:
                 column=span.column,
                 width=span.width,
                 token=program.tokens[tick.where],
+                start=tick.where,
+                end=ends[tick.where],
                 hero=(row, col, heading),
                 markers=(row, col, count) if tick.action in (Action.PICK_MARKER, Action.PUT_MARKER) else None,
             )
@@ -109,14 +112,7 @@ def check(body: CheckRequest) -> CheckResponse:
     try:
         Program.parse(body.program)
     except ProgramSyntaxError as error:
-        problem = SyntaxProblem(
-            message=error.reason,
-            line=error.line,
-            column=error.column,
-            width=error.width,
-            suggestion=error.suggestion,
-        )
-        return CheckResponse(ok=False, dialect=dialect, problem=problem)
+        return CheckResponse(ok=False, dialect=dialect, problem=SyntaxProblem.of(error))
     return CheckResponse(ok=True, dialect=dialect, problem=None)
 
 
@@ -169,6 +165,11 @@ def read_world(drawing: str, where: str) -> World:
 
 def read_examples(examples: list[ExampleMessage], name: str = "", about: str = "") -> Task:
     """The task of these drawings. Raises RequestError, which names the example and the world."""
+    return Task(tuple(read_pairs(examples)), name, about)
+
+
+def read_pairs(examples: list[ExampleMessage]) -> list[Example]:
+    """Each example of these drawings by itself; together, they may contradict each other. Raises RequestError."""
     pairs = []
     for number, drawings in enumerate(examples, 1):
         where = f"example {number}"
@@ -178,7 +179,7 @@ def read_examples(examples: list[ExampleMessage], name: str = "", about: str = "
         except TaskFileError as error:  # its message calls every example the first
             raise RequestError(where, TaskFileError(str(error).removeprefix("example 1: "))) from None
         pairs.append(pair)
-    return Task(tuple(pairs), name, about)
+    return pairs
 
 
 def random_world(rows: int, cols: int, seed: int | None = None) -> World:

@@ -1,4 +1,4 @@
-"""Routes of the tutor: grading a class, hints, probing a task, posing exercises.
+"""Routes of the tutor: judging examples, grading a class, hints, probing a task, posing exercises.
 
 The route functions are synchronous, so FastAPI runs them in threads. A hint for a student who is far off needs a
 search, which waits in the same queue as all others.
@@ -14,42 +14,81 @@ from fastapi import APIRouter, Request
 from karelsynth.errors import KarelsynthError
 from karelsynth.karel.dialects import read_source
 from karelsynth.karel.program import Program
+from karelsynth.karel.world import World
 from karelsynth.solve.solution import Solution
-from karelsynth.tasks.task import Task
+from karelsynth.tasks.task import Example, Task
 from karelsynth.tutor.grade import Submission
 from karelsynth.tutor.grade import grade as grade_all
 from karelsynth.tutor.hint import find_hint
-from karelsynth.tutor.pose import Wish
+from karelsynth.tutor.pose import Wish, concepts_of
 from karelsynth.tutor.pose import pose as pose_all
 from karelsynth.tutor.probe import impossible_examples
 from karelsynth.tutor.probe import probe as probe_task
 from karelsynth.web.errors import RequestError
 from karelsynth.web.messages import (
     BODY_ERRORS,
+    ExampleProblem,
     ExerciseResponse,
     GradeRequest,
     GradeResponse,
     GradesResponse,
     HintRequest,
     HintResponse,
+    JudgeRequest,
+    JudgeResponse,
     PoseRequest,
     PoseResponse,
     ProbeRequest,
     ProbeResponse,
+    VerdictResponse,
 )
 from karelsynth.web.queue import QueueFull, SearchEvent, SearchFailure, ServerStopping, SolveQueue
-from karelsynth.web.toolkit import read_examples
+from karelsynth.web.toolkit import read_examples, read_pairs
 
 router = APIRouter()
 _searching = threading.BoundedSemaphore(2)
 """More searches at the same time would only slow each other down."""
 
 
+@router.post("/api/judge", responses=BODY_ERRORS)
+def judge(body: JudgeRequest) -> JudgeResponse:
+    """Say which examples no program can do, and whether a program does each example."""
+    pairs = read_pairs(body.examples)
+    verdicts = []
+    if body.program is not None:
+        program = Program.parse(body.program)
+        for pair in pairs:
+            outcome = program.run(pair.input)
+            verdicts.append(
+                VerdictResponse(
+                    right=outcome.ok and outcome.world == pair.output,
+                    status=outcome.status.name.lower(),
+                    explanation=outcome.explain(),
+                    ticks=outcome.ticks,
+                )
+            )
+    return JudgeResponse(problems=_problems(pairs), verdicts=verdicts)
+
+
+def _problems(pairs: list[Example]) -> list[ExampleProblem]:
+    """What is wrong with examples: each by itself, then beside the earlier ones."""
+    problems = []
+    first: dict[World, int] = {}
+    for number, pair in enumerate(pairs, 1):
+        earlier = first.setdefault(pair.input, number)
+        for _, reason in impossible_examples(Task((pair,))):
+            problems.append(ExampleProblem(example=number, message=f"No program can do this: {reason}."))
+        if pairs[earlier - 1].output != pair.output:
+            message = f"It contradicts example {earlier}: the same Before, but another After."
+            problems.append(ExampleProblem(example=number, message=message))
+    return problems
+
+
 @router.post("/api/grade", responses=BODY_ERRORS)
-def grade(body: GradeRequest) -> GradesResponse:
+def grade(body: GradeRequest, request: Request) -> GradesResponse:
     """Grade programs on a task's examples. A syntax error is part of the response; the status is 200."""
     task = read_examples(body.examples)
-    hidden = read_examples(body.hidden).examples if body.hidden else ()
+    hidden = _hidden(body, request)
     submissions = [Submission(each.name, each.program) for each in body.programs]
     grades = grade_all(task, submissions, hidden=hidden)
     return GradesResponse(grades=[GradeResponse.model_validate(each.to_json()) for each in grades])
@@ -59,7 +98,7 @@ def grade(body: GradeRequest) -> GradesResponse:
 def hint(body: HintRequest, request: Request) -> HintResponse:
     """Help a student on: the smallest change that makes a program right, or the next step, up to a level."""
     task = read_examples(body.examples)
-    hidden = read_examples(body.hidden).examples if body.hidden else ()
+    hidden = _hidden(body, request)
     source = read_source(body.program)
     queue: SolveQueue = request.app.state.queue
     with _searching:
@@ -83,6 +122,10 @@ def probe(body: ProbeRequest) -> ProbeResponse:
 def pose(body: PoseRequest) -> PoseResponse:
     """Pose exercises with the concepts of a lesson, from easy to hard; fewer than wished if few are found in time."""
     wish = Wish(frozenset(body.concepts), (body.least_tokens, body.most_tokens))
+    if body.like is not None:
+        wish = _wish_like(Program.parse(body.like))
+    elif not body.concepts:
+        raise RequestError("concepts", KarelsynthError("name a concept, or a program with `like`"))
     with _searching:
         exercises = pose_all(wish, count=body.count, seed=body.seed, seconds=body.budget)
     return PoseResponse(
@@ -90,6 +133,23 @@ def pose(body: PoseRequest) -> PoseResponse:
             ExerciseResponse.of(each.task, program=each.program.to("paper"), level=each.level) for each in exercises
         ]
     )
+
+
+def _hidden(body: GradeRequest | HintRequest, request: Request) -> tuple[Example, ...]:
+    """The hidden examples of a request, with those that the server keeps for a challenge."""
+    hidden = read_examples(body.hidden).examples if body.hidden else ()
+    if body.challenge is None:
+        return hidden
+    lesson = request.app.state.settings.challenges
+    if lesson is None or body.challenge >= len(lesson.challenges):
+        raise RequestError("challenge", KarelsynthError("this server has no such challenge: load the page again"))
+    return (*hidden, *lesson.challenges[body.challenge].hidden)
+
+
+def _wish_like(program: Program) -> Wish:
+    """Exercises with the concepts of a program and about its length."""
+    size = program.size
+    return Wish(concepts_of(program) - {"nested"}, (max(5, size - 6), size + 8))
 
 
 def _solve(queue: SolveQueue, task: Task, seconds: float) -> Sequence[Program]:

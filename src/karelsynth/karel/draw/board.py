@@ -159,13 +159,13 @@ def scene_of(layout: BoardLayout, world: World, groups: tuple[ShapeGroup, ...]) 
 
 
 def description(world: World) -> str:
-    """The world in words, for screen readers."""
+    """The world in words, for screen readers; rows and columns count from 1."""
     row, col, heading = world.hero
-    parts = [f"Karel stands at row {row}, column {col} and faces {heading}."]
+    parts = [f"Karel stands at row {row + 1}, column {col + 1} and faces {heading}."]
     if world.walls:
-        parts.append("Walls (row:column): " + " ".join(f"{r}:{c}" for r, c in sorted(world.walls)) + ".")
+        parts.append("Walls (row:column): " + " ".join(f"{r + 1}:{c + 1}" for r, c in sorted(world.walls)) + ".")
     if world.markers:
-        counts = " ".join(f"{r}:{c}:{count}" for (r, c), count in world.markers.items())
+        counts = " ".join(f"{r + 1}:{c + 1}:{count}" for (r, c), count in world.markers.items())
         parts.append(f"Markers (row:column:count): {counts}.")
     return " ".join(parts)
 
@@ -229,8 +229,8 @@ def _labels(layout: BoardLayout) -> tuple[Shape, ...]:
     size, colour = max(8.0, 0.3 * layout.cell), layout.theme.muted
     away = layout.border + 0.32 * layout.cell
     below = layout.top + layout.rows * layout.cell + away
-    rows = [Text(layout.left - away, layout.centre((n, 0))[1], str(n), size, colour) for n in range(layout.rows)]
-    cols = [Text(layout.centre((0, n))[0], below, str(n), size, colour) for n in range(layout.cols)]
+    rows = [Text(layout.left - away, layout.centre((n, 0))[1], str(n + 1), size, colour) for n in range(layout.rows)]
+    cols = [Text(layout.centre((0, n))[0], below, str(n + 1), size, colour) for n in range(layout.cols)]
     return (*rows, *cols)
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from karelsynth.errors import WorldError
 from karelsynth.files import read_text, write_atomically
 from karelsynth.karel.formats import drawing, msr, stanford
+from karelsynth.parsing import ParseError, parse_json
 
 if TYPE_CHECKING:
     from karelsynth.karel.world import World
@@ -52,8 +53,6 @@ def save_world(world: World, path: str | Path) -> None:
 
 def _json(text: str) -> Any:
     try:
-        return json.loads(text)
-    except json.JSONDecodeError as error:
-        raise WorldError(f"line {error.lineno}, column {error.colno}: not valid JSON: {error.msg}") from None
-    except (ValueError, RecursionError):  # thousands of digits or brackets
-        raise WorldError("not a world: the JSON has too long a number or is nested too deep") from None
+        return parse_json(text)
+    except ParseError as error:
+        raise WorldError(str(error)) from None

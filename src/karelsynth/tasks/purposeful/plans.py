@@ -23,8 +23,8 @@ from typing import Final
 import numpy as np
 
 from karelsynth.karel.tokens import COUNTS, ID
-from karelsynth.tasks.purposeful.layout_kernel import KINDS, MARKERS, PLACES, REGISTERS, RULE
-from karelsynth.tasks.purposeful.program_kernel import PlanTables
+from karelsynth.tasks.purposeful.program_kernel import REGISTERS, RULE, PlanTables
+from karelsynth.tasks.purposeful.world_kernel import KINDS, MARKERS, PLACES
 
 _CONDITIONS: Final = {
     "front": "frontIsClear", "left-clear": "leftIsClear", "right-clear": "rightIsClear",

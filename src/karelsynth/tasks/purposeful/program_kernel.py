@@ -10,8 +10,11 @@ from numpy.typing import NDArray
 from karelsynth.generator.random_kernel import draw, signed
 from karelsynth.karel.compiled import compiled
 from karelsynth.karel.tokens import ACTIONS, COUNTS, ID, SENSORS
-from karelsynth.tasks.purposeful.layout_kernel import REGISTERS, RULE
 
+REGISTERS: Final = 100
+"""The first symbol of `PlanTables` that stands for a count drawn once for each program."""
+RULE: Final = 200
+"""The first symbol that stands for a rule."""
 LONGEST: Final = 112
 """Tokens of the longest program."""
 RAW: Final = 320

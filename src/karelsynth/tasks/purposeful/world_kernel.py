@@ -16,11 +16,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from karelsynth.karel.compiled import compiled
-from karelsynth.karel.formats.codes import BEYOND, FRAME, HERO, SIDE, WALL
+from karelsynth.karel.formats.codes import BEYOND, FRAME, SIDE, WALL
 from karelsynth.karel.machine_kernel import CELLS
-from karelsynth.tasks.purposeful.layout_kernel import KINDS, MARKERS, PLACES
 from karelsynth.tasks.purposeful.program_kernel import below, percent
 
+KINDS: Final = (
+    "room", "fetch", "ceiling", "potholes", "niches", "gap", "stairs", "descent", "mountain", "hurdles", "hurdles-any",
+    "house", "island", "door", "room-door", "winding", "trail", "snail", "maze", "signs", "lanes",
+    "cliffs",
+)  # fmt: skip
+"""Kinds of scenes, as plans name them."""
+PLACES: Final = ("corner", "floor", "start", "any", "roomy")
+"""Where Karel stands: bottom left, in the bottom row, in the first column, anywhere, or with room ahead."""
+MARKERS: Final = (
+    "none", "row", "full", "one", "two", "trail", "few", "field", "full-field", "one-field", "columns", "pile", "piles",
+    "pile-front", "niches", "path", "goal", "towers", "above", "two-rows",
+)  # fmt: skip
+"""Where markers lie."""
 STAGE: Final = 16
 COLS, ROWS, ROW, COL = 0, 1, 2, 3
 """Of `info` [4]: the stage's size and Karel's place."""
@@ -803,9 +815,3 @@ def stage_world(
                 at = place
     heading = (1 - quarter) & 3
     return at * 4 + heading
-
-
-@compiled()
-def add_hero(out: NDArray[np.uint8], slot: int, at: int, heading: int) -> None:  # pragma: no cover - compiled
-    """Put Karel on a cell of row `slot`."""
-    out[slot, at] += np.uint8(HERO * (heading + 1))

@@ -29,25 +29,31 @@ function text(x, y, content, size) {
 export class Board {
   #world = null;
   #turn = 0;
+  #axes = null;
   #floor = svg("g");
+  #changes = svg("g", { class: "changes" });
   #markers = svg("g", { class: "markers" });
   #signs = svg("g", { class: "signs" });
   #inner = svg("g", {}, svg("g", { transform: "scale(0.92)" }, ...karel()));
   #karel = svg("g", { class: "karel" }, this.#inner);
 
-  /** `label` names the picture for screen readers; a board that is edited gets its own role from the grid. */
-  constructor(label) {
+  /** `label` names the picture for screen readers; a board that is edited gets its own role from the grid. With `axes`,
+   *  rows and columns have numbers, from 1. */
+  constructor(label, { axes = false } = {}) {
     this.node = svg("svg", { class: "board", role: "img", "aria-label": label });
-    this.node.append(this.#floor, this.#markers, this.#karel, this.#signs);
+    this.node.append(this.#floor, this.#changes, this.#markers, this.#karel, this.#signs);
     this.label = label;
+    this.#axes = axes ? svg("g", { class: "axes", "aria-hidden": "true" }) : null;
+    if (this.#axes) this.node.append(this.#axes);
   }
 
   get world() {
     return this.#world;
   }
 
-  /** Shows a world; with `alarm`, a sign that Karel failed there. */
-  update(world, { alarm = false } = {}) {
+  /** Shows a world; with `alarm`, a sign that Karel failed there; `marked` are cells [row, col] that differ from what
+   *  was expected or shown beside. */
+  update(world, { alarm = false, marked = [] } = {}) {
     const old = this.#world;
     this.#world = world;
     const sameFloor = old && old.rows === world.rows && old.cols === world.cols;
@@ -55,6 +61,7 @@ export class Board {
     if (!sameFloor || old.cells.some((content, index) => (content === WALL) !== (world.cells[index] === WALL))) {
       this.#drawFloor(world);
     }
+    this.#markCells(marked);
     this.#drawMarkers(world, alarm);
     this.#placeKarel(world, sameFloor);
     if (this.node.getAttribute("role") === "img") {
@@ -75,9 +82,31 @@ export class Board {
   }
 
   #resize({ rows, cols }) {
-    this.node.setAttribute("viewBox", `${-MARGIN} ${-MARGIN} ${cols * CELL + 2 * MARGIN} ${rows * CELL + 2 * MARGIN}`);
+    const size = 9 + 0.75 * Math.max(rows, cols); // of the numbers: in a large world, cells are small
+    const room = this.#axes ? 1.5 * size + MARGIN : MARGIN;
+    const [width, height] = [cols * CELL + MARGIN + room, rows * CELL + MARGIN + room];
+    this.node.setAttribute("viewBox", `${-room} ${-MARGIN} ${width} ${height}`);
     this.node.style.setProperty("--rows", rows);
     this.node.style.setProperty("--cols", cols);
+    this.node.style.setProperty("--aspect", (width / height).toFixed(4));
+    if (!this.#axes) return;
+    const numbers = [];
+    for (let col = 0; col < cols; col++) {
+      numbers.push(text((col + 0.5) * CELL, rows * CELL + MARGIN + 0.75 * size, col + 1, size));
+    }
+    for (let row = 0; row < rows; row++) {
+      numbers.push(text(-MARGIN - 0.75 * size, (rows - row - 0.5) * CELL, row + 1, size));
+    }
+    this.#axes.replaceChildren(...numbers);
+  }
+
+  #markCells(cells) {
+    this.#changes.replaceChildren(
+      ...cells.map(([row, col]) => {
+        const corner = { x: col * CELL + 1, y: (this.#world.rows - 1 - row) * CELL + 1 };
+        return svg("rect", { class: "change", width: CELL - 2, height: CELL - 2, rx: 4, ...corner });
+      }),
+    );
   }
 
   #drawFloor(world) {
@@ -166,7 +195,7 @@ function summary(world) {
   const markers = world.cells.reduce((sum, content) => sum + Math.max(0, content), 0);
   const { row, col, heading } = world.hero;
   return (
-    `${world.rows} rows, ${world.cols} columns; Karel at row ${row}, column ${col} facing ${HEADINGS[heading]}; ` +
+    `${world.rows} rows, ${world.cols} columns; Karel at row ${row + 1}, column ${col + 1} facing ${HEADINGS[heading]}; ` +
     `${walls} ${walls === 1 ? "wall" : "walls"}, ${markers} ${markers === 1 ? "marker" : "markers"}`
   );
 }

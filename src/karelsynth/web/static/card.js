@@ -5,7 +5,7 @@ import { announce, button, el, guarded, icon, iconButton, notice } from "./dom.j
 import { Grid } from "./grid.js";
 import { sizeInputs } from "./size.js";
 import {
-  buriesOther, example, isFull, withInput, withMoved, withOutputReset, withSide, withSize, without,
+  buriesOther, example, isFull, withInput, withMoved, withNothingChanged, withOutputReset, withSide, withSize, without,
 } from "./task.js";
 import { equal, parse } from "./world.js";
 
@@ -25,6 +25,9 @@ export class Card {
   #verdict = button("verdict", () => this.#list.onWatch(this.#id), { hidden: true });
   #size = sizeInputs((rows, cols) => this.#change(withSize(this.#task, this.#id, rows, cols)));
   #hint = el("p", { class: "hint" });
+  #problem = el("p", { class: "example-problem", hidden: true });
+  #bump = ""; // why Karel could not do what it was driven to do last
+  #same = button("button small", () => this.#change(withNothingChanged(this.#task, this.#id)), {}, "Nothing changes");
   #list;
 
   /** `history` holds the task; `tool()` is the chosen one; `list` holds all cards. */
@@ -34,6 +37,7 @@ export class Card {
     this.#list = list;
     this.before = new Grid("Before", { tool, onEdit: (world, stroke) => this.#edit("input", world, stroke) });
     this.after = new Grid("After", { tool, onEdit: (world, stroke) => this.#edit("output", world, stroke) });
+    this.after.onBump = (problem) => this.#bumped(problem);
     this.#build();
     for (const node of [this.after.node, this.pad]) node.addEventListener("keydown", (event) => this.#key(event));
     this.pad.addEventListener("keydown", (event) => {
@@ -64,7 +68,10 @@ export class Card {
       const press = (event) => this.after.perform(action, event.detail > 0);
       this.pad.append(iconButton(name, label, press, "button square"));
     }
-    const enlarge = () => this.node.classList.toggle("large");
+    const enlarge = () => {
+      this.node.classList.toggle("large");
+      this.node.scrollIntoView({ block: "start" });
+    };
     const head = el(
       "header",
       { class: "card-head" },
@@ -88,7 +95,7 @@ export class Card {
       el("div", { class: "pair-arrow", "aria-hidden": "true" }, icon("arrow")),
       side("After", el("span", { class: "side-tools" }, this.reset, this.driveButton), this.after.node, this.pad),
     );
-    this.node = el("li", { class: "card example" }, head, pair, this.#hint);
+    this.node = el("li", { class: "card example" }, head, pair, this.#problem, this.#hint);
   }
 
   update(one, index, total) {
@@ -100,16 +107,38 @@ export class Card {
     this.#size.update(one.input.rows, one.input.cols);
     const same = equal(one.input, one.output);
     this.reset.disabled = same;
-    this.#hint.textContent = this.after.driving
-      ? "↑ move · ← → turn · Space put · Backspace pick · Esc done"
-      : same
-        ? "After is still the same as Before: edit it, or drive Karel there."
-        : "";
-    this.#hint.hidden = !this.#hint.textContent;
+    this.node.classList.toggle("open", !one.touched);
+    this.#bump = "";
+    this.#showHint(one, same);
     this.earlier.disabled = index === 0;
     this.later.disabled = index === total - 1;
     this.remove.disabled = total === 1;
     this.copy.disabled = isFull(this.#task);
+  }
+
+  /** What to do next with this example, or why Karel did not do what it was told. */
+  #showHint(one, same) {
+    const driving = "↑ move · ← → turn · Space put · Backspace pick · Esc done";
+    const parts = [];
+    if (this.#bump) parts.push(this.#bump);
+    else if (this.after.driving) parts.push(driving);
+    else if (!one.touched) parts.push("After is still the same as Before: draw it, or drive Karel there. ", this.#same);
+    else if (same) parts.push("After is the same as Before: nothing changes in this example.");
+    this.#hint.replaceChildren(...parts);
+    this.#hint.classList.toggle("bumped", Boolean(this.#bump));
+    this.#hint.hidden = !parts.length;
+  }
+
+  #bumped(problem) {
+    this.#bump = `${problem[0].toUpperCase()}${problem.slice(1)}.`;
+    const one = this.#task.examples[this.#index];
+    this.#showHint(one, equal(one.input, one.output));
+  }
+
+  /** Shows what is wrong with the example itself, or nothing if the text is empty. */
+  warn(text) {
+    this.#problem.hidden = !text;
+    this.#problem.replaceChildren(icon("warning"), el("span", {}, text));
   }
 
   judge(verdict) {
@@ -155,7 +184,7 @@ export class Card {
 
   #copy() {
     const { input, output } = this.#task.examples[this.#index];
-    const copied = example(input, output);
+    const copied = example(input, output, this.#task.examples[this.#index].touched);
     if (this.#list.insert(copied, this.#index + 1)) this.#list.reveal(copied.id);
   }
 

@@ -95,21 +95,21 @@ export function download(name, text) {
   setTimeout(() => URL.revokeObjectURL(address), 10_000);
 }
 
-/** Copies a text; says whether the browser let us. */
-export async function copy(text) {
+/** Copies a text; says whether the browser let us. `near` is a node of the dialog that is open, if one is. */
+export async function copy(text, near = document.body) {
   try {
     await navigator.clipboard.writeText(text);
     return true;
   } catch {
-    return copySelected(text); // other machines in the room use plain http, where there is no clipboard
+    return copySelected(text, near); // other machines in the room use plain http, where there is no clipboard
   }
 }
 
-function copySelected(text) {
+function copySelected(text, near) {
   const held = document.activeElement;
   const field = el("textarea", { class: "unseen", readonly: true });
   field.value = text;
-  document.body.append(field);
+  (near.closest("dialog") ?? document.body).append(field); // nothing outside of an open dialog can be selected
   field.select();
   const done = document.execCommand("copy");
   field.remove();

@@ -78,8 +78,12 @@ export class Examples {
     for (const card of this.#cards.values()) card.stopDriving();
   }
 
-  /** Shows whether the program at hand does each example: `verdicts` maps ids to {kind: right|wrong, text}. */
-  judge(verdicts) {
-    for (const [id, card] of this.#cards) card.judge(verdicts.get(id) ?? null);
+  /** Shows whether the program at hand does each example: `verdicts` maps ids to {kind: right|wrong, text}. `problems`
+   *  maps ids to what is wrong with an example itself; null: that is not known anew. */
+  judge(verdicts, problems) {
+    for (const [id, card] of this.#cards) {
+      card.judge(verdicts.get(id) ?? null);
+      if (problems) card.warn(problems.get(id) ?? "");
+    }
   }
 }

@@ -22,6 +22,10 @@ const DRIVE = {
   Delete: ["pickMarker"],
 };
 let strokes = 0;
+const grids = new WeakMap(); // from the picture to what edits it
+
+// On the picture itself, such a listener would make it a stop of the Tab key in Chromium, beside its one cell that is.
+document.addEventListener("focusin", ({ target }) => grids.get(target.ownerSVGElement)?.focused(target));
 
 /** What a tool does to the cells of one stroke, decided where the stroke begins. */
 function brush(tool, world, row, col) {
@@ -57,10 +61,12 @@ export class Grid {
   #stroke = null;
   #driving = false;
 
+  onBump = null; // called with the reason where Karel cannot do what it is driven to do
+
   /** `tool()` returns the chosen tool; `onEdit(world, stroke)` is called for every change. */
   constructor(label, { tool, onEdit }) {
     Object.assign(this, { tool, onEdit });
-    this.#board = new Board(label);
+    this.#board = new Board(label, { axes: true });
     this.node = this.#board.node;
     this.node.setAttribute("role", "grid");
     this.node.classList.add("editable");
@@ -71,7 +77,7 @@ export class Grid {
     this.node.addEventListener("pointercancel", (event) => this.#lift(event));
     this.node.addEventListener("contextmenu", (event) => event.preventDefault());
     this.node.addEventListener("keydown", (event) => this.press(event));
-    this.node.addEventListener("focusin", (event) => this.#focused(event.target));
+    grids.set(this.node, this);
   }
 
   get world() {
@@ -113,6 +119,7 @@ export class Grid {
     const { world, problem } = act(this.world, action);
     if (problem) {
       this.#board.bump();
+      this.onBump?.(problem);
       announce(`Karel cannot do that: ${problem}.`);
       return false;
     }
@@ -159,7 +166,8 @@ export class Grid {
     this.#cellAt(row, col).scrollIntoView({ block: "nearest", inline: "nearest" });
   }
 
-  #focused(target) {
+  /** The keyboard has come to a cell. */
+  focused(target) {
     const place = target.dataset?.at?.split(",").map(Number);
     if (place) this.#moveCursor(...place, false);
   }

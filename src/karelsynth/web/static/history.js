@@ -41,6 +41,14 @@ export class History {
     this.#set(value);
   }
 
+  /** A new value without a past. */
+  restart(value) {
+    this.#past = [];
+    this.#future = [];
+    this.#stroke = null;
+    this.#set(value);
+  }
+
   undo() {
     this.#step(this.#past, this.#future);
   }

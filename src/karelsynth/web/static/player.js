@@ -5,8 +5,9 @@ import { Board } from "./board.js";
 import { announce, button, byId, el, guarded, icon } from "./dom.js";
 import { Grid } from "./grid.js";
 import { History } from "./history.js";
+import { framesOf, isStop, stepOut, stepOver } from "./run.js";
 import { sizeInputs } from "./size.js";
-import { HEADINGS, equal, parse, render, resized, withCell, withHero } from "./world.js";
+import { equal, parse, render, resized } from "./world.js";
 
 const DELAYS = [1000, 600, 350, 180, 70];
 const OWN = "own";
@@ -17,17 +18,18 @@ export class Player {
   #program = null;
   #source = null; // an example's id, or OWN
   #start = null; // the world that is shown, or whose run is
-  #board = new Board("The world while the program runs");
+  #board = new Board("The world while the program runs", { axes: true });
   #grid;
   #run = null; // {frames, steps, explanation, failed, crash}
   #index = 0;
   #timer = 0;
   #loading = 0;
 
-  /** `tasks` is the history of the task; `mark(marks)` shows places in the program. */
-  constructor(tasks, tools, mark) {
+  /** `tasks` is the history of the task; `program()` is the panel of the text that runs: it marks places, and knows its
+   *  words and its breakpoints. */
+  constructor(tasks, tools, program) {
     this.#tasks = tasks;
-    this.mark = mark;
+    this.program = program;
     this.own = new History(tasks.value.examples[0].input);
     this.#grid = new Grid("A world to try the program on", {
       tool: () => tools.current,
@@ -68,12 +70,21 @@ export class Player {
     this.play();
   }
 
+  /** Shows a run on an example at the place that `choose(steps)` gives; null is the end. */
+  async jump(id, choose) {
+    this.#source = id;
+    byId("player-source").value = String(id);
+    this.#restart();
+    await this.#go(() => choose(this.#run.steps) ?? this.#last);
+    byId("player").scrollIntoView({ block: "nearest" });
+  }
+
   async play() {
     if (!(await this.#ready())) return;
+    if (this.#index === this.#last || this.#index === 0) this.#show(0);
     byId("player").scrollIntoView({ block: "nearest" });
-    if (this.#index === this.#last) this.#show(0);
     this.#setPlaying(true);
-    this.#next();
+    this.#next(true);
   }
 
   pause() {
@@ -94,6 +105,8 @@ export class Player {
     byId("player-back").addEventListener("click", () => this.#go(() => this.#index - 1));
     byId("player-forth").addEventListener("click", () => this.#go(() => this.#index + 1));
     byId("player-last").addEventListener("click", () => this.#go(() => this.#last));
+    byId("player-over").addEventListener("click", () => this.#go(() => this.#far(stepOver)));
+    byId("player-out").addEventListener("click", () => this.#go(() => this.#far(stepOut)));
     byId("player-place").addEventListener("input", ({ target }) => {
       const share = Number(target.value) / Number(target.max);
       this.#go(() => Math.ceil(share * this.#last - 1e-6)); // upwards: an arrow key is one step from the start, too
@@ -132,14 +145,15 @@ export class Player {
     byId("own-tools").hidden = this.#source !== OWN;
     this.#grid.update(this.own.value);
     this.size.update(this.own.value.rows, this.own.value.cols);
-    for (const name of ["play", "first", "back", "forth", "last", "place"]) {
+    for (const name of ["play", "first", "back", "forth", "last", "over", "out", "place"]) {
       byId(`player-${name}`).disabled = this.#program === null;
     }
     this.#stage(this.#source !== OWN);
     this.#board.update(this.world);
     if (this.#program === null) this.#label("There is no program to watch yet.");
     else this.#label(this.#source === OWN ? "Draw here, then press play." : "Press play to watch the program here.");
-    if (this.#program !== null) this.mark([]);
+    document.documentElement.toggleAttribute("data-watching", false);
+    if (this.#program !== null) this.program().mark([]);
     byId("player-place").max = UNKNOWN;
     byId("player-place").value = 0;
   }
@@ -171,10 +185,23 @@ export class Player {
     if (!(await this.#ready())) return;
     this.pause();
     this.#show(Math.max(0, Math.min(this.#last, place())));
+    byId("player").scrollIntoView({ block: "nearest" });
     announce(byId("player-caption").textContent);
   }
 
-  #next() {
+  /** Where a way through the steps ends; if that is the last step, at the end of the run, with its sign if it failed. */
+  #far(way) {
+    const to = way(this.#run.steps, this.#index);
+    return to === this.#run.steps.length ? this.#last : to;
+  }
+
+  #next(started = false) {
+    if (!started && isStop(this.#run.steps, this.#index, this.program().breakpoints)) {
+      this.pause();
+      this.#label(`Stopped before line ${this.#run.steps[this.#index].line} · ${byId("player-caption").textContent}`);
+      announce(byId("player-caption").textContent);
+      return;
+    }
     if (this.#index >= this.#last) {
       this.pause();
       announce(byId("player-caption").textContent);
@@ -202,12 +229,20 @@ export class Player {
     this.#stage(index > 0 || this.#source !== OWN);
     this.#board.update(frames[index], { alarm: over && failed });
     byId("player-place").value = index;
+    document.documentElement.toggleAttribute("data-watching", true);
     const step = steps[index - 1];
-    if (step) this.mark([{ kind: "running", line: step.line, column: step.column, width: step.width }]);
-    else this.mark(index > 0 ? crash : []);
+    const next = steps[index]?.line ?? null;
+    if (step) this.program().mark([{ kind: "running", line: step.line, column: step.column, width: step.width }], next);
+    else this.program().mark(index > 0 ? crash : [], next);
     const start = this.#source === OWN ? "At the start: draw here" : "At the start";
-    const place = index === 0 ? start : step ? `Step ${index} of ${steps.length}: ${step.token}` : "";
+    const place = index === 0 ? start : step ? this.#describe(step, index, steps.length) : "";
     this.#label([place, over ? `The program ${explanation}.` : ""].filter(Boolean).join(" · "));
+  }
+
+  /** A step in the words of the text that runs. */
+  #describe(step, index, total) {
+    const [at, code] = [`Step ${index} of ${total}`, this.program().excerpt(step).trim()];
+    return byId("program-frame").dataset.dialect === "tokens" ? `${at}: ${code}` : `${at}, line ${step.line}: ${code}`;
   }
 
   #label(text) {
@@ -220,16 +255,4 @@ export class Player {
     const made = await guarded(() => post("/api/random-world", { rows, cols, seed: null }));
     if (made) this.own.change(parse(made.world));
   }
-}
-
-/** The worlds of a run, the first one included, from what each step changed. */
-function framesOf(start, steps) {
-  const frames = [start];
-  for (const { hero, markers } of steps) {
-    const [row, col, heading] = hero;
-    let world = withHero(frames.at(-1), row, col, HEADINGS.indexOf(heading));
-    if (markers) world = withCell(world, ...markers);
-    frames.push(world);
-  }
-  return frames;
 }

@@ -1,24 +1,29 @@
-// The program at hand: an answer of the search or one typed by hand, in one of three dialects.
+// The program at hand: an answer of the search or one typed by hand, in one of three dialects. What somebody typed is
+// never rewritten: in another dialect, a view of it is shown.
 
 import { post } from "./api.js";
 import { announce, button, byId, copy, count, debounced, download, el, guarded, notice, prose } from "./dom.js";
 import { Editor, LONGEST } from "./editor.js";
 import { Shelf } from "./shelf.js";
 
+export const DIALECTS = { paper: "Karel", stanford: "Python", tokens: "One line" };
+
 export class ProgramPanel {
   #editor = new Editor(() => this.#typed());
   #shelf = new Shelf(); // what was typed, while an answer is shown
   #programs = null; // the answer that is shown, in all dialects; null once it has been edited
   #answer = null; // the answer that was shown last, edited or not
+  #viewed = null; // {text, dialect} that somebody typed, while it is shown in another dialect
+  #notes = []; // what the view does not show of it
   #dialect = "paper";
   #valid = false;
   #revision = 0; // answers of the server to an older text are dropped
   #checkSoon = debounced(() => this.#check(), 250);
 
   /** `onReady(text, same)`: there is a program to run, perhaps the same in other words; `onBroken()`: there is none
-   *  any more; `onDraft()`: `draft` has changed. */
-  constructor({ onReady, onBroken, onDraft, fileName, world }) {
-    Object.assign(this, { onReady, onBroken, onDraft, fileName, world });
+   *  any more; `onDraft()`: `draft` or `source` has changed; `onMark(marks)`: these places of `source` are marked. */
+  constructor({ onReady, onBroken, onDraft, onMark, fileName, world }) {
+    Object.assign(this, { onReady, onBroken, onDraft, onMark, fileName, world });
     for (const button of byId("dialects").children) {
       button.addEventListener("click", () => this.#switchTo(button.dataset.dialect));
     }
@@ -38,10 +43,52 @@ export class ProgramPanel {
     return this.#programs !== null;
   }
 
+  /** The program as it would be sent to somebody else: what was typed, as it was typed, or the answer. */
+  get shared() {
+    return this.#ownText || (this.#valid ? this.#editor.text : "");
+  }
+
+  /** The lines with breakpoints. */
+  get breakpoints() {
+    return this.#editor.breakpoints;
+  }
+
+  /** What stands at {line, column, width} of the text. */
+  excerpt(place) {
+    return this.#editor.excerpt(place);
+  }
+
+  /** A text that came with the task, as if it had been typed; what was typed before can be had back. */
+  open(text) {
+    if (this.#ownText) this.#shelf.put(this.#ownText);
+    this.#answer = null;
+    this.#use(text);
+  }
+
+  /** The text that a person works on, as it was typed, and its dialect. */
+  get source() {
+    return this.#viewed ?? { text: this.#editor.text, dialect: this.#dialect };
+  }
+
+  /** Another text in place of that one, as if it had been typed. */
+  edit(text) {
+    this.#dialect = this.source.dialect;
+    this.#use(text);
+  }
+
+  /** Begins anew with a text, and forgets all others. */
+  start(text, dialect) {
+    this.#shelf = new Shelf();
+    this.#answer = null;
+    this.#dialect = dialect ?? this.#dialect;
+    this.#use(text);
+  }
+
   /** What is worth keeping when the page goes: all that was typed, the latest last, and the dialect. */
   get draft() {
     const own = this.#ownText;
-    return { typed: own ? [...this.#shelf.all, own] : this.#shelf.all, isShown: Boolean(own), dialect: this.#dialect };
+    const dialect = this.#viewed?.dialect ?? this.#dialect;
+    return { typed: own ? [...this.#shelf.all, own] : this.#shelf.all, isShown: Boolean(own), dialect };
   }
 
   /** Takes up a draft; `aside` if the task is another one: then what was typed waits behind the button. */
@@ -65,12 +112,14 @@ export class ProgramPanel {
     else this.#update();
   }
 
-  mark(marks) {
-    this.#editor.mark(marks);
+  mark(marks, next) {
+    this.#editor.mark(marks, next);
+    this.onMark(this.#viewed ? [] : marks);
   }
 
   /** The text that is here, if somebody typed it: it differs from the answer. */
   get #ownText() {
+    if (this.#viewed) return this.#viewed.text;
     const { text } = this.#editor;
     const answered = this.#programs !== null || this.#answer?.[this.#dialect] === text;
     return !answered && text.trim() ? text : "";
@@ -96,6 +145,7 @@ export class ProgramPanel {
 
   #showPrograms(programs) {
     this.#revision += 1;
+    this.#viewed = null;
     this.#programs = programs;
     this.#answer = programs;
     this.#editor.text = programs[this.#dialect];
@@ -104,6 +154,7 @@ export class ProgramPanel {
 
   /** A text in place of the one that is here, as if it had been typed. */
   #use(text) {
+    this.#viewed = null;
     this.#editor.text = text;
     this.#typed();
   }
@@ -117,6 +168,8 @@ export class ProgramPanel {
 
   #typed() {
     this.#revision += 1;
+    if (this.#viewed) this.#shelf.put(this.#viewed.text); // the view has become a text of its own
+    this.#viewed = null;
     this.#programs = null;
     this.#valid = false;
     this.#update();
@@ -154,17 +207,37 @@ export class ProgramPanel {
       return;
     }
     if (this.#editor.text.trim()) {
-      const revision = this.#revision;
-      const converted = await guarded(() => post("/api/convert", { program: this.#editor.text, to: dialect }));
-      if (!converted || revision !== this.#revision) return; // what was typed meanwhile stays
-      this.#revision += 1;
-      this.#dialect = dialect;
-      this.#editor.text = converted.program;
-      this.#accept(true);
+      await this.#view(dialect);
       return;
     }
     this.#dialect = dialect;
     this.#update();
+  }
+
+  /** Shows what was typed in another dialect, or again as it was typed. */
+  async #view(dialect) {
+    const typed = this.#viewed ?? { text: this.#editor.text, dialect: this.#dialect };
+    if (dialect === typed.dialect) {
+      this.#showView(typed.text, dialect, null, []);
+      return;
+    }
+    if (!byId("program-problem").hidden) {
+      notice(`This is no program yet. Without the mistake, it can be shown as ${DIALECTS[dialect]}.`);
+      return;
+    }
+    const revision = this.#revision;
+    const converted = await guarded(() => post("/api/convert", { program: typed.text, to: dialect }));
+    if (!converted || revision !== this.#revision) return; // what was typed meanwhile stays
+    this.#showView(converted.program, dialect, typed, converted.notes);
+  }
+
+  #showView(text, dialect, viewed, notes) {
+    this.#revision += 1;
+    this.#viewed = viewed;
+    this.#notes = notes;
+    this.#dialect = dialect;
+    this.#editor.text = text;
+    this.#accept(true);
   }
 
   #update() {
@@ -172,6 +245,12 @@ export class ProgramPanel {
       button.setAttribute("aria-pressed", String(button.dataset.dialect === this.#dialect));
     }
     byId("program-frame").dataset.dialect = this.#dialect;
+    byId("program-view").hidden = this.#viewed === null;
+    if (this.#viewed) {
+      const typed = DIALECTS[this.#viewed.dialect];
+      const kept = `A view of your text, which is kept as you typed it (${typed}).`;
+      byId("program-view").replaceChildren(...prose([kept, ...this.#notes.map(sentence)].join(" ")));
+    }
     byId("copy-program").disabled = !this.#editor.text;
     byId("download-program").disabled = !this.#valid;
     byId("other-program").hidden = this.#other === null;
@@ -211,6 +290,12 @@ export class ProgramPanel {
     download(`${name}.w`, files.w);
     notice(`Saved ${name}.py and ${name}.w for Stanford Karel.`);
   }
+}
+
+/** A note of the server, in the words of the page. */
+function sentence(note) {
+  const text = note.replace(/^tokens have/, `${DIALECTS.tokens} has`);
+  return `${text[0].toUpperCase()}${text.slice(1)}.`;
 }
 
 /** The problem of a text that the server would refuse: all that is beyond the limit. */

@@ -1,4 +1,4 @@
-// How far a search is: reports come seldom, so that the bar goes by a clock of its own from one to the next.
+// How far a search is: reports come seldom, so that bar and seconds go by a clock of their own from one to the next.
 
 import { byId, count } from "./dom.js";
 
@@ -7,6 +7,7 @@ const TICK = 100; // milliseconds
 export class Progress {
   #budget = 1;
   #since = null; // when the search began, by the page's clock; null while it waits for its turn
+  #said = ""; // what the last report said
   #timer = 0;
 
   start(budget) {
@@ -32,23 +33,25 @@ export class Progress {
 
   /** The search was requested to stop. */
   finish() {
+    this.stop();
     byId("progress-text").textContent = "Stopping…";
   }
 
   report({ seconds, checked, best }) {
     this.#since = performance.now() - 1000 * seconds;
-    this.#draw();
     const right = best?.right.filter(Boolean).length;
-    const found = best ? ` · best so far: right on ${right} of ${best.right.length}` : "";
-    const tried = checked ? `${count(checked, "program")} tried` : "Looking at the examples…";
-    byId("progress-text").textContent = tried + found;
+    const found = best ? ` · closest so far: right on ${right} of ${best.right.length}` : "";
+    this.#said = checked ? `${count(checked, "program")} tried${found}` : "Looking at the examples…";
+    this.#draw();
   }
 
   /** Never backwards, even if a report was long on its way. */
   #draw() {
     if (this.#since === null) return;
     const bar = byId("progress-bar");
-    const share = (performance.now() - this.#since) / 1000 / this.#budget;
-    bar.value = Math.max(bar.value, Math.min(1, share));
+    const seconds = (performance.now() - this.#since) / 1000;
+    bar.value = Math.max(bar.value, Math.min(1, seconds / this.#budget));
+    const clock = `${Math.min(seconds, this.#budget).toFixed(1)} of ${this.#budget} s`;
+    byId("progress-text").textContent = `${clock} · ${this.#said}`;
   }
 }

@@ -2,24 +2,28 @@
 
 import { Board } from "./board.js";
 import { button, byId, el } from "./dom.js";
-import { parse } from "./world.js";
+import { differences, parse } from "./world.js";
 
 const MOST_NAMES = 4;
 
-/** `onExample(input, output, solveAgain)` gets the pair that was chosen, or one that is still to be shown. */
+/** `onExample(input, output, solveAgain)` gets the pair that was chosen, or one that is still to be shown. It is one line
+ *  until somebody unfolds it. */
 export function showQuestion({ world, outcomes, change }, onExample) {
   const input = parse(world);
+  const worlds = outcomes.map((outcome) => parse(outcome.world));
+  byId("ambiguity").open = false;
   byId("ambiguity-change").textContent = change;
-  byId("ambiguity-world").replaceChildren(picture("A world on which the programs differ", input, false));
+  byId("ambiguity-world").replaceChildren(picture("A world on which the programs differ", input));
   byId("outcomes").replaceChildren(
     ...outcomes.map((outcome, index) => {
-      const output = parse(outcome.world);
+      const output = worlds[index];
+      const marked = worlds.flatMap((other) => differences(output, other)); // what makes the choice
       const failed = outcome.status !== "ok"; // no example can ask for a crash
       const attributes = { "aria-label": `Outcome ${index + 1} is meant` };
       return el(
         "li",
         { class: "outcome" },
-        picture(`Outcome ${index + 1}`, output, failed),
+        picture(`Outcome ${index + 1}`, output, { alarm: failed, marked }),
         el("span", { class: "detail" }, failed ? `${owners(outcome)}: ${outcome.explanation}` : owners(outcome)),
         failed ? null : button("button primary", () => onExample(input, output, true), attributes, "This one"),
       );
@@ -29,9 +33,9 @@ export function showQuestion({ world, outcomes, change }, onExample) {
   byId("ambiguity").hidden = false;
 }
 
-function picture(label, world, alarm) {
+function picture(label, world, signs) {
   const board = new Board(label);
-  board.update(world, { alarm });
+  board.update(world, signs);
   return board.node;
 }
 

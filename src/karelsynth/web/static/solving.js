@@ -4,17 +4,20 @@ import { post, stream } from "./api.js";
 import { announce, button, byId, count, el, handOver, icon, prose } from "./dom.js";
 import { Progress } from "./progress.js";
 import { showQuestion } from "./question.js";
-import { pairs } from "./task.js";
+import { advice, listed, renumbered, sureness } from "./sure.js";
+import { filled, pairs } from "./task.js";
 
 const LONGEST_BUDGET = 10;
 const PATIENCE = 2000; // milliseconds that a cancelled search may take to say what it has found
 const OUTDATED = "The examples have changed since: solve again.";
+const BELOW = matchMedia("(max-width: 76rem)"); // the answer is below the examples, as in layout.css
 
 export class Solving {
   #control = null; // of the search that is going on
   #id = null; // by which the server knows it, once it has said so
   #stopping = 0; // the timer that runs after a request to stop
-  #solved = []; // the examples of the last search
+  #solved = []; // the examples of the last search: those that were filled in
+  #numbers = []; // their numbers on the page
   #answers = [];
   #chosen = 0;
   #progress = new Progress();
@@ -34,14 +37,27 @@ export class Solving {
     const control = new AbortController();
     const budget = Number(byId("budget").value);
     this.clear();
+    const { examples } = this.task();
+    this.#solved = filled(examples);
+    this.#numbers = this.#solved.map((one) => examples.indexOf(one) + 1);
+    if (!this.#solved.length) {
+      const how = "Draw what After looks like, or drive Karel there, and then solve.";
+      this.#say("problem", "No example is filled in yet.", how);
+      return;
+    }
     this.#control = control;
-    this.#solved = this.task().examples;
     this.#busy(true);
     this.#progress.start(budget);
     let best = null;
     let solution = null;
     try {
       const body = { examples: pairs(this.#solved), budget };
+      const { problems } = await post("/api/judge", { examples: body.examples }, control.signal);
+      if (this.#control !== control) return;
+      if (problems.length) { // no search would find anything
+        this.#impossible(problems);
+        return;
+      }
       for await (const [event, data] of stream("/api/solve/stream", body, control.signal)) {
         if (this.#control !== control) return;
         if (event === "accepted") this.#id = data.id;
@@ -123,7 +139,7 @@ export class Solving {
 
   /** Whether the examples have been edited since the search began. */
   get #outdated() {
-    return JSON.stringify(pairs(this.task().examples)) !== JSON.stringify(pairs(this.#solved));
+    return JSON.stringify(pairs(filled(this.task().examples))) !== JSON.stringify(pairs(this.#solved));
   }
 
   #busy(busy) {
@@ -136,29 +152,50 @@ export class Solving {
   }
 
   #solution(solution, budget) {
-    const { solved, ambiguity, support, advice, seconds, checked, stopped } = solution;
+    const { solved, ambiguity, support, seconds, checked, stopped } = solution;
     const answers = solution.answers.filter(rightOf);
     const spent = `${seconds.toFixed(2)} s · ${count(checked, "program")} tried`;
-    if (solved) {
-      const number = answers[0].right.length;
-      const where = ["", "the example", "both examples"][number] ?? `all ${number} examples`;
-      const others = answers.length - 1;
-      const too = others ? ` ${count(others, "other program fits", "other programs fit")}, too.` : "";
-      const headline = stopped ? "Stopped early." : "Solved.";
-      this.#say("solved", headline, `Right on ${where}.${too}`, `Checked by running it · ${spent}`);
-      if (support !== "strong" && advice) this.#note(advice);
-    } else {
+    if (!solved) {
       const [headline, longest] = stopped ? ["Stopped.", LONGEST_BUDGET] : ["Not solved.", budget];
       this.#unsolved(answers[0] ?? null, headline, spent, longest);
+      if (this.#outdated) this.#note(OUTDATED);
+      return;
     }
+    const [number, others] = [answers[0].right.length, answers.length - 1];
+    const where = ["", "the example", "both examples"][number] ?? `all ${number} examples`;
+    const [{ probability }, asks] = [answers[0], Boolean(ambiguity) && !this.#outdated];
+    const sure = sureness({ support, probability, examples: number, others, asks });
+    const too = others && !sure ? ` ${count(others, "other program fits", "other programs fit")}, too.` : "";
+    this.#say("solved", stopped ? "Stopped early." : "Solved.", `Right on ${where}.${too}`);
+    if (sure) this.#sure(sure, support);
+    this.#note(`Checked by running it · ${spent}`);
     this.#show(answers);
     if (this.#outdated) this.#note(OUTDATED);
     else if (ambiguity) this.#ask(ambiguity);
+    this.#reveal();
+  }
+
+  /** How sure the answer is, why, and what would help. */
+  #sure({ word, reason, help }, support) {
+    const text = [` ${reason}`, help].filter(Boolean).join(" ");
+    const bars = el("span", { class: "sure-bars", "aria-hidden": "true" }, el("i"), el("i"), el("i"));
+    byId("result").append(el("p", { class: "sure", "data-support": support }, bars, el("strong", {}, word), text));
+    announce(`${byId("result").textContent}`);
   }
 
   /** A task that cannot be solved, such as one that contradicts itself, is nobody's failure. */
   #problem(error) {
-    this.#say("problem", error.isRefusal ? "Look at the examples again." : "Something went wrong.", error.message);
+    const text = renumbered(error.message, this.#numbers);
+    this.#say("problem", error.isRefusal ? "Look at the examples again." : "Something went wrong.", text);
+    this.#reveal();
+  }
+
+  #impossible(problems) {
+    const told = problems.map(({ example, message }) => {
+      return `Example ${this.#numbers[example - 1]}: ${renumbered(message, this.#numbers)}`;
+    });
+    this.#say("problem", "Look at the examples again.", told.join(" "));
+    this.#reveal();
   }
 
   /** What can be said of a search that was given up: only what it had reported. */
@@ -166,24 +203,51 @@ export class Solving {
     const best = found && rightOf(found) ? found : null;
     if (best?.right.every(Boolean)) {
       this.#say("solved", "Stopped early.", "The best program so far is right on every example.");
+      this.#show([best]);
     } else {
       this.#unsolved(best, "Stopped.", "", LONGEST_BUDGET);
     }
-    this.#show(best ? [best] : []);
     if (this.#outdated) this.#note(OUTDATED);
+    this.#reveal();
   }
 
+  /** What was tried, and what would help. The closest program is one click away: it is not what was asked for. */
   #unsolved(best, headline, spent, budget) {
-    const found = best
-      ? ` Below is the best one, right on ${rightOf(best)} of ${best.right.length}: a partial answer.`
-      : "";
-    this.#say("unsolved", headline, `No program was found that is right on every example.${found}`, spent);
-    if (budget >= LONGEST_BUDGET) return;
-    const longer = () => {
-      byId("budget").value = String(LONGEST_BUDGET);
-      this.solve();
-    };
-    byId("result").append(button("button small", longer, {}, `Search for ${LONGEST_BUDGET} s`));
+    const right = best ? this.#numbers.filter((_, index) => best.right[index]) : [];
+    const which = right.length === 1 ? `example ${right[0]}` : `examples ${listed(right)}`;
+    const closest = best ? ` The closest one is right on ${which}, and wrong on the others.` : "";
+    const none = "No program was found that is right on every example.";
+    this.#say("unsolved", headline, `${none}${closest}`, spent);
+    this.#show([]);
+    const cells = Math.max(...this.#solved.map(({ input }) => input.rows * input.cols));
+    const canSearchLonger = budget < LONGEST_BUDGET;
+    const tips = advice({ right: best?.right ?? [], numbers: this.#numbers, cells, canSearchLonger });
+    byId("result").append(
+      el("p", {}, el("strong", {}, "What would help")),
+      el("ul", { class: "tips" }, ...tips.map((tip) => el("li", {}, tip))),
+    );
+    const row = el("p", { class: "result-actions" });
+    if (canSearchLonger) row.append(button("button small", () => this.#longer(), {}, `Search for ${LONGEST_BUDGET} s`));
+    if (best) row.append(button("button small", () => this.#showPartial(best), {}, "Show the closest program"));
+    if (row.children.length) byId("result").append(row);
+    this.#reveal();
+  }
+
+  #longer() {
+    byId("budget").value = String(LONGEST_BUDGET);
+    this.solve();
+  }
+
+  #showPartial(best) {
+    this.#show([best]);
+    byId("program-card").scrollIntoView({ block: "nearest" });
+    byId("program-text").focus({ preventScroll: true });
+  }
+
+  /** On a small screen, the result and what follows come into view; nothing of it is behind the bar with Solve. */
+  #reveal() {
+    const block = BELOW.matches ? "start" : "nearest";
+    byId(BELOW.matches ? "bench" : "result").scrollIntoView({ block });
   }
 
   #say(kind, headline, text, detail = "") {
@@ -196,7 +260,6 @@ export class Solving {
     );
     if (detail) this.#note(detail);
     announce(`${headline} ${text}`);
-    box.scrollIntoView({ block: "nearest" });
   }
 
   #note(text) {
@@ -204,10 +267,8 @@ export class Solving {
   }
 
   #ask(ambiguity) {
-    showQuestion(ambiguity, this.onExample);
-    const show = () => byId("ambiguity").scrollIntoView({ block: "nearest" });
-    byId("result").append(button("button small", show, {}, "Which do you mean?"));
-    announce(`${byId("result").textContent} Choose which outcome is meant.`);
+    showQuestion({ ...ambiguity, change: renumbered(ambiguity.change, this.#numbers) }, this.onExample);
+    announce(`${byId("result").textContent} Which do you mean? ${byId("ambiguity-change").textContent}`);
   }
 
   /** The answers of a search; where there are none, no older one may be taken for its answer. */

@@ -1,7 +1,7 @@
 // Tasks as values: examples of a world before and after, and the edits that keep both of one kind. No page in here.
 //
 // A task is {name, about, examples: [{id, input, output, touched}]}. Walls and size are shared by input and output.
-// As long as nobody has touched the output, it follows the input.
+// As long as nobody has touched the output, it follows the input, and the example does not count: it is not filled in.
 
 import {
   WALL, WorldError, at, blank, equal, parse, render, resized, sameWalls, withCell, withWallsOf,
@@ -11,9 +11,14 @@ export const MOST_EXAMPLES = 20;
 
 let lastId = 0;
 
-export function example(input, output = input) {
+export function example(input, output = input, touched = !equal(input, output)) {
   lastId += 1;
-  return Object.freeze({ id: lastId, input, output, touched: !equal(input, output) });
+  return Object.freeze({ id: lastId, input, output, touched });
+}
+
+/** The examples that count: somebody has said what After is. */
+export function filled(examples) {
+  return examples.filter(({ touched }) => touched);
 }
 
 export function task(examples, name = "", about = "") {
@@ -39,7 +44,7 @@ export function fromJson(record) {
   const examples = record.examples.map((pair, index) => {
     const [input, output] = [parse(pair.input), parse(pair.output)];
     if (!sameWalls(input, output)) throw new WorldError(`example ${index + 1}: size or walls differ before and after`);
-    return example(input, output);
+    return example(input, output, !pair.open);
   });
   if (!examples.length || examples.length > MOST_EXAMPLES) {
     throw new WorldError(`a task has 1 to ${MOST_EXAMPLES} examples, not ${examples.length}`);
@@ -47,8 +52,10 @@ export function fromJson(record) {
   return task(examples, String(record.name ?? ""), String(record.about ?? ""));
 }
 
+/** As plain data; an example that is not filled in is marked as `open`. */
 export function toJson({ name, about, examples }) {
-  return { name, about, examples: pairs(examples) };
+  const marked = pairs(examples).map((pair, index) => (examples[index].touched ? pair : { ...pair, open: true }));
+  return { name, about, examples: marked };
 }
 
 export function sameTask(one, other) {
@@ -110,6 +117,11 @@ export function withOutputReset(old, id) {
 /** Another world for an example: the output starts anew as its copy. */
 export function withInput(old, id, world) {
   return withExample(old, id, (one) => ({ ...one, input: world, output: world, touched: false }));
+}
+
+/** The output as it is, although it is the same as the input: nothing changes in this example. */
+export function withNothingChanged(old, id) {
+  return withExample(old, id, (one) => ({ ...one, touched: true }));
 }
 
 /** Whether there is room for no other example. */

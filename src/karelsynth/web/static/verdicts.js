@@ -1,42 +1,54 @@
-// Whether the current program is right on each example. Checked again whenever the program or an example changes.
+// Whether the current program does each example, and which examples no program can do. Asked again, for all examples at
+// once, whenever the program or an example changes.
 
 import { post } from "./api.js";
 import { debounced, guarded } from "./dom.js";
-import { equal, parse, render } from "./world.js";
+import { renumbered } from "./sure.js";
+import { pairs } from "./task.js";
 
 export class Verdicts {
   #running = null;
+  #known = null; // the examples whose problems are known
   #soon = debounced((program, examples) => this.#run(program, examples), 120);
 
-  /** `onResult(verdicts)` gets a Map from an example's id to {kind, text}. */
+  /** `onResult(verdicts, problems)` gets Maps from an example's id to {kind, text} and to a message. */
   constructor(onResult) {
     this.onResult = onResult;
   }
 
-  /** `program` is a text, or null where there is none to judge. */
+  /** `program` is a text, or null where there is none to judge. Examples that are not filled in are not judged. */
   update(program, examples) {
     this.#running?.abort();
-    if (program === null) this.onResult(new Map());
+    if (program === null) this.onResult(new Map(), null);
     this.#soon(program, examples);
   }
 
   async #run(program, examples) {
-    if (program === null) return;
     const control = new AbortController();
     this.#running = control;
-    const verdicts = new Map();
-    await guarded(async () => {
-      for (const { id, input, output } of examples) {
-        const run = await post("/api/run", { program, world: render(input) }, control.signal);
-        verdicts.set(id, verdictOf(run, output));
-      }
-    });
-    if (!control.signal.aborted) this.onResult(verdicts);
+    const numbered = examples.map((one, index) => ({ ...one, number: index + 1 })).filter(({ touched }) => touched);
+    if (!numbered.length) {
+      this.#known = null;
+      this.onResult(new Map(), new Map());
+      return;
+    }
+    const body = { program, examples: pairs(numbered) };
+    const asked = JSON.stringify(body.examples);
+    if (program === null && asked === this.#known) return;
+    const judged = await guarded(() => post("/api/judge", body, control.signal));
+    if (!judged || control.signal.aborted) return;
+    this.#known = asked;
+    const numbers = numbered.map(({ number }) => number);
+    const idOf = (place) => numbered[place].id;
+    this.onResult(
+      new Map(judged.verdicts.map((verdict, place) => [idOf(place), wordsFor(verdict)])),
+      new Map(judged.problems.map(({ example, message }) => [idOf(example - 1), renumbered(message, numbers)])),
+    );
   }
 }
 
-function verdictOf(run, output) {
-  if (run.status !== "ok") return { kind: "wrong", text: `The program ${run.explanation}` };
-  if (equal(parse(run.world), output)) return { kind: "right", text: "The program does exactly this" };
+function wordsFor({ right, status, explanation }) {
+  if (right) return { kind: "right", text: "The program does exactly this" };
+  if (status !== "ok") return { kind: "wrong", text: `The program ${explanation}` };
   return { kind: "wrong", text: "The program leaves another world" };
 }

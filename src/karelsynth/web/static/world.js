@@ -151,6 +151,24 @@ export function act(world, action) {
   }
 }
 
+/** The cells [row, col] in which two worlds of one size differ: in walls, markers, or Karel. */
+export function differences(one, other) {
+  const cells = [];
+  const heroAt = (world, row, col) => (isHero(world, row, col) ? world.hero.heading : -1);
+  for (let row = 0; row < one.rows; row++) {
+    for (let col = 0; col < one.cols; col++) {
+      const same = at(one, row, col) === at(other, row, col) && heroAt(one, row, col) === heroAt(other, row, col);
+      if (!same) cells.push([row, col]);
+    }
+  }
+  return cells;
+}
+
+/** A cell's place in words: rows count from 1 at the bottom, columns from 1 at the left. */
+export function describePlace(row, col) {
+  return `row ${row + 1}, column ${col + 1}`;
+}
+
 /** A cell in words. */
 export function describeCell(world, row, col) {
   const content = at(world, row, col);
@@ -158,5 +176,5 @@ export function describeCell(world, row, col) {
   if (isHero(world, row, col)) parts.push(`Karel facing ${HEADINGS[world.hero.heading]}`);
   if (content === WALL) parts.push("wall");
   else if (content > 0) parts.push(content === 1 ? "1 marker" : `${content} markers`);
-  return `row ${row}, column ${col}: ${parts.join(", ") || "empty"}`;
+  return `${describePlace(row, col)}: ${parts.join(", ") || "empty"}`;
 }

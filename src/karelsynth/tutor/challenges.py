@@ -1,0 +1,156 @@
+"""Challenges: tasks that students solve themselves, alone or as a class set in a file.
+
+    lesson = parse_challenges(Path("lesson.json").read_text())
+    lesson.challenges[0].task, lesson.challenges[0].hidden  # what students see, and what only grades
+
+A file is JSON: `{"karelsynth": "challenges", "title": …, "challenges": [{"name", "about", "examples", "hidden",
+"starter", "hints"}]}`, with worlds as text drawings. The JSON lines that `karelsynth pose` writes are read, too.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from karelsynth.errors import KarelsynthError
+from karelsynth.files import exists, is_folder, read_text
+from karelsynth.karel.world import World
+from karelsynth.tasks.task import Example, Task
+
+MOST_CHALLENGES: Final = 50
+LONGEST_SET: Final = 200_000
+"""Characters of a file."""
+LONGEST_STARTER: Final = 20_000
+MOST_HINTS: Final = 3
+_KIND: Final = "challenges"
+_FIELDS: Final = ("name", "about", "examples", "hidden", "starter", "hints")
+_POSED: Final = ("reference", "concepts", "tokens", "level", "difficulty")
+"""What `pose` adds to a task. Students do not get it."""
+
+
+class ChallengeError(KarelsynthError):
+    """A file of challenges that cannot be read."""
+
+
+@dataclass(frozen=True)
+class Challenge:
+    """A task for students."""
+
+    task: Task
+    """What they see."""
+    hidden: tuple[Example, ...] = ()
+    """Examples on which a program is judged without being shown."""
+    starter: str = ""
+    """The text that they begin with; it need not be a program."""
+    hints: int = MOST_HINTS
+    """The highest level of hints that they may ask for; 0 for none."""
+
+
+@dataclass(frozen=True)
+class ChallengeSet:
+    """Challenges in order."""
+
+    challenges: tuple[Challenge, ...]
+    title: str = ""
+
+
+def read_challenges(path: Path) -> ChallengeSet:
+    """The challenges of a file, or of a folder that `karelsynth pose` has written."""
+    if is_folder(path):
+        lines = path / "tasks.jsonl"
+        if not exists(lines):
+            raise ChallengeError(f"{path}: this folder has no tasks.jsonl; name one that `karelsynth pose` has written")
+        path = lines
+    text = read_text(path)
+    try:
+        return parse_challenges(text)
+    except KarelsynthError as error:
+        raise ChallengeError(f"{path}: {error}") from None
+
+
+def parse_challenges(text: str) -> ChallengeSet:
+    """The challenges of a file's text. Raises ChallengeError."""
+    if len(text) > LONGEST_SET:
+        raise ChallengeError(f"the set is too long: at most {LONGEST_SET:,} characters are allowed")
+    records, title = _records(text.removeprefix("\ufeff"))
+    if not 1 <= len(records) <= MOST_CHALLENGES:
+        raise ChallengeError(f"a set has 1 to {MOST_CHALLENGES} challenges, not {len(records)}")
+    return ChallengeSet(tuple(_challenge(record, number) for number, record in enumerate(records, 1)), title)
+
+
+def _records(text: str) -> tuple[list[Any], str]:
+    """The challenges as JSON values, and the set's title."""
+    try:
+        whole = json.loads(text)
+    except json.JSONDecodeError as error:
+        lines = [line for line in text.splitlines() if line.strip()]
+        if len(lines) < 2 or not lines[0].startswith("{"):
+            raise ChallengeError(f"this is not JSON: line {error.lineno}: {error.msg.lower()}") from None
+        return [_line(line, number) for number, line in enumerate(lines, 1)], ""
+    except RecursionError:
+        raise ChallengeError("this is not a set of challenges: its JSON is nested too deeply") from None
+    if isinstance(whole, dict) and "challenges" in whole:
+        if whole.get("karelsynth") != _KIND:
+            raise ChallengeError(f'this is not a set of challenges: expected "karelsynth": "{_KIND}" at its beginning')
+        return _typed(whole["challenges"], list, "challenges"), _typed(whole.get("title", ""), str, "title")
+    return [whole], ""  # a pose of one exercise
+
+
+def _line(line: str, number: int) -> Any:
+    try:
+        return json.loads(line)
+    except (json.JSONDecodeError, RecursionError):
+        raise ChallengeError(f"line {number} is not JSON") from None
+
+
+def _challenge(record: Any, number: int) -> Challenge:
+    where = f"challenge {number}"
+    _typed(record, dict, where)
+    for field in record:
+        if field not in _FIELDS + _POSED:
+            raise ChallengeError(f"{where}: there is no field {field!r}; there are {', '.join(_FIELDS)}")
+    examples = _examples(record.get("examples", []), f"{where}, example")
+    hidden = _examples(record.get("hidden", []), f"{where}, hidden example")
+    name, about, starter = (
+        _typed(record.get(field, ""), str, f"{where}: {field}") for field in ("name", "about", "starter")
+    )
+    if len(starter) > LONGEST_STARTER:
+        raise ChallengeError(f"{where}: the starter is too long: at most {LONGEST_STARTER:,} characters are allowed")
+    hints = _typed(record.get("hints", MOST_HINTS), int, f"{where}: hints")
+    if isinstance(hints, bool) or not 0 <= hints <= MOST_HINTS:
+        raise ChallengeError(f"{where}: hints is a level from 0 (none) to {MOST_HINTS}, not {hints}")
+    try:
+        task = Task(tuple(examples), name, about)
+        Task((*examples, *hidden)[:20])  # the hidden ones must not contradict the others
+    except KarelsynthError as error:
+        raise ChallengeError(f"{where}: {error}") from None
+    return Challenge(task, tuple(hidden), starter, hints)
+
+
+def _examples(pairs: Any, where: str) -> Sequence[Example]:
+    found = []
+    for number, pair in enumerate(_typed(pairs, list, f"{where}s"), 1):
+        _typed(pair, dict, f"{where} {number}")
+        found.append(Example(*(_world(pair.get(side), f"{where} {number}, {side}") for side in ("input", "output"))))
+    return found
+
+
+def _world(drawn: Any, where: str) -> World:
+    try:
+        if isinstance(drawn, Mapping):  # as in the original data and in the lines of `pose`
+            return World.from_json(drawn)
+        return World.parse(_typed(drawn, str, where))
+    except ChallengeError:
+        raise
+    except KarelsynthError as error:
+        raise ChallengeError(f"{where}: {error}") from None
+
+
+def _typed(value: Any, kind: type, where: str) -> Any:
+    names = {list: "a list", dict: "an object", str: "a text", int: "a whole number"}
+    if not isinstance(value, kind):
+        raise ChallengeError(f"{where}: expected {names[kind]}")
+    return value

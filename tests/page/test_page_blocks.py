@@ -1,0 +1,152 @@
+"""The program as blocks: dragged, moved by keyboard, always the same as the text."""
+
+from __future__ import annotations
+
+from playwright.sync_api import Locator, Page, expect
+
+from tests.page.driver import ROW, TAKE_ALL, TAKE_ONE, NewPage, expect_verdicts
+
+PYTHON = """\
+from stanfordkarel import *
+
+# my own way
+def main():
+    while front_is_clear():  # to the wall
+        move()
+
+if __name__ == "__main__":
+    run_karel_program()
+"""
+
+
+def show(page: Page, text: str, mode: str = "Both") -> None:
+    page.fill("#program-text", text)
+    page.get_by_role("group", name="Show the program as").get_by_role("button", name=mode).click()
+    expect(page.locator(".block-tree .block").first).to_be_visible()
+
+
+def block(page: Page, name: str) -> Locator:
+    return page.get_by_role("treeitem", name=name, exact=True)
+
+
+def text(page: Page) -> Locator:
+    return page.locator("#program-text")
+
+
+def drag(page: Page, what: Locator, to: Locator, *, below: bool = True) -> None:
+    """Drags from the left end of something to just below, or above, something else."""
+    start, end = what.bounding_box(), to.bounding_box()
+    assert start is not None
+    assert end is not None
+    page.mouse.move(start["x"] + 8, start["y"] + start["height"] / 2)
+    page.mouse.down()
+    y = end["y"] + end["height"] + 2 if below else end["y"] - 2
+    page.mouse.move(end["x"] + 14, y, steps=5)
+    page.mouse.up()
+
+
+def test_looking_at_blocks_changes_nothing(page: Page) -> None:
+    show(page, PYTHON)
+    expect(text(page)).to_have_value(PYTHON)
+    expect(block(page, "while front is clear").locator("select").first).to_have_value("WHILE")
+    page.get_by_role("button", name="Blocks", exact=True).click()
+    expect(page.locator("#program-frame")).to_be_hidden()
+    expect(page.get_by_role("button", name="turn_left()")).to_be_visible()  # in the words of the text
+    page.get_by_role("button", name="Text", exact=True).click()
+    expect(page.locator("#blocks")).to_be_hidden()
+    expect(text(page)).to_have_value(PYTHON)
+
+
+def test_a_block_is_dragged_into_the_program_and_only_that_line_is_new(page: Page) -> None:
+    show(page, PYTHON)
+    drag(page, page.locator(".palette-block", has_text="pick_beeper"), block(page, "move").locator(".block-head"))
+    expect(text(page)).to_have_value(PYTHON.replace("        move()\n", "        move()\n        pick_beeper()\n"))
+    expect(block(page, "pick a marker")).to_be_focused()
+    drag(page, block(page, "pick a marker").locator(".grip"), block(page, "move").locator(".block-head"), below=False)
+    expect(text(page)).to_have_value(PYTHON.replace("        move()\n", "        pick_beeper()\n        move()\n"))
+    drag(page, block(page, "pick a marker").locator(".grip"), page.locator(".palette-block").first)  # back to the shelf
+    expect(text(page)).to_have_value(PYTHON)
+    page.get_by_role("button", name="Undo the last edit of blocks").click()
+    expect(text(page)).to_have_value(PYTHON.replace("        move()\n", "        pick_beeper()\n        move()\n"))
+
+
+def test_a_program_is_built_without_a_mouse(page: Page) -> None:
+    page.get_by_role("button", name="Blocks", exact=True).click()
+    hole = page.get_by_role("treeitem", name="Empty: add a block here")
+    hole.focus()
+    page.get_by_role("button", name="while", exact=True).press("Enter")
+    expect(text(page)).to_have_value("def run():\n  while(frontIsClear):\n    # nothing here yet")
+    page.get_by_role("button", name="move()", exact=True).press("Enter")  # goes into the empty loop
+    expect(text(page)).to_have_value("def run():\n  while(frontIsClear):\n    move()")
+    page.get_by_role("button", name="if", exact=True).press("Enter")
+    page.get_by_role("button", name="pickMarker()", exact=True).press("Enter")
+    choice = block(page, "if front is clear")
+    choice.focus()
+    choice.press("Enter")
+    expect(choice.locator("select").first).to_be_focused()
+    choice.get_by_label("Condition").select_option("markersPresent")
+    block(page, "if markers are present").get_by_label("Kind of block").select_option("WHILE")
+    expect(text(page)).to_have_value(TAKE_ALL)
+    expect_verdicts(page, "Right")
+
+
+def test_blocks_are_picked_up_and_moved_by_keyboard(page: Page) -> None:
+    show(page, "def run():\n  putMarker()\n  while(frontIsClear):\n    move()", "Blocks")
+    put = block(page, "put a marker")
+    put.focus()
+    put.press(" ")
+    expect(page.locator("#live")).to_contain_text("picked up")
+    page.keyboard.press("ArrowDown")
+    expect(page.locator("#live")).to_have_text("1 of 2 inside while front is clear")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press(" ")
+    expect(text(page)).to_have_value("def run():\n  while(frontIsClear):\n    move()\n    putMarker()")
+    expect(put).to_be_focused()
+    page.keyboard.press("ArrowUp")
+    expect(block(page, "move")).to_be_focused()
+    page.keyboard.press("ArrowLeft")
+    expect(block(page, "while front is clear")).to_be_focused()
+    page.keyboard.press("Alt+ArrowDown")  # nowhere to go
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("c")
+    expect(text(page)).to_have_value("def run():\n  while(frontIsClear):\n    move()\n    move()\n    putMarker()")
+    page.keyboard.press("Delete")
+    page.keyboard.press("Control+z")
+    expect(text(page)).to_have_value("def run():\n  while(frontIsClear):\n    move()\n    move()\n    putMarker()")
+
+
+def test_typing_and_blocks_stay_in_step(page: Page) -> None:
+    show(page, TAKE_ONE)
+    page.fill("#program-text", TAKE_ALL)
+    expect(block(page, "while markers are present")).to_be_visible()
+    page.fill("#program-text", TAKE_ALL.replace("move", "mvoe"))
+    expect(page.locator(".block-note")).to_contain_text("line 3, column 5: unknown word")
+    page.fill("#program-text", TAKE_ALL)
+    expect(page.locator(".block-note")).to_be_hidden()
+    page.locator("#player-forth").click()
+    page.locator("#player-forth").click()
+    expect(page.locator(".block-running")).to_have_attribute("aria-label", "move")
+
+
+def test_blocks_on_a_phone(new_page: NewPage) -> None:
+    page = new_page(ROW, viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True)
+    show(page, TAKE_ONE, "Blocks")
+    page.get_by_role("button", name="turnLeft()", exact=True).tap()
+    expect(text(page)).to_have_value(f"{TAKE_ONE}\n  turnLeft()")
+    grip, loop = (
+        block(page, "turn left").locator(".grip"),
+        block(page, "while front is clear").locator(".block-head").first,
+    )
+    grip.scroll_into_view_if_needed()
+    start, end = grip.bounding_box(), loop.bounding_box()
+    assert start is not None
+    assert end is not None
+    touch = page.context.new_cdp_session(page)
+    x, y = start["x"] + 8, start["y"] + 8
+    way = [(x, y), (x, y - 20), (end["x"] + 14, end["y"] - 2), (end["x"] + 14, end["y"] - 3)]
+    for number, (left, top) in enumerate(way):
+        points = [{"x": left, "y": top}]
+        touch.send("Input.dispatchTouchEvent", {"type": "touchMove" if number else "touchStart", "touchPoints": points})
+    touch.send("Input.dispatchTouchEvent", {"type": "touchEnd", "touchPoints": []})
+    expect(text(page)).to_have_value(TAKE_ONE.replace("def run():\n", "def run():\n  turnLeft()\n"))
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")

@@ -1,0 +1,162 @@
+"""Challenges: made by a teacher, solved by students, kept in the browser, in order in a class set."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from karelsynth.tutor.challenges import parse_challenges
+from karelsynth.web.app import ServiceSettings
+from tests.page.driver import POOL, TAKE_ALL, TAKE_ONE, TWO_AND_PUT, NewPage, link
+from tests.page_server import PoolSolver, served
+
+ONE = {"input": "> . 1 . 1 .\n. . . . . .", "output": ". . . . . >\n. . . . . ."}
+TWO = {"input": "> 2 .\n. . .", "output": ". . >\n. . ."}
+PUT = {"input": "> . . .\n. . . .", "output": ". . >1 .\n. . . ."}
+STARTER = "def run():\n  move()"
+LESSON: dict[str, Any] = {
+    "karelsynth": "challenges",
+    "title": "Week 2",
+    "challenges": [
+        {
+            "name": "Clean",
+            "about": "Take all markers.",
+            "examples": [ONE],
+            "hidden": [TWO],
+            "starter": STARTER,
+            "hints": 1,
+        },
+        {"name": "Put", "examples": [PUT], "hints": 0},
+    ],
+}
+
+
+def opened(page: Page, tmp_path: Path) -> Page:
+    (tmp_path / "lesson.json").write_text(json.dumps(LESSON), encoding="utf-8")
+    page.set_input_files("#task-file", tmp_path / "lesson.json")
+    page.wait_for_selector("html[data-challenge][data-ready]")
+    return page
+
+
+def test_a_student_works_through_a_set(new_page: NewPage, tmp_path: Path) -> None:
+    page = opened(new_page(), tmp_path)
+    challenge = page.locator("#challenge")
+    expect(challenge.get_by_role("heading", name="Clean")).to_be_visible()
+    expect(challenge).to_contain_text("Take all markers.")
+    expect(challenge).to_contain_text("1 hidden test")
+    expect(page.locator("#solve")).to_be_hidden()
+    expect(page.locator("#program-text")).to_have_value(STARTER)
+    page.fill("#program-text", TAKE_ONE)
+    expect(challenge.locator(".challenge-examples .verdict")).to_have_text("Right")
+    expect(challenge.locator(".challenge-tests")).to_have_text("0 of 1 hidden test right.")
+    tutor = page.locator("#tutor")
+    tutor.get_by_role("button", name="Where should I look?").click()
+    expect(tutor.locator(".tutor-steps")).to_contain_text("Look at line 4")
+    expect(tutor.get_by_role("button", name="What kind of change?")).to_be_hidden()  # the teacher said so
+    page.fill("#program-text", TAKE_ALL)
+    expect(challenge.locator(".challenge-state")).to_contain_text("Solved")
+    challenge.get_by_role("button", name="Next challenge").click()
+    expect(challenge.get_by_role("heading", name="Put")).to_be_visible()
+    expect(page.locator("#program-text")).to_have_value("")
+    page.fill("#program-text", "def run():\n  putMarker()")
+    expect(tutor).to_contain_text("Right on 0 of 1")
+    expect(tutor.get_by_role("button", name="Where should I look?")).to_be_hidden()
+    page.reload()  # on another day
+    page.wait_for_selector("html[data-challenge][data-ready]")
+    expect(challenge.get_by_role("heading", name="Put")).to_be_visible()
+    expect(page.locator("#program-text")).to_have_value("def run():\n  putMarker()")
+    page.get_by_role("button", name="1. Clean, solved").click()
+    expect(page.locator("#program-text")).to_have_value(TAKE_ALL)
+    challenge.get_by_role("button", name="Start over").click()
+    expect(page.locator("#program-text")).to_have_value(STARTER)
+    challenge.get_by_role("button", name="Bring my program back").click()
+    expect(page.locator("#program-text")).to_have_value(TAKE_ALL)
+
+
+def test_a_challenge_leaves_the_playground_as_it_was(new_page: NewPage, tmp_path: Path) -> None:
+    page = new_page(link([("> . .\n. . .", ". . >\n. . .")], name="Mine"))
+    page.fill("#program-text", TWO_AND_PUT)
+    page.fill("#task-name", "Mine, too")
+    opened(page, tmp_path)
+    page.fill("#program-text", TAKE_ALL)
+    page.get_by_role("button", name="Close the challenge").click()
+    page.wait_for_selector("html[data-ready]:not([data-challenge])")
+    expect(page.locator("#task-name")).to_have_value("Mine, too")
+    expect(page.locator("#program-text")).to_have_value(TWO_AND_PUT)
+    expect(page.locator("#solve")).to_be_visible()
+
+
+def test_a_teacher_makes_a_challenge_and_a_set(new_page: NewPage, tmp_path: Path) -> None:
+    pairs = [(pair["input"], pair["output"]) for pair in (ONE, TWO)]
+    page = new_page(link(pairs, name="Clean"))
+    page.fill("#program-text", STARTER)
+    expect(page.locator("#tutor")).to_be_visible()
+    page.click("#class-button")
+    sheet = page.get_by_role("dialog", name="A challenge for a class")
+    sheet.get_by_role("checkbox", name="Example 2").uncheck()
+    sheet.get_by_role("checkbox", name="They begin with").check()
+    sheet.get_by_label("Hints up to").select_option("Where to look")
+    sheet.get_by_role("button", name="Add to the class set").click()
+    sheet.get_by_role("button", name="Add to the class set").click()
+    sheet.get_by_label("Title of the set").fill("Week 3")
+    sheet.get_by_role("button", name="Remove Clean").first.click()
+    expect(sheet.get_by_role("heading", name="Class set")).to_have_text("Class set: 1 challenge")
+    (tmp_path / "tasks.jsonl").write_text(
+        "\n".join(json.dumps(each) for each in LESSON["challenges"]), encoding="utf-8"
+    )
+    page.set_input_files("#class-file", tmp_path / "tasks.jsonl")
+    expect(sheet.get_by_role("heading", name="Class set")).to_have_text("Class set: 3 challenges")
+    sheet.get_by_role("button", name="Move Put up").click()
+    with page.expect_download() as download:
+        sheet.get_by_role("button", name="Save the set").click()
+    assert download.value.suggested_filename == "week-3.json"
+    lesson = parse_challenges(download.value.path().read_text(encoding="utf-8"))
+    assert [each.task.name for each in lesson.challenges] == ["Clean", "Put", "Clean"]
+    first = lesson.challenges[0]
+    assert (len(first.task.examples), len(first.hidden), first.starter, first.hints) == (1, 1, STARTER, 1)
+
+
+def test_a_link_holds_a_challenge(new_page: NewPage) -> None:
+    page = new_page(link([(PUT["input"], PUT["output"])], name="Put"))
+    page.evaluate("navigator.clipboard.writeText = async (text) => { window.copied = text; }")
+    page.click("#class-button")
+    page.get_by_role("dialog", name="A challenge for a class").get_by_role("button", name="Copy the link").click()
+    expect(page.locator("#notice")).to_contain_text("Link copied.")
+    address = page.evaluate("window.copied")
+    student = new_page(f"#{address.partition('#')[2]}")
+    expect(student.locator("#challenge").get_by_role("heading", name="Put")).to_be_visible()
+    student.fill("#program-text", TWO_AND_PUT)
+    expect(student.locator(".challenge-state")).to_contain_text("Solved")
+    student.reload()
+    student.wait_for_selector("html[data-challenge][data-ready]")
+    expect(student.locator("#program-text")).to_have_value(TWO_AND_PUT)
+    broken = new_page(f"#{address.partition('#')[2][:60]}")
+    expect(broken.locator("#notice")).to_contain_text("does not hold a whole challenge")
+    expect(broken.locator("#solve")).to_be_visible()
+
+
+def test_a_served_set_opens_with_the_page(browser: Browser) -> None:
+    settings = ServiceSettings(challenges=parse_challenges(json.dumps(LESSON)))
+    with served(PoolSolver(POOL), settings) as address:
+        context = browser.new_context()
+        page = context.new_page()
+        page.goto(address)
+        page.wait_for_selector("html[data-challenge][data-ready]")
+        assert TWO["input"] not in page.evaluate("fetch('/api/challenges').then((answer) => answer.text())")
+        page.fill("#program-text", TAKE_ONE)
+        expect(page.locator(".challenge-tests")).to_have_text("0 of 1 hidden test right.")
+        page.get_by_role("button", name="Close the challenge").click()
+        page.wait_for_selector("html[data-ready]:not([data-challenge])")
+        context.close()
+
+
+@pytest.mark.parametrize("width", [390, 1366])
+def test_a_challenge_fits_the_screen(new_page: NewPage, tmp_path: Path, width: int) -> None:
+    page = opened(new_page(viewport={"width": width, "height": 800}, color_scheme="dark"), tmp_path)
+    page.fill("#program-text", "def run():\n  move()")
+    expect(page.locator("#tutor")).to_be_visible()
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")

@@ -1,0 +1,98 @@
+"""Plain definitions that fast code is tested against, shared by the tests: all programs of a grammar, open blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import cache
+
+from karelsynth.karel.grammar import BLOCK, Grammar
+from karelsynth.karel.program import Program
+from karelsynth.karel.tokens import ACTIONS
+
+OPENERS = {"w(": "w)", "r(": "r)", "i(": "i)", "e(": "e)"}
+BOUNDARY = (*ACTIONS, *OPENERS, *OPENERS.values(), "m(")
+
+
+def narrowed(grammar: Grammar, actions: str, sensors: str, counts: str) -> Grammar:
+    """The grammar with fewer words, so that all its programs of some length can be listed."""
+    kept = set(f"{actions} {sensors} {counts}".split())
+    rules = {
+        name: tuple(alternative for alternative in alternatives if len(alternative) > 1 or alternative[0] in kept)
+        for name, alternatives in grammar.rules.items()
+    }
+    empty = {name for name, alternatives in rules.items() if not alternatives}
+    return replace(
+        grammar,
+        rules={
+            name: tuple(alternative for alternative in alternatives if not empty & set(alternative))
+            for name, alternatives in rules.items()
+            if name not in empty
+        },
+    )
+
+
+def expansions(grammar: Grammar, symbols: tuple[str, ...], budget: int) -> Iterator[tuple[str, ...]]:
+    """All token sequences of at most `budget` tokens that the rules derive from some symbols."""
+
+    @cache
+    def expand(symbols: tuple[str, ...], budget: int) -> tuple[tuple[str, ...], ...]:
+        if not symbols:
+            return ((),)
+        if budget < len(symbols):
+            return ()
+        first, rest = symbols[0], symbols[1:]
+        if first == BLOCK:
+            return expand(("statement", *rest), budget) + expand(("statement", BLOCK, *rest), budget)
+        if first in grammar.rules:
+            return tuple(
+                words for alternative in grammar.rules[first] for words in expand((*alternative, *rest), budget)
+            )
+        return tuple((first, *words) for words in expand(rest, budget - 1))
+
+    return iter(expand(symbols, budget))
+
+
+def open_blocks(prefix: tuple[str, ...]) -> list[str]:
+    """The blocks that are open at the end, outermost first: `i(`, `e(`, …; `I(` is that of an IFELSE."""
+    blocks: list[str] = []
+    heads: list[str] = []
+    for token in prefix:
+        if token in ("IF", "IFELSE", "WHILE", "REPEAT"):
+            heads.append(token)
+        elif token in ("w(", "r(", "i("):
+            blocks.append("I(" if heads.pop() == "IFELSE" else token)
+        elif token == "i)" and blocks[-1] == "I(":
+            blocks[-1] = "ELSE"
+        elif token == "e(":
+            blocks[-1] = "e("
+        elif token in OPENERS.values():
+            blocks.pop()
+    return blocks
+
+
+def finished(prefix: tuple[str, ...]) -> tuple[Program, dict[int, int]]:
+    """A program that begins with a prefix, and for tokens behind it where a run can go on, what it waited for."""
+    tokens, goes_on = list(prefix), {}
+    blocks = open_blocks(prefix)
+
+    def act(waited: int) -> None:
+        goes_on[len(tokens)] = waited
+        tokens.append("turnRight")
+
+    if not blocks or blocks[-1] != "ELSE":
+        act(-1)
+    for depth in reversed(range(len(blocks))):
+        match blocks[depth]:
+            case "ELSE":  # the last token was the `i)` of an IFELSE
+                tokens += ["ELSE", "e("]
+                act(-1)
+                tokens.append("e)")
+            case "I(":
+                tokens += ["i)", "ELSE", "e("]
+                act(depth)
+                tokens.append("e)")
+            case opener:
+                tokens.append(OPENERS[opener])
+        act(depth)
+    return Program.parse(" ".join([*tokens, "m)"])), goes_on
