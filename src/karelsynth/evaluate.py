@@ -194,7 +194,7 @@ def evaluate(
         search = _Called(synthesizer, given)
     else:
         search = _Called(_no_programs, given)
-    answers: Sequence[Any] | None = None if isinstance(search, _ModelSearch) or callable(synthesizer) else synthesizer
+    answers: Any = None if isinstance(search, _ModelSearch) or callable(synthesizer) else synthesizer
     if answers is not None and len(answers) != len(tasks):
         raise KarelsynthError(f"there are {len(answers):,} lists of programs for {len(tasks):,} tasks")
     size = checked_int("the batch size", batch_size or search.batch_size, 1)

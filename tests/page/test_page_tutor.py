@@ -66,7 +66,7 @@ def hasty(page: Page) -> Page:
     """Probes for a moment only: these tests are not about how much is found."""
 
     def shorter(route: Route) -> None:
-        route.continue_(post_data=json.dumps({**route.request.post_data_json, "budget": 0.3}))
+        route.continue_(post_data=json.dumps({**(route.request.post_data_json or {}), "budget": 0.3}))
 
     page.route("**/api/probe", shorter)
     return page

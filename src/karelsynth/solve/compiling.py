@@ -90,6 +90,11 @@ class _Counter(event.Listener):
         self._on_function()
 
 
+def _listen(counter: _Counter) -> None:
+    register: Any = event.register  # untyped
+    register("numba:compile", counter)
+
+
 class _Helper:
     """A process that compiles parts."""
 
@@ -135,7 +140,7 @@ def start_compiling() -> bool:
     with _lock:
         if _counter is None:
             _counter = _Counter()
-            event.register("numba:compile", _counter)
+            _listen(_counter)
             if helped and sys.executable and core_count() > 1 and is_shared():
                 with suppress(OSError):  # no more processes: compile here
                     _helper = _Helper(helped, _counter)
@@ -163,7 +168,7 @@ def _help(parts: list[str]) -> None:
             sys.stdout.write(f"{what}\n")
             sys.stdout.flush()
 
-    event.register("numba:compile", _Counter(lambda: say(_FUNCTION)))
+    _listen(_Counter(lambda: say(_FUNCTION)))
     for part in parts:
         PARTS[part]()
         mark_complete(part)

@@ -167,11 +167,11 @@ class Solver:
                 tokens = encode_programs([Program.parse(f"DEF run m( {body} m)") for body in bodies])
                 find_ambiguity(tokens, np.full(2, 0.5), inputs)
                 for count in (1, 2 * self._threads * TASKS_PER_THREAD):
-                    states = [SearchState(inputs, outputs) for _ in range(count)]
+                    tried = [SearchState(inputs, outputs) for _ in range(count)]
                     with self.turns.turn() as turn:
-                        self._run_round(states, Round(2, 8), turn, lambda: None)
-                encoded = encode_for_search(self.model, *_stacked(states[:1]))
-                self._add_answers(states[0], tokens[:1], np.full(1, 5), encoded, self._threads)
+                        self._run_round(tried, Round(2, 8), turn, lambda: None)
+                encoded = encode_for_search(self.model, *_stacked(tried[:1]))
+                self._add_answers(tried[0], tokens[:1], np.full(1, 5), encoded, self._threads)
                 mark_complete(SEARCH)
                 load_part("simplify")
                 load_part("repair")
