@@ -50,7 +50,7 @@ def test_the_lines_of_pose_are_a_set(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("not json", "this is not JSON: line 1"),
+        ("not json", "this is not a set of challenges: line 1, column 1: not valid JSON"),
         ('{"challenges": []}', "not a set of challenges"),
         (json.dumps({**LESSON, "challenges": []}), "1 to 50 challenges, not 0"),
         ('{"examples": [{"input": "> ."}]}', "challenge 1, example 1, input: "),
@@ -58,8 +58,8 @@ def test_the_lines_of_pose_are_a_set(tmp_path: Path) -> None:
         ('{"exmaples": []}', "there is no field 'exmaples'"),
         ('{"examples": [], "hints": 7}', "a level from 0"),
         ('{"examples": []}', "challenge 1: a task needs at least one example"),
-        ('{"name": "a"}\n{"name": ', "line 2 is not JSON"),
-        ("[" * 100_000, "nested too deeply|not JSON"),
+        ('{"name": "a"}\n{"name": ', "line 2: not valid JSON"),
+        ("[" * 100_000, "not valid JSON: nested too deeply|not valid JSON"),
         ("[1]", "challenge 1: expected an object"),
     ],
 )
@@ -99,7 +99,7 @@ def test_a_served_set_keeps_its_hidden_examples(client: Any) -> None:
 def test_a_set_is_read_over_http(client: Any) -> None:
     read = client.post("/api/challenges/parse", json={"text": json.dumps(LESSON)}).json()
     assert read["challenges"][1]["hidden"] == PAIRS[:2]
-    assert "not JSON" in refusal(client.post("/api/challenges/parse", json={"text": "?"}), 422)["message"]
+    assert "not valid JSON" in refusal(client.post("/api/challenges/parse", json={"text": "?"}), 422)["message"]
     with client_of(create_app(FakeSolver())) as bare:
         assert bare.get("/api/challenges").json() == {"title": "", "challenges": []}
 

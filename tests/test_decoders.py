@@ -125,6 +125,7 @@ def test_saving_and_loading(name: str, tmp_path: Path) -> None:
     assert loaded.settings == model.settings
     for key, value in model.state_dict().items():
         assert torch.equal(loaded.state_dict()[key], value)
+    (tmp_path / "SHA256SUMS").unlink()
     config = tmp_path / "config.json"
     config.write_text(config.read_text().replace(f'"{model.settings.decoder}"', '"tranformer"'))
     with pytest.raises(KarelsynthError, match="there is no decoder `tranformer`; did you mean `transformer`"):

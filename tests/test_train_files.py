@@ -48,6 +48,7 @@ def set_seconds(folder: Path, seconds: float | None) -> None:
     del notes["seconds"]
     more = {} if seconds is None else {"seconds": seconds}
     (newest / "notes.json").write_text(json.dumps({**notes, **more}))
+    (newest / "SHA256SUMS").unlink()
 
 
 # Who may write

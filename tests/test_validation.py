@@ -158,6 +158,7 @@ def test_a_run_does_not_go_on_with_a_file_that_has_changed(setting: str, tmp_pat
     record = json.loads(notes.read_text())
     assert list(record.pop("tasks")) == [f"data.{setting}"]
     notes.write_text(json.dumps(record))  # as an older version wrote it
+    notes.with_name("SHA256SUMS").unlink()
     train(recipe, folder, device=CPU, stop_after=5)
 
 
@@ -181,6 +182,7 @@ def test_a_run_from_before_there_was_a_choice_was_on_val(own: Path, tmp_path: Pa
     notes = json.loads((newest / "notes.json").read_text())
     del notes["recipe"]["data"]["validation"]
     (newest / "notes.json").write_text(json.dumps(notes))
+    (newest / "SHA256SUMS").unlink()
     with pytest.raises(KarelsynthError, match=r"data\.validation"):
         train(on(own), tmp_path, device=CPU)
     train(tiny(), tmp_path, device=CPU)

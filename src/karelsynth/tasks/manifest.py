@@ -266,7 +266,7 @@ def read_manifest(folder: Path) -> Manifest:
     try:
         record = parse_json(read_text(path, _LARGEST))
     except ParseError as error:
-        raise TaskFileError(f"{path}: {error}: it was altered, or is no manifest of a task set") from None
+        raise TaskFileError(f"{path}: no manifest of a task set, or it was altered: {error}") from None
     if not isinstance(record, dict) or record.get("format") != FORMAT:
         raise TaskFileError(f'{path}: no manifest of a task set: its "format" is not "{FORMAT}"')
     if record.get("format_version") != FORMAT_VERSION:

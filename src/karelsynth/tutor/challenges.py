@@ -9,7 +9,6 @@ A file is JSON: `{"karelsynth": "challenges", "title": …, "challenges": [{"nam
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +17,7 @@ from typing import Any, Final
 from karelsynth.errors import KarelsynthError
 from karelsynth.files import exists, is_folder, read_text
 from karelsynth.karel.world import World
+from karelsynth.parsing import ParseError, parse_json
 from karelsynth.tasks.task import Example, Task
 
 MOST_CHALLENGES: Final = 50
@@ -84,14 +84,12 @@ def parse_challenges(text: str) -> ChallengeSet:
 def _records(text: str) -> tuple[list[Any], str]:
     """The challenges as JSON values, and the set's title."""
     try:
-        whole = json.loads(text)
-    except json.JSONDecodeError as error:
+        whole = parse_json(text)
+    except ParseError as error:
         lines = [line for line in text.splitlines() if line.strip()]
         if len(lines) < 2 or not lines[0].startswith("{"):
-            raise ChallengeError(f"this is not JSON: line {error.lineno}: {error.msg.lower()}") from None
+            raise ChallengeError(f"this is not a set of challenges: {error}") from None
         return [_line(line, number) for number, line in enumerate(lines, 1)], ""
-    except RecursionError:
-        raise ChallengeError("this is not a set of challenges: its JSON is nested too deeply") from None
     if isinstance(whole, dict) and "challenges" in whole:
         if whole.get("karelsynth") != _KIND:
             raise ChallengeError(f'this is not a set of challenges: expected "karelsynth": "{_KIND}" at its beginning')
@@ -101,9 +99,9 @@ def _records(text: str) -> tuple[list[Any], str]:
 
 def _line(line: str, number: int) -> Any:
     try:
-        return json.loads(line)
-    except (json.JSONDecodeError, RecursionError):
-        raise ChallengeError(f"line {number} is not JSON") from None
+        return parse_json(line)
+    except ParseError as error:
+        raise ChallengeError(f"line {number}: not valid JSON: {error.reason}") from None
 
 
 def _challenge(record: Any, number: int) -> Challenge:

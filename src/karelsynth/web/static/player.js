@@ -24,6 +24,7 @@ export class Player {
   #index = 0;
   #timer = 0;
   #loading = 0;
+  #pending = null; // the run that is loading: its number and a promise
 
   /** `tasks` is the history of the task; `program()` is the panel of the text that runs: it marks places, and knows its
    *  words and its breakpoints. */
@@ -129,6 +130,7 @@ export class Player {
   async #reword() {
     const playing = this.#timer !== 0;
     this.pause();
+    this.#loading += 1;
     this.#run = null;
     if (!(await this.#ready())) return;
     this.#show(Math.min(this.#index, this.#last));
@@ -168,8 +170,14 @@ export class Player {
   async #ready() {
     if (this.#run) return true;
     if (this.#program === null) return false;
-    this.#loading += 1;
-    const loading = this.#loading;
+    if (this.#pending?.loading !== this.#loading) {
+      this.#loading += 1;
+      this.#pending = { loading: this.#loading, done: this.#load(this.#loading) };
+    }
+    return this.#pending.done; // clicks while the run loads wait for the same one
+  }
+
+  async #load(loading) {
     const start = this.world;
     const run = await guarded(() => post("/api/run", { program: this.#program, world: render(start) }));
     if (!run || loading !== this.#loading) return false;
