@@ -287,7 +287,7 @@ class Solver:
         """Run the next round for searches that have run equally many, all together.
 
         `poll` is called often, by any thread. The time is divided equally among the searches. With `narrow`, only
-        hypotheses within `NARROW` nats are kept, which takes half of the time and finds fewer alternatives.
+        hypotheses within `NARROW` nats are kept, which takes less time and finds fewer alternatives.
         """
         round_ = self.rounds[states[0].rounds]
         if any(state.rounds != states[0].rounds for state in states):
