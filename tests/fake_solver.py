@@ -81,7 +81,7 @@ class FakeSolver(OneRound):
     def progress(self, state: Any, seconds: float, /) -> Progress:
         return Progress(seconds, state.budget, 8, 3, _answer(GUESSES[0], state.task))
 
-    def warm_up(self) -> None:
+    def warm_up(self, tasks: Sequence[Any] | None = None) -> None:
         """There is nothing to compile."""
 
     def solve(

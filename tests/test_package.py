@@ -15,10 +15,20 @@ import karelsynth
 SOURCE = Path(karelsynth.__file__).parent
 # Each layer may import itself and those before it.
 LAYERS = (
+    # fmt: off
     (
-        *("errors", "_version", "files", "parsing", "ownership", "terminal_text", "charts", "callable_module"),
-        *("hub", "cluster"),
+        "errors",
+        "_version",
+        "files",
+        "parsing",
+        "ownership",
+        "terminal_text",
+        "charts",
+        "callable_module",
+        "hub",
+        "cluster",
     ),
+    # fmt: on
     ("karel",),
     ("generator",),
     ("tasks",),
