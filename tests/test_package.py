@@ -15,7 +15,6 @@ import karelsynth
 SOURCE = Path(karelsynth.__file__).parent
 # Each layer may import itself and those before it.
 LAYERS = (
-    # fmt: off
     (
         "errors",
         "_version",
@@ -28,7 +27,6 @@ LAYERS = (
         "hub",
         "cluster",
     ),
-    # fmt: on
     ("karel",),
     ("generator",),
     ("tasks",),

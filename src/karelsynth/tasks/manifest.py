@@ -22,7 +22,7 @@ import numpy as np
 
 from karelsynth import _version
 from karelsynth.errors import TaskFileError
-from karelsynth.files import atomic_writer, exists, is_file, is_folder, read_text
+from karelsynth.files import FileError, atomic_writer, exists, is_file, is_folder, read_text
 from karelsynth.generator.sampler import MAX_TOKENS
 from karelsynth.karel.formats.codes import SIDE
 from karelsynth.parsing import ParseError, parse_json
@@ -265,6 +265,8 @@ def read_manifest(folder: Path) -> Manifest:
         raise TaskFileError(f"{folder}: {'a file, but a task set is a folder' if is_file(folder) else missing}")
     try:
         record = parse_json(read_text(path, _LARGEST))
+    except FileError as error:  # it names the file
+        raise TaskFileError(str(error)) from None
     except ParseError as error:
         raise TaskFileError(f"{path}: no manifest of a task set, or it was altered: {error}") from None
     if not isinstance(record, dict) or record.get("format") != FORMAT:
