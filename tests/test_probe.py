@@ -87,6 +87,28 @@ def test_posed_exercises_keep_the_wish() -> None:
     assert sheet_pdf(exercises, "A lesson", solutions=True).startswith(b"%PDF")
 
 
+@pytest.mark.parametrize(
+    ("concepts", "shortest"),
+    [
+        ("sequence", "move"),
+        ("while,ifelse", "WHILE c( frontIsClear c) w( IFELSE c( leftIsClear c) i( move i) ELSE e( move e) w)"),
+        ("repeat,nested", "REPEAT R=2 r( REPEAT R=2 r( move r) r)"),
+        ("if,while,nested", "IF c( frontIsClear c) i( WHILE c( frontIsClear c) w( move w) i)"),
+    ],
+)
+def test_ranges_that_admit_no_program_are_refused(concepts: str, shortest: str) -> None:
+    wished, size = frozenset(concepts.split(",")), Program.parse(f"DEF run m( {shortest} m)").size
+    assert Wish(wished, (5, size)).fits(Program.parse(f"DEF run m( {shortest} m)"))
+    if size > 5:
+        with pytest.raises(KarelsynthError, match=f"at least {size} tokens, so 5-{size - 1} admits none"):
+            Wish(wished, (5, size - 1))
+
+
+def test_nested_alone_is_refused() -> None:
+    with pytest.raises(KarelsynthError, match="name them, too"):
+        Wish(frozenset({"nested"}))
+
+
 def test_variants_of_a_task() -> None:
     reference = Program.parse(CLEAN)
     one, mirrored = variants(TASK, reference, count=2, seed=1)

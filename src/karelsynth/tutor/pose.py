@@ -1,6 +1,6 @@
 """Posing exercises: tasks with the concepts of a lesson, from easy to hard.
 
-    exercises = pose(Wish(concepts={"while", "ifelse"}, tokens=(10, 20)), count=20, seed=7)
+    exercises = pose(Wish(concepts={"while", "ifelse"}, tokens=(21, 35)), count=20, seed=7)
 
 Programs and worlds are purposeful ones (`tasks.purposeful`), simplified. An exercise is kept if its examples leave no
 doubt: no program that the search finds is as short as the stated one, passes all examples, and does something else
@@ -40,6 +40,10 @@ from karelsynth.tutor.probe import probe
 
 CONCEPTS: Final = ("sequence", "repeat", "while", "if", "ifelse", "nested")
 """What an exercise can be about. `sequence` is none of the others; `nested` is a block with control inside control."""
+_LEAST_TOKENS: Final = {"repeat": 4, "while": 6, "if": 6, "ifelse": 10}
+"""Tokens that a control statement adds to a program with one action."""
+_LEAST_PROGRAM: Final = 5
+"""Tokens of a program with one action."""
 FEWEST_EXAMPLES, MOST_EXAMPLES = 3, 6
 _AT_ONCE: Final = 500
 _MOST_DRAWN: Final = 100_000
@@ -68,6 +72,22 @@ class Wish:
             raise KarelsynthError(
                 f"a range of tokens begins at 5 or more and does not end below its beginning: {least}-{most}"
             )
+        if self.concepts == {"nested"}:
+            raise KarelsynthError(
+                "`nested` needs statements to nest: name them, too, as in while,nested"
+            )
+        if most < self.least_tokens:
+            raise KarelsynthError(
+                f"programs with {listed(sorted(self.concepts), 'and')} have at least {self.least_tokens} tokens, "
+                f"so {least}-{most} admits none"
+            )
+
+    @property
+    def least_tokens(self) -> int:
+        """The tokens of the shortest program with these concepts: each control statement inside another."""
+        costs = [cost for name, cost in _LEAST_TOKENS.items() if name in self.concepts]
+        twice = min(costs) if "nested" in self.concepts and len(costs) == 1 else 0
+        return _LEAST_PROGRAM + sum(costs) + twice
 
     def fits(self, program: Program) -> bool:
         """Whether a program is of this kind. `nested` may always occur, but has to if it is wished."""
