@@ -73,9 +73,7 @@ class Wish:
                 f"a range of tokens begins at 5 or more and does not end below its beginning: {least}-{most}"
             )
         if self.concepts == {"nested"}:
-            raise KarelsynthError(
-                "`nested` needs statements to nest: name them, too, as in while,nested"
-            )
+            raise KarelsynthError("`nested` needs statements to nest: name them, too, as in while,nested")
         if most < self.least_tokens:
             raise KarelsynthError(
                 f"programs with {listed(sorted(self.concepts), 'and')} have at least {self.least_tokens} tokens, "
