@@ -171,7 +171,7 @@ def posed_answers(
 
 
 def ranked(answers: CheckedPrograms, inputs: NDArray[np.uint8], outputs: NDArray[np.uint8], **options: Any) -> Ranking:
-    return rank(answers, inputs, outputs, **{"deadline": math.inf, "stop": lambda: False, **options})
+    return rank(answers, inputs, outputs, **{"stop": lambda: False, **options})
 
 
 @pytest.mark.parametrize(

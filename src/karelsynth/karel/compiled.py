@@ -145,7 +145,7 @@ def cache_folder() -> Path:
     try:
         return _folder_in(cache_home() / "compiled", name)
     except SharedFolder as error:
-        log.warning("compiled code is not kept, so every start takes a minute longer: %s", error.strerror)
+        log.warning("compiled code is not kept, so every start takes longer: %s", error.strerror)
     except (OSError, RuntimeError):  # no writable home
         pass
     return folder_for_this_process()

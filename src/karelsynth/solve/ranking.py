@@ -12,7 +12,6 @@ tasks, random and purposeful ones. So one scale holds for both kinds.
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
@@ -106,7 +105,6 @@ def rank(
     inputs: NDArray[np.uint8],
     outputs: NDArray[np.uint8],
     *,
-    deadline: float,
     stop: Callable[[], bool],
     max_ticks: int = MAX_TICKS,
     threads: int | None = None,
@@ -119,21 +117,16 @@ def rank(
 
     Args:
         inputs, outputs: the examples, [K, 18, 18].
-        deadline: on the clock of `time.perf_counter`; MCMC ends then.
         stop: called between blocks of MCMC steps; True ends them.
         max_ticks: the most ticks of a run.
         steps: MCMC steps of each chain in a block.
     """
-
-    def late() -> bool:
-        return stop() or time.perf_counter() >= deadline
-
     posterior = None
-    if not late() and look_random(inputs, outputs):
+    if not stop() and look_random(inputs, outputs):
         chains = [MarkovChain(inputs, outputs, answers.tokens, seed=seed) for seed in _CHAIN_SEEDS]
         chains = [chain for chain in chains if chain.started]
         if chains:
-            posterior = _estimate(chains, answers.tokens, late, threads, steps)
+            posterior = _estimate(chains, answers.tokens, stop, threads, steps)
     first = 0
     if posterior is not None and posterior.max() - posterior[0] > MARGIN:
         first = int(posterior.argmax())
@@ -193,7 +186,7 @@ def _features(
 def _estimate(
     chains: list[MarkovChain],
     programs: NDArray[np.uint8],
-    late: Callable[[], bool],
+    stop: Callable[[], bool],
     threads: int | None,
     steps: int = STEPS_PER_BLOCK,
 ) -> NDArray[np.float64] | None:
@@ -210,7 +203,7 @@ def _estimate(
         return PosteriorSamples.join([chain.samples for chain in chains]).probabilities(programs, threads)
 
     probabilities, blocks, estimated_at = None, 0, 0
-    while blocks < ESTIMATE_AFTER[-1] and not late():
+    while blocks < ESTIMATE_AFTER[-1] and not stop():
         parallel_for(walk, len(chains), _WORK_PER_CHAIN, threads)
         blocks += 1
         if blocks in ESTIMATE_AFTER:

@@ -101,8 +101,8 @@ _TOGETHER: Final = 16
 NARROW: Final = 5.0
 """The slack and the window of a round that should take less time, in nats."""
 _QUICK_STEPS: Final = 500
-"""MCMC steps of a block while other searches wait. On 400 random tasks: as many right as with 4,000 in the first block,
-one in 200 fewer than with all blocks, in a fifth of the time."""
+"""MCMC steps of a block while other searches wait. One-off, 400 random tasks: 91.75 % right, 92.25 with all blocks of
+4,000, 91.5 without MCMC."""
 _loading = threading.Lock()
 
 TaskLike = Task | Sequence[Example | tuple[World, World]]
@@ -353,7 +353,6 @@ class Solver:
             state.answers,
             state.inputs,
             state.outputs,
-            deadline=math.inf,  # `stop` looks at the search's own clock
             stop=stop,
             max_ticks=state.max_ticks,
             threads=turn.threads,
