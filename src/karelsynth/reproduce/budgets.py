@@ -64,7 +64,7 @@ LONG: Final = Budget(
     by_kind={
         "full first": (*_CHOICE, "run.steps=12000", "run.batch_size=2048", "run.validate_every=2000"),
         "full later": (
-            *(*_CHOICE, "run.steps=4000", "run.batch_size=256", "run.validate_every=500", "run.checkpoint_every=500"),
+            *(*_CHOICE, "run.steps=2000", "run.batch_size=512", "run.validate_every=500", "run.checkpoint_every=500"),
             *("optimizer.schedule=cosine",),
         ),
         "small first": (*_CHOICE, "run.validate_every=390"),
