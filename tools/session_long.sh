@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # One session on a GPU machine, about 28 minutes: seed 0 of the long budget. MLE first, with the GPU tests beside it; then
-# four RL rows from it, side by side. On one H200 MLE did about 31 steps a second, and RL rows 1,240 to 1,540 tasks a second
-# each, four at a time.
+# four RL rows from it, side by side, with as many steps as there is time for. On one H200 MLE did about 31 steps a second,
+# and RL rows 1,200 to 1,540 tasks a second each, four at a time: MLE and 4,000 steps of RL do not fit into half an hour.
 # Usage: OUT=folder tools/session_long.sh COMMIT WAIT LEFT
 #   COMMIT  to record in results
 #   WAIT    seconds after which the call returns; the work goes on in the background
