@@ -275,6 +275,17 @@ class RunStep(ResponseModel):
     )
 
 
+class RunCall(ResponseModel):
+    """A call of a helper function, as it is in the text, and the steps that belong to it."""
+
+    name: str
+    line: int
+    column: int
+    width: int
+    start: int = Field(description="Steps whose `start` is from here on, and before `end`, run inside of this call.")
+    end: int
+
+
 class RunResponse(ResponseModel):
     """The outcome of a run, with all its steps."""
 
@@ -289,6 +300,7 @@ class RunResponse(ResponseModel):
     line: int | None = Field(description="The line of the statement that crashed, ran out of ticks or repeats forever.")
     column: int | None
     steps: list[RunStep]
+    calls: list[RunCall] = Field(description="The calls of helper functions, outer ones before those inside.")
 
 
 class CheckRequest(RequestModel):
