@@ -617,6 +617,14 @@ class WriteBlocksRequest(ReadBlocksRequest):
     functions: Annotated[list[BlockFunctionMessage], Field(max_length=200)]
 
 
+class ChangeHelperRequest(ReadBlocksRequest):
+    """A program's text, and what to do with one of its helper functions."""
+
+    change: Literal["define", "rename", "delete"]
+    name: Annotated[str, Field(max_length=200, description="The helper's name; that of the new one for `define`.")]
+    new_name: Annotated[str, Field(max_length=200, description="For `rename`.")] = ""
+
+
 class BlocksResponse(ResponseModel):
     """The blocks of a text."""
 
