@@ -1,8 +1,8 @@
 """Helper functions of a text: a new one, another name, one less. All other lines stay as they are.
 
-    text = define_helper(text, "turnAround")  # above the main function, empty: its one line is HOLE
-    text = rename_helper(text, "turnAround", "halfTurn")  # at its definition and at all calls
-    text = delete_helper(text, "halfTurn")  # only if nothing calls it
+text = define_helper(text, "turnAround")  # above the main function, empty: its one line is HOLE
+text = rename_helper(text, "turnAround", "halfTurn")  # at its definition and at all calls
+text = delete_helper(text, "halfTurn")  # only if nothing calls it
 """
 
 from __future__ import annotations

@@ -104,9 +104,7 @@ def run(body: RunRequest) -> RunResponse:
         line=end and end.line,
         column=end and end.column,
         steps=steps,
-        calls=[
-            RunCall(**call.span._asdict(), name=call.name, start=call.start, end=call.end) for call in source.calls
-        ],
+        calls=[RunCall(**call.span._asdict(), name=call.name, start=call.start, end=call.end) for call in source.calls],
     )
 
 
