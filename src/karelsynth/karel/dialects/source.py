@@ -181,7 +181,7 @@ class SourceProgram:
 
     @cached_property
     def calls(self) -> tuple[SourceCall, ...]:
-        """The calls of helpers in `program`, in the order of the run's text: an outer call before those inside of it."""
+        """The calls of helpers in `program`, in its order: an outer call before those inside of it."""
         return tuple(_CallFinder(self).found)
 
     def _walk(self, block: SourceBlock) -> Iterator[SourceStatement]:
@@ -292,7 +292,7 @@ class _CallFinder:
 
     def block(self, block: SourceBlock) -> int:
         """Go through a block. Returns the index of its first token."""
-        return [self.statement(statement) for statement in block][0]
+        return next(self.statement(statement) for statement in block)
 
     def statement(self, statement: SourceStatement) -> int:
         """Go through a statement. Returns the index of its first token."""
