@@ -292,7 +292,8 @@ class _CallFinder:
 
     def block(self, block: SourceBlock) -> int:
         """Go through a block. Returns the index of its first token."""
-        return next(self.statement(statement) for statement in block)
+        starts = [self.statement(statement) for statement in block]  # all of them are gone through
+        return starts[0]
 
     def statement(self, statement: SourceStatement) -> int:
         """Go through a statement. Returns the index of its first token."""
