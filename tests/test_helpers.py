@@ -183,3 +183,19 @@ def test_conversion_there_and_back(seed: int) -> None:
 def test_converting_to_the_same_dialect_changes_nothing_more(dialect: str) -> None:
     once = convert(PAPER, dialect).text
     assert convert(once, dialect).text == once
+
+
+def test_calls_are_found_in_what_runs() -> None:
+    text = "def b():\n  move()\ndef a():\n  b()\n  while(frontIsClear):\n    b()\ndef run():\n  turnLeft()\n  a(); b()"
+    source = read_source(text)
+    tokens = source.program.tokens
+    found = [(call.name, call.span.line, tokens[call.start : call.end]) for call in source.calls]
+    loop = ("WHILE", "c(", "frontIsClear", "c)", "w(", "move", "w)")
+    assert found == [
+        ("a", 9, ("move", *loop)),
+        ("b", 4, ("move",)),
+        ("b", 6, ("move",)),
+        ("b", 9, ("move",)),
+    ]
+    assert [call.start for call in source.calls] == [4, 4, 10, 12]
+    assert read_source("def run():\n  move()").calls == ()

@@ -406,13 +406,13 @@ def test_the_page_and_its_files(client: TestClient) -> None:
 # The OpenAPI description
 
 
-UNLIKELY = ("/api/task/parse", "/api/challenges/parse", "/api/blocks/write", "/api/solve/stop")
-"""Operations that want what does not come about by chance: a task, challenges, blocks of a text, an id."""
+UNLIKELY = ("/api/task/parse", "/api/challenges/parse", "/api/blocks/write", "/api/blocks/helper", "/api/solve/stop")
+"""Operations that want what does not come about by chance: a task, challenges, blocks or helpers of a text, an id."""
 OPERATIONS = """GET /metrics, GET /api/ready, GET /api/health, GET /api/version, GET /api/gallery, POST /api/solve,
     POST /api/solve/stream, POST /api/solve/stop, POST /api/run, POST /api/check, POST /api/convert,
     POST /api/stanford, POST /api/random-world, POST /api/task/parse, POST /api/task/render, POST /api/grade,
     POST /api/hint, POST /api/probe, POST /api/pose, POST /api/judge, POST /api/blocks/read,
-    POST /api/blocks/write, GET /api/challenges, POST /api/challenges/parse"""
+    POST /api/blocks/write, POST /api/blocks/helper, GET /api/challenges, POST /api/challenges/parse"""
 
 
 @pytest.fixture(scope="module")

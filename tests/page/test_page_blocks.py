@@ -5,6 +5,7 @@ from __future__ import annotations
 from playwright.sync_api import Locator, Page, expect
 
 from tests.page.driver import ROW, TAKE_ALL, TAKE_ONE, NewPage, expect_verdicts
+from tests.page.test_page_access import violations
 
 PYTHON = """\
 from stanfordkarel import *
@@ -150,3 +151,81 @@ def test_blocks_on_a_phone(new_page: NewPage) -> None:
     touch.send("Input.dispatchTouchEvent", {"type": "touchEnd", "touchPoints": []})
     expect(text(page)).to_have_value(TAKE_ONE.replace("def run():\n", "def run():\n  turnLeft()\n"))
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_a_helper_is_made_named_called_and_deleted_with_the_mouse(page: Page) -> None:
+    show(page, "def run():\n  move()", "Both")
+    page.get_by_role("button", name="New helper").click()
+    name = page.get_by_role("textbox", name="Name of the helper")
+    expect(name).to_be_focused()
+    expect(text(page)).to_have_value("def helper():\n  # nothing here yet\n\ndef run():\n  move()")
+    page.keyboard.type("turnAround")  # the old name is selected
+    page.locator(".palette-block", has_text="turnLeft()").click()  # goes into the helper, which is selected
+    expect(text(page)).to_have_value("def turnAround():\n  turnLeft()\n\ndef run():\n  move()")
+    page.locator(".palette-block", has_text="turnLeft()").click()
+    drag(page, page.locator(".palette-block", has_text="turnAround()"), block(page, "move").locator(".block-head"))
+    made = "def turnAround():\n  turnLeft()\n  turnLeft()\n\ndef run():\n  move()\n  turnAround()"
+    expect(text(page)).to_have_value(made)
+    expect_verdicts(page, "Wrong")  # it runs
+    page.get_by_role("treeitem", name="helper turnAround").locator(".block-word").click()
+    page.get_by_role("button", name="Remove the selected block").click()
+    expect(page.locator("#notice-text")).to_contain_text("turnAround is still called in line 7: remove that call first")
+    expect(text(page)).to_have_value(made)
+    block(page, "call turnAround").locator(".block-head").click()
+    page.get_by_role("button", name="Remove the selected block").click()
+    expect(text(page)).to_have_value(made.removesuffix("\n  turnAround()"))
+    page.get_by_role("treeitem", name="helper turnAround").locator(".block-word").click()
+    page.get_by_role("button", name="Remove the selected block").click()
+    expect(text(page)).to_have_value("def run():\n  move()")
+    expect(page.locator(".palette-block", has_text="turnAround")).to_have_count(0)
+    page.get_by_role("button", name="Undo the last edit of blocks").click()
+    expect(text(page)).to_have_value(made.removesuffix("\n  turnAround()"))
+
+
+def test_a_helper_is_renamed_by_keyboard_and_bad_names_are_refused(page: Page) -> None:
+    show(page, "def back():\n  turnLeft()\n\ndef run():\n  back()\n  move()  # back")
+    block(page, "turn left").focus()
+    page.keyboard.press("ArrowLeft")
+    head = page.get_by_role("treeitem", name="helper back")
+    expect(head).to_be_focused()
+    name = page.get_by_role("textbox", name="Name of the helper")
+    for bad, why in (("", "needs a name"), ("move", "already means something"), ("a b", "is no name")):
+        page.keyboard.press("Enter")
+        expect(name).to_be_focused()
+        name.fill(bad)
+        page.keyboard.press("Enter")
+        expect(page.locator("#notice-text")).to_contain_text(why)
+        expect(name).to_have_value("back")  # as it was
+        expect(name).to_be_focused()
+        page.keyboard.press("Escape")
+    page.keyboard.press("Enter")
+    name.fill("lost")
+    page.keyboard.press("Escape")  # taken back
+    expect(head).to_be_focused()
+    page.keyboard.press("Enter")
+    name.fill("half")
+    page.keyboard.press("Enter")
+    expect(text(page)).to_have_value("def half():\n  turnLeft()\n\ndef run():\n  half()\n  move()  # back")
+    expect(page.get_by_role("treeitem", name="helper half")).to_be_focused()
+    page.keyboard.press("Delete")
+    expect(page.locator("#notice-text")).to_contain_text("half is still called in line 5")
+    page.get_by_role("button", name="New helper").press("Enter")
+    expect(page.get_by_role("textbox", name="Name of the helper").last).to_be_focused()
+    page.keyboard.press("Escape")
+    page.keyboard.press("Delete")
+    expect(text(page)).to_have_value("def half():\n  turnLeft()\n\ndef run():\n  half()\n  move()  # back")
+
+
+def test_a_helper_is_made_with_a_finger(new_page: NewPage) -> None:
+    page = new_page(ROW, viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True)
+    page.get_by_role("button", name="Blocks", exact=True).tap()
+    page.get_by_role("button", name="New helper").tap()
+    name = page.get_by_role("textbox", name="Name of the helper")
+    expect(name).to_be_focused()
+    name.fill("go")
+    page.get_by_role("button", name="move()", exact=True).tap()
+    expect(text(page)).to_have_value("def go():\n  move()\n\ndef run():\n  # nothing here yet")
+    page.get_by_role("treeitem", name="Empty: add a block here").tap()
+    page.get_by_role("button", name="go()", exact=True).tap()
+    expect(text(page)).to_have_value("def go():\n  move()\n\ndef run():\n  go()")
+    assert violations(page) == []

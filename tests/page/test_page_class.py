@@ -357,6 +357,32 @@ def test_a_loop_is_stepped_over_and_out_of(page: Page) -> None:
     expect(caption).to_have_text("At the start")
 
 
+def test_a_helper_is_stepped_over_and_out_of(page: Page) -> None:
+    helper = "def twoSteps():\n  move()\n  move()\n"
+    page.fill("#program-text", helper + "def run():\n  twoSteps()\n  turnLeft()\n  turnLeft()\n  twoSteps()")
+    expect_verdicts(page, "Wrong")
+    caption, arrow = page.locator("#player-caption"), page.locator("#program-gutter .next")
+    over, out = (page.get_by_role("button", name=name) for name in ("Step over", "Step out"))
+    page.click("#player-forth")
+    expect(arrow).to_have_text(re.compile("^3"))  # inside
+    out.click()
+    expect(caption).to_contain_text("Step 2 of 6, line 3: move()")
+    expect(arrow).to_have_text(re.compile("^6"))
+    page.click("#player-first")
+    expect(arrow).to_have_text(re.compile("^5"))  # the call, not the helper's first line
+    over.click()
+    expect(caption).to_contain_text("Step 2 of 6")
+    over.click()
+    over.click()
+    expect(arrow).to_have_text(re.compile("^8"))
+    over.click()
+    expect(caption).to_contain_text("Step 6 of 6, line 3: move() · The program finished")
+    page.locator("#program-gutter").get_by_role("button", name="Breakpoint at line 8").click()  # at a call
+    page.locator("#player-speed").press("End")
+    page.click("#player-play")
+    expect(caption).to_contain_text("Stopped before line 8 · Step 4 of 6")
+
+
 def test_the_words_of_a_run_are_those_of_the_text(page: Page) -> None:
     page.fill("#program-text", MINE)
     expect_verdicts(page, "Wrong")

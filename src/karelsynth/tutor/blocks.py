@@ -26,12 +26,12 @@ HOLE: Final = "# nothing here yet"
 """The line of an empty block."""
 MOST_BLOCKS: Final = 2_000
 DEEPEST_BLOCKS: Final = 60
-_CALLED: Final = "nothing_here_yet"
-"""A helper that stands for a hole while the text is read and written."""
+HOLE_CALL: Final = "nothing_here_yet"
+"""The name of a helper that stands for a hole while the text is read and written."""
 _HOLE_LINE: Final = re.compile(rf"^([ \t]*){re.escape(HOLE)}[ \t]*$", re.MULTILINE)
-_CALL_LINE: Final = re.compile(rf"\b{_CALLED}\(\)")
+_CALL_LINE: Final = re.compile(rf"\b{HOLE_CALL}\(\)")
 _CODE_LINE: Final = re.compile(r"^([ \t]*)[^\s#]", re.MULTILINE)
-_HELPER: Final = f"\n\n\ndef {_CALLED}():\n    move()\n"
+_HELPER: Final = f"\n\n\ndef {HOLE_CALL}():\n    move()\n"
 _NOT: Final = "not "
 _BLOCKS: Final = {"WHILE": 1, "IF": 1, "IFELSE": 2, "REPEAT": 1}
 """How many blocks a statement has inside; actions and calls have none."""
@@ -91,7 +91,7 @@ def read_blocks(text: str, dialect: str | None = None) -> BlockProgram:
         dialect = dialect or "paper"
         main = "main" if dialect == "stanford" else "run"
         return BlockProgram(text, dialect, main, (BlockFunction(main, ()),))
-    source = _read(text)
+    source = read_with_holes(text)
     numbers = _numbers(source)
     functions = tuple(
         BlockFunction(function.name, _nodes(function.body, numbers)) for function in _shown_functions(source)
@@ -105,9 +105,8 @@ def write_blocks(text: str, functions: Sequence[BlockFunction], dialect: str | N
     Args:
         dialect: that of an empty text, `paper` if it is not given.
     """
-    if not text.strip():
-        text = render(Program((Action.MOVE,)), dialect or "paper").replace("move()", HOLE)
-    source = _read(text)
+    text = started(text, dialect)
+    source = read_with_holes(text)
     changed = _Builder(source).changed(functions)
     if not changed:
         return text
@@ -116,20 +115,25 @@ def write_blocks(text: str, functions: Sequence[BlockFunction], dialect: str | N
     }
     program = replace(source, functions=merged).program
     written = rewritten(source, changed, program)
-    if _CALLED not in written:
+    if HOLE_CALL not in written:
         return written
     return _CALL_LINE.sub(HOLE, written.replace(_helper(text), ""))
 
 
-def _read(text: str) -> SourceProgram:
+def started(text: str, dialect: str | None = None) -> str:
+    """The text, or if it is empty, that of an empty main function."""
+    return text if text.strip() else render(Program((Action.MOVE,)), dialect or "paper").replace("move()", HOLE)
+
+
+def read_with_holes(text: str) -> SourceProgram:
     """The text with its holes filled by calls of a helper."""
     if recognise(text) == "tokens":
         return read_source(text)
-    if _CALLED in text:
-        raise KarelsynthError(f"`{_CALLED}` is the name of empty blocks: choose another one")
+    if HOLE_CALL in text:
+        raise KarelsynthError(f"`{HOLE_CALL}` is the name of empty blocks: choose another one")
     if not _HOLE_LINE.search(text):
         read_source(text)  # a mistake is reported in the text as it is
-    return read_source(_HOLE_LINE.sub(rf"\1{_CALLED}()", text) + _helper(text))
+    return read_source(_HOLE_LINE.sub(rf"\1{HOLE_CALL}()", text) + _helper(text))
 
 
 def _helper(text: str) -> str:
@@ -141,7 +145,7 @@ def _helper(text: str) -> str:
 def _shown_functions(source: SourceProgram) -> Iterator[SourceFunction]:
     """The functions that are shown as blocks, in the order of the text."""
     for name, function in source.functions.items():
-        if name != _CALLED and name not in source.built_in:
+        if name != HOLE_CALL and name not in source.built_in:
             yield function
 
 
@@ -156,7 +160,7 @@ def _numbers(source: SourceProgram) -> dict[int, int]:
 
 
 def _is_hole(statement: SourceStatement) -> bool:
-    return statement.keyword == CALL and statement.detail == _CALLED
+    return statement.keyword == CALL and statement.detail == HOLE_CALL
 
 
 def _nodes(block: SourceBlock, numbers: dict[int, int]) -> tuple[BlockNode, ...]:
@@ -214,7 +218,7 @@ class _Builder:
     def hole(self, function: str) -> SourceStatement:
         if self.source.dialect == "tokens":  # they have no comments
             return SourceStatement(Action.MOVE.value)
-        return SourceStatement(CALL, _CALLED)
+        return SourceStatement(CALL, HOLE_CALL)
 
     def statement(self, function: str, node: BlockNode, depth: int) -> SourceStatement:
         self.count += 1

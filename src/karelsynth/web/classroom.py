@@ -11,12 +11,14 @@ from karelsynth.errors import ProgramSyntaxError
 from karelsynth.karel.dialects import recognise
 from karelsynth.tutor.blocks import BlockFunction, BlockNode, read_blocks, write_blocks
 from karelsynth.tutor.challenges import ChallengeSet, parse_challenges
+from karelsynth.tutor.helpers import define_helper, delete_helper, rename_helper
 from karelsynth.web.messages import (
     BODY_ERRORS,
     BlockMessage,
     BlocksResponse,
     ChallengeSetResponse,
     ChallengeTextRequest,
+    ChangeHelperRequest,
     ReadBlocksRequest,
     SyntaxProblem,
     WriteBlocksRequest,
@@ -43,6 +45,18 @@ def text_of_blocks(body: WriteBlocksRequest) -> BlocksResponse:
     """Change a program's text so that it has these blocks. Everything else in the text stays as it is."""
     functions = [BlockFunction(each.name, tuple(map(_node, each.body))) for each in body.functions]
     return BlocksResponse.of(read_blocks(write_blocks(body.program, functions, body.dialect), body.dialect))
+
+
+@router.post("/api/blocks/helper", responses=BODY_ERRORS)
+def change_helper(body: ChangeHelperRequest) -> BlocksResponse:
+    """Define, rename or delete a helper function. One that is still called is not deleted."""
+    if body.change == "define":
+        text = define_helper(body.program, body.name, body.dialect)
+    elif body.change == "rename":
+        text = rename_helper(body.program, body.name, body.new_name)
+    else:
+        text = delete_helper(body.program, body.name)
+    return BlocksResponse.of(read_blocks(text, body.dialect))
 
 
 @router.get("/api/challenges")

@@ -275,6 +275,17 @@ class RunStep(ResponseModel):
     )
 
 
+class RunCall(ResponseModel):
+    """A call of a helper function, as it is in the text, and the steps that belong to it."""
+
+    name: str
+    line: int
+    column: int
+    width: int
+    start: int = Field(description="Steps whose `start` is from here on, and before `end`, run inside of this call.")
+    end: int
+
+
 class RunResponse(ResponseModel):
     """The outcome of a run, with all its steps."""
 
@@ -289,6 +300,7 @@ class RunResponse(ResponseModel):
     line: int | None = Field(description="The line of the statement that crashed, ran out of ticks or repeats forever.")
     column: int | None
     steps: list[RunStep]
+    calls: list[RunCall] = Field(description="The calls of helper functions, outer ones before those inside.")
 
 
 class CheckRequest(RequestModel):
@@ -603,6 +615,14 @@ class WriteBlocksRequest(ReadBlocksRequest):
     """A program's text, and what its functions have become."""
 
     functions: Annotated[list[BlockFunctionMessage], Field(max_length=200)]
+
+
+class ChangeHelperRequest(ReadBlocksRequest):
+    """A program's text, and what to do with one of its helper functions."""
+
+    change: Literal["define", "rename", "delete"]
+    name: Annotated[str, Field(max_length=200, description="The helper's name; that of the new one for `define`.")]
+    new_name: Annotated[str, Field(max_length=200, description="For `rename`.")] = ""
 
 
 class BlocksResponse(ResponseModel):

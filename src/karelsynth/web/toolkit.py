@@ -13,7 +13,7 @@ from fastapi import APIRouter, Request
 from karelsynth._version import __version__
 from karelsynth.errors import ProgramSyntaxError, TaskFileError, WorldError
 from karelsynth.karel.dialects import convert as convert_text
-from karelsynth.karel.dialects import parse_with_spans, recognise
+from karelsynth.karel.dialects import read_source, recognise
 from karelsynth.karel.dialects.stanford import render as render_stanford
 from karelsynth.karel.interpreter import Tick
 from karelsynth.karel.interpreter import run as run_program
@@ -33,6 +33,7 @@ from karelsynth.web.messages import (
     GalleryTaskResponse,
     HealthResponse,
     RandomWorldRequest,
+    RunCall,
     RunRequest,
     RunResponse,
     RunStep,
@@ -72,7 +73,8 @@ def version(request: Request) -> VersionResponse:
 def run(body: RunRequest) -> RunResponse:
     """Run a program on a world, step by step."""
     world = read_world(body.world, "world")
-    program, spans = parse_with_spans(body.program)
+    source = read_source(body.program)
+    program, spans = source.program, source.spans
     ends = {at: at + statement.size for at, statement in program.walk()}
     steps: list[RunStep] = []
 
@@ -102,6 +104,7 @@ def run(body: RunRequest) -> RunResponse:
         line=end and end.line,
         column=end and end.column,
         steps=steps,
+        calls=[RunCall(**call.span._asdict(), name=call.name, start=call.start, end=call.end) for call in source.calls],
     )
 
 

@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import {
-  blockAt, changed, conditionText, copied, flat, headText, inserted, moved, newBlock, nudged, removed, samePath, slotAfter,
+  blockAt, changed, conditionText, copied, flat, freshName, headText, inserted, moved, newBlock, nudged, removed, samePath, slotAfter,
   slots, spoken, spokenSlot,
 } from "./static/blocktree.js";
 
@@ -122,4 +122,15 @@ test("words are those of the dialect", () => {
   assert.equal(spoken(newBlock("IFELSE", "not markersPresent")), "if not markers are present, else, empty");
   assert.equal(spokenSlot(sample(), [0, 1, 0, 1]), "2 of 2 inside while front is clear");
   assert.equal(spokenSlot(sample(), [1, 0]), "1 of 1 in back");
+});
+
+test("the head of a helper is a place, but no block", () => {
+  assert.equal(blockAt(sample(), [1]), undefined);
+  assert.deepEqual(slotAfter(sample(), [1]), [1, 0]); // a new block becomes the helper's first
+});
+
+test("a new helper has a name of its own", () => {
+  assert.equal(freshName(sample()), "helper");
+  const taken = ["helper", "helper3", "helper2"].map((name) => ({ name, body: [] }));
+  assert.equal(freshName(taken), "helper4");
 });

@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { framesOf, isStop, nextStop, stepOut, stepOver } from "./static/run.js";
+import { framesOf, isStop, nextOf, stepOut, stepOver } from "./static/run.js";
 import { at, parse } from "./static/world.js";
 
 const step = (token, start, end, line) => ({ token, start, end, line, hero: [0, 0, "east"], markers: null });
@@ -17,7 +17,7 @@ const REPEAT = () => step("REPEAT", 8, 13, 3);
 const PUT = () => step("putMarker", 11, 12, 4);
 const MOVE = () => step("move", 13, 14, 5);
 const ROUND = () => [WHILE(), REPEAT(), PUT(), REPEAT(), PUT(), MOVE()];
-const STEPS = [...ROUND(), ...ROUND(), WHILE(), step("turnLeft", 15, 16, 6)];
+const STEPS = { calls: [], steps: [...ROUND(), ...ROUND(), WHILE(), step("turnLeft", 15, 16, 6)] };
 
 test("a step over a loop runs all its rounds", () => {
   assert.equal(stepOver(STEPS, 0), 13); // the while: turnLeft is next
@@ -38,11 +38,58 @@ test("a step out leaves the innermost loop", () => {
 
 test("a run stops before every line with a breakpoint", () => {
   const lines = new Set([5]);
-  assert.equal(nextStop(STEPS, 0, lines), 5);
-  assert.equal(nextStop(STEPS, 5, lines), 11);
-  assert.equal(nextStop(STEPS, 11, lines), 14);
-  assert.ok(isStop(STEPS, 5, lines));
+  const stops = STEPS.steps.map((_, index) => index).filter((index) => isStop(STEPS, index, lines));
+  assert.deepEqual(stops, [5, 11]);
   assert.ok(!isStop(STEPS, 14, lines));
+});
+
+// def around():           1
+//   turnLeft()            2
+//   turnLeft()            3
+// def walk():             4
+//   around()              5: tokens 8 to 10
+//   while(frontIsClear):  6: tokens 10 to 16
+//     move()              7
+// def run():              8
+//   repeat(2):            9: tokens 3 to 17
+//     walk()              10: tokens 8 to 16
+//   putMarker()           11
+const CALLS = [
+  { name: "walk", line: 10, start: 8, end: 16 },
+  { name: "around", line: 5, start: 8, end: 10 },
+];
+const LEFT = (at) => step("turnLeft", at, at + 1, at - 6);
+const WALK = () => [LEFT(8), LEFT(9), step("WHILE", 10, 16, 6), step("move", 14, 15, 7), step("WHILE", 10, 16, 6)];
+const ROUND_OF = () => [step("REPEAT", 3, 17, 9), ...WALK()];
+const HELPERS = { calls: CALLS, steps: [...ROUND_OF(), ...ROUND_OF(), step("putMarker", 17, 18, 11)] };
+
+test("a call of a helper is one step", () => {
+  assert.equal(nextOf(HELPERS, 1).line, 10); // the call is next, not what it begins with
+  assert.equal(stepOver(HELPERS, 1), 6); // all of walk, with the helper that it calls: the second round is next
+  assert.equal(stepOver(HELPERS, 7), 12);
+  assert.equal(nextOf(HELPERS, 2).line, 3); // inside of it, a step is a step
+  assert.equal(stepOver(HELPERS, 2), 3);
+  assert.equal(stepOver(HELPERS, 3), 6); // the loop at the end of the helper
+  assert.equal(stepOver(HELPERS, 0), 12); // the loop around the calls
+});
+
+test("a step out leaves the innermost helper or loop", () => {
+  assert.equal(stepOut(HELPERS, 2), 3); // around
+  assert.equal(stepOut(HELPERS, 3), 6); // walk
+  assert.equal(stepOut(HELPERS, 4), 6); // the while, at the end of walk
+  assert.equal(stepOut(HELPERS, 1), 12); // before the call: the repeat
+});
+
+test("breakpoints stop before a call, and tell a call from the first line of its helper", () => {
+  const stops = (line) => HELPERS.steps.map((_, at) => at).filter((at) => isStop(HELPERS, at, new Set([line])));
+  assert.deepEqual(stops(10), [1, 7]);
+  assert.deepEqual(stops(5), [1, 7]);
+  const inside = new Set([2]);
+  assert.equal(nextOf(HELPERS, 1, inside).line, 2);
+  assert.equal(stepOver(HELPERS, 1, inside), 2); // the turn alone
+  assert.equal(stepOut(HELPERS, 1, inside), 3); // out of around, which was entered
+  assert.equal(nextOf(HELPERS, 1, new Set([5])).line, 5);
+  assert.equal(stepOver(HELPERS, 1, new Set([5])), 3);
 });
 
 test("frames follow what each step changed", () => {

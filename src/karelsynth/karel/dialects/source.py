@@ -104,6 +104,18 @@ class SourceFunction:
     span: SourceSpan
 
 
+class SourceCall(NamedTuple):
+    """A call of a helper in what runs: the helper's statements in its place."""
+
+    name: str
+    span: SourceSpan
+    """The place of the call in the text."""
+    start: int
+    """The index of the first token of the helper's statements in `SourceProgram.program`."""
+    end: int
+    """The index after their last token."""
+
+
 @dataclass(frozen=True, eq=False)
 class SourceProgram:
     """A program as it is written. The constructor raises ProgramSyntaxError for recursion and for too long programs."""
@@ -166,6 +178,11 @@ class SourceProgram:
     def spans(self) -> dict[int, SourceSpan]:
         """The place of each statement of `program`, by the index of its first token. A helper's are in the helper."""
         return {at: source.place.span for at, source in self.statements.items() if source.place is not None}
+
+    @cached_property
+    def calls(self) -> tuple[SourceCall, ...]:
+        """The calls of helpers in `program`, in its order: an outer call before those inside of it."""
+        return tuple(_CallFinder(self).found)
 
     def _walk(self, block: SourceBlock) -> Iterator[SourceStatement]:
         for statement in block:
@@ -260,6 +277,37 @@ class _Inliner:
             case "IFELSE", condition:
                 return IfElse(condition, *blocks)  # type: ignore[arg-type]
         return Action(statement.keyword)
+
+
+class _CallFinder:
+    """Finds the calls in what runs. It goes through the written statements beside those of the program."""
+
+    def __init__(self, source: SourceProgram) -> None:
+        self.source = source
+        self.running = iter(source.program.walk())
+        self.found: list[SourceCall] = []
+        self.at = 0
+        """The index after the last token of the statements that have been passed."""
+        self.block(source.body)
+
+    def block(self, block: SourceBlock) -> int:
+        """Go through a block. Returns the index of its first token."""
+        starts = [self.statement(statement) for statement in block]  # all of them are gone through
+        return starts[0]
+
+    def statement(self, statement: SourceStatement) -> int:
+        """Go through a statement. Returns the index of its first token."""
+        if statement.keyword == CALL:
+            place = len(self.found)
+            start = self.block(self.source.functions[str(statement.detail)].body)
+            if statement.place is not None:
+                self.found.insert(place, SourceCall(str(statement.detail), statement.place.span, start, self.at))
+            return start
+        start, running = next(self.running)
+        for inner in statement.blocks:
+            self.block(inner)
+        self.at = start + running.size
+        return start
 
 
 def source_block(block: Block) -> SourceBlock:

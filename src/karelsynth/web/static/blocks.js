@@ -3,8 +3,8 @@
 
 import { post } from "./api.js";
 import {
-  ACTIONS, CALL, CONTROL, LARGEST_COUNT, SENSORS, blockAt, changed, conditionText, copied, flat, headText, inserted,
-  moved, newBlock, nudged, parentOf, removed, samePath, slotAfter, slots, spoken, spokenSlot,
+  ACTIONS, CALL, CONTROL, LARGEST_COUNT, SENSORS, blockAt, changed, conditionText, copied, flat, freshName, headText,
+  inserted, moved, newBlock, nudged, parentOf, removed, samePath, slotAfter, slots, spoken, spokenSlot,
 } from "./blocktree.js";
 import { announce, button, byId, debounced, el, guarded, iconButton, prose } from "./dom.js";
 import { LONGEST } from "./editor.js";
@@ -21,7 +21,9 @@ export class Blocks {
   #text = null; // the text that the blocks are of
   #cursor = null; // the path of the block or the empty place that is selected
   #held = null; // a block that the keyboard has picked up: {functions, path} as they were
+  #main = "run"; // the function that the program begins with
   #writing = false;
+  #naming = false; // a helper is being defined, renamed or deleted
   #written = null; // settles when the edit that is being written is in the text
   #past = []; // texts before edits by blocks
   #future = [];
@@ -119,8 +121,9 @@ export class Blocks {
     this.#take(read);
   }
 
-  #take({ program, dialect, functions }) {
+  #take({ program, dialect, main, functions }) {
     this.#text = program;
+    this.#main = main;
     this.#functions = functions;
     this.#dialect = dialect;
     this.#render();
@@ -128,6 +131,7 @@ export class Blocks {
 
   /** Shows an edit at once and writes it into the text. Edits while one is being written go along with the next. */
   #commit(functions, cursor) {
+    if (this.#naming) return; // these functions are of the text before
     this.#functions = functions;
     this.#cursor = cursor;
     this.#held = null;
@@ -155,6 +159,64 @@ export class Blocks {
     this.#future = [];
     this.#take(written);
     this.edit(written.program);
+  }
+
+  /** Defines, renames or deletes a helper in the text; whether that was possible. */
+  #changeHelper(change, name, newName = "") {
+    const work = async () => {
+      await this.#written; // an edit that is on its way comes first
+      this.#naming = this.#writing = true;
+      const base = this.source();
+      const body = { program: base.text, dialect: base.dialect, change, name, new_name: newName };
+      const written = await guarded(() => post("/api/blocks/helper", body));
+      this.#naming = this.#writing = false;
+      if (!written || base.text !== this.source().text) {
+        if (base.text !== this.source().text) this.#text = null;
+        this.#render(); // with the name as it was
+        this.follow();
+        return false;
+      }
+      this.#past.push(base.text);
+      this.#future = [];
+      this.#take(written);
+      this.edit(written.program);
+      return true;
+    };
+    const done = work();
+    this.#written = done;
+    return done;
+  }
+
+  async #define() {
+    const name = freshName(this.#functions);
+    if (!(await this.#changeHelper("define", name))) return;
+    this.#editName(this.#functions.findIndex((one) => one.name === name));
+    announce(`A new helper. Type its name.`);
+  }
+
+  async #rename(index, newName) {
+    const { name } = this.#functions[index];
+    if (newName === name) return;
+    if (await this.#changeHelper("rename", name, newName)) announce(`${name} is now called ${newName}.`);
+    else this.#editName(index);
+  }
+
+  async #delete(index) {
+    const { name } = this.#functions[index];
+    if (!(await this.#changeHelper("delete", name))) return;
+    announce(`The helper ${name} was deleted.`);
+    this.#all()[0]?.focus();
+  }
+
+  #editName(index) {
+    const field = this.#nodeAt([index])?.querySelector("input");
+    field?.focus();
+    field?.select();
+  }
+
+  /** Whether the head of a helper is selected. */
+  get #atHead() {
+    return this.#cursor?.length === 1;
   }
 
   async #step(from, to) {
@@ -190,7 +252,7 @@ export class Blocks {
     if (current) current.tabIndex = 0;
     if (this.#cursor) current.setAttribute("aria-selected", "true");
     if (held && current) {
-      const control = current.querySelector(`:scope > .block-head [data-part="${part}"]`);
+      const control = current.querySelector(`:scope > :is(.block-head, .helper-name) [data-part="${part}"]`);
       (control ?? current).focus({ preventScroll: true });
       current.scrollIntoView({ block: "nearest" });
     }
@@ -198,11 +260,29 @@ export class Blocks {
     this.mark(this.#marks);
     this.undo.disabled = !this.#past.length;
     this.redo.disabled = !this.#future.length;
-    this.copy.disabled = this.remove.disabled = !blockAt(this.#functions, this.#cursor ?? [-1, 0]);
+    this.#allow();
+  }
+
+  /** What can be done with what is selected. */
+  #allow() {
+    this.copy.disabled = !blockAt(this.#functions, this.#cursor ?? [-1, 0]);
+    this.remove.disabled = this.copy.disabled && !this.#atHead;
+  }
+
+  /** The head of a function. A helper's is part of the tree: its name can be changed. */
+  #functionHead(name, index) {
+    const def = el("span", { class: "block-word" }, "def");
+    if (name === this.#main) return el("div", { class: "function-head" }, def, ` ${name}()`);
+    const limits = { type: "text", maxlength: 40, autocomplete: "off", autocapitalize: "off", spellcheck: "false" };
+    const field = el("input", { ...limits, "data-part": "name", "aria-label": "Name of the helper" });
+    field.value = name;
+    const looks = { class: "function-head helper-head", role: "treeitem", tabindex: -1, "data-path": index };
+    const position = { "aria-level": 1, "aria-selected": "false", "aria-label": `helper ${name}` };
+    return el("div", { ...looks, ...position }, def, el("span", { class: "helper-name" }, field, "()"));
   }
 
   #functionNode({ name, body }, index, places) {
-    const head = el("div", { class: "function-head" }, el("span", { class: "block-word" }, "def"), ` ${name}()`);
+    const head = this.#functionHead(name, index);
     const inside = el("div", { class: "function-body", role: "group", "aria-label": `${name}` });
     inside.append(...this.#listNodes(body, [index], places));
     return el("div", { class: "block-function" }, head, inside);
@@ -261,7 +341,7 @@ export class Blocks {
   }
 
   #renderPalette() {
-    const helpers = this.#functions.map(({ name }) => name).filter((name) => name !== "run" && name !== "main");
+    const helpers = this.#functions.map(({ name }) => name).filter((name) => name !== this.#main);
     const wanted = [...[...ACTIONS, ...CONTROL].map((one) => [one]), ...helpers.map((one) => [CALL, one])];
     const signature = JSON.stringify([wanted, this.#dialect]);
     if (this.#palette.dataset.shown === signature) return;
@@ -277,12 +357,16 @@ export class Blocks {
         return button(`palette-block ${kind}`, () => this.#add(block), looks, label);
       }),
     );
+    if (this.#dialect === "tokens") return; // a program on one line has no helpers
+    const looks = { title: "Make a helper: a function of your own, which blocks can call" };
+    this.#palette.append(button("palette-new", () => this.#define(), looks, "New helper"));
   }
 
   // Edits.
 
-  #add(block) {
+  async #add(block) {
     if (this.#dropped) return; // the click at the end of a drag
+    if (this.#naming) await this.#written; // a name was typed just before
     const slot = slotAfter(this.#functions, this.#cursor ?? this.#end());
     this.#commit(inserted(this.#functions, slot, block), slot);
     announce(`${spoken(block)} added, ${spokenSlot(this.#functions, slot)}.`);
@@ -290,11 +374,15 @@ export class Blocks {
 
   /** The last block of the main function, or its empty place. */
   #end() {
-    const index = Math.max(0, this.#functions.findIndex(({ name }) => name === "run" || name === "main"));
+    const index = Math.max(0, this.#functions.findIndex(({ name }) => name === this.#main));
     return [index, Math.max(0, this.#functions[index].body.length - 1)];
   }
 
   #remove() {
+    if (this.#atHead) {
+      this.#delete(this.#cursor[0]);
+      return;
+    }
     const block = blockAt(this.#functions, this.#cursor ?? [-1, 0]);
     if (!block) return;
     const path = this.#cursor;
@@ -313,6 +401,10 @@ export class Blocks {
   }
 
   #chosen({ target }) {
+    if (target.dataset.part === "name") {
+      this.#rename(this.#entry(target.closest("[data-path]")).path[0], target.value.trim());
+      return;
+    }
     const { path, block } = this.#entry(target.closest(".block"));
     const fields = {
       keyword: () => ({ keyword: target.value }),
@@ -335,7 +427,7 @@ export class Blocks {
       other.setAttribute("aria-selected", String(other === node));
     }
     this.#cursor = path;
-    this.copy.disabled = this.remove.disabled = !blockAt(this.#functions, path);
+    this.#allow();
   }
 
   #key(event) {
@@ -346,8 +438,11 @@ export class Blocks {
     } else if (this.#palette.contains(event.target)) {
       if (!this.#paletteKey(event.key)) return;
     } else if (event.target.matches("select, input")) {
-      if (event.key !== "Escape") return;
-      event.target.closest("[data-path]").focus();
+      const isName = event.target.dataset.part === "name";
+      if (event.key !== "Escape" && !(isName && event.key === "Enter")) return;
+      const node = event.target.closest("[data-path]");
+      if (isName && event.key === "Escape") event.target.value = this.#functions[this.#entry(node).path[0]].name;
+      node.focus(); // a name that has changed is taken
     } else if (command || !this.#tree.contains(event.target) || !this.#treeKey(event)) {
       return;
     }
@@ -373,9 +468,9 @@ export class Blocks {
     if (by) return this.#go(by);
     switch (key) {
       case "ArrowLeft":
-        return this.#focus(parentOf(this.#cursor));
+        return this.#focus(parentOf(this.#cursor) ?? [this.#cursor[0]]);
       case "ArrowRight":
-        return this.#focus([...this.#cursor, 0, 0]);
+        return this.#focus([...this.#cursor, ...(this.#atHead ? [0] : [0, 0])]);
       case "Home":
       case "End":
         this.#all().at(key === "Home" ? 0 : -1)?.focus();
@@ -383,7 +478,7 @@ export class Blocks {
       case " ":
         return this.#pickUp();
       case "Enter":
-        this.#nodeAt(this.#cursor)?.querySelector(":scope > .block-head :is(select, input)")?.focus();
+        this.#nodeAt(this.#cursor)?.querySelector(":scope > :is(.block-head, .helper-name) :is(select, input)")?.focus();
         return true;
       case "Delete":
       case "Backspace":
@@ -441,8 +536,9 @@ export class Blocks {
   }
 
   #nudge(by, atOnce) {
+    if (!blockAt(this.#functions, this.#cursor)) return true;
     const result = nudged(this.#functions, this.#cursor, by);
-    if (!result || !blockAt(this.#functions, this.#cursor)) return true;
+    if (!result) return true;
     if (atOnce) {
       this.#commit(result.functions, result.path);
     } else {

@@ -2,7 +2,7 @@
 //
 // `functions` is [{name, body}], as the server reads a text; a body is a list of blocks {keyword, detail, blocks,
 // number}. A path leads to a block: [function, index], and inside of that [function, index, which block, index], and so
-// on. A slot is a place where a block can be put: the path that the block would then have.
+// on; [function] is the head of a function. A slot is a place where a block can be put: the path that the block would then have.
 
 export const ACTIONS = ["move", "turnLeft", "turnRight", "pickMarker", "putMarker"];
 export const CONTROL = ["WHILE", "REPEAT", "IF", "IFELSE"];
@@ -51,7 +51,7 @@ export function listAt(functions, path) {
 }
 
 export function blockAt(functions, path) {
-  return listAt(functions, path)?.[path.at(-1)];
+  return path.length > 1 ? listAt(functions, path)?.[path.at(-1)] : undefined;
 }
 
 /** Whether one path is the other, or lies inside of it. */
@@ -155,10 +155,20 @@ export function nudged(functions, path, by) {
 /** Where a block goes that is chosen while `path` is selected: into it if it is empty inside, else after it. */
 export function slotAfter(functions, path) {
   if (!path) return [functions.length - 1, functions.at(-1).body.length];
+  if (path.length === 1) return [path[0], 0]; // the head of a helper is selected
   const block = blockAt(functions, path);
   if (!block) return path; // an empty place is selected
   const empty = block.blocks.findIndex((inner) => inner.length === 0);
   return empty >= 0 ? [...path, empty, 0] : path.with(-1, path.at(-1) + 1);
+}
+
+/** A name for a new helper that no function has. */
+export function freshName(functions) {
+  const taken = new Set(functions.map(({ name }) => name));
+  let number = 1;
+  const name = () => (number === 1 ? "helper" : `helper${number}`);
+  while (taken.has(name())) number += 1;
+  return name();
 }
 
 // Words.

@@ -5,7 +5,7 @@ import { Board } from "./board.js";
 import { announce, button, byId, el, guarded, icon } from "./dom.js";
 import { Grid } from "./grid.js";
 import { History } from "./history.js";
-import { framesOf, isStop, stepOut, stepOver } from "./run.js";
+import { framesOf, isStop, nextOf, stepOut, stepOver } from "./run.js";
 import { sizeInputs } from "./size.js";
 import { equal, parse, render, resized } from "./world.js";
 
@@ -20,7 +20,7 @@ export class Player {
   #start = null; // the world that is shown, or whose run is
   #board = new Board("The world while the program runs", { axes: true });
   #grid;
-  #run = null; // {frames, steps, explanation, failed, crash}
+  #run = null; // {frames, steps, calls, explanation, failed, crash}
   #index = 0;
   #timer = 0;
   #loading = 0;
@@ -183,7 +183,8 @@ export class Player {
     if (!run || loading !== this.#loading) return false;
     const failed = run.status !== "ok";
     const crash = failed && run.line ? [{ kind: "crashed", line: run.line, column: run.column }] : [];
-    this.#run = { frames: framesOf(start, run.steps), steps: run.steps, explanation: run.explanation, failed, crash };
+    const { steps, calls, explanation } = run;
+    this.#run = { frames: framesOf(start, steps), steps, calls, explanation, failed, crash };
     if (failed) this.#run.frames.push(parse(run.world)); // one more, for the sign that it failed there
     byId("player-place").max = this.#last;
     return true;
@@ -199,14 +200,16 @@ export class Player {
 
   /** Where a way through the steps ends; if that is the last step, at the end of the run, with its sign if it failed. */
   #far(way) {
-    const to = way(this.#run.steps, this.#index);
+    const to = way(this.#run, this.#index, this.program().breakpoints);
     return to === this.#run.steps.length ? this.#last : to;
   }
 
   #next(started = false) {
-    if (!started && isStop(this.#run.steps, this.#index, this.program().breakpoints)) {
+    const { breakpoints } = this.program();
+    if (!started && isStop(this.#run, this.#index, breakpoints)) {
       this.pause();
-      this.#label(`Stopped before line ${this.#run.steps[this.#index].line} · ${byId("player-caption").textContent}`);
+      const { line } = nextOf(this.#run, this.#index, breakpoints);
+      this.#label(`Stopped before line ${line} · ${byId("player-caption").textContent}`);
       announce(byId("player-caption").textContent);
       return;
     }
@@ -239,7 +242,7 @@ export class Player {
     byId("player-place").value = index;
     document.documentElement.toggleAttribute("data-watching", true);
     const step = steps[index - 1];
-    const next = steps[index]?.line ?? null;
+    const next = nextOf(this.#run, index, this.program().breakpoints)?.line ?? null;
     if (step) this.program().mark([{ kind: "running", line: step.line, column: step.column, width: step.width }], next);
     else this.program().mark(index > 0 ? crash : [], next);
     const start = this.#source === OWN ? "At the start: draw here" : "At the start";

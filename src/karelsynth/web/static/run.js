@@ -30,34 +30,53 @@ function after(steps, index, statement) {
   return Math.min(to, steps.length);
 }
 
-/** After the whole statement that runs next: a loop with all its rounds, a choice with what was chosen. */
-export function stepOver(steps, index) {
-  return index < steps.length ? after(steps, index, steps[index]) : steps.length;
+function sizeOf({ start, end }) {
+  return end - start;
 }
 
-/** After the innermost loop that the run is in; at the end if it is in none. */
-export function stepOut(steps, index) {
-  if (index >= steps.length) return steps.length;
-  const next = steps[index];
+/** Whether the next step is the first one of a call: the call itself is next, as people see it. */
+function isEntered({ steps }, index, call) {
+  return isInside(steps[index], call) && !(index > 0 && isInside(steps[index - 1], call));
+}
+
+/** What can be called next: the calls of helpers that begin here, the outer one first, and the step. */
+function beginning(run, index) {
+  return [...run.calls.filter((call) => isEntered(run, index, call)), run.steps[index]];
+}
+
+/** What runs next, {line, start, end}: a call of a helper, or the step; null at the end. If there is a breakpoint at one
+ *  of them, it is that one. */
+export function nextOf(run, index, lines = new Set()) {
+  if (index >= run.steps.length) return null;
+  const all = beginning(run, index);
+  return all.find(({ line }) => lines.has(line)) ?? all[0];
+}
+
+/** After all of what runs next: a call of a helper, a loop with all its rounds, a choice with what was chosen. */
+export function stepOver(run, index, lines) {
+  const next = nextOf(run, index, lines);
+  return next ? after(run.steps, index, next) : run.steps.length;
+}
+
+/** After the innermost loop or helper that the run is in; at the end if it is in none. */
+export function stepOut(run, index, lines) {
+  const { steps } = run;
+  const next = nextOf(run, index, lines);
+  if (!next) return steps.length;
+  const all = beginning(run, index);
+  const ahead = all.slice(all.indexOf(next));
+  const calls = run.calls.filter((call) => isInside(steps[index], call) && !ahead.includes(call));
   const cameFrom = steps[index - 1];
   const isAround = (loop) => {
     if (!LOOPS.has(loop.token) || !isInside(next, loop)) return false;
     return loop.start !== next.start || (cameFrom !== undefined && isInside(cameFrom, loop));
   };
-  const loops = steps.slice(0, index + 1).filter(isAround);
-  if (!loops.length) return steps.length;
-  const size = ({ start, end }) => end - start;
-  return after(steps, index, loops.reduce((one, other) => (size(other) < size(one) ? other : one)));
+  const around = [...steps.slice(0, index + 1).filter(isAround), ...calls];
+  if (!around.length) return steps.length;
+  return after(steps, index, around.reduce((one, other) => (sizeOf(other) < sizeOf(one) ? other : one)));
 }
 
-/** Whether a run stops before the next step, as it is in a line with a breakpoint. */
-export function isStop(steps, index, lines) {
-  return index < steps.length && lines.has(steps[index].line);
-}
-
-/** The next place where a run stops; at the end if there is none. */
-export function nextStop(steps, index, lines) {
-  let to = index + 1;
-  while (to < steps.length && !isStop(steps, to, lines)) to += 1;
-  return Math.min(to, steps.length);
+/** Whether a run stops before the next step, as it is in a line with a breakpoint, or called in one. */
+export function isStop(run, index, lines) {
+  return index < run.steps.length && beginning(run, index).some(({ line }) => lines.has(line));
 }
