@@ -18,7 +18,9 @@ is wrong on at least one example. The words of the table:
 - processor: the median, the 95th percentile and the largest processor time of a hint.
 
 Then a class of 500 and of 1,000 programs is graded on 29 worlds, with the first three wrong runs of each explained, and
-a folder of 500 by the command, its start included. Last, mutants that are right on two examples of a task but wrong on
+a folder of 500 by the command, its start included. Hints that call the solver are timed on programs that are far off
+(`--far-only` measures these alone): a single turn, and the reference of another exercise, for each exercise. Last,
+mutants that are right on two examples of a task but wrong on
 a fresh world are unmasked: `probe` searches a world, without the fresh ones.
 """
 
@@ -354,6 +356,39 @@ def measure_folder(mutants: Sequence[Mutant]) -> float:
     return seconds
 
 
+def far_programs(exercises: Sequence[Exercise]) -> Iterator[Mutant]:
+    """For each exercise two programs that are far off: a single turn, and the reference of an unrelated exercise."""
+    for number, exercise in enumerate(exercises):
+        other = exercises[(number + len(exercises) // 2) % len(exercises)].reference
+        for kind, program in (("a single turn", Program((Action.TURN_LEFT,))), ("unrelated", other)):
+            if not right_on(program, *exercise.task.codes()):
+                yield Mutant(exercise, program, (kind,))
+
+
+def measure_far(exercises: Sequence[Exercise], count: int) -> dict[str, Any]:
+    """The seconds of hints for programs that are far off, of those hints that called the solver, which is loaded."""
+    from karelsynth.solve.solver import Solver
+
+    solver = Solver.load()
+    solver.warm_up([exercise.task for exercise in exercises])
+    calls = list[str]()
+
+    def solve(task: Task, seconds: float) -> Sequence[Program]:
+        calls.append(task.name)
+        solution = solver.solve(task, budget=seconds)
+        return [answer.program for answer in solution.answers] if solution.solved else []
+
+    programs, times, kinds = list(far_programs(exercises))[:count], list[float](), Counter[str]()
+    for each in programs:
+        before, start = len(calls), time.perf_counter()
+        hint = find_hint(each.exercise.task, read_source(each.program.to("paper")), solve=solve)
+        if len(calls) > before:
+            times.append(time.perf_counter() - start)
+            kinds[hint.kind] += 1
+    figures = dict(quantiles(times)) if times else {}
+    return {"programs": len(programs), "solver called": len(times), "hints": dict(kinds), **figures}
+
+
 def slipping_mutants(exercises: Sequence[Exercise], count: int, seed: int) -> Iterator[tuple[Mutant, Task]]:
     """Distinct mutants that are right on two examples of their task, drawn for each, but wrong on a fresh world; with
     the task of these two. Fewer than `count` if few are found."""
@@ -382,12 +417,22 @@ def measure_probe(exercises: Sequence[Exercise], count: int, seed: int) -> dict[
     return {"mutants": len(slipping), "tasks": names, "unmasked": found / max(1, len(slipping)), "seconds": seconds}
 
 
+def print_far(far: dict[str, Any]) -> None:
+    print(f"{far['programs']} programs far off: the solver was called for {far['solver called']}", end="")
+    if far["solver called"]:
+        print(f" ({far['hints']}); these hints took a median of {far['median']:.3f} s, 95 % {far['95']:.3f} s, "
+              f"slowest {far['slowest']:.3f} s", end="")  # fmt: skip
+    print(flush=True)
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--mutants", type=int, default=2000, help="how many programs with mistakes")
     parser.add_argument("--seed", type=int, default=1, help="of the mistakes")
     parser.add_argument("--only", nargs="+", metavar="NAME", help="only the exercises of these names")
     parser.add_argument("--probes", type=int, default=200, help="how many mutants to unmask")
+    parser.add_argument("--far", type=int, default=1000, help="the most programs that are far off; 0: none")
+    parser.add_argument("--far-only", action="store_true", help="measure nothing else")
     parser.add_argument("--processor", action="store_true", help="limit searches by processor time")
     parser.add_argument("--json", type=Path, metavar="OUT", help="write all figures as JSON")
     parser.add_argument("--rows", type=Path, metavar="FILE", help="each hint as a JSON line; continues such a file")
@@ -398,6 +443,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
             print_summary(each)
         return
     exercises = read_exercises(options.only)
+    if options.far_only:
+        print_far(measure_far(exercises, options.far))
+        return
     mutants = list(make_mutants(exercises, options.mutants, options.seed))
     find_hint(exercises[0].task, read_source(exercises[0].reference.to("tokens")))  # compiles
     measure(mutants[0])
@@ -412,11 +460,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for each in grading:
         print(f"{each['programs']} programs graded and explained in {each['seconds']:.2f} s")
     print(f"a folder of {len(mutants[:500])} programs graded in {measure_folder(mutants[:500]):.2f} s")
+    far = measure_far(exercises, options.far) if options.far else {}
+    if far:
+        print_far(far)
     probing = measure_probe(exercises, options.probes, options.seed)
     print(f"{probing['mutants']} mutants of {probing['tasks']} tasks that slip through two examples: "
           f"{probing['unmasked']:.1%} unmasked, {probing['seconds']:.1f} s")  # fmt: skip
     if options.json is not None:
-        report = {"summaries": figures, "grading": grading, "probing": probing, "rows": rows}
+        report = {"summaries": figures, "grading": grading, "probing": probing, "far": far, "rows": rows}
         options.json.write_text(json.dumps(report, indent=1), encoding="utf-8")
 
 
