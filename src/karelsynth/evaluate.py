@@ -266,7 +266,7 @@ class _ModelSearch:
 
 
 class _Called:
-    """Calls a function of anyone's."""
+    """Calls a synthesizer that is an ordinary function."""
 
     batch_size = 64
     device: torch.device | None = None

@@ -389,7 +389,7 @@ def run_range(
 ) -> None:  # pragma: no cover - compiled
     """Run programs first … last − 1 of tokens [P, L] on the K worlds of the seeds and fill their returns [P, K].
 
-    `worlds` has a row for each program, which serves for all of its worlds. What is no program returns NaN.
+    `worlds` has a row for each program, which serves for all of its worlds. Rows that are no valid program get NaN.
     """
     code, origin, stack, opened, counters = code_buffers(tokens.shape[1])
     for program in range(first, last):

@@ -57,7 +57,7 @@ _NARROW_STEPS: Final = 4
 _TRIED: Final = 2
 """With pruning: continuations run for each place."""
 _TELLING: Final = torch.zeros(VOCABULARY_SIZE, dtype=torch.bool)
-"""Tokens that complete something to run."""
+"""bool [52]: actions and the ends of blocks. After these, a prefix can be run further."""
 _TELLING[[ID[name] for name in (*ACTIONS, "w)", "r)", "i)", "e)")]] = True
 _RANK: Final = 1000.0
 """The weight of one more correct example in the ranking of finished programs: above any log-likelihood."""

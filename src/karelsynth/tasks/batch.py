@@ -62,7 +62,7 @@ class TaskBatch:
         return f"{len(self)}-{self[::step].digest}"
 
     def begins_like(self, other: TaskBatch) -> bool:
-        """Whether the first tasks of both are equal. So they are if one is a part of the other."""
+        """Whether the first tasks of both are equal. This holds if one batch is the beginning of the other."""
         count = min(len(self), len(other), COMPARED)
         return count > 0 and self[:count].digest == other[:count].digest
 

@@ -118,7 +118,7 @@ class OptimizerRecipe:
 
 @dataclass(frozen=True)
 class RunRecipe:
-    """How long, how precise, how often."""
+    """The length of a run, its precision, and how often it logs, validates and saves."""
 
     steps: int = 1000
     batch_size: int = 128
@@ -151,7 +151,7 @@ class Recipe:
     """Modules to import first, from the recipe's folder or the Python path: they register objectives and rewards."""
     model: ModelSettings = field(default_factory=ModelSettings)
     inherits_model: bool = field(default=False, metadata=_DERIVED)
-    """Whether `model` is to be that of `start_from`. So it is for a recipe with `start_from` and without [model]."""
+    """Whether `model` is that of `start_from`: true for a recipe with `start_from` and without [model]."""
     data: DataRecipe = field(default_factory=DataRecipe)
     objective: ObjectiveRecipe = field(default_factory=ObjectiveRecipe)
     optimizer: OptimizerRecipe = field(default_factory=OptimizerRecipe)

@@ -47,7 +47,7 @@ def validation_tasks(recipe: Recipe) -> TaskBatch:
 
 
 def chosen_on(record: Any, tasks: TaskBatch) -> bool:
-    """Whether a model's recipe has it selected on these tasks; False if that cannot be determined."""
+    """Whether the model was selected by its score on these tasks, by its recipe; False if that cannot be determined."""
     if not isinstance(record, dict):
         return False
     try:

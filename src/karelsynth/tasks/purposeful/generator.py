@@ -3,7 +3,7 @@
     batch = generate_purposeful(seed=1, start=0, count=10_000)
 
 Task number n of a seed is always the same, whatever the number of threads, the size of the batches or the machine.
-Programs that `tasks.generator` reserves for testing are reserved here, too. Programs of the classroom benchmark
+Programs that `tasks.generate` reserves for testing are reserved here, too. Programs of the classroom benchmark
 never occur.
 """
 

@@ -110,7 +110,7 @@ class Scratch(NamedTuple):
 
 @compiled()
 def program_hash(tokens: NDArray[np.uint8], length: int) -> np.uint64:  # pragma: no cover - compiled
-    """64 bits that tell a program from others."""
+    """A 64-bit hash of a program."""
     bits = np.uint64(length) + _STREAM
     for at in range(length):
         bits = mix(bits * GAMMA + np.uint64(tokens[at]))
@@ -138,7 +138,7 @@ def _among(found: np.uint64, hashes: NDArray[np.uint64]) -> bool:  # pragma: no 
 def _draw_program(
     state: NDArray[np.uint64], tables: PlanTables, rule: int, scratch: Scratch
 ) -> int:  # pragma: no cover - compiled
-    """Write a program of a plan to `scratch.text`; returns its length, or 0 if it came to nothing."""
+    """Write a program of a plan to `scratch.text`; returns its length, or 0 if it is too short or too long."""
     taste, raw = scratch.taste, scratch.raw
     chosen, counts, stack = scratch.chosen, scratch.counts, scratch.stack
     draw_counts(state, chosen, counts)
@@ -183,7 +183,7 @@ def _run_world(
     facing: int,
 ) -> tuple[bool, bool, np.uint64, int, bool]:  # pragma: no cover - compiled
     """Run in the world before[slot], without its hero; returns whether it is good, whether something changed, a hash of
-    the trace, its length, and whether the run went on and on.
+    the trace, its length, and whether the run has used all its ticks.
 
     Markers are laid where the program picks one without having found out. `after` gets the result, hero included, and
     `before` its hero.
@@ -231,7 +231,7 @@ def _find_worlds(
     conditionals: int,
     scratch: Scratch,
 ) -> bool:  # pragma: no cover - compiled
-    """Fill `scratch.before` and `scratch.after` with good examples; False if there seem to be too few."""
+    """Fill `scratch.before` and `scratch.after` with good examples; False if the tries find too few."""
     taste, before, hashes, seen, all_seen = (
         scratch.taste,
         scratch.before,

@@ -136,7 +136,7 @@ class _Builder:
 
 @cache
 def plan_tables() -> PlanTables:
-    """The tables of the grammar above."""
+    """The tables of the grammar in `plans.txt`."""
     builder = _Builder()
     first, once, threshold, begins, symbols = [0], [], [], [0], []
     for _, single, body in builder.lines:

@@ -145,7 +145,7 @@ def expand(
 
 @compiled()
 def mutate(state: NDArray[np.uint64], raw: NDArray[np.uint8], size: int) -> int:  # pragma: no cover - compiled
-    """Change one thing of the program raw[:size]; returns its new size. A change may come to nothing."""
+    """Change one thing of the program raw[:size]; returns its new size. The program may stay the same."""
     kind = below(state, 6)
     at = below(state, size)
     for _ in range(size):
@@ -291,7 +291,7 @@ def normalise(raw: NDArray[np.uint8], length: int, out: NDArray[np.uint8]) -> in
     """Write `DEF run m( … m)` around raw[:length] to `out` [RAW], in the normal form; returns the size.
 
     Turns are summed up, markers are put and picked before turns, what undoes itself goes, runs become REPEATs. A block
-    may come out empty: the parser tells.
+    may become empty: the parser then rejects the program.
     """
     out[0], out[1], out[2] = _HEAD, _RUN, _OPEN_M
     size = 3

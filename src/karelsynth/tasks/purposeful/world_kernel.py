@@ -104,7 +104,7 @@ def _pile(state: NDArray[np.uint64]) -> int:  # pragma: no cover - compiled
 
 @compiled()
 def _density(state: NDArray[np.uint64], taste: NDArray[np.int64]) -> int:  # pragma: no cover - compiled
-    """In percent; none and all are edge cases on purpose."""
+    """The share of cells with markers, in percent. 0 and 100 are drawn on purpose, as edge cases."""
     kind = below(state, 100)
     return 0 if kind < 6 else 100 if kind < 14 else max(5, min(95, taste[DENSITY] + below(state, 31) - 15))
 
@@ -534,7 +534,7 @@ def _winding(
 ) -> None:  # pragma: no cover - compiled
     """A corridor that winds through solid wall, or a trail of markers through an open room.
 
-    No cell of the way touches another but those before and after it.
+    Each cell of the way touches only the cell before it and the cell after it.
     """
     info[COLS], info[ROWS] = _side(state, taste, 3, 10), _side(state, taste, 3, 10)
     cols, rows = info[COLS], info[ROWS]
