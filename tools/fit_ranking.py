@@ -80,9 +80,11 @@ def observe(chunk: tuple[int, int, float, Path | None]) -> list[tuple[object, ..
         ]
         state = solver(model).search(pairs, budget=budget)
         if state.answers is not None and state.solved:
+            network = state.answers.tokens[0]
+            solver(model).update_order(state)
             order, _, features = solver(model).rank(state)
             before, after = (np.ascontiguousarray(worlds[MOST_GIVEN:]) for worlds in (inputs, outputs))
-            programs = state.answers.tokens[[int(order[0]), 0]]
+            programs = np.stack([state.answers.tokens[order[0]], network])
             runs = run_batch(programs, before, expected=after, keep_worlds=False, threads=1)
             assert runs.correct is not None
             rows.append((features, *runs.correct.mean(1), 2 * number + kind))

@@ -6,11 +6,12 @@
     if solution:
         print(solution.program)
 
-A search has rounds, each with a wider beam. A round runs a beam search, which executes every prefix on the examples
-(`search.pruning`). If that finds no consistent program, `search.repair` edits the near misses. A plausible answer ends
-the search. With an implausible one, later rounds look for a likelier one until the budget is spent. Of several
-consistent programs the one comes first that is likeliest to be right on a further example (`ranking`). Every returned
-program has been run on the examples.
+A search has rounds with wider and wider beams. A round runs a beam search, which executes every prefix on the examples
+(`search.pruning`), or on their mirror images (`karel.mirror`): there the network often writes another program. If that
+finds no consistent program, `search.repair` edits the near misses. A plausible answer ends the search. With an
+implausible one, later rounds look for a likelier one until the budget is spent. Of several consistent programs the one
+comes first that is likeliest to be right on a further example (`ranking`). Every returned program has been run on the
+examples.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ import torch
 
 from karelsynth.karel.compiled import mark_complete
 from karelsynth.karel.machine import encode_programs
+from karelsynth.karel.mirror import mirrored_programs, mirrored_worlds
 from karelsynth.karel.program import Program
 from karelsynth.karel.threads import core_count
 from karelsynth.karel.world import Hero, World
@@ -40,7 +42,7 @@ from karelsynth.search.candidates import OpenHypotheses
 from karelsynth.search.pruning import Pruning
 from karelsynth.search.repair import repair
 from karelsynth.search.scoring import score_programs
-from karelsynth.solve.answers import CheckedPrograms, SearchState, check_programs, single_actions
+from karelsynth.solve.answers import NATS_PER_TOKEN, CheckedPrograms, SearchState, check_programs, single_actions
 from karelsynth.solve.compiling import SEARCH, load_part, start_compiling
 from karelsynth.solve.question import find_ambiguity
 from karelsynth.solve.ranking import STEPS_PER_BLOCK, Ranking, look_random, rank
@@ -70,10 +72,18 @@ class Round(NamedTuple):
     """The most time for repair after the beam search, as a share of the budget."""
     window: float = math.inf
     """Prefixes are dropped that are less likely than the likeliest one by more than this many nats."""
+    mirrored: bool = False
+    """Whether the mirror images of the examples are searched instead, with left and right exchanged."""
 
 
-ROUNDS: Final = (Round(128, 112, 0.6, 7.0), Round(512, 112, 1), Round(2048, 112, 1), Round(4096, 112, 1))
-"""The window keeps the first beam narrow where the network is certain."""
+ROUNDS: Final = (
+    Round(128, 112, window=7.0),
+    Round(128, 112, 0.6, 7.0, mirrored=True),
+    Round(512, 112, 1),
+    Round(2048, 112, 1),
+    Round(4096, 112, 1),
+)
+"""The window keeps the first beams narrow where the network is certain."""
 PLAUSIBLE: Final = -5.0
 """The log-probability at which an answer ends the search. With a less likely one, wider beams look for a likelier one
 until the budget is spent."""
@@ -82,6 +92,12 @@ SLACK: Final = 7.0
 log-probability. Others may turn out more probable when they are ranked."""
 _REPORT_SECONDS: Final = 0.25
 """The time between two progress reports."""
+MANY_EXAMPLES: Final = 5
+"""From so many examples on, other views of them choose no better (docs/log.md)."""
+RIVAL: Final = 2.0
+"""Answers that are less likely than the first by at most this many nats are compared in other views, …"""
+MOST_RIVALS: Final = 8
+"""… among so many of the first."""
 LONGEST_REPAIRED: Final = 60
 """Tokens of the longest program that repair makes."""
 MOST_REPAIRED: Final = 64
@@ -329,12 +345,46 @@ class Solver:
         if found is not None and not state.solved:
             answers = [found.answer(0)]
         elif found is not None:
+            if not quick:
+                self.update_order(state, turn.threads)
+                found = state.answers
+                assert found is not None
             order, probabilities, _ = self.rank(state, turn, quick=quick)
             order = order[:MOST_ANSWERS]
             answers = [found.answer(row, float(probabilities[row])) for row in order.tolist()]
             ambiguity = find_ambiguity(found.tokens[order], probabilities[order], state.inputs, state.max_ticks)
         seconds = state.seconds + turn.now() - start
         return Solution(tuple(answers), state.solved, ambiguity, seconds, state.beam, state.checked, state.stopped)
+
+    def update_order(self, state: SearchState, threads: int | None = None) -> None:
+        """Reorder the first answers of a solved task by the mean of three views, if there are few examples.
+
+        The views are the network's log-probability given the examples, that of the mirror image given the mirrored
+        examples, and the mean over the examples of that given all others. They matter only among rivals, the answers
+        within `RIVAL` nats of the first.
+        """
+        answers, count = state.answers, len(state.inputs)
+        assert answers is not None
+        penalised = answers.penalised()
+        rivals = np.flatnonzero(penalised[:MOST_RIVALS] >= penalised[0] - RIVAL)
+        if not 2 <= count < MANY_EXAMPLES or len(rivals) < 2:
+            return
+        others = [np.resize(np.delete(np.arange(count), left_out), count) for left_out in range(count)]
+        inputs, outputs = (
+            np.stack([mirrored_worlds(worlds), *(worlds[rest] for rest in others)])
+            for worlds in (state.inputs, state.outputs)
+        )
+        best = answers[rivals]
+        tokens = np.concatenate([mirrored_programs(best.tokens), *[best.tokens] * count])
+        lengths, views = np.tile(best.lengths, count + 1), np.repeat(np.arange(count + 1), len(best))
+        encoded = encode_for_search(self.model, inputs, outputs)
+        scores = score_programs(
+            self.model, encoded, tokens, lengths, views, weights=self._weights, threads=threads or self._threads
+        ).reshape(count + 1, len(best))
+        means = (best.logprobs + scores[0] + scores[1:].mean(0)) / 3 - NATS_PER_TOKEN * best.lengths
+        order = np.arange(len(answers))
+        order[rivals] = rivals[np.argsort(-means, kind="stable")]
+        state.answers = answers[order]
 
     def rank(self, state: SearchState, turn: Turn | None = None, *, quick: bool = False) -> Ranking:
         """Rank the answers of a solved task within what its budget leaves; `quick` is that of `conclude`."""
@@ -393,7 +443,10 @@ class Solver:
         start = turn.now()
         deadline = start + sum(max(0.0, state.budget - state.seconds) for state in states)
         inputs, outputs = _stacked(states)
-        encoded = encode_for_search(self.model, inputs, outputs)
+        encoded = searched = encode_for_search(self.model, inputs, outputs)
+        if round_.mirrored:
+            inputs, outputs = mirrored_worlds(inputs), mirrored_worlds(outputs)
+            searched = encode_for_search(self.model, inputs, outputs)
         open_hypotheses = OpenHypotheses() if round_.repair else None
         stopped = False
 
@@ -406,12 +459,25 @@ class Solver:
 
         best_known = torch.tensor([state.best_logprob for state in states])
         pruning = Pruning(inputs, outputs, max_ticks=max(state.max_ticks for state in states))
-        candidates = self._beam_search(encoded, pruning, round_, best_known, end, open_hypotheses, turn.threads, window)
+        candidates = self._beam_search(
+            searched, pruning, round_, best_known, end, open_hypotheses, turn.threads, window
+        )
         found = []
         for row, state in enumerate(states):
-            own = (getattr(candidates, name)[row].numpy() for name in ("tokens", "lengths", "logprobs"))
-            found.append(check_programs(state, *own))
-            state.update_answers(found[-1])
+            tokens, lengths, logprobs = (
+                getattr(candidates, name)[row].numpy() for name in ("tokens", "lengths", "logprobs")
+            )
+            programs = check_programs(
+                state, mirrored_programs(tokens) if round_.mirrored else tokens, lengths, logprobs
+            )
+            found.append(programs)
+            consistent = programs.correct.all(1)
+            if round_.mirrored and consistent.any():  # their log-probabilities are those of the mirror images
+                self._add_answers(
+                    state, programs.tokens[consistent], programs.lengths[consistent], encoded.row(row), turn.threads
+                )
+            else:
+                state.update_answers(programs)
             state.beam = round_.beam
             state.checked += int((candidates.lengths[row] > 0).sum())
             state.stopped = stopped  # a stop during a later repair only counts for the task that is repaired
@@ -427,7 +493,9 @@ class Solver:
                     state.stopped = True
                     continue
                 start = turn.now()
-                near_misses = programs.joined(check_programs(state, *open_hypotheses.closed(row)))
+                tokens, lengths, logprobs = open_hypotheses.closed(row)
+                tokens = mirrored_programs(tokens) if round_.mirrored else tokens
+                near_misses = programs.joined(check_programs(state, tokens, lengths, logprobs))
                 most = min(state.budget - state.seconds, round_.repair * state.budget)
                 self._repair(state, near_misses, encoded.row(row), start + most, turn, poll)
                 state.seconds += turn.now() - start
