@@ -47,7 +47,7 @@ from karelsynth import Program, World, encode_programs, run_batch
 from karelsynth.solve import Solver, ranking
 
 TASKS = Path(str(files("karelsynth.tasks") / "classroom.jsonl"))
-PARTS = ("going on", "mirrored round", "later rounds", "repair", "views", "MCMC")
+PARTS = ("going on", "later rounds", "repair", "views", "MCMC")
 LEVELS = ("easy", "medium", "hard")
 TICKS = 200
 """The fewest ticks that a task's reference is taken to need."""
@@ -78,11 +78,8 @@ def leave_out(solver: Solver, part: str) -> None:
     """Change a solver: search and choose without one of PARTS."""
     if part == "going on":  # the first answer ends the search, however unlikely it is, and is not simplified
         solver.plausible = -math.inf
-    elif part == "mirrored round":  # the first round is followed by repair instead
-        first, mirrored, *rest = solver.rounds
-        solver.rounds = (first._replace(repair=mirrored.repair), *rest)
     elif part == "later rounds":
-        solver.rounds = solver.rounds[:2]
+        solver.rounds = solver.rounds[:1]
     elif part == "repair":
         solver.rounds = tuple(one._replace(repair=0.0) for one in solver.rounds)
     elif part == "views":

@@ -1,12 +1,14 @@
 """Fit the probability of `solve`'s preferred answer on generated tasks, and show how well it holds on others.
 
-    python tools/fit_ranking.py [--tasks 4000] [--budget 1] [--processes N] [--model DIR] [--save FILE] [--plot FILE]
-    python tools/fit_ranking.py --load FILE [--plot FILE]
+    python tools/fit_ranking.py [--tasks 4000] [--budget 1] [--processes N] [--model DIR] [--save FILE] [--plot FILE] \\
+        [--write]
+    python tools/fit_ranking.py --load FILE [--plot FILE] [--write]
 
 Half of the tasks are random, half purposeful. Each is solved from two to five examples; 15 further examples say how
 often the preferred answer is right. Logistic regression on three quarters of the tasks gives `CONSTANT` and `WEIGHTS`
 of `karelsynth.solve.ranking`. The table compares predicted with observed frequencies on the last quarter. `--save`
-keeps the observations, so that `--load` can fit again without searching.
+keeps the observations, so that `--load` can fit again without searching. `--write` puts the weights into
+`karelsynth/solve/ranking.py`.
 """
 
 from __future__ import annotations
@@ -14,6 +16,8 @@ from __future__ import annotations
 import argparse
 import multiprocessing
 import os
+import re
+from collections.abc import Sequence
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
@@ -148,7 +152,20 @@ def plot(tables: dict[str, list[tuple[float, ...]]], path: Path) -> None:
     save_chart(figure, path, title="Calibration of the preferred answer", description="; ".join(described))
 
 
+def with_weights(source: str, constant: float, weights: Sequence[float]) -> str:
+    """The source of `ranking` with other values of CONSTANT and WEIGHTS."""
+    from karelsynth.solve.ranking import Features
+
+    lines = "".join(f"    {name}={weight:.3f},\n" for name, weight in zip(Features._fields, weights, strict=True))
+    source, first = re.subn(r"(?s)(?<=^WEIGHTS: Final = Features\(\n).*?(?=^\)$)", lines, source, flags=re.MULTILINE)
+    source, second = re.subn(r"(?<=^CONSTANT: Final = )\S+", f"{constant:.3f}", source, flags=re.MULTILINE)
+    if (first, second) != (1, 1):
+        raise SystemExit("ranking.py has not exactly one CONSTANT and one WEIGHTS")
+    return source
+
+
 def main() -> None:
+    from karelsynth.solve import ranking
     from karelsynth.solve.ranking import Features
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -159,6 +176,7 @@ def main() -> None:
     parser.add_argument("--save", type=Path)
     parser.add_argument("--load", type=Path)
     parser.add_argument("--plot", type=Path)
+    parser.add_argument("--write", action="store_true")
     arguments = parser.parse_args()
     if arguments.load is None:
         found = collect(arguments.tasks, arguments.budget, arguments.processes, arguments.model)
@@ -172,6 +190,9 @@ def main() -> None:
     print(f"CONSTANT: {constant:.3f}\nWEIGHTS:")
     for name, weight in zip(Features._fields, weights, strict=True):
         print(f"    {name}={weight:.3f},")
+    if arguments.write:
+        source = Path(str(ranking.__file__))
+        source.write_text(with_weights(source.read_text(encoding="utf-8"), constant, weights), encoding="utf-8")
     predicted = 1 / (1 + np.exp(-constant - found.features @ weights))
     tables = {}
     print("| tasks | predicted | searches | mean predicted % | observed % |\n|---|---|---:|---:|---:|")

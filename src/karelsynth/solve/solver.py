@@ -6,12 +6,11 @@
     if solution:
         print(solution.program)
 
-A search has rounds with wider and wider beams. A round runs a beam search, which executes every prefix on the examples
-(`search.pruning`), or on their mirror images (`karel.mirror`): there the network often writes another program. If that
-finds no consistent program, `search.repair` edits the near misses. A plausible answer ends the search. With an
-implausible one, later rounds look for a likelier one until the budget is spent. Of several consistent programs the one
-comes first that is likeliest to be right on a further example (`ranking`). Every returned program has been run on the
-examples.
+A search has rounds, each with a wider beam. A round runs a beam search, which executes every prefix on the examples
+(`search.pruning`). If that finds no consistent program, `search.repair` edits the near misses. A plausible answer ends
+the search. With an implausible one, later rounds look for a likelier one until the budget is spent. Of several
+consistent programs the one comes first that is likeliest to be right on a further example (`ranking`). Every returned
+program has been run on the examples.
 """
 
 from __future__ import annotations
@@ -72,18 +71,10 @@ class Round(NamedTuple):
     """The most time for repair after the beam search, as a share of the budget."""
     window: float = math.inf
     """Prefixes are dropped that are less likely than the likeliest one by more than this many nats."""
-    mirrored: bool = False
-    """Whether the mirror images of the examples are searched instead, with left and right exchanged."""
 
 
-ROUNDS: Final = (
-    Round(128, 112, window=7.0),
-    Round(128, 112, 0.6, 7.0, mirrored=True),
-    Round(512, 112, 1),
-    Round(2048, 112, 1),
-    Round(4096, 112, 1),
-)
-"""The window keeps the first beams narrow where the network is certain."""
+ROUNDS: Final = (Round(128, 112, 0.6, 7.0), Round(512, 112, 1), Round(2048, 112, 1), Round(4096, 112, 1))
+"""The window keeps the first beam narrow where the network is certain."""
 PLAUSIBLE: Final = -5.0
 """The log-probability at which an answer ends the search. With a less likely one, wider beams look for a likelier one
 until the budget is spent."""
@@ -345,7 +336,7 @@ class Solver:
         if found is not None and not state.solved:
             answers = [found.answer(0)]
         elif found is not None:
-            if not quick:
+            if not quick and state.seconds < state.budget:
                 self.update_order(state, turn.threads)
                 found = state.answers
                 assert found is not None
@@ -443,10 +434,7 @@ class Solver:
         start = turn.now()
         deadline = start + sum(max(0.0, state.budget - state.seconds) for state in states)
         inputs, outputs = _stacked(states)
-        encoded = searched = encode_for_search(self.model, inputs, outputs)
-        if round_.mirrored:
-            inputs, outputs = mirrored_worlds(inputs), mirrored_worlds(outputs)
-            searched = encode_for_search(self.model, inputs, outputs)
+        encoded = encode_for_search(self.model, inputs, outputs)
         open_hypotheses = OpenHypotheses() if round_.repair else None
         stopped = False
 
@@ -459,25 +447,12 @@ class Solver:
 
         best_known = torch.tensor([state.best_logprob for state in states])
         pruning = Pruning(inputs, outputs, max_ticks=max(state.max_ticks for state in states))
-        candidates = self._beam_search(
-            searched, pruning, round_, best_known, end, open_hypotheses, turn.threads, window
-        )
+        candidates = self._beam_search(encoded, pruning, round_, best_known, end, open_hypotheses, turn.threads, window)
         found = []
         for row, state in enumerate(states):
-            tokens, lengths, logprobs = (
-                getattr(candidates, name)[row].numpy() for name in ("tokens", "lengths", "logprobs")
-            )
-            programs = check_programs(
-                state, mirrored_programs(tokens) if round_.mirrored else tokens, lengths, logprobs
-            )
-            found.append(programs)
-            consistent = programs.correct.all(1)
-            if round_.mirrored and consistent.any():  # their log-probabilities are those of the mirror images
-                self._add_answers(
-                    state, programs.tokens[consistent], programs.lengths[consistent], encoded.row(row), turn.threads
-                )
-            else:
-                state.update_answers(programs)
+            own = (getattr(candidates, name)[row].numpy() for name in ("tokens", "lengths", "logprobs"))
+            found.append(check_programs(state, *own))
+            state.update_answers(found[-1])
             state.beam = round_.beam
             state.checked += int((candidates.lengths[row] > 0).sum())
             state.stopped = stopped  # a stop during a later repair only counts for the task that is repaired
@@ -493,9 +468,7 @@ class Solver:
                     state.stopped = True
                     continue
                 start = turn.now()
-                tokens, lengths, logprobs = open_hypotheses.closed(row)
-                tokens = mirrored_programs(tokens) if round_.mirrored else tokens
-                near_misses = programs.joined(check_programs(state, tokens, lengths, logprobs))
+                near_misses = programs.joined(check_programs(state, *open_hypotheses.closed(row)))
                 most = min(state.budget - state.seconds, round_.repair * state.budget)
                 self._repair(state, near_misses, encoded.row(row), start + most, turn, poll)
                 state.seconds += turn.now() - start
