@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import multiprocessing
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -34,13 +35,23 @@ def main() -> None:
     decay = recipe.optimizer.decay_steps
     if recipe.optimizer.schedule != "trapezoid":
         parser.error(f"{arguments.recipe}: the schedule must be `trapezoid`, not `{recipe.optimizer.schedule}`")
-    train(with_steps(recipe, arguments.first + decay), arguments.out, on_progress=report, stop_after=arguments.first)
+    first = with_steps(recipe, arguments.first + decay)
+    # A process of its own, so that the second part starts with nothing compiled or allocated.
+    part = multiprocessing.get_context("spawn").Process(target=first_part, args=(first, arguments.out, arguments.first))
+    part.start()
+    part.join()
+    if part.exitcode:
+        raise SystemExit(part.exitcode)
     speed = steps_per_second(arguments.out / "metrics.jsonl")
     left = arguments.seconds - arguments.reserve - (time.monotonic() - began)
     steps = max(arguments.first + decay, arguments.first + int(left * speed))
     print(f"{speed:.2f} steps a second, {left:.0f} s left: {steps:,} steps", flush=True)
     final = train(with_steps(recipe, steps), arguments.out, on_progress=report, extend=True)
     print(f"{final}: {steps:,} steps in {time.monotonic() - began:.0f} s", flush=True)
+
+
+def first_part(recipe: Recipe, folder: Path, steps: int) -> None:
+    train(recipe, folder, on_progress=report, stop_after=steps)
 
 
 def with_steps(recipe: Recipe, steps: int) -> Recipe:
