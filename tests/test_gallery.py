@@ -23,9 +23,8 @@ from karelsynth.errors import KarelsynthError
 from karelsynth.karel.machine import run_batch
 from karelsynth.karel.program import If, IfElse, Program, While
 from karelsynth.solve.solution import Answer, Solution
-from karelsynth.tasks.gallery import GalleryTask, gallery, gallery_task
 from karelsynth.tasks.task import Task
-from karelsynth.tasks.task_files import render_task
+from karelsynth.tasks.task_files import GalleryTask, gallery, gallery_task, render_task
 
 SLUGS = [entry.slug for entry in gallery()]
 each_task = pytest.mark.parametrize("entry", gallery(), ids=SLUGS)

@@ -24,10 +24,10 @@ from karelsynth.karel.syntax import SyntaxMachine
 from karelsynth.karel.tokens import END, ID, PAD, TOKENS, VOCABULARY_SIZE
 from karelsynth.karel.world import World
 from karelsynth.model import Encoded, Synthesizer
+from karelsynth.model.devices import shared_steps, single_threaded
 from karelsynth.model.lstm import LSTMSteps
 from karelsynth.model.prefix_trie import PrefixTrie
 from karelsynth.model.settings import SYNTAX_MODES
-from karelsynth.model.step_threads import shared_steps, single_threaded
 from karelsynth.model.syntax import handwritten_syntax
 from karelsynth.search import BackgroundChecks, Candidates, beam_search, check, rescore, sample_rollouts, with_reference
 from karelsynth.search.beam import BeamSearch

@@ -39,8 +39,7 @@ from karelsynth.karel.program import Program
 from karelsynth.karel.threads import core_count
 from karelsynth.karel.tokens import NO_TOKEN, PAD
 from karelsynth.karel.world import quoted
-from karelsynth.tasks.batch import GIVEN_EXAMPLES, GivenExamples, TaskBatch
-from karelsynth.tasks.outcomes import run_candidates
+from karelsynth.tasks.batch import GIVEN_EXAMPLES, GivenExamples, TaskBatch, run_candidates
 from karelsynth.tasks.sets import Scoring, load_tasks, scoring_of
 
 if TYPE_CHECKING:

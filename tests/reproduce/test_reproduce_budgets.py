@@ -11,11 +11,10 @@ from hypothesis import strategies as st
 
 from karelsynth.errors import KarelsynthError
 from karelsynth.reproduce import page, tables
-from karelsynth.reproduce.budgets import LONG, SHORT, Budget, budget_named
 from karelsynth.reproduce.claims import claims, difference, p_value
 from karelsynth.reproduce.intervals import holm, student_probability, student_quantile
 from karelsynth.reproduce.results import read_results
-from karelsynth.reproduce.rows import ROWS
+from karelsynth.reproduce.rows import LONG, ROWS, SHORT, Budget, budget_named
 from karelsynth.reproduce.running import Paths
 from karelsynth.tasks.named import named_tasks
 from karelsynth.train.recipe import RECIPES

@@ -53,7 +53,7 @@ _MOST_WORKERS: Final = 4
 
 def _list_gallery(wanted: bool) -> None:
     if wanted:
-        from karelsynth.tasks.gallery import gallery
+        from karelsynth.tasks.task_files import gallery
 
         width = max(len(entry.slug) for entry in gallery())
         write_text("\n".join(f"{entry.slug:{width}}  {entry.task.name}" for entry in gallery()), None)

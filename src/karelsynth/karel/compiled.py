@@ -24,6 +24,7 @@ from typing import Any, Final
 
 import numba
 from numba.core import registry
+from numpy.typing import NDArray
 
 from karelsynth.errors import KarelsynthError
 from karelsynth.ownership import SharedFolder, cache_home, folder_for_this_process, private_folder
@@ -36,7 +37,7 @@ _SOURCES: Final = (
     "karel/*.py",
     "karel/formats/codes.py",
     "generator/*.py",
-    "model/eight_bits.py",
+    "model/devices.py",
     "search/pruning.py",
     "search/repair.py",
     "**/*kernel*.py",
@@ -191,3 +192,21 @@ def _remove_old(base: Path) -> None:
         ours.sort(key=lambda path: path.stat().st_mtime)
         for folder in ours[:-_KEPT]:
             shutil.rmtree(folder, ignore_errors=True)
+
+
+# Copies are loops: `target[:] = source` takes a second to compile with its error messages.
+
+
+@compiled()
+def copy_row(source: NDArray[Any], target: NDArray[Any]) -> None:  # pragma: no cover - compiled
+    """Copy a row into another, which is as long or longer."""
+    for place in range(len(source)):
+        target[place] = source[place]
+
+
+@compiled()
+def copy_rows(source: NDArray[Any], target: NDArray[Any]) -> None:  # pragma: no cover - compiled
+    """Copy a matrix into another of the same size."""
+    for row in range(source.shape[0]):
+        for place in range(source.shape[1]):
+            target[row, place] = source[row, place]

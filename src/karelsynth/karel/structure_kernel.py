@@ -20,8 +20,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from karelsynth.karel.compiled import compiled
-from karelsynth.karel.copy_kernel import copy_row
+from karelsynth.karel.compiled import compiled, copy_row
 from karelsynth.karel.grammar import CONDITIONS
 from karelsynth.karel.tokens import ACTIONS, CLOSERS, COUNTS, ID, OPENERS, PAD
 

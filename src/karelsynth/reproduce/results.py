@@ -35,8 +35,7 @@ from karelsynth.errors import KarelsynthError
 from karelsynth.evaluate import PAIRED, SOLVED, from_bits
 from karelsynth.files import read_text, write_atomically
 from karelsynth.parsing import ParseError, parse_json
-from karelsynth.reproduce.budgets import SHORT, Budget
-from karelsynth.reproduce.rows import ROWS, VALIDITY, Job
+from karelsynth.reproduce.rows import ROWS, SHORT, VALIDITY, Budget, Job
 from karelsynth.train.recipe import Recipe, RecipeError, load_recipe, recipe_from
 
 Results = Mapping[Job, "Result"]

@@ -34,9 +34,8 @@ from torch import Tensor
 from karelsynth.karel.syntax_compiler import NONE
 from karelsynth.karel.tokens import ACTIONS, END, ID, START, VOCABULARY_SIZE
 from karelsynth.model.decoder import StepModel, StepTasks
-from karelsynth.model.devices import decoding_dtype, floating_dtype
+from karelsynth.model.devices import decoding_dtype, floating_dtype, shared_steps, single_threaded
 from karelsynth.model.lstm import LSTMSteps
-from karelsynth.model.step_threads import shared_steps, single_threaded
 from karelsynth.model.syntax import HandwrittenSyntax, handwritten_syntax, put_tokens
 from karelsynth.search.candidates import Candidates
 from karelsynth.search.replay import ReplayedSteps, can_replay, replayed_steps

@@ -15,8 +15,7 @@ from torch import Tensor
 
 from karelsynth.karel.structure_kernel import close_prefixes
 from karelsynth.karel.tokens import PAD
-from karelsynth.tasks.batch import GIVEN_EXAMPLES
-from karelsynth.tasks.outcomes import Outcomes, run_candidates
+from karelsynth.tasks.batch import GIVEN_EXAMPLES, Outcomes, run_candidates
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -31,7 +31,7 @@ from karelsynth._version import __version__
 from karelsynth.errors import KarelsynthError
 from karelsynth.files import exists, locked_folder, write_atomically
 from karelsynth.karel.threads import core_count
-from karelsynth.model.step_threads import tensor_threads
+from karelsynth.model.devices import tensor_threads
 from karelsynth.model.storage import RECIPE, load_settings, model_folder
 from karelsynth.model.synthesizer import Synthesizer
 from karelsynth.tasks.named import NAMED_SETS
