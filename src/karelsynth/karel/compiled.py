@@ -194,7 +194,7 @@ def _remove_old(base: Path) -> None:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-# Copies are loops: `target[:] = source` takes a second to compile with its error messages.
+# A loop, since `target[:] = source` takes a second to compile with its error messages.
 
 
 @compiled()
@@ -202,11 +202,3 @@ def copy_row(source: NDArray[Any], target: NDArray[Any]) -> None:  # pragma: no 
     """Copy a row into another, which is as long or longer."""
     for place in range(len(source)):
         target[place] = source[place]
-
-
-@compiled()
-def copy_rows(source: NDArray[Any], target: NDArray[Any]) -> None:  # pragma: no cover - compiled
-    """Copy a matrix into another of the same size."""
-    for row in range(source.shape[0]):
-        for place in range(source.shape[1]):
-            target[row, place] = source[row, place]
