@@ -3,8 +3,8 @@
 Numba's cache checks only the function's own file. It does not notice a changed constant or function of another file. So
 the name of the cache folder is a digest of all sources of compiled code.
 
-The cache is a pickle, so whoever can write to the folder can run code as its reader. A folder that others can change is
-not used; the log says so.
+The cache is a pickle: a user who can write to the folder can run code as its reader. A folder that others can change
+is not used; the log says so.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def compiled(*signature: Any, **options: Any) -> Callable[[Callable[..., Any]], 
 
 
 def _check_enabled() -> None:
-    """Raise KarelsynthError if Numba is told not to compile: our code needs integers that overflow.
+    """Raise KarelsynthError if Numba does not compile: our code needs integers that overflow.
 
     The command line ignores the setting (`__main__`). Here it is too late: Numba's own functions are not compiled.
     """

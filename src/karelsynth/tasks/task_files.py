@@ -177,7 +177,7 @@ def _of_object(data: Any, where: str) -> Task:
 
 
 def _of_text_lines(text: str, where: str) -> list[Task]:
-    """The tasks of JSON lines that have been read already; None stands for a line that is too long."""
+    """The tasks of JSON lines that have been read already; None for a line that is too long."""
     encoded = ((at, line.encode() if len(line) < LONGEST_LINE else None) for at, line in enumerate(text.split("\n"), 1))
     return _of_lines(((at, line) for at, line in encoded if line is None or line.strip()), where)
 

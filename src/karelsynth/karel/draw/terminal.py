@@ -1,7 +1,7 @@
 """Worlds and runs as text in a terminal, with rich.
 
 A cell is two columns wide, about as wide as it is high. Walls are solid, the hero is an arrow, numbers are markers.
-Behind the hero stands the number of markers under it, `+` for ten. The colours are the pictures' colours. They have
+The number behind the hero counts the markers under it, `+` for ten. The colours are the pictures' colours. They have
 their own background or medium brightness, so that they are visible on dark and on light terminals. Without colour,
 nothing is lost.
 """
