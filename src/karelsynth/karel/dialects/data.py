@@ -86,9 +86,8 @@ def parse_tokens(tokens: Sequence[str] | Sequence[int]) -> Program:
         names.pop()
     words = " ".join(names).split()
     columns = accumulate((len(word) + 1 for word in words), initial=1)
-    return _Reader(
-        [(word, 1, column) for word, column in zip(words, columns, strict=False)], [" ".join(words)]
-    ).program()
+    places = [(word, 1, column) for word, column in zip(words, columns, strict=False)]
+    return _Reader(places, [" ".join(words)]).program()
 
 
 def _name(token: Any) -> str:
