@@ -157,7 +157,7 @@ STEP, WALK, TURN = "def run(): move()", "def run():\n  while(frontIsClear): move
 
 
 class FakeSolverOfMany(FakeSolver):
-    """Tells of the last task first, as a real one may."""
+    """Reports the last task first, as a real one may."""
 
     def solve_many(
         self, tasks: Sequence[Task], *, budget: float, on_solution: Callable[[int, Solution], None]

@@ -1,4 +1,4 @@
-"""Curves: the figures are the evaluator's and the solver's, files are gone on from, page and picture tell the same."""
+"""Curves: figures equal the evaluator's and the solver's, files are resumed, page and picture show the same."""
 
 from __future__ import annotations
 
@@ -303,7 +303,7 @@ def test_bad_arguments(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyP
         call(folder, "--only", "sizes")
     with pytest.raises(KarelsynthError, match="there is no such folder"):
         call(tmp_path / "none", *SMALL)
-    monkeypatch.setattr("karelsynth.curves.measure", None)  # bad places are told before anything is measured
+    monkeypatch.setattr("karelsynth.curves.measure", None)  # bad paths are reported before anything is measured
     for option, name in (("--json", "curves.json"), ("--plot", "curves.svg")):
         with pytest.raises(KarelsynthError, match="there is no folder"):
             call(folder, *SMALL, "--only", "size", option, tmp_path / "none" / name)

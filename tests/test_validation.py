@@ -234,7 +234,7 @@ def validated(folder: Path) -> list[int]:
 
 
 def test_a_named_set_is_scored_as_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also where a folder of that name lies around."""
+    """Also where a folder of that name exists."""
     monkeypatch.chdir(tmp_path)
     write_set("examples_2", seed=SEED, count=8)
     asked: list[tuple[int, int]] = []

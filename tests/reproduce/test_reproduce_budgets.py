@@ -45,7 +45,7 @@ def test_the_long_budget_is_the_short_one_for_longer() -> None:
 
 
 def test_results_of_another_budget_are_not_current(paths: Paths, measured: Paths, tmp_path: Path) -> None:
-    """A row of another budget is trained anew, in folders of its own; its claims are decided on other tasks."""
+    """A row of another budget is trained again, in folders of its own; its claims are decided on other tasks."""
     more = Budget("more", "", SHORT.seeds, by_kind={"small first": ("run.steps=5",)}, by_row={"mle": ("run.steps=9",)})
     wanted = jobs("small_mle", seeds=(0, 1))
     longer = replace(paths, budget=more, claim_tasks=6)
