@@ -1,8 +1,9 @@
 """Write benchmarks/held_out_2.jsonl: `python tools/held_out_new.py [--only NAME ...]`
 
-Fifty tasks of the kind that teachers pose, written without a look at the other sets of tasks and without running the
-solver on them. The format is that of benchmarks/held_out.jsonl. Worlds are small and tidy: the same idea in each, in
-different sizes, nearly always drawn the same way up. Everything is seeded: the same sources write the same file.
+Fifty tasks of the kind that teachers pose, written without a look at other sets of tasks, but for the names in the
+gallery, and without running the solver on them. The format is that of benchmarks/held_out.jsonl. Worlds are small and
+tidy: the same idea in each, in different sizes, nearly always drawn the same way up. Everything is seeded: the same
+sources write the same file.
 
 Examples are chosen as in tools/make_held_out.py. Their order is another: typical ones first, edge cases last.
 
