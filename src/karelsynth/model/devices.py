@@ -12,6 +12,8 @@ from karelsynth.errors import KarelsynthError
 from karelsynth.model import eight_bits
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
     from numpy.typing import NDArray
 
 
@@ -34,6 +36,21 @@ def to_device(array: NDArray[Any], device: torch.device | str) -> Tensor:
     if torch.device(device).type == "cuda":
         tensor = tensor.pin_memory()  # or the copy would wait for the GPU
     return tensor.to(device, non_blocking=True)
+
+
+def to_host(tensors: Iterable[Tensor]) -> tuple[list[Tensor], Callable[[], object]]:
+    """Tensors on the host, and a function that waits until they are there. Does not synchronise with the device."""
+    copies, waits = list[Tensor](), False
+    for tensor in tensors:
+        if tensor.is_cuda:
+            room = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True)
+            tensor, waits = room.copy_(tensor, non_blocking=True), True
+        copies.append(tensor)
+    if not waits:
+        return copies, lambda: None
+    arrived: Any = torch.cuda.Event(blocking=True)  # type: ignore[no-untyped-call]
+    arrived.record()
+    return copies, arrived.synchronize
 
 
 def cast(parameter: Tensor, dtype: torch.dtype) -> Tensor:

@@ -36,22 +36,23 @@ def single_threaded(threads: int) -> ThreadPoolExecutor:
     """The calling thread's pool, whose tensor operations start no threads of their own."""
     pools: dict[int, ThreadPoolExecutor] = _mine.__dict__.setdefault("pools", {})
     if threads not in pools:
-        with _setting:
-            pools[threads] = _new_pool(threads)
+        pools[threads] = new_single_threaded(threads, "karel-decoder")
     return pools[threads]
 
 
-def _new_pool(threads: int) -> ThreadPoolExecutor:
-    before = torch.get_num_threads()
-    pool, ready = ThreadPoolExecutor(threads, thread_name_prefix="karel-decoder"), Barrier(threads)
+def new_single_threaded(threads: int, name: str) -> ThreadPoolExecutor:
+    """A new pool, whose tensor operations start no threads of their own."""
+    pool, ready = ThreadPoolExecutor(threads, thread_name_prefix=name), Barrier(threads)
 
     def prepare(_: int) -> None:
         torch.get_num_threads()  # a thread reads its number at first use: do that before it is set
         torch.set_num_threads(1)  # of this thread, but also of all later ones: reset below
         ready.wait()
 
-    list(pool.map(prepare, range(threads)))
-    torch.set_num_threads(before)
+    with _setting:
+        before = torch.get_num_threads()
+        list(pool.map(prepare, range(threads)))
+        torch.set_num_threads(before)
     return pool
 
 
