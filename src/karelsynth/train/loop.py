@@ -158,8 +158,9 @@ class _Run:
             self.optimizers.restore(saved.optimizer)
             self.step, self.best = saved.step, saved.notes["best"] if saved.notes["best"] is not None else -math.inf
             self.spent, self.tasks = saved.notes.get("seconds"), dict(saved.notes.get("tasks", {}))
-            extended = recipe.run.steps > saved.notes["recipe"]["run"]["steps"]
-            self.since_best = 0 if extended else saved.notes.get("since_best", 0)
+            self.since_best = saved.notes.get("since_best", 0)
+            if recipe.run.steps > saved.notes["recipe"]["run"]["steps"] and self._out_of_patience():
+                self.since_best = 0  # extended after it had ended
         self.ended = self._out_of_patience()
 
     def follow(self, on_progress: Callable[[TrainingProgress], None], stop_after: int | None, deadline: float) -> Path:
