@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -34,6 +35,7 @@ def test_the_long_budget_is_the_short_one_for_longer() -> None:
             or seen[1] / (other.data.tasks or 1) == pytest.approx(44, abs=1)
         )
         assert row.start is None or row.tasks == "small" or seen[1] >= 1_000_000
+        assert other.run.patience == (row.start is None and row.tasks == "full")
         assert other.data.validation == "val_large"
         assert other.run.validation_tasks == 10_000
         weights = one.objective.syntax_weight * one.run.batch_size, other.objective.syntax_weight * other.run.batch_size
@@ -42,6 +44,23 @@ def test_the_long_budget_is_the_short_one_for_longer() -> None:
     assert SHORT.runs != LONG.runs
     with pytest.raises(KarelsynthError, match="no budget called `longer`; did you mean `long`"):
         budget_named("longer")
+
+
+def test_a_run_that_ended_early_is_finished(paths: Paths, measured: Paths, tmp_path: Path) -> None:
+    """Its model is kept, rows start from it, and its result says at which step it ended."""
+    changes = ("run.steps=40", "run.validate_every=1", "run.patience=1", "optimizer.learning_rate=1e-9")
+    early = Budget("early", "", SHORT.seeds, by_kind={"full first": changes})
+    paths = replace(paths, budget=early, keep=tmp_path / "kept")
+    wanted = jobs("mle", "rl_beam")
+    said: list[str] = []
+    assert runner(paths, said).run(wanted).done == tuple(wanted)
+    mle, _ = (read_results(paths.results)[job].record for job in wanted)
+    assert mle["training"]["steps"] == 2  # the weights stay, and so does the score
+    assert mle["training"]["tasks"] == 2 * mle["recipe"]["run"]["batch_size"]
+    assert json.loads((tmp_path / "kept" / "mle-seed0" / "trained.json").read_text())["training"] == mle["training"]
+    for result in read_results(paths.results).values():  # one without patience counts as well
+        assert result.is_current(page.load_recipes(paths.recipes, budget=early))
+    assert runner(paths).run(wanted).done == ()
 
 
 def test_results_of_another_budget_are_not_current(paths: Paths, measured: Paths, tmp_path: Path) -> None:

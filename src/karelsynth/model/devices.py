@@ -30,7 +30,7 @@ from torch import Tensor
 from karelsynth.errors import KarelsynthError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from numpy.typing import NDArray
 
@@ -65,6 +65,21 @@ def to_device(array: NDArray[Any], device: torch.device | str) -> Tensor:
     if torch.device(device).type == "cuda":
         tensor = tensor.pin_memory()  # or the copy would wait for the GPU
     return tensor.to(device, non_blocking=True)
+
+
+def to_host(tensors: Iterable[Tensor]) -> tuple[list[Tensor], Callable[[], object]]:
+    """Tensors on the host, and a function that waits until they are there. Does not synchronise with the device."""
+    copies, waits = list[Tensor](), False
+    for tensor in tensors:
+        if tensor.is_cuda:
+            room = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True)
+            tensor, waits = room.copy_(tensor, non_blocking=True), True
+        copies.append(tensor)
+    if not waits:
+        return copies, lambda: None
+    arrived: Any = torch.cuda.Event(blocking=True)  # type: ignore[no-untyped-call]
+    arrived.record()
+    return copies, arrived.synchronize
 
 
 def cast(parameter: Tensor, dtype: torch.dtype) -> Tensor:
@@ -155,22 +170,23 @@ def single_threaded(threads: int) -> ThreadPoolExecutor:
     """The calling thread's pool, whose tensor operations start no threads of their own."""
     pools: dict[int, ThreadPoolExecutor] = _mine.__dict__.setdefault("pools", {})
     if threads not in pools:
-        with _setting:
-            pools[threads] = _new_pool(threads)
+        pools[threads] = new_single_threaded(threads, "karel-decoder")
     return pools[threads]
 
 
-def _new_pool(threads: int) -> ThreadPoolExecutor:
-    before = torch.get_num_threads()
-    pool, ready = ThreadPoolExecutor(threads, thread_name_prefix="karel-decoder"), Barrier(threads)
+def new_single_threaded(threads: int, name: str) -> ThreadPoolExecutor:
+    """A new pool, whose tensor operations start no threads of their own."""
+    pool, ready = ThreadPoolExecutor(threads, thread_name_prefix=name), Barrier(threads)
 
     def prepare(_: int) -> None:
         torch.get_num_threads()  # a thread reads its number at first use: do that before it is set
         torch.set_num_threads(1)  # of this thread, but also of all later ones: reset below
         ready.wait()
 
-    list(pool.map(prepare, range(threads)))
-    torch.set_num_threads(before)
+    with _setting:
+        before = torch.get_num_threads()
+        list(pool.map(prepare, range(threads)))
+        torch.set_num_threads(before)
     return pool
 
 

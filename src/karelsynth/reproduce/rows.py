@@ -202,11 +202,13 @@ _CHOICE: Final = ("data.validation=val_large", "run.validation_tasks=10000")
 SHORT: Final = Budget("short", "the recipes as they are: 15 passes of MLE, 256,000 tasks of RL (full set)", SEEDS)
 LONG: Final = Budget(
     "long",
-    "44 passes of MLE, a million tasks of RL with decay (full set); chosen on 10,000 tasks, decided on 100,000",
+    "at most 44 passes of MLE, a million tasks of RL with decay (full set); chosen on 10,000 tasks, decided on 100,000",
     {"full": (0, 1, 2, 3, 4), "small": (0, 1, 2, 3, 4, 5, 6, 7)},
     claim_tasks=100_000,
     by_kind={
-        "full first": (*_CHOICE, "run.steps=24000", "run.batch_size=2048", "run.validate_every=4000"),
+        "full first": (
+            *(*_CHOICE, "run.steps=24000", "run.batch_size=2048", "run.validate_every=4000", "run.patience=1"),
+        ),
         "full later": (
             *(*_CHOICE, "run.steps=4000", "run.batch_size=256", "run.validate_every=500", "run.checkpoint_every=500"),
             *("optimizer.schedule=cosine",),
