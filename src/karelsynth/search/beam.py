@@ -60,7 +60,9 @@ _TELLING: Final = torch.zeros(VOCABULARY_SIZE, dtype=torch.bool)
 """bool [52]: actions and the ends of blocks. After these, a prefix can be run further."""
 _TELLING[[ID[name] for name in (*ACTIONS, "w)", "r)", "i)", "e)")]] = True
 HYPOTHESES_AT_ONCE: Final = 1024 * 64
-"""Hypotheses of all tasks that are open at the same time on a GPU."""
+"""Hypotheses of all tasks that are open at the same time on a large GPU."""
+_BYTES_PER_HYPOTHESIS: Final = 2**18
+"""About what a step of the shipped model takes, with five examples."""
 _REFILLED: Final = 8
 """Tasks take the places of others when this part of the places is free."""
 _RANK: Final = 1000.0
@@ -142,7 +144,7 @@ def beam_search(
     if compact is None:
         compact = on_cpu or runner is not None
     if at_once is None and not on_cpu and runner is not None:
-        at_once = max(1, HYPOTHESES_AT_ONCE // beam)
+        at_once = _tasks_at_once(device, beam)
     with torch.autocast(device.type, enabled=False):  # the precision is chosen here
         weights = weights or model.step_model(dtype or decoding_dtype(device))
         syntax = handwritten_syntax(machine, device) if machine else None
@@ -170,6 +172,14 @@ def beam_search(
             return _run_on_threads(search, tasks, limit, threads)
         with shared_steps(threads):
             return search.run(tasks, limit)
+
+
+def _tasks_at_once(device: torch.device, beam: int) -> int:
+    """How many tasks keep a device busy and fit into half of its memory."""
+    room = HYPOTHESES_AT_ONCE
+    if device.type == "cuda":
+        room = min(room, torch.cuda.get_device_properties(device).total_memory // (2 * _BYTES_PER_HYPOTHESIS))
+    return max(1, room // beam)
 
 
 @dataclass(frozen=True)

@@ -57,6 +57,15 @@ def search_together(
 ) -> list[Solution]:
     """`Solver.solve_many` for many tasks on a GPU."""
     concluding: dict[int, Future[Solution]] = {}
+    reported: set[int] = set()
+
+    def report(*, wait: bool) -> None:
+        """Tell of the solutions that are there, or wait for all."""
+        for number, future in concluding.items():
+            if on_solution is not None and number not in reported and (wait or future.done()):
+                reported.add(number)
+                on_solution(number, future.result())
+
     with solver.turns.turn() as turn, ThreadPoolExecutor(core_count(), thread_name_prefix="karel-rank") as pool:
         searching = list(range(len(states)))
         for round_ in solver.rounds:
@@ -71,10 +80,9 @@ def search_together(
                         concluding[number] = conclude_elsewhere(states[number], steps=_STEPS, seconds=_RANKING)
                     else:
                         unfinished.append(number)
+                report(wait=False)
             searching = unfinished
-        for number, future in concluding.items():
-            if on_solution is not None:
-                on_solution(number, future.result())
+        report(wait=True)
     return [concluding[number].result() for number in range(len(states))]
 
 
