@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from karelsynth.errors import KarelsynthError, WorldError
 from karelsynth.karel import machine_cuda
+from karelsynth.karel.cuda import why_not
 from karelsynth.karel.formats.codes import worlds_to_codes
 from karelsynth.karel.grammar import KAREL
 from karelsynth.karel.interpreter import MAX_TICKS, PAPER_TICKS, Status
@@ -145,7 +146,7 @@ def test_the_kernels_of_gpus_find_the_same(monkeypatch: pytest.MonkeyPatch) -> N
     assert first_bad[0] == 4
 
 
-@pytest.mark.skipif(machine_cuda.why_not() is None, reason="there is a GPU")
+@pytest.mark.skipif(why_not() is None, reason="there is a GPU")
 def test_without_a_gpu_it_says_so() -> None:
     with pytest.raises(KarelsynthError, match=r"cannot run on a GPU here.*Numba says: "):
         run_batch(some_programs(3, 2), some_worlds(3, 1, 1), device="cuda")
@@ -174,7 +175,7 @@ def test_a_gpu_finds_the_same(max_ticks: int, prefixes: bool, monkeypatch: pytes
     monkeypatch.setattr(machine_cuda, "_MOST_SCRATCH", 2**20)
     monkeypatch.setattr(machine_cuda, "_MOST_RESULTS", 2**20)
     assert_same(run_batch(tokens, worlds, **every, **same, device="cuda"), host)
-    some = {"which": which, "keep_worlds": False}
+    some: dict[str, Any] = {"which": which, "keep_worlds": False}
     assert_same(run_batch(tokens, worlds, **some, **same, device="cuda"), run_batch(tokens, worlds, **some, **same))
     if max_ticks == MAX_TICKS and not prefixes:
         counts = np.bincount(host.status.ravel(), minlength=len(Status))

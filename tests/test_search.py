@@ -233,9 +233,11 @@ def test_tasks_that_take_the_places_of_others_find_the_same(compact: bool, devic
         expected = search(compact=device == "cpu", at_once=11).cpu()
         for at_once in (1, 2, 7, 11):
             told: list[int] = []
-            found = search(
-                compact=compact, at_once=at_once, finished=lambda number, _, told=told: told.extend(number.tolist())
-            ).cpu()
+
+            def note(numbers: torch.Tensor, _: Candidates, told: list[int] = told) -> None:
+                told.extend(numbers.tolist())
+
+            found = search(compact=compact, at_once=at_once, finished=note).cpu()
             assert sorted(told) == list(range(11))
             assert torch.equal(found.lengths, expected.lengths)
             assert torch.equal(found.tokens, expected.tokens)

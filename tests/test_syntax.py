@@ -345,7 +345,8 @@ def test_a_gpu_writes_the_same() -> None:
     for _ in range(40):
         active = torch.from_numpy(rng.random(500) < 0.9)
         states, lengths = host.write(states, tokens, lengths, chosen, active, forced_tokens=True)
-        own[0], own[2] = device.write(*own, chosen.cuda(), active.cuda(), forced_tokens=True)
+        new, longer = device.write(own[0], own[1], own[2], chosen.cuda(), active.cuda(), forced_tokens=True)
+        own = [new, own[1], longer]
         for one, other in zip(own, (states, tokens, lengths), strict=True):
             assert torch.equal(one.cpu(), other)
         noise = rng.random((500, len(TOKENS))) * host.mask(states).numpy()

@@ -165,9 +165,9 @@ def probe_cuda() -> bool:
     """`cuda_available` for one thread at a time."""
     try:
         from karelsynth.karel.cuda import why_not
-        from karelsynth.model.prefix_runner_cuda import cuda
+        from karelsynth.model import prefix_runner_cuda
 
-        reason = why_not(cuda)
+        reason = why_not(prefix_runner_cuda.cuda)  # type: ignore[attr-defined]
         if reason is None:
             return True
     except Exception as error:  # half-installed packages raise anything

@@ -422,12 +422,12 @@ class Solver:
                 start = turn.now()
                 near_misses = programs.joined(check_programs(state, *open_hypotheses.closed(row)))
                 most = min(state.budget - state.seconds, round_.repair * state.budget)
-                own = encoded.row(row)
+                task = encoded.row(row)
                 tokens, lengths = self.repaired(state, near_misses, start + most, turn, poll)
                 if len(lengths):
-                    self._add_answers(state, tokens, lengths, own, turn.threads)
+                    self._add_answers(state, tokens, lengths, task, turn.threads)
                     if state.solved:
-                        self.simplify_answers(state, own, turn.threads)
+                        self.simplify_answers(state, task, turn.threads)
                 state.seconds += turn.now() - start
 
     def _beam_search(
