@@ -43,6 +43,7 @@ class ColorTheme(StrEnum):
 
     light = "light"
     dark = "dark"
+    paper = "paper"
 
 
 ProgramFile = Annotated[
