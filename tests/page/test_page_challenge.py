@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, expect
 
 from karelsynth.tutor.challenges import parse_challenges
@@ -88,6 +89,7 @@ def test_work_is_saved_and_graded(new_page: NewPage, tmp_path: Path) -> None:
     page.fill("#program-text", TAKE_ONE)
     page.get_by_role("button", name="Save my work").click()
     expect(sheet.get_by_label("Your name")).to_have_value("Zoë M.")
+    assert Axe().run(page).response["violations"] == []
     with page.expect_download() as download:
         sheet.get_by_label("Your name").press("Enter")
     assert download.value.suggested_filename == "Zoë-M-week-2.json"
