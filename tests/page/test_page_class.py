@@ -272,7 +272,7 @@ def test_a_long_run_is_judged_to_its_end(new_page: NewPage) -> None:
     page.fill("#program-text", LONG)
     expect_verdicts(page, "Right")
     page.click("#player-last")
-    expect(page.locator("#player-caption")).to_contain_text("The program finished after 324 ticks.")
+    expect(page.locator("#player-caption")).to_contain_text("The program is done.")
 
 
 def test_all_examples_are_judged_by_one_request(page: Page) -> None:
@@ -356,7 +356,7 @@ def test_a_run_stops_at_breakpoints(page: Page) -> None:
     page.keyboard.press("F9")  # takes it away again
     expect(page.locator("#live")).to_have_text("No breakpoint at line 5 any more.")
     page.click("#player-play")
-    expect(caption).to_contain_text("The program finished after 20 ticks.")
+    expect(caption).to_contain_text("The program is done.")
 
 
 def test_a_loop_is_stepped_over_and_out_of(page: Page) -> None:
