@@ -208,8 +208,8 @@ def _language_targets() -> dict[str, Target]:
     from karelsynth.karel.program import Program
     from karelsynth.karel.world import World
     from karelsynth.parsing import parse_json, parse_toml
-    from karelsynth.tasks.gallery import gallery
     from karelsynth.tasks.prompts import programs_from_answer
+    from karelsynth.tasks.task_files import gallery
 
     programs = [
         "def run():\n  while(frontIsClear):\n    move()\n  if(not(markersPresent)):\n    putMarker()\n",
@@ -268,12 +268,11 @@ def _language_targets() -> dict[str, Target]:
 
 def _task_targets(folder: Path) -> dict[str, Target]:
     from karelsynth.score import compare, read_predictions, read_report
-    from karelsynth.tasks.gallery import gallery
     from karelsynth.tasks.msr_records import parse_record
     from karelsynth.tasks.msr_tasks import check_records, verify_file
     from karelsynth.tasks.original_files import recognise_original, unpacked
     from karelsynth.tasks.sets import export_msr, load_tasks, open_set, write_set
-    from karelsynth.tasks.task_files import read_tasks, render_task, tasks_from_text
+    from karelsynth.tasks.task_files import gallery, read_tasks, render_task, tasks_from_text
     from karelsynth.tutor.challenges import parse_challenges
     from karelsynth.tutor.lesson import parse_work
 
