@@ -368,9 +368,9 @@ def _lesson_csv(lesson: ChallengeSet, students: Sequence[StudentGrades]) -> str:
 def _print_lesson(lesson: ChallengeSet, students: Sequence[StudentGrades], explain: bool | None) -> None:
     from rich.table import Table
 
-    from karelsynth.karel.draw.terminal import speaks_unicode
+    from karelsynth.karel.draw.terminal import supports_unicode
 
-    yes, nothing = ("✓", "–") if speaks_unicode(console().encoding) else ("yes", "-")
+    yes, nothing = ("✓", "–") if supports_unicode(console().encoding) else ("yes", "-")
     table = Table(box=None, pad_edge=False, show_footer=True)
     table.add_column("student", "solved by")
     for place, label in enumerate(_labels(lesson)):
