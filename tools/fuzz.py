@@ -273,6 +273,8 @@ def _task_targets(folder: Path) -> dict[str, Target]:
     from karelsynth.tasks.original_files import recognise_original, unpacked
     from karelsynth.tasks.sets import export_msr, load_tasks, open_set, write_set
     from karelsynth.tasks.task_files import gallery, read_tasks, render_task, tasks_from_text
+    from karelsynth.tutor.challenges import parse_challenges
+    from karelsynth.tutor.lesson import parse_work
 
     place = folder / "tasks"
     made = write_set(place / "set", seed=1, count=6, examples=6, shard_size=4)
@@ -310,8 +312,16 @@ def _task_targets(folder: Path) -> dict[str, Target]:
             list(check_records([parse_record(line, number), parse_record(line, number, programs=False)]))
 
     first = lines.split(b"\n")[0]
+    pair = {"input": "> .\n. .", "output": ". >\n. ."}
+    challenge = {"name": "Go", "examples": [pair], "hidden": [pair], "starter": "def run():", "hints": 2}
+    posed = json.dumps({"karelsynth": "challenges", "title": "One", "challenges": [challenge]}).encode()
+    lesson = parse_challenges(posed.decode())
+    programs = [{"number": 1, "name": "Go", "program": "def run():\n  move()", "hints": 1}]
+    handed_in = json.dumps({"karelsynth": "work", "student": "Ada", "programs": programs}).encode()
     return {
         "task": Target(text_target(lambda text: tasks_from_text(text, "here")), (*ours, *texts, b"[" + ours[0] + b"]")),
+        "challenges": Target(text_target(parse_challenges), (posed, *ours[:1])),
+        "student_work": Target(text_target(lambda text: parse_work(text, lesson)), (handed_in,)),
         "record": Target(record, (first, lines.split(b"\n")[1])),
         "task_file": Target(
             file_target("x.jsonl", lambda at: read_tasks(at / "x.jsonl"), place),
