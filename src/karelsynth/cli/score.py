@@ -1,4 +1,4 @@
-"""The commands about anyone's synthesizer: score, prompt; and how reports are shown."""
+"""The commands about anyone's synthesizer: score, prompt, ask; and how reports are shown."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ from karelsynth.cli.common import (
     OUT,
     TASKS_HELP,
     RayAddress,
+    check_outputs,
     console,
     counter,
+    interruptible,
     load_scored,
     print_err,
     print_out,
@@ -25,7 +27,8 @@ from karelsynth.files import atomic_writer, check_writable, name_of
 
 if TYPE_CHECKING:
     from karelsynth.evaluate import Report
-    from karelsynth.score import Compared
+    from karelsynth.score import Compared, Predictions
+    from karelsynth.tasks.batch import TaskBatch
 
 Given = Annotated[
     int | None,
@@ -61,14 +64,28 @@ def score(
     predictions, where given, are averaged.
     """
     from karelsynth.score import read_predictions, read_report
-    from karelsynth.score import score as run_scoring
-    from karelsynth.tasks.sets import scoring_of
 
     if output is not None:
         check_writable(output)
     compared = None if other is None else read_report(other)
     found = read_predictions(predictions)
-    batch, scoring = load_scored(tasks, limit), scoring_of(tasks)
+    _score(found, tasks, load_scored(tasks, limit), given, limit, output, compared, ray)
+
+
+def _score(
+    found: Predictions,
+    tasks: str,
+    batch: TaskBatch,
+    given: int | None,
+    limit: int | None,
+    output: Path | None,
+    compared: dict[str, Any] | None,
+    ray: str | None = None,
+) -> None:
+    from karelsynth.score import score as run_scoring
+    from karelsynth.tasks.sets import scoring_of
+
+    scoring = scoring_of(tasks)
     given = given or scoring.given
     with spread(ray) as mapper, counter("scoring", unit="tasks", total=len(batch)) as progress:
         report = run_scoring(
@@ -83,7 +100,7 @@ def score(
         )
     missing = report.provenance["missing"]
     if missing:
-        print_err(f"{name_of(predictions)}: no prediction for {missing:,} of {len(batch):,} tasks", "yellow")
+        print_err(f"{found.name}: no prediction for {missing:,} of {len(batch):,} tasks", "yellow")
     finish_report(report, output, compared)
 
 
@@ -98,7 +115,7 @@ def prompt(
     """Write tasks as prompts for a language model.
 
     Each line has `number`, `id` and `messages`, as chat endpoints take them. Write a line `{"number": …, "id": …,
-    "answer": "…"}` for each reply, and `karelsynth score` reads them. `examples/language_model.py` does so.
+    "answer": "…"}` for each reply, and `karelsynth score` reads them. `karelsynth ask` does all of it.
     """
     from karelsynth.tasks.prompts import prompt_lines
     from karelsynth.tasks.sets import scoring_of
@@ -110,6 +127,64 @@ def prompt(
             file.write(line.encode() + b"\n")
             progress(1)
     print_err(f"{out}: {len(batch):,} prompts")  # not to standard output, which may be the file
+
+
+def ask(
+    tasks: Annotated[str, typer.Argument(metavar="TASKS", help=TASKS_HELP)],
+    model: Annotated[str, typer.Option(metavar="NAME", help="The model's name at the endpoint.")],
+    out: Annotated[
+        Path,
+        typer.Option(*OUT, metavar="FILE", help="The file of answers, JSON lines; an unfinished one is continued."),
+    ],
+    endpoint: Annotated[
+        str, typer.Option(metavar="URL", help="An endpoint that speaks OpenAI's chat protocol, up to its version.")
+    ] = "http://localhost:8000/v1",
+    samples: Annotated[int, typer.Option(min=1, max=100, help="Replies to each prompt, ranked in their order.")] = 1,
+    programs: Annotated[int, typer.Option(min=1, max=100, help="How many programs each reply may have.")] = 1,
+    to: Annotated[Dialect, typer.Option("--to", help="The dialect to ask for.")] = Dialect.paper,
+    temperature: Annotated[float, typer.Option(min=0, max=2, help="0 for the likeliest reply.")] = 0.0,
+    max_tokens: Annotated[int, typer.Option(min=1, help="The longest reply, in the model's tokens.")] = 4096,
+    at_once: Annotated[int, typer.Option(min=1, max=256, help="Prompts that are asked at the same time.")] = 8,
+    timeout: Annotated[float, typer.Option(min=1, help="Seconds for one request.")] = 600.0,
+    tries: Annotated[int, typer.Option(min=1, help="Of a request, before giving up.")] = 6,
+    given: Given = None,
+    limit: Limit = None,
+    output: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write the report as JSON.")] = None,
+    other: Compare = None,
+) -> None:
+    """Ask a language model for programs, and score them.
+
+    Every answer is written to --out at once and verbatim, so the same command resumes after an interruption, and
+    `karelsynth score` can score the file again. A key, if the endpoint needs one, is read from the environment variable
+    OPENAI_API_KEY.
+    """
+    from karelsynth.ask import Endpoint, endpoint_key
+    from karelsynth.ask import ask as run_asking
+    from karelsynth.score import read_predictions, read_report
+    from karelsynth.tasks.prompts import prompt_lines
+    from karelsynth.tasks.sets import scoring_of
+
+    check_outputs(out, output)
+    compared = None if other is None else read_report(other)
+    asked = Endpoint(
+        endpoint,
+        model,
+        temperature=temperature,
+        max_tokens=max_tokens,
+        timeout=timeout,
+        tries=tries,
+        key=endpoint_key(),
+    )
+    batch = load_scored(tasks, limit)
+    shown = given or scoring_of(tasks).given
+    prompts = [json.loads(line) for line in prompt_lines(batch, given=shown, programs=programs, dialect=to.value)]
+    with (
+        interruptible(f"stopped; the same command resumes from {out}"),
+        counter("asking", unit="tasks", total=len(batch)) as progress,
+    ):
+        run_asking(asked, prompts, out, samples=samples, at_once=at_once, progress=progress)
+    print_err(f"{out}: {len(batch):,} answers")
+    _score(read_predictions(out), tasks, batch, given, limit, output, compared)
 
 
 # Reports
