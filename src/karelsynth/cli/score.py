@@ -23,7 +23,9 @@ from karelsynth.cli.common import (
     write_text,
 )
 from karelsynth.cli.karel import Dialect
+from karelsynth.errors import KarelsynthError
 from karelsynth.files import atomic_writer, check_writable, name_of
+from karelsynth.parsing import ParseError, parse_json
 
 if TYPE_CHECKING:
     from karelsynth.evaluate import Report
@@ -81,6 +83,7 @@ def _score(
     output: Path | None,
     compared: dict[str, Any] | None,
     ray: str | None = None,
+    sources: dict[str, Any] | None = None,
 ) -> None:
     from karelsynth.score import score as run_scoring
     from karelsynth.tasks.sets import scoring_of
@@ -94,7 +97,7 @@ def _score(
             given=given,
             max_ticks=scoring.max_ticks,
             limit=limit,
-            provenance={"data": name_of(tasks), "given": given},
+            provenance={"data": name_of(tasks), "given": given, **(sources or {})},
             progress=progress,
             mapper=mapper or map,
         )
@@ -144,7 +147,15 @@ def ask(
     to: Annotated[Dialect, typer.Option("--to", help="The dialect to ask for.")] = Dialect.paper,
     temperature: Annotated[float, typer.Option(min=0, max=2, help="0 for the likeliest reply.")] = 0.0,
     max_tokens: Annotated[int, typer.Option(min=1, help="The longest reply, in the model's tokens.")] = 4096,
-    at_once: Annotated[int, typer.Option(min=1, max=256, help="Prompts that are asked at the same time.")] = 8,
+    fields: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="NAME=VALUE",
+            help="A further field of the request, for example --set top_p=0.95; null leaves a field out.",
+        ),
+    ] = None,
+    at_once: Annotated[int, typer.Option(min=1, max=256, help="Prompts that are sent at the same time.")] = 8,
     timeout: Annotated[float, typer.Option(min=1, help="Seconds for one request.")] = 600.0,
     tries: Annotated[int, typer.Option(min=1, help="Of a request, before giving up.")] = 6,
     given: Given = None,
@@ -158,23 +169,25 @@ def ask(
     `karelsynth score` can score the file again. A key, if the endpoint needs one, is read from the environment variable
     OPENAI_API_KEY.
     """
-    from karelsynth.ask import Endpoint, endpoint_key
-    from karelsynth.ask import ask as run_asking
+    from karelsynth.language_model import Endpoint, collect_answers, endpoint_key
     from karelsynth.score import read_predictions, read_report
     from karelsynth.tasks.prompts import prompt_lines
     from karelsynth.tasks.sets import scoring_of
 
     check_outputs(out, output)
     compared = None if other is None else read_report(other)
-    asked = Endpoint(
+    server = Endpoint(
         endpoint,
         model,
         temperature=temperature,
         max_tokens=max_tokens,
+        fields=dict(map(_request_field, fields or [])),
         timeout=timeout,
         tries=tries,
         key=endpoint_key(),
     )
+    if samples > 1 and server.settings.get("temperature") == 0:
+        print_err("the samples may all be the same at --temperature 0", "yellow")
     batch = load_scored(tasks, limit)
     shown = given or scoring_of(tasks).given
     prompts = [json.loads(line) for line in prompt_lines(batch, given=shown, programs=programs, dialect=to.value)]
@@ -182,9 +195,23 @@ def ask(
         interruptible(f"stopped; the same command resumes from {out}"),
         counter("asking", unit="tasks", total=len(batch)) as progress,
     ):
-        run_asking(asked, prompts, out, samples=samples, at_once=at_once, progress=progress)
-    print_err(f"{out}: {len(batch):,} answers")
-    _score(read_predictions(out), tasks, batch, given, limit, output, compared)
+        found = collect_answers(server, prompts, out, samples=samples, at_once=at_once, progress=progress)
+    print_err(f"{out}: {found.answers:,} answers")
+    if found.cut_off:
+        print_err(f"{found.cut_off:,} were cut off: --max-tokens was too small for them", "yellow")
+    sources = {"model": model, "settings": {**server.settings, "samples": samples, "programs": programs}}
+    _score(read_predictions(out), tasks, batch, given, limit, output, compared, sources=sources)
+
+
+def _request_field(text: str) -> tuple[str, Any]:
+    """The name and the value of `--set NAME=VALUE`: the value is JSON, or a text."""
+    name, equals, value = text.partition("=")
+    if not name or not equals:
+        raise KarelsynthError(f"--set {text}: write NAME=VALUE, for example --set top_p=0.95")
+    try:
+        return name, parse_json(value)
+    except ParseError:
+        return name, value
 
 
 # Reports
