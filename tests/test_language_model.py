@@ -274,6 +274,16 @@ def test_fields_are_left_out_by_null(stub: Stub, answers: Path) -> None:
     assert (sent["max_completion_tokens"], sent["effort"]) == (50, "low")
 
 
+def test_a_report_on_other_tasks_is_refused_before_any_request(stub: Stub, answers: Path) -> None:
+    report = answers.with_name("report.json")
+    assert ask(stub, answers, "--json", str(report)).exit_code == 0
+    assert "McNemar" in ask(stub, answers, "--compare", str(report)).stdout
+    stub.requests.clear()
+    said = message_of(ask(stub, answers, "--limit", "5", "--compare", str(report)))
+    assert "a report on other tasks: 6 with digest" in said
+    assert not stub.requests
+
+
 def test_replies() -> None:
     def reply(content: Any, **more: Any) -> bytes:
         return json.dumps({"choices": [{"message": {"content": content}, **more}]}).encode()

@@ -65,13 +65,13 @@ def score(
     text that does not parse is a wrong program. Tasks without a prediction have no program. `seconds` of the
     predictions, where given, are averaged.
     """
-    from karelsynth.score import read_predictions, read_report
+    from karelsynth.score import read_predictions
 
     if output is not None:
         check_writable(output)
-    compared = None if other is None else read_report(other)
     found = read_predictions(predictions)
-    _score(found, tasks, load_scored(tasks, limit), given, limit, output, compared, ray)
+    batch = load_scored(tasks, limit)
+    _score(found, tasks, batch, given, limit, output, read_compared(other, batch), ray)
 
 
 def _score(
@@ -170,12 +170,11 @@ def ask(
     OPENAI_API_KEY.
     """
     from karelsynth.language_model import Endpoint, collect_answers, endpoint_key
-    from karelsynth.score import read_predictions, read_report
+    from karelsynth.score import read_predictions
     from karelsynth.tasks.prompts import prompt_lines
     from karelsynth.tasks.sets import scoring_of
 
     check_outputs(out, output)
-    compared = None if other is None else read_report(other)
     server = Endpoint(
         endpoint,
         model,
@@ -189,6 +188,7 @@ def ask(
     if samples > 1 and server.settings.get("temperature") == 0:
         print_err("the samples may all be the same at --temperature 0", "yellow")
     batch = load_scored(tasks, limit)
+    compared = read_compared(other, batch)
     shown = given or scoring_of(tasks).given
     prompts = [json.loads(line) for line in prompt_lines(batch, given=shown, programs=programs, dialect=to.value)]
     with (
@@ -217,6 +217,17 @@ def _request_field(text: str) -> tuple[str, Any]:
 # Reports
 
 
+def read_compared(other: Path | None, batch: TaskBatch) -> dict[str, Any] | None:
+    """The report of `--compare`. One on other tasks is an error before long work."""
+    from karelsynth.score import check_same_tasks, read_report
+
+    if other is None:
+        return None
+    report = read_report(other)
+    check_same_tasks({"digest": batch.digest, "tasks": len(batch)}, report)
+    return report
+
+
 def finish_report(report: Report, output: Path | None, other: dict[str, Any] | None) -> None:
     """Print a report and its comparison with another one; write it to a file."""
     from karelsynth.score import compare, report_of
@@ -236,7 +247,8 @@ def _print_report(report: dict[str, Any]) -> None:
 
     most = report["beam"]
     sources = report["provenance"]
-    programs = f"up to {most} programs each" if sources["decoding"] == "submitted" else f"beam {most}"
+    submitted = "1 program each" if most == 1 else f"up to {most} programs each"
+    programs = submitted if sources["decoding"] == "submitted" else f"beam {most}"
     table = Table(title=f"{report['tasks']:,} tasks, {programs}", title_justify="left")
     ranks = [rank for rank in report["generalization"] if rank == "1" or int(rank) <= report["beam"]]
     table.add_column("% of tasks")
