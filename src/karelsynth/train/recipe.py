@@ -100,11 +100,14 @@ class OptimizerRecipe:
     name: Literal["adam", "muon"] = "adam"
     """`muon`: Muon for matrices, Adam for the rest: see `train.optimizers`."""
     learning_rate: float = 1e-4
-    schedule: Literal["constant", "cosine"] = "constant"
+    schedule: Literal["constant", "cosine", "trapezoid"] = "constant"
+    """After the warm-up: see `train.optimizers.learning_rate`."""
     warmup: int = 0
     """The number of steps in which the learning rate rises linearly from 0."""
     final: float = 0.0
-    """The end of the cosine, as a fraction of the learning rate."""
+    """The learning rate after the last step, as a fraction of `learning_rate`, for cosine and trapezoid."""
+    decay_steps: int = 0
+    """The number of steps at the end of a run in which the learning rate falls; for trapezoid only."""
     clip: float | None = None
     """The norm to clip gradients to; None for no clipping."""
     beta1: float = 0.9
@@ -274,6 +277,7 @@ def _check(recipe: Recipe) -> Recipe:
         )
     not_negative = {
         "optimizer.warmup": recipe.optimizer.warmup,
+        "optimizer.decay_steps": recipe.optimizer.decay_steps,
         "optimizer.weight_decay": recipe.optimizer.weight_decay,
         "objective.syntax_weight": recipe.objective.syntax_weight,
     }
@@ -311,6 +315,10 @@ def _check(recipe: Recipe) -> Recipe:
                 )
     if recipe.optimizer.warmup >= recipe.run.steps:
         raise RecipeError(f"`optimizer.warmup` ({recipe.optimizer.warmup}) must be less than `run.steps`")
+    if (recipe.optimizer.schedule == "trapezoid") != (recipe.optimizer.decay_steps > 0):
+        raise RecipeError(
+            "`optimizer.decay_steps` and `optimizer.schedule` = `trapezoid` belong together: set both, or neither"
+        )
     return recipe
 
 
