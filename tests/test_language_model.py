@@ -10,15 +10,14 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from email.utils import formatdate
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import Result
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 from karelsynth.cli import app
 from karelsynth.errors import KarelsynthError
@@ -51,7 +50,7 @@ class Stub(ThreadingHTTPServer):
         self.answers = {
             prompt_of(tasks.task(n)): f"It walks.\n{answer_of([tasks.program(n)])}That is all." for n in range(COUNT)
         }
-        self.faults: list[int | str] = []
+        self.faults: Sequence[int | str] = ()
         self.finish = "stop"
         self.requests: list[dict[str, Any]] = []
         self.paths: list[str] = []
@@ -72,7 +71,7 @@ class _Chat(BaseHTTPRequestHandler):
         self.server.paths.append(self.path)
         self.server.keys.append(self.headers.get("Authorization"))
         time.sleep(self.server.delay)
-        fault = self.server.faults.pop() if self.server.faults else 200
+        *self.server.faults, fault = self.server.faults or [200]
         if fault == "close":
             return
         message = {"role": "assistant", "content": self.server.answers[request["messages"][0]["content"]]}
