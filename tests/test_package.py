@@ -37,7 +37,7 @@ LAYERS = (
     ("evaluate",),
     ("train", "solve"),
     ("tutor",),
-    ("reproduce", "curves", "curves_page", "score", "language_model"),
+    ("reproduce", "curves", "score", "language_model"),
     ("cli", "web", "__main__"),
 )
 
