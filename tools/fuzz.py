@@ -267,6 +267,7 @@ def _language_targets() -> dict[str, Target]:
 
 
 def _task_targets(folder: Path) -> dict[str, Target]:
+    from karelsynth.language_model import parse_reply, prompt_digest, read_answers
     from karelsynth.score import compare, read_predictions, read_report
     from karelsynth.tasks.msr_records import parse_record
     from karelsynth.tasks.msr_tasks import check_records, verify_file
@@ -293,6 +294,10 @@ def _task_targets(folder: Path) -> dict[str, Target]:
         b'["def run(): move()"]',
         json.dumps({"answers": [{"programs": {"tokens": "DEF run m( move m)"}}]}).encode(),
     ]
+    prompt = {"number": 1, "id": "abc", "messages": [{"role": "user", "content": "?"}]}
+    asked = {"number": 1, "id": "abc", "settings": {"model": "m"}, "answer": [program], "finish": ["stop"]}
+    answer = json.dumps({"prompt": prompt_digest(prompt), **asked}).encode() + b"\n"
+    chat = {"choices": [{"message": {"role": "assistant", "content": program}, "finish_reason": "stop"}]}
     bits = {str(rank): "f8" for rank in (1, 5, 50, 100)}
     report = {"tasks": 8, "digest": "0" * 16, "report": {"a": 1}, "solved": bits, "filtered": bits, "written": bits}
 
@@ -343,6 +348,11 @@ def _task_targets(folder: Path) -> dict[str, Target]:
             file_target("predictions.jsonl", lambda at: read_predictions(at / "predictions.jsonl").digest, place),
             tuple(predictions),
         ),
+        "answers": Target(
+            lambda data: read_answers(io.BytesIO(data), place, [prompt], {"model": "m"}),
+            (answer, answer[:40], answer + answer.replace(b'"number": 1', b'"number": 2')),
+        ),
+        "reply": Target(parse_reply, (json.dumps(chat).encode(),)),
         "report": Target(file_target("report.json", compared, place), (json.dumps(report).encode(),)),
     }
 
