@@ -25,7 +25,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from karelsynth.charts import AMBER, BLUE, legend, line, panels, percent, save_chart
+from karelsynth.charts import AMBER, BLUE, legend, line, panels, percent_axis, save_chart
 from karelsynth.evaluate import environment, interval
 from karelsynth.files import write_atomically
 from karelsynth.karel.formats.codes import world_from_codes
@@ -112,7 +112,7 @@ def plot(rows: list[dict[str, Any]], machine: str, path: Path) -> None:
     axes.set_xticks(budgets, [f"{budget:g} s" for budget in budgets])
     axes.set_xticks([], minor=True)
     axes.set_xlabel(f"time budget per task, {machine}")
-    percent(axes, 5 * (min(row["filtered_generalization"] for row in rows) // 5))
+    percent_axis(axes, 5 * (min(row["filtered_generalization"] for row in rows) // 5))
     legend(axes, loc="lower right")
     shares = (f"{row['budget']:g} s: {row['solved']} and {row['filtered_generalization']} %" for row in rows)
     save_chart(figure, path, title="Share of tasks solved against time", description="; ".join(shares))

@@ -24,10 +24,10 @@ from karelsynth.karel.syntax import SyntaxMachine
 from karelsynth.karel.tokens import END, ID, PAD, TOKENS, VOCABULARY_SIZE
 from karelsynth.karel.world import World
 from karelsynth.model import Encoded, Synthesizer
+from karelsynth.model.devices import shared_steps, single_threaded
 from karelsynth.model.lstm import LSTMSteps
 from karelsynth.model.prefix_trie import PrefixTrie
 from karelsynth.model.settings import SYNTAX_MODES
-from karelsynth.model.step_threads import shared_steps, single_threaded
 from karelsynth.model.syntax import handwritten_syntax
 from karelsynth.search import BackgroundChecks, Candidates, beam_search, check, rescore, sample_rollouts, with_reference
 from karelsynth.search.beam import BeamSearch
@@ -213,7 +213,8 @@ def test_steps_in_fixed_arrays_find_the_same(syntax: str, monkeypatch: pytest.Mo
                 assert [score for _, score in listed] == pytest.approx([score for _, score in alone], abs=1e-4)
 
 
-def test_checks_in_the_background_are_those_of_all_at_once() -> None:
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
+def test_checks_in_the_background_are_those_of_all_at_once(device: str) -> None:
     """Parts of the tasks, in any order, with the reference added or not."""
     tokens, lengths = random_programs(5, 6 * 4, 40)
     inputs, outputs = (part.numpy() for part in random_grids(6, 6, 6))
@@ -228,7 +229,7 @@ def test_checks_in_the_background_are_those_of_all_at_once() -> None:
         )
         for numbers in (torch.tensor([4, 1]), torch.tensor([0, 5, 3]), torch.tensor([2])):
             parts = (candidates.tokens, candidates.lengths, candidates.logprobs)
-            checks.submit(numbers, Candidates(*(part[numbers] for part in parts)))
+            checks.submit(numbers, Candidates(*(part[numbers].to(device) for part in parts)))
         found, outcomes = checks.results()
         known = with_reference(candidates, *reference) if adds else candidates
         for name in ("tokens", "lengths", "logprobs"):

@@ -1,4 +1,4 @@
-"""The syntax machine is exact: it admits a token if and only if some valid program goes on so."""
+"""The syntax machine is exact: it admits a token if and only if some valid program continues with it."""
 
 from __future__ import annotations
 

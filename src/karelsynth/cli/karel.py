@@ -43,6 +43,7 @@ class ColorTheme(StrEnum):
 
     light = "light"
     dark = "dark"
+    paper = "paper"
 
 
 ProgramFile = Annotated[
@@ -162,7 +163,7 @@ def check(
             program.token_ids
         )
         kind = dialect.value if dialect else recognise(text)
-        form = "in the data's normal form" if normal else "not in the data's normal form"
+        form = "written as in the paper's data" if normal else "not written as in the paper's data"
         print_out(f"{path}: ok ({kind}, {program.size} tokens, {form})")
     raise typer.Exit(1 if wrong else 0)
 

@@ -37,7 +37,7 @@ class Grammar:
     """Sets of actions. At least one action of each set must occur in the program."""
 
     def forced_tokens(self) -> frozenset[str]:
-        """The tokens that are never a choice, such as `c(` and `ELSE`: wherever one may stand, no other token may.
+        """The tokens that are never a choice, such as `c(` and `ELSE`: where one is allowed, it is the only one.
 
         The choices are the first token of each alternative and the token that ends a block.
         """

@@ -34,9 +34,8 @@ from torch import Tensor
 from karelsynth.karel.syntax_compiler import NONE
 from karelsynth.karel.tokens import ACTIONS, END, ID, START, VOCABULARY_SIZE
 from karelsynth.model.decoder import StepModel, StepTasks
-from karelsynth.model.devices import decoding_dtype, floating_dtype
+from karelsynth.model.devices import decoding_dtype, floating_dtype, shared_steps, single_threaded, to_device
 from karelsynth.model.lstm import LSTMSteps
-from karelsynth.model.step_threads import shared_steps, single_threaded
 from karelsynth.model.syntax import HandwrittenSyntax, handwritten_syntax, put_tokens
 from karelsynth.search.candidates import Candidates
 from karelsynth.search.replay import ReplayedSteps, can_replay, replayed_steps
@@ -119,8 +118,8 @@ def beam_search(
         left_open: called after every step with the open hypotheses: their tasks int64 [B], their tokens uint8
             [B, S, L], padded, and their scores float32 [B, S], −∞ where there is none. Every thread calls it for its
             own tasks.
-        finished: called when tasks are done, with their numbers int64 [B'] and their candidates, both on the host, so
-            that these can be used while the search goes on. Every task is reported once.
+        finished: called when tasks are done, with their numbers int64 [B'], on the host, and their candidates, on the
+            device, so that these can be used while the search goes on. Every task is reported once.
         replay: whether steps are replayed as CUDA graphs (`search.replay`), for models and tasks that allow it; by
             default on a GPU. The result is the same.
     """
@@ -198,7 +197,7 @@ class BeamSearch:
         found = Candidates(
             torch.zeros_like(beams.pool_tokens), torch.zeros_like(beams.pool_lengths), beams.pool_scores.clone()
         )
-        at = 0
+        at, left = 0, torch.arange(len(tasks))  # on the host, as all that decides which tasks leave
         while at < limit:
             if self.stop is not None and self.stop():
                 break
@@ -217,26 +216,23 @@ class BeamSearch:
                     if not replayed.should_leave(len(beams.number), len(active)):
                         continue
                     width = self.beam
-                if len(active) < len(beams.number):
-                    self._leave(beams, active, found)
+                if len(active) < len(left):
+                    done = torch.ones_like(left, dtype=torch.bool).index_fill_(0, active, value=False)
+                    self._leave(beams, left[done], found)
+                    left = left[active]
                 beams.keep(active, width)
                 if not len(active):
                     break
-        self._leave(beams, None, found)
+        self._leave(beams, left, found)
         return found
 
-    def _leave(self, beams: Beams, active: Tensor | None, found: Candidates) -> None:
-        """Record what was found, and report the tasks that are done: all but the active ones."""
+    def _leave(self, beams: Beams, done: Tensor, found: Candidates) -> None:
+        """Record what was found, and report the tasks that are done, int64 [B'], on the host."""
         beams.record(found)
-        if self.finished is None:
-            return
-        number = beams.number
-        if active is not None:
-            done = torch.ones_like(number, dtype=torch.bool).index_fill_(0, active, value=False)
-            number = number[done]
-        if len(number):
-            parts = (part.index_select(0, number) for part in (found.tokens, found.lengths, found.logprobs))
-            self.finished(number.cpu(), Candidates(*parts).cpu())
+        if self.finished is not None and len(done):
+            rows = to_device(done.numpy(), found.lengths.device)
+            parts = (part.index_select(0, rows) for part in (found.tokens, found.lengths, found.logprobs))
+            self.finished(done, Candidates(*parts))
 
     def _start(self, tasks: StepTasks, limit: int) -> Beams:
         """One open hypothesis for each task: the empty prefix."""
@@ -418,13 +414,17 @@ class Beams:
     """int64 [B, S], with pruning: the number of examples that finished programs are correct on."""
 
     def active(self) -> tuple[Tensor, int]:
-        """Tasks with open hypotheses, int64 [B'], and the largest number that one has. Synchronises with the device."""
-        number = (self.scores > -torch.inf).sum(1)
+        """Tasks with open hypotheses, int64 [B'] on the host, and the largest number that one has.
+
+        Synchronises with the device, once.
+        """
+        number = (self.scores > -torch.inf).sum(1).cpu()
         return number.nonzero()[:, 0], int(number.max())
 
     def keep(self, active: Tensor, width: int) -> None:
-        """Keep some of the tasks, and the first `width` places: open hypotheses are sorted, best first."""
+        """Keep some of the tasks, int64 [B'] on the host, and the first `width` places: the likeliest come first."""
         if len(active) < len(self.number):
+            active = to_device(active.numpy(), self.number.device)
             own = ("number", "scores", "tokens", "lengths", "row", "last", "pool_scores", "pool_tokens", "pool_lengths")
             for name in own:
                 setattr(self, name, getattr(self, name).index_select(0, active))

@@ -139,6 +139,8 @@ class RunRecipe:
     select_by: Literal["generalization", "consistent"] = "generalization"
     """The validation score that decides which model is the best: right on all examples, or on those given. The authors
     select by the latter."""
+    patience: int = 0
+    """End the run after so many validations in a row without a new best score. 0: never before `steps`."""
     checkpoint_every: int = 1000
 
 
@@ -276,6 +278,7 @@ def _check(recipe: Recipe) -> Recipe:
             f"not {rate:g}"
         )
     not_negative = {
+        "run.patience": recipe.run.patience,
         "optimizer.warmup": recipe.optimizer.warmup,
         "optimizer.decay_steps": recipe.optimizer.decay_steps,
         "optimizer.weight_decay": recipe.optimizer.weight_decay,
