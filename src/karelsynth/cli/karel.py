@@ -147,8 +147,6 @@ def check(
     """Check the syntax of programs: report what is wrong and where, with a suggestion."""
     from karelsynth.karel.dialects import recognise
     from karelsynth.karel.grammar import NORMAL_FORM
-    from karelsynth.karel.machine import LONGEST_PROGRAM
-    from karelsynth.karel.syntax import SyntaxMachine
 
     wrong = 0
     for path in programs:
@@ -158,11 +156,8 @@ def check(
             print_err(f"error: {error}", "red")
             wrong += 1
             continue
-        normal = program.size <= LONGEST_PROGRAM and SyntaxMachine(NORMAL_FORM, max(program.size, 6)).admits(
-            program.token_ids
-        )
         kind = dialect.value if dialect else recognise(text)
-        form = "in the data's normal form" if normal else "not in the data's normal form"
+        form = "in the data's normal form" if NORMAL_FORM.admits(program.tokens) else "not in the data's normal form"
         print_out(f"{path}: ok ({kind}, {program.size} tokens, {form})")
     raise typer.Exit(1 if wrong else 0)
 
