@@ -22,7 +22,7 @@ import torch
 from karelsynth.evaluate import decode, evaluate
 from karelsynth.files import write_atomically
 from karelsynth.karel.threads import core_count
-from karelsynth.model import eight_bits
+from karelsynth.model.devices import has_eight_bits
 from karelsynth.model.synthesizer import Synthesizer
 from karelsynth.tasks.batch import TaskBatch
 from karelsynth.tasks.named import named_tasks
@@ -71,7 +71,7 @@ def main() -> None:
 
 def _compare_precisions(model: Synthesizer, tasks: TaskBatch, beam: int, batch: int) -> dict[str, float]:
     """Tasks per second in each precision; all take turns, three times, and the best of these counts."""
-    small = [torch.int8] if model.device.type == "cpu" and eight_bits.available() else []
+    small = [torch.int8] if model.device.type == "cpu" and has_eight_bits() else []
     weights = {dtype: model.step_model(dtype) for dtype in (torch.float32, torch.bfloat16, *small)}
     rates = dict.fromkeys(weights, 0.0)
     for _ in range(3):

@@ -39,9 +39,9 @@ from urllib.parse import urlsplit
 from karelsynth.karel.program import Program
 from karelsynth.karel.world import World
 from karelsynth.tasks.batch import GIVEN_EXAMPLES
-from karelsynth.tasks.gallery import gallery
 from karelsynth.tasks.generate import generate
 from karelsynth.tasks.task import Example, Task
+from karelsynth.tasks.task_files import gallery
 
 ROOT = Path(__file__).parent.parent
 SEED = 20_261_115

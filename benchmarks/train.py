@@ -5,9 +5,10 @@
 
 Rows: the generator alone, the network alone on four batches over and over, both together (what a run does), and RL_beam
 with beam 64 from `--model` (a trained model; an untrained one writes endless programs), with the steps of its search
-launched operation by operation and as a run does, replayed as CUDA graphs. The last columns say how much
-arithmetic a task takes and which share of the machine's matrix rate that is; `--peak` is that rate in TFLOP/s (790 was
-measured on one H200 with large bfloat16 products).
+launched operation by operation and as a run does, replayed as CUDA graphs, and the ratio of the two. RL has the model's
+own network and the precision of `--recipe`. The last columns say how much arithmetic a task takes and which share of
+the machine's matrix rate that is; `--peak` is that rate in TFLOP/s (790 was measured on one H200 with large bfloat16
+products).
 """
 
 from __future__ import annotations
@@ -46,6 +47,8 @@ def main() -> None:
     parser.add_argument("--peak", type=float, help="the machine's matrix rate in TFLOP/s")
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
+    if "rl" in (arguments.rows or ()) and not arguments.model:
+        parser.error("--rows rl needs --model: `python tools/profile_rl.py --save FOLDER` makes one in a minute")
     group = ProcessGroup.join()
     recipe = load_recipe(arguments.recipe)
     if arguments.batch:
@@ -71,12 +74,14 @@ def main() -> None:
             run=replace(recipe.run, batch_size=arguments.rl_batch),
             optimizer=replace(recipe.optimizer, learning_rate=1e-6),
         )
-        source = TaskStream(1, recipe.data.simplify)
+        source, what = TaskStream(1, recipe.data.simplify), f"RL_beam, beam 64, batch {arguments.rl_batch}"
         with without_replay():
-            rows["RL_beam, beam 64, every operation launched"] = training_rate(
-                rl, trained, group, source, arguments.seconds
-            )
-        rows["RL_beam, beam 64"] = training_rate(rl, trained, group, source, arguments.seconds)
+            launched = training_rate(rl, trained, group, source, arguments.seconds)
+        replayed = training_rate(rl, trained, group, source, arguments.seconds)
+        rows |= {
+            f"{what}, every operation launched": launched,
+            f"{what}, replayed ({replayed / launched:.2f}×)": replayed,
+        }
     beyond = recipe.model.execution or recipe.model.mixing or recipe.model.head_size or recipe.model.patch > 1
     flops = None if beyond else 3 * forward_flops(recipe.model)
     name = torch.cuda.get_device_name() if group.device.type == "cuda" else "CPU"

@@ -43,8 +43,8 @@ from typing import Any
 from karelsynth import Program, World, run_batch
 from karelsynth.karel.dialects import read_source
 from karelsynth.karel.program import Action, Block, If, IfElse, Not, Repeat, Sensor, Statement, While, inner_blocks
-from karelsynth.tasks.gallery import gallery
 from karelsynth.tasks.task import Example, Task
+from karelsynth.tasks.task_files import gallery
 from karelsynth.tasks.variations import fresh_examples
 from karelsynth.tutor.grade import Submission, grade
 from karelsynth.tutor.hint import find_hint

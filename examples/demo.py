@@ -12,8 +12,8 @@ from rich.text import Text
 from karelsynth import generate, run_batch
 from karelsynth.karel.draw.terminal import side_by_side
 from karelsynth.solve import Solution, Solver
-from karelsynth.tasks.gallery import gallery_task
 from karelsynth.tasks.task import Task
+from karelsynth.tasks.task_files import gallery_task
 
 console = Console(highlight=False, width=100)
 TASKS = ("clean-the-row", "fill-the-row", "newspaper", "climb-the-stairs")

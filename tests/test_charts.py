@@ -17,7 +17,7 @@ from karelsynth.errors import KarelsynthError
 def drawn() -> str:
     figure, (lines, groups, cells) = panels(600, 200, columns=3, title="Three kinds")
     line(lines, [1, 2], [70, 80], colour=BLUE, label="top 1", low=[68, 78], high=[72, 82])
-    charts.percent(lines, 60)
+    charts.percent_axis(lines, 60)
     charts.bars(groups, ["one", "two"], {"ours": ([1, 2], BLUE), "theirs": ([2, 1], [AMBER, BLUE])})
     charts.heatmap(cells, np.zeros((2, 3, 3)), ["a", "b"], ["c", "d", "e"])
     charts.legend(figure, loc="outside lower center")

@@ -287,8 +287,8 @@ def test_a_failure_is_placed_in_the_persons_own_text(tmp_path: Path) -> None:
     result = call("run", "walk.py", "world.txt", cwd=tmp_path)
     assert result.returncode == 1
     assert "in line 6:  move()" in result.stdout
-    told = json.loads(call("run", "walk.py", "world.txt", "--json", cwd=tmp_path).stdout)
-    assert (told["line"], told["column"]) == (6, 5)
+    report = json.loads(call("run", "walk.py", "world.txt", "--json", cwd=tmp_path).stdout)
+    assert (report["line"], report["column"]) == (6, 5)
 
 
 def test_the_line_of_a_failure_is_counted_as_the_parser_counts(tmp_path: Path) -> None:

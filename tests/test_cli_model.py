@@ -1,4 +1,4 @@
-"""The commands train and evaluate: what is told before the work, and what is recorded."""
+"""The commands train and evaluate: errors before the work begins, and what is recorded."""
 
 from __future__ import annotations
 

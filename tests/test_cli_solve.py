@@ -24,11 +24,10 @@ from karelsynth.karel.machine import encode_programs, run_batch
 from karelsynth.karel.program import Program
 from karelsynth.karel.world import World
 from karelsynth.solve import Solution, Solver
-from karelsynth.tasks.gallery import gallery, gallery_task
 from karelsynth.tasks.generate import generate
 from karelsynth.tasks.msr_tasks import write_tasks
 from karelsynth.tasks.task import Example, Task
-from karelsynth.tasks.task_files import render_task, task_from_json
+from karelsynth.tasks.task_files import gallery, gallery_task, render_task, task_from_json
 from karelsynth.web.messages import SolutionResponse
 from tests.fake_solver import FakeSolver
 from tests.posed import MOVED, PATIENT, ROW, by, impossible
@@ -158,7 +157,7 @@ STEP, WALK, TURN = "def run(): move()", "def run():\n  while(frontIsClear): move
 
 
 class FakeSolverOfMany(FakeSolver):
-    """Tells of the last task first, as a real one may."""
+    """Reports the last task first, as a real one may."""
 
     def solve_many(
         self, tasks: Sequence[Task], *, budget: float, on_solution: Callable[[int, Solution], None]

@@ -1,4 +1,4 @@
-"""Curves: the figures are the evaluator's and the solver's, files are gone on from, page and picture tell the same."""
+"""Curves: figures equal the evaluator's and the solver's, files are resumed, page and picture show the same."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from karelsynth import curves_page
+from karelsynth import curves as module
 from karelsynth.charts import chart_description
-from karelsynth.cli import curves as command
+from karelsynth.cli import reproduce as command
 from karelsynth.curves import (
     FAMILIES,
     MEASURES,
@@ -303,7 +303,7 @@ def test_bad_arguments(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyP
         call(folder, "--only", "sizes")
     with pytest.raises(KarelsynthError, match="there is no such folder"):
         call(tmp_path / "none", *SMALL)
-    monkeypatch.setattr("karelsynth.curves.measure", None)  # bad places are told before anything is measured
+    monkeypatch.setattr("karelsynth.curves.measure", None)  # bad paths are reported before anything is measured
     for option, name in (("--json", "curves.json"), ("--plot", "curves.svg")):
         with pytest.raises(KarelsynthError, match="there is no folder"):
             call(folder, *SMALL, "--only", "size", option, tmp_path / "none" / name)
@@ -317,7 +317,7 @@ def test_bad_arguments(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyP
 def test_the_picture_shows_every_point(solve: float | None) -> None:
     curves = invented(solve)
     drawn = 3 if solve is None else 4
-    axes = curves_page.figure(curves).axes
+    axes = module.figure(curves).axes
     assert len(axes) == len(FAMILIES)
     for panel, (family, names) in zip(axes, FAMILIES.items(), strict=True):
         assert [label.get_text() for label in panel.get_xticklabels()] == list(names)
@@ -330,46 +330,46 @@ def test_the_picture_shows_every_point(solve: float | None) -> None:
         across = [one for one in panel.get_lines() if one.get_linestyle() == ":" and len(np.asarray(one.get_ydata()))]
         assert len(across) == drawn  # for each measure the data's own distribution
         assert len(panel.collections) == drawn  # intervals
-    svg = curves_page.picture(curves)
+    svg = module.picture(curves)
     ElementTree.fromstring(svg)
     for point in curves.points.values():
         assert f"{point.shares['filtered_generalization'].percent:.1f}" in chart_description(svg)
 
 
 def test_the_picture_has_no_empty_panels() -> None:
-    panels = [panel.get_title() for panel in curves_page.figure(invented(only=("walls",))).axes]
+    panels = [panel.get_title() for panel in module.figure(invented(only=("walls",))).axes]
     assert panels == ["Fewer examples", "Worlds full of walls"]
 
 
 def test_the_page_has_every_figure(tmp_path: Path) -> None:
     curves = invented()
-    write(tmp_path / curves_page.RESULTS, curves)
+    write(tmp_path / module.RESULTS, curves)
     (tmp_path / "docs").mkdir()
-    written = curves_page.render(tmp_path)
-    assert [str(path.relative_to(tmp_path)) for path in written] == [curves_page.PAGE, curves_page.PICTURE]
-    text = (tmp_path / curves_page.PAGE).read_text()
+    written = module.render(tmp_path)
+    assert [str(path.relative_to(tmp_path)) for path in written] == [module.PAGE, module.PICTURE]
+    text = (tmp_path / module.PAGE).read_text()
     for (family, name), point in curves.points.items():
-        line = next(line for line in curves_page.table(curves, family).splitlines() if line.startswith(f"| {name} |"))
+        line = next(line for line in module.table(curves, family).splitlines() if line.startswith(f"| {name} |"))
         assert line in text
         for share in point.shares.values():
             assert f"{share.percent:.2f} ({share.confidence_95[0]:.2f}–{share.confidence_95[1]:.2f})" in line
     assert "karelsynth curves --tasks 500 --beam 64 --solve 1 --json results/curves.json" in text
-    assert curves_page.NOT_YET not in text
+    assert module.NOT_YET not in text
 
 
 def test_the_page_without_figures_says_so(tmp_path: Path) -> None:
-    files = curves_page.rendered(tmp_path)
-    assert set(files) == {curves_page.PAGE}
-    assert files[curves_page.PAGE].count(curves_page.NOT_YET) == 1 + len(FAMILIES)
-    some = curves_page.page(invented(only=("walls",)))
-    assert some.count(f"\n\n{curves_page.NOT_YET}\n") == 4
+    files = module.rendered(tmp_path)
+    assert set(files) == {module.PAGE}
+    assert files[module.PAGE].count(module.NOT_YET) == 1 + len(FAMILIES)
+    some = module.page(invented(only=("walls",)))
+    assert some.count(f"\n\n{module.NOT_YET}\n") == 4
     assert "| 1 | not yet |" in some
 
 
 def test_the_pages_in_the_repository_are_up_to_date() -> None:
     """If this fails: `karelsynth curves --render`."""
-    for name, text in curves_page.rendered(ROOT).items():
+    for name, text in module.rendered(ROOT).items():
         found = (ROOT / name).read_text(encoding="utf-8")
-        if name == curves_page.PICTURE:  # other versions of matplotlib draw otherwise
+        if name == module.PICTURE:  # other versions of matplotlib draw otherwise
             found, text = chart_description(found), chart_description(text)
         assert found == text, name

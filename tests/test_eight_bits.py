@@ -9,16 +9,14 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from karelsynth.model import eight_bits
 from karelsynth.model.cell_kernel import cells
-from karelsynth.model.devices import decoding_dtype
-from karelsynth.model.eight_bits import EightBits, narrowed, widened
+from karelsynth.model.devices import EightBits, decoding_dtype, has_eight_bits, narrowed, widened
 from karelsynth.model.lstm import LSTMSteps
 from karelsynth.model.lstm_step import PrefixLSTM
 from karelsynth.search import beam_search
 from tests.models import lstm_of, random_grids, tiny_model
 
-needs_them = pytest.mark.skipif(not eight_bits.available(), reason="this CPU or tensor library has no such products")
+needs_them = pytest.mark.skipif(not has_eight_bits(), reason="this CPU or tensor library has no such products")
 
 
 def test_values_are_rounded_to_the_nearest() -> None:
@@ -114,7 +112,7 @@ def test_a_first_state_that_does_not_fit_stays_as_it_is(value: float) -> None:
 
 
 def test_machines_without_them_decode_in_floats(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(eight_bits, "available", lambda: False)
+    monkeypatch.setattr("karelsynth.model.devices.has_eight_bits", lambda: False)
     assert decoding_dtype(torch.device("cpu")) in (torch.float32, torch.bfloat16)
     assert decoding_dtype(torch.device("cuda")) == torch.bfloat16
 
@@ -125,4 +123,4 @@ def test_a_library_without_them_is_no_error(monkeypatch: pytest.MonkeyPatch) -> 
 
     monkeypatch.setattr(torch.cpu, "_is_vnni_supported", lambda: True)
     monkeypatch.setattr(EightBits, "of", gone)
-    assert not eight_bits.available.__wrapped__()
+    assert not has_eight_bits.__wrapped__()

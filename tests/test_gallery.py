@@ -23,9 +23,8 @@ from karelsynth.errors import KarelsynthError
 from karelsynth.karel.machine import run_batch
 from karelsynth.karel.program import If, IfElse, Program, While
 from karelsynth.solve.solution import Answer, Solution
-from karelsynth.tasks.gallery import GalleryTask, gallery, gallery_task
 from karelsynth.tasks.task import Task
-from karelsynth.tasks.task_files import render_task
+from karelsynth.tasks.task_files import GalleryTask, gallery, gallery_task, render_task
 
 SLUGS = [entry.slug for entry in gallery()]
 each_task = pytest.mark.parametrize("entry", gallery(), ids=SLUGS)
@@ -182,20 +181,20 @@ def test_a_program_for_too_few_worlds_is_not_general() -> None:
     text = "def run():\n  move()\n  while(frontIsClear):\n    move()\n  putMarker()"
     (row,) = judged([{"slug": "flag-at-the-end", "solved": True, "seconds": 0.5, "program": text}])
     assert 0 < row["right"] < row["fresh"], "it crashes where Karel stands at the wall already"
-    told = page({row["slug"]: row})
-    assert f"Solved in 0.50 s. Not general: right on only {row['right']} of 100 fresh worlds." in told
-    assert "**0** of them are *general*" in told
+    rendered = page({row["slug"]: row})
+    assert f"Solved in 0.50 s. Not general: right on only {row['right']} of 100 fresh worlds." in rendered
+    assert "**0** of them are *general*" in rendered
 
 
 def test_page_tells_of_results() -> None:
     program = "def run():\n  move()\n"
-    told = page(
+    rendered = page(
         {
             "hurdles": {"solved": True, "seconds": 0.25, "program": program, "right": 100, "fresh": 100},
             "maze": {"solved": False, "seconds": 1.0, "program": None, "right": 0, "fresh": 100},
         }
     )
-    assert f"solves **1 of {len(SLUGS)}**" in told
+    assert f"solves **1 of {len(SLUGS)}**" in rendered
     right = "General: right on 100 of 100 fresh worlds."
-    assert f"Solved in 0.25 s. {right}\n\n```\ndef run():\n  move()\n```" in told
-    assert told.count("Not solved in 1.00 s.") == 1
+    assert f"Solved in 0.25 s. {right}\n\n```\ndef run():\n  move()\n```" in rendered
+    assert rendered.count("Not solved in 1.00 s.") == 1

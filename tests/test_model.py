@@ -117,7 +117,7 @@ def in_plain_torch(model: Synthesizer, grids: tuple[Tensor, Tensor], tokens: Ten
 
 
 def test_weights_are_what_the_docs_say() -> None:
-    """A network in plain PyTorch with planes first has our scores once the columns are put in order as told there."""
+    """A network in plain PyTorch with planes first has our scores once the columns are in the documented order."""
     text = (Path(__file__).parents[1] / "docs" / "training.md").read_text()
     (line,) = re.findall(r"^weight = weight.view.*$", text, re.MULTILINE)
     model, grids = tiny_model(scale=1.5, syntax="learned"), random_grids(4, 1, 3)
@@ -139,9 +139,9 @@ def test_the_docs_have_the_shapes_of_the_papers_network() -> None:
         tensors = dict(Synthesizer(ModelSettings(syntax="learned")).named_parameters())
     for name in ("encoder.input_grid.weight", "encoder.blocks.1.third.weight", "encoder.linear.weight",
                  "embedding.weight", "decoder.recurrent.initial", "decoder.output.weight"):  # fmt: skip
-        told = " × ".join(map(str, tensors[name].shape))
+        documented = " × ".join(map(str, tensors[name].shape))
         begin = re.sub(r"\.\d.*|\.weight$", "", name) if name != "embedding.weight" else name
-        assert re.search(rf"^\| `{begin}.*\| {told} \|", text, re.MULTILINE), name
+        assert re.search(rf"^\| `{begin}.*\| {documented} \|", text, re.MULTILINE), name
 
 
 def test_packing_lists_every_token_once_by_step() -> None:

@@ -208,9 +208,9 @@ def test_problems_are_told_by_line_and_the_rest_is_checked(
     assert (report.tasks, report.outputs_equal) == (13, 36 + right)
     assert not report.all_equal
 
-    told: list[RecordProblem] = []
-    assert_equal(load_tasks(path, on_problem=told.append), load_tasks(save(tmp_path / "good.jsonl", records)))
-    assert told == [problem]
+    reported: list[RecordProblem] = []
+    assert_equal(load_tasks(path, on_problem=reported.append), load_tasks(save(tmp_path / "good.jsonl", records)))
+    assert reported == [problem]
     with pytest.raises(TaskFileError, match=r"tasks\.jsonl, line 4: "):
         load_tasks(path)
 
@@ -287,11 +287,11 @@ def test_what_does_not_fit_the_other_tasks_is_a_problem(tmp_path: Path) -> None:
     path = save(
         tmp_path / "tasks.jsonl", [long, random_record(rng), random_record(rng, examples=2), random_record(rng)]
     )
-    told: list[RecordProblem] = []
-    assert len(load_tasks(path, on_problem=told.append)) == 2
-    assert [problem.line for problem in told] == [1, 3]
-    assert f"{MAX_TOKENS + 4} tokens, and a task set holds up to {MAX_TOKENS}" in told[0].message
-    assert "it has 2 examples, but the tasks before have 3" in told[1].message
+    reported: list[RecordProblem] = []
+    assert len(load_tasks(path, on_problem=reported.append)) == 2
+    assert [problem.line for problem in reported] == [1, 3]
+    assert f"{MAX_TOKENS + 4} tokens, and a task set holds up to {MAX_TOKENS}" in reported[0].message
+    assert "it has 2 examples, but the tasks before have 3" in reported[1].message
     assert verify_file(path).all_equal  # as tasks they are right
 
 

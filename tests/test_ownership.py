@@ -80,7 +80,7 @@ def test_a_group_of_one_is_nobody_else(tmp_path: Path, monkeypatch: pytest.Monke
 def test_compiled_code_is_not_read_from_a_shared_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The cache is a pickle: code of whoever wrote it."""
+    """The cache is a pickle: code of the user who wrote it."""
     planted = tmp_path / "shared" / "karelsynth"
     planted.mkdir(parents=True)
     planted.chmod(0o777)
@@ -143,7 +143,7 @@ def test_a_link_that_another_user_planted_is_not_followed(tmp_path: Path, monkey
 
 
 def test_a_temporary_file_is_new(tmp_path: Path) -> None:
-    """Whoever holds the old one open does not see what is written."""
+    """A process that holds the old one open does not see what is written."""
     path, planted = tmp_path / "a", tmp_path / ".a.tmp"
     planted.write_bytes(b"")
     planted.chmod(0o666)

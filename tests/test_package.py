@@ -37,7 +37,7 @@ LAYERS = (
     ("evaluate",),
     ("train", "solve"),
     ("tutor",),
-    ("reproduce", "curves", "curves_page", "score"),
+    ("reproduce", "curves", "score"),
     ("cli", "web", "__main__"),
 )
 

@@ -53,7 +53,7 @@ TESTS = [ID[name] for name in ("WHILE", "IF", "IFELSE")]
 
 @cache
 def small() -> Sampler:
-    """A generator of few programs in worlds of four cells, so that frequencies tell everything."""
+    """A generator of few programs in worlds of four cells, so that frequencies can be counted."""
     weights = read_weights()
     weights["rows"] = weights["cols"] = [1] + 14 * [0]
     weights["headings"] = [0, 1, 0, 0]

@@ -13,7 +13,7 @@ from karelsynth.karel.machine import encode_programs
 from karelsynth.karel.program import Program
 from karelsynth.karel.world import World
 from karelsynth.solve.question import MOST_OUTCOMES, find_ambiguity
-from karelsynth.tasks.gallery import gallery
+from karelsynth.tasks.task_files import gallery
 from karelsynth.tasks.variations import QUOTAS, RandomVariations, apply, fingerprints, smaller, vary
 from tests.posed import ROW
 from tests.strategies import worlds
@@ -105,7 +105,7 @@ def test_fingerprints_tell_worlds_and_statuses_apart() -> None:
 
 
 def test_programs_that_differ_come_with_a_changed_world() -> None:
-    """One example of a step: once, or to the wall? A person's own world, one column wider, tells."""
+    """One example of a step: once, or to the wall? A person's own world, one column wider, decides."""
     programs = [Program.parse(text) for text in (ONCE, TO_THE_WALL)]
     short = World.parse(". .\n> .")
     ambiguity = find_ambiguity(encode_programs(programs), CERTAIN, short.to_codes()[None])

@@ -96,6 +96,8 @@ def test_changes_on_the_command_line() -> None:
         ("[objective]\nreward = 'speed'", "not `speed`; `plugins` can add others"),
         ("[objective.options]\ntemperature = 2", "`objective.options`: `mle` has no option `temperature`; it has none"),
         ("[objective]\noptions = 2", "[objective.options] is a section, not 2"),
+        ("[optimizer]\nschedule = 'trapezoid'", "`optimizer.decay_steps` and `optimizer.schedule` = `trapezoid`"),
+        ("[optimizer]\ndecay_steps = 5", "`optimizer.decay_steps` and `optimizer.schedule` = `trapezoid`"),
         ("[run]\ncompile = 'yes'", '`run.compile` is true or false, not "yes"'),
         ("[objective]\nname = 'rl_baem'", "not `rl_baem`; did you mean `rl_beam`?"),
         ("[model]\nsyntax = 'hand'", "model setting `syntax`"),
@@ -140,3 +142,14 @@ def test_schedule() -> None:
     assert max(rates) == 1.0
     assert all(later <= earlier for earlier, later in pairwise(rates[4:]))
     assert rates[-1] == pytest.approx(0.1, abs=0.01)
+
+
+def test_a_trapezoid_depends_on_the_length_of_the_run_only_at_its_end() -> None:
+    recipe = replace(load_recipe("execution_joint").optimizer, learning_rate=1.0, warmup=4, final=0.1, decay_steps=30)
+    rates, longer = ([learning_rate(recipe, step, steps) for step in range(steps)] for steps in (100, 130))
+    assert rates[:4] == [0.25, 0.5, 0.75, 1.0]
+    assert set(rates[4:71]) == {1.0}
+    assert rates[:71] == longer[:71]
+    assert rates[70:] == longer[100:]
+    assert rates[85] == pytest.approx(0.55)
+    assert rates[-1] == pytest.approx(0.1 + 0.9 / 30)

@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from karelsynth.model.eight_bits import EightBits, available, narrowed
+from karelsynth.model.devices import EightBits, has_eight_bits, narrowed
 from karelsynth.model.lstm_step import product
 from karelsynth.model.row_counts import padded
 
@@ -34,7 +34,7 @@ def test_with_gradients_nothing_is_added() -> None:
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int8])
 def test_a_product_does_not_depend_on_what_is_added(dtype: torch.dtype) -> None:
-    if dtype == torch.int8 and not available():
+    if dtype == torch.int8 and not has_eight_bits():
         pytest.skip("no products in eight bits here")
     whole = torch.linspace(-1, 1, 40 * 64).view(40, 64)
     matrix = torch.linspace(-2, 2, 64 * 32).view(64, 32)

@@ -33,9 +33,9 @@ from karelsynth.solve import Answer, Progress, Solution, Solver
 from karelsynth.solve.answers import CheckedPrograms, SearchState
 from karelsynth.solve.ranking import ESTIMATE_AFTER, MARGIN, STEPS_PER_BLOCK, Ranking, look_random, rank
 from karelsynth.solve.solver import PLAUSIBLE, Round
-from karelsynth.tasks.gallery import gallery_task
 from karelsynth.tasks.generate import generate
 from karelsynth.tasks.task import MOST_EXAMPLES, Example, Task
+from karelsynth.tasks.task_files import gallery_task
 from karelsynth.web.queue import SearchEvent, SearchFailure, SolveQueue
 from tests.models import tiny_model
 from tests.posed import MOVED, PATIENT, ROW, by, impossible
@@ -489,7 +489,7 @@ def test_threads_may_share_a_solver() -> None:
 
 def test_compiling_is_not_searching(tmp_path: Path) -> None:
     """With nothing compiled yet, the first search still has its whole budget."""
-    code = "from karelsynth.solve import solve\nfrom karelsynth.tasks.gallery import gallery_task\n"
+    code = "from karelsynth.solve import solve\nfrom karelsynth.tasks.task_files import gallery_task\n"
     code += "solution = solve(gallery_task('first-marker'), budget=20)\nprint(solution.solved, solution.seconds < 20)"
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True)

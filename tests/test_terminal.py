@@ -40,7 +40,7 @@ def test_colour_adds_styles_and_no_characters() -> None:
 
 @pytest.mark.parametrize(("encoding", "fits"), [("utf-8", True), ("UTF8", True), ("ascii", False), (None, False)])
 def test_encodings(encoding: str | None, fits: bool) -> None:
-    assert terminal.speaks_unicode(encoding) is fits
+    assert terminal.supports_unicode(encoding) is fits
 
 
 def test_side_by_side() -> None:

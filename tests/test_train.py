@@ -208,7 +208,7 @@ def test_ctrl_c_saves_the_step_that_it_came_in(tmp_path: Path) -> None:
 
 
 def test_ctrl_c_in_the_last_step_is_heard(tmp_path: Path) -> None:
-    """Whoever pressed it does not want what comes after this run; what it has come to is there all the same."""
+    """Nothing after this run is done, and its last state is saved."""
     recipe = tiny(steps=2, checkpoint_every=2, log_every=1, validate_every=2)
 
     def press(progress: TrainingProgress) -> None:

@@ -282,6 +282,18 @@ def test_a_finished_run_can_be_extended(tmp_path: Path) -> None:
         assert "--extend" not in str(raised.value)
 
 
+def test_a_trapezoid_that_is_extended_before_its_decay_is_one_run(tmp_path: Path) -> None:
+    def trapezoid(steps: int) -> Recipe:
+        return replace(
+            tiny(steps=steps), optimizer=replace(tiny().optimizer, schedule="trapezoid", warmup=1, decay_steps=2)
+        )
+
+    train(trapezoid(4), tmp_path / "run", device=CPU, stop_after=2)
+    extended = train(trapezoid(6), tmp_path / "run", device=CPU, extend=True)
+    whole = train(trapezoid(6), tmp_path / "whole", device=CPU)
+    assert (extended / "model.safetensors").read_bytes() == (whole / "model.safetensors").read_bytes()
+
+
 def test_a_recipe_without_a_model_has_that_of_its_start(tmp_path: Path) -> None:
     start = train(tiny(), tmp_path / "start", device=CPU)
     path = tmp_path / "rl.toml"

@@ -189,15 +189,45 @@ def test_a_run_from_before_there_was_a_choice_was_on_val(own: Path, tmp_path: Pa
     assert (tmp_path / "final").is_dir()
 
 
+# Ending early
+
+
+def scoring(monkeypatch: pytest.MonkeyPatch, *scores: float) -> None:
+    """Validations find these scores, one after another."""
+    left = iter(scores)
+    names = ("generalization", "exact", "consistent", "syntax")
+    monkeypatch.setattr(Validator, "score", lambda *_: Validation(dict.fromkeys(names, next(left)), ""))
+
+
+def test_a_run_ends_when_validation_no_longer_improves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two validations in a row without a new best score; a stopped run ends at the same step with the same weights."""
+    recipe = tiny(steps=12, validate_every=2, checkpoint_every=100, log_every=100, patience=2)
+    scores = 10.0, 9.0, 11.0, 11.0, 10.5
+    scoring(monkeypatch, *scores)
+    whole = train(recipe, tmp_path / "whole", device=CPU)
+    assert validated(tmp_path / "whole") == [2, 4, 6, 8, 10]
+    entries = [json.loads(line) for line in (tmp_path / "whole" / "metrics.jsonl").read_text().splitlines()]
+    counts = [entry["validations_since_best"] for entry in entries if "validations_since_best" in entry]
+    assert counts == [0, 1, 0, 1, 2]
+    scoring(monkeypatch, *scores)
+    for stop in (3, 8, 9, None):
+        train(recipe, tmp_path / "stopped", device=CPU, stop_after=stop)
+    assert validated(tmp_path / "stopped") == validated(tmp_path / "whole")
+    assert_same(weights(tmp_path / "stopped"), weights(tmp_path / "whole"))
+    assert train(recipe, tmp_path / "whole", device=CPU) == whole  # it is finished: no score is left to ask for
+    scoring(monkeypatch, 12.0, 1.0, 2.0)
+    longer = replace(recipe, run=replace(recipe.run, steps=20))
+    train(longer, tmp_path / "whole", device=CPU, extend=True)
+    assert validated(tmp_path / "whole") == [2, 4, 6, 8, 10, 12, 14, 16]
+
+
 # The model that a run starts from
 
 
 @pytest.fixture
 def falling(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every validation finds less than the one before it."""
-    left = iter(range(100, 0, -1))
-    names = ("generalization", "exact", "consistent", "syntax")
-    monkeypatch.setattr(Validator, "score", lambda *_: Validation(dict.fromkeys(names, float(next(left))), ""))
+    scoring(monkeypatch, *map(float, range(100, 0, -1)))
 
 
 @pytest.mark.parametrize("wanted", [True, False])
@@ -234,7 +264,7 @@ def validated(folder: Path) -> list[int]:
 
 
 def test_a_named_set_is_scored_as_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also where a folder of that name lies around."""
+    """Also where a folder of that name exists."""
     monkeypatch.chdir(tmp_path)
     write_set("examples_2", seed=SEED, count=8)
     asked: list[tuple[int, int]] = []

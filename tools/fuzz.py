@@ -219,8 +219,8 @@ def _language_targets() -> dict[str, Target]:
     from karelsynth.karel.program import Program
     from karelsynth.karel.world import World
     from karelsynth.parsing import parse_json, parse_toml
-    from karelsynth.tasks.gallery import gallery
     from karelsynth.tasks.prompts import programs_from_answer
+    from karelsynth.tasks.task_files import gallery
 
     trees = [render(Program.parse(text), "tokens") for text in PROGRAMS]
     world = World.parse("# . . 2\n. > 1 #\n. . . .")
@@ -320,12 +320,11 @@ def _classroom_targets() -> dict[str, Target]:
 
 def _task_targets(folder: Path) -> dict[str, Target]:
     from karelsynth.score import compare, read_predictions, read_report
-    from karelsynth.tasks.gallery import gallery
     from karelsynth.tasks.msr_records import parse_record
     from karelsynth.tasks.msr_tasks import check_records, verify_file
     from karelsynth.tasks.original_files import recognise_original, unpacked
     from karelsynth.tasks.sets import export_msr, load_tasks, open_set, write_set
-    from karelsynth.tasks.task_files import read_tasks, render_task, tasks_from_text
+    from karelsynth.tasks.task_files import gallery, read_tasks, render_task, tasks_from_text
 
     place = folder / "tasks"
     made = write_set(place / "set", seed=1, count=6, examples=6, shard_size=4)

@@ -16,7 +16,7 @@ from typing import Final
 from tools.drawn_tasks import Draw, DrawnTask, Sketch
 
 from karelsynth.karel.world import Cell, World
-from karelsynth.tasks.gallery import gallery
+from karelsynth.tasks.task_files import gallery
 
 PROGRAMS: Final = Path(__file__).resolve().parents[1] / "tests" / "golden" / "gallery"
 """SLUG.karel is the reference of a task."""

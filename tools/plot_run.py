@@ -12,7 +12,7 @@ import json
 import sys
 from pathlib import Path
 
-from karelsynth.charts import AMBER, BLUE, line, panels, percent, save_chart, second_axis
+from karelsynth.charts import AMBER, BLUE, line, panels, percent_axis, save_chart, second_axis
 from karelsynth.files import read_text
 
 
@@ -45,7 +45,7 @@ def plot(loss: list[tuple[float, float]], solved: list[tuple[float, float]], pat
     if solved:
         right = second_axis(axes)
         line(right, *zip(*solved, strict=True), colour=AMBER)
-        percent(right)
+        percent_axis(right)
         right.set_ylabel("validation tasks solved", color=AMBER)
         description += f" The model solves {solved[-1][1]:.1f} % of the validation tasks."
     save_chart(figure, path, title="A training run", description=description)

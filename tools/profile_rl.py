@@ -4,7 +4,8 @@
 
 Without `--model` the recipe's network is first trained by MLE on the stream for `--seconds`, since an untrained model
 writes endless programs. Three parts follow. *Whole steps* are what a run does. *Phases, one after the other* waits for
-the GPU after each phase. *Profile* counts launches and kernels by phase, and lists the kernels that take longest.
+the GPU after each phase. *Profile* counts launches and kernels by phase, and lists the kernels that take longest. The
+sizes of the last trie tell a trained model from a barely trained one, whose searches do not end.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from typing import Any
 import torch
 from torch.profiler import ProfilerActivity, profile, record_function
 
+from karelsynth.model.prefix_trie import PrefixTrie
 from karelsynth.model.synthesizer import Synthesizer
 from karelsynth.search import BackgroundChecks
 from karelsynth.tasks.streams import TaskStream
@@ -134,7 +136,13 @@ def measure(recipe: Recipe, model: Synthesizer, group: ProcessGroup, arguments: 
         setattr(steps_module, name, phases.of(wrapped[name], function))
     encode, pack, results = model.encode, model.pack, BackgroundChecks.results
     BackgroundChecks.results = phases.of("wait for candidates to be run", results)  # type: ignore[method-assign]
-    model.encode, model.pack = phases.of("encode", encode), phases.of("… of rescore: pack on the host", pack)  # type: ignore[method-assign]
+    tries: list[PrefixTrie] = []
+
+    def noted_pack(*args: Any, **kwargs: Any) -> PrefixTrie:
+        tries[:] = [pack(*args, **kwargs)]
+        return tries[0]
+
+    model.encode, model.pack = phases.of("encode", encode), phases.of("… of rescore: pack on the host", noted_pack)  # type: ignore[method-assign]
     loss_of, optimizers = Loss(model, recipe.objective, group), Optimizers(model, recipe.optimizer)
     generator = torch.Generator(group.device)
 
@@ -160,6 +168,13 @@ def measure(recipe: Recipe, model: Synthesizer, group: ProcessGroup, arguments: 
     each = (time.perf_counter() - start) / (3 * count)
     print(f"## {recipe.name}, beam {recipe.objective.beam}, batch {size}\n")
     print(f"whole steps: {1000 * each:.1f} ms, {size / each:,.0f} tasks/s\n")
+    for trie in tries:
+        tokens, nodes, depths = len(trie.targets), sum(trie.sizes), len(trie.sizes)
+        print(f"scored again: {trie.count:,} programs, {tokens:,} tokens, {nodes:,} prefixes, {depths} depths")
+    if torch.cuda.is_available():
+        memory = torch.cuda.memory_stats()
+        retries, used = memory.get("num_alloc_retries", 0), torch.cuda.max_memory_reserved() / 2**30
+        print(f"GPU memory: {used:.1f} GiB, {retries} times freed and asked for again\n")
     phases.wait = True
     phases.seconds.clear()
     for batch in few[4 + 3 * count :]:

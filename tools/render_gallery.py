@@ -28,7 +28,7 @@ from tools.gallery_worlds import gallery_tasks  # noqa: E402
 from karelsynth.files import read_text, write_atomically  # noqa: E402
 from karelsynth.karel.draw import examples_svg  # noqa: E402
 from karelsynth.karel.program import Program  # noqa: E402
-from karelsynth.tasks.gallery import GalleryTask, gallery  # noqa: E402
+from karelsynth.tasks.task_files import GalleryTask, gallery  # noqa: E402
 
 PAGE: Final = ROOT / "docs" / "gallery.md"
 PICTURES: Final = ROOT / "docs" / "pictures" / "gallery"
@@ -114,7 +114,7 @@ def page(results: Results) -> str:
     intro = [
         "# Gallery",
         f"{len(gallery())} tasks made by hand, from easy to hard. Pictures show before above, after below.\n"
-        "`karelsynth solve NAME` solves one; in Python, `karelsynth.tasks.gallery.gallery_task(NAME)` is the task.",
+        "`karelsynth solve NAME` solves one; in Python, `karelsynth.tasks.task_files.gallery_task(NAME)` is the task.",
     ]
     if results:
         budget = max(result.get("budget", BUDGET) for result in results.values())

@@ -25,7 +25,7 @@ from playwright.sync_api import Browser, Page, sync_playwright  # noqa: E402
 from tests.page_server import PoolSolver, served  # noqa: E402
 
 from karelsynth.errors import KarelsynthError  # noqa: E402
-from karelsynth.tasks.gallery import gallery_task  # noqa: E402
+from karelsynth.tasks.task_files import gallery_task  # noqa: E402
 from karelsynth.web.queue import TaskSolver  # noqa: E402
 
 TASK = "climb-the-stairs"

@@ -46,7 +46,7 @@ background() {
   read -r steps chosen <<< "$(plan)"
   log "MLE is trained; RL: $steps steps of $chosen; $(( $(cat "$work/end") - $(date +%s) )) s left"
   sed -i "s/run.steps=4000/run.steps=$steps/; s/run.validate_every=500/run.validate_every=$((steps / 4))/" \
-    src/karelsynth/reproduce/budgets.py
+    src/karelsynth/reproduce/rows.py
   local only; only=$(printf -- '--only %s ' $chosen)
   reproduce all $only --at-once $(wc -w <<< "$chosen") --runs "$work/runs-rl" --results "$work/results-rl" \
     > "$work/found/logs/rl.log" 2>&1 &

@@ -153,7 +153,7 @@ def colour_legend(figure: Figure, colours: Mapping[str, Any]) -> None:
         figure.legend(handles=squares, loc="outside lower center", ncols=len(squares))
 
 
-def percent(axes: Axes, low: float = 0.0, high: float = 100.0) -> None:
+def percent_axis(axes: Axes, low: float = 0.0, high: float = 100.0) -> None:
     """A vertical axis in percent, with room for the markers at its ends."""
     room = 0.025 * (high - low)
     axes.set_ylim(low - room, high + room)

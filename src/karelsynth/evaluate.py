@@ -39,8 +39,7 @@ from karelsynth.karel.program import Program
 from karelsynth.karel.threads import core_count
 from karelsynth.karel.tokens import NO_TOKEN, PAD
 from karelsynth.karel.world import quoted
-from karelsynth.tasks.batch import GIVEN_EXAMPLES, GivenExamples, TaskBatch
-from karelsynth.tasks.outcomes import run_candidates
+from karelsynth.tasks.batch import GIVEN_EXAMPLES, GivenExamples, TaskBatch, run_candidates
 from karelsynth.tasks.sets import Scoring, load_tasks, scoring_of
 
 if TYPE_CHECKING:
@@ -60,8 +59,10 @@ PAIRED: Final = (1, 5, 50)
 FILTERED: Final = "filtered"
 """The key of a report's bits per task by the filtered protocol, at rank 1."""
 _BATCH: Final = {"cuda": 512, "cpu": 64}
+_BATCH_WITH_EXECUTION: Final = {"cuda": 4096}
+"""The same for models that run prefixes: on a GPU their tasks take the places of others (`beam_search`)."""
 SUBMITTED: Final = "submitted"
-"""How programs were decoded that do not come from a model of ours: as whoever submitted them ranks them."""
+"""How programs from outside were decoded: in the order of their submission."""
 
 AnyProgram = Program | str | Sequence[int]
 """A program: as such, as text in any dialect, or as token ids. One that does not parse is wrong."""
@@ -246,7 +247,8 @@ class _ModelSearch:
 
         model.eval()
         self.device: torch.device | None = model.device
-        self.batch_size = _BATCH.get(model.device.type, 16)
+        sizes = _BATCH | _BATCH_WITH_EXECUTION if model.settings.execution else _BATCH
+        self.batch_size = sizes.get(model.device.type, 16)
         # A decoder that executes its programs is not "unfiltered" in the paper's sense: the report says so.
         self.provenance = {
             "decoding": "execution-guided" if model.settings.execution else "unfiltered",
@@ -311,7 +313,7 @@ def _list_of(ranked: Any) -> Iterable[AnyProgram]:
 
 
 def _ids(answer: Any, known: dict[Program | str, list[int]]) -> list[int]:
-    """The token ids of a program; an invalid token if there is none. Texts are parsed once."""
+    """The token ids of a program; an invalid token for None. Texts are parsed once."""
     if not isinstance(answer, Program | str):
         try:
             (ids,) = encode_programs([answer])

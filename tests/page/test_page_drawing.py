@@ -8,7 +8,7 @@ from playwright.sync_api import Page, expect
 
 from karelsynth.karel.interpreter import run
 from karelsynth.karel.program import Action, Program
-from karelsynth.tasks.gallery import gallery
+from karelsynth.tasks.task_files import gallery
 from tests.page.driver import (
     ROW,
     TWO_AND_PUT,

@@ -7,9 +7,8 @@ from pathlib import Path
 from playwright.sync_api import Page, expect
 
 from karelsynth.karel.world import World
-from karelsynth.tasks.gallery import gallery
 from karelsynth.tasks.task import Example, Task
-from karelsynth.tasks.task_files import parse_task, render_task
+from karelsynth.tasks.task_files import gallery, parse_task, render_task
 from tests.page.driver import NewPage, cell, content, link, share
 
 

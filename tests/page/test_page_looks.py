@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from karelsynth.tasks.gallery import gallery
+from karelsynth.tasks.task_files import gallery
 from tests.page.driver import ROW, NewPage, cell, content, resize, solve, tool
 
 STATIC = Path(__file__).parents[2] / "src" / "karelsynth" / "web" / "static"

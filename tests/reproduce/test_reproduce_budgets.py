@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,11 +12,10 @@ from hypothesis import strategies as st
 
 from karelsynth.errors import KarelsynthError
 from karelsynth.reproduce import page, tables
-from karelsynth.reproduce.budgets import LONG, SHORT, Budget, budget_named
 from karelsynth.reproduce.claims import claims, difference, p_value
 from karelsynth.reproduce.intervals import holm, student_probability, student_quantile
 from karelsynth.reproduce.results import read_results
-from karelsynth.reproduce.rows import ROWS
+from karelsynth.reproduce.rows import LONG, ROWS, SHORT, Budget, budget_named
 from karelsynth.reproduce.running import Paths
 from karelsynth.tasks.named import named_tasks
 from karelsynth.train.recipe import RECIPES
@@ -35,6 +35,7 @@ def test_the_long_budget_is_the_short_one_for_longer() -> None:
             or seen[1] / (other.data.tasks or 1) == pytest.approx(44, abs=1)
         )
         assert row.start is None or row.tasks == "small" or seen[1] >= 1_000_000
+        assert other.run.patience == (row.start is None and row.tasks == "full")
         assert other.data.validation == "val_large"
         assert other.run.validation_tasks == 10_000
         weights = one.objective.syntax_weight * one.run.batch_size, other.objective.syntax_weight * other.run.batch_size
@@ -45,8 +46,25 @@ def test_the_long_budget_is_the_short_one_for_longer() -> None:
         budget_named("longer")
 
 
+def test_a_run_that_ended_early_is_finished(paths: Paths, measured: Paths, tmp_path: Path) -> None:
+    """Its model is kept, rows start from it, and its result says at which step it ended."""
+    changes = ("run.steps=40", "run.validate_every=1", "run.patience=1", "optimizer.learning_rate=1e-9")
+    early = Budget("early", "", SHORT.seeds, by_kind={"full first": changes})
+    paths = replace(paths, budget=early, keep=tmp_path / "kept")
+    wanted = jobs("mle", "rl_beam")
+    said: list[str] = []
+    assert runner(paths, said).run(wanted).done == tuple(wanted)
+    mle, _ = (read_results(paths.results)[job].record for job in wanted)
+    assert mle["training"]["steps"] == 2  # the weights stay, and so does the score
+    assert mle["training"]["tasks"] == 2 * mle["recipe"]["run"]["batch_size"]
+    assert json.loads((tmp_path / "kept" / "mle-seed0" / "trained.json").read_text())["training"] == mle["training"]
+    for result in read_results(paths.results).values():  # one without patience counts as well
+        assert result.is_current(page.load_recipes(paths.recipes, budget=early))
+    assert runner(paths).run(wanted).done == ()
+
+
 def test_results_of_another_budget_are_not_current(paths: Paths, measured: Paths, tmp_path: Path) -> None:
-    """A row of another budget is trained anew, in folders of its own; its claims are decided on other tasks."""
+    """A row of another budget is trained again, in folders of its own; its claims are decided on other tasks."""
     more = Budget("more", "", SHORT.seeds, by_kind={"small first": ("run.steps=5",)}, by_row={"mle": ("run.steps=9",)})
     wanted = jobs("small_mle", seeds=(0, 1))
     longer = replace(paths, budget=more, claim_tasks=6)

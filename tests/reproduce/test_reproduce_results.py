@@ -15,11 +15,10 @@ from numpy.typing import NDArray
 from karelsynth.charts import chart_description
 from karelsynth.evaluate import as_bits, interval, percent
 from karelsynth.reproduce import page, tables
-from karelsynth.reproduce.budgets import LONG, SHORT
 from karelsynth.reproduce.claims import CLAIMS, ONE_SEED, UNEQUAL, claims, difference, spread_of
 from karelsynth.reproduce.intervals import PooledDeviation, mean_interval, paired_interval, welch_interval
 from karelsynth.reproduce.results import Result, ResultError, read_json, read_results
-from karelsynth.reproduce.rows import ROWS, TABLES, Job
+from karelsynth.reproduce.rows import LONG, ROWS, SHORT, TABLES, Job
 from karelsynth.reproduce.running import Paths
 from karelsynth.train.recipe import RECIPES
 from tests.reproduce.small import ROOT, jobs

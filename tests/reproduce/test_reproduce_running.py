@@ -156,11 +156,11 @@ def test_a_setting_that_a_recipe_says_nothing_of_was_at_its_default(section: str
     assert defining_settings({**recipe, section: {**others, key: other}}, None) != defining_settings(recipe, None)
 
 
-def test_of_a_run_only_seed_speed_and_logging_may_differ() -> None:
+def test_of_a_run_only_seed_speed_logging_and_patience_may_differ() -> None:
     recipe = load_recipe("small_mle")
     record = defining_settings(recipe.to_json(), None)
     run = recipe.run
-    others = replace(run, seed=run.seed + 1, compile=not run.compile, log_every=1, checkpoint_every=1)
+    others = replace(run, seed=run.seed + 1, compile=not run.compile, log_every=1, checkpoint_every=1, patience=3)
     assert defining_settings(replace(recipe, name="x", about="y", start_from="z", run=others).to_json(), None) == record
     for name in ("steps", "batch_size", "validate_every", "validation_tasks", "validation_beam"):
         changed = load_recipe("small_mle", [f"run.{name}=777"])

@@ -248,7 +248,7 @@ def read_world(path: str) -> World:
 
 def gallery_task_named(name: str) -> Task | None:
     """The gallery's task of that name; None if it is a file's name or cannot be a task's."""
-    from karelsynth.tasks.gallery import gallery_task
+    from karelsynth.tasks.task_files import gallery_task
 
     if not _GALLERY_NAME.fullmatch(name) or exists(name):
         return None

@@ -61,6 +61,8 @@ def train(
         where = choose_device(device) if device else None
         final = run_training(chosen, folder, device=where, on_progress=bar, extend=extend)
     if is_main_process():
+        if 0 < bar.step < chosen.run.steps:
+            print_out(f"ended after step {bar.step:,} of {chosen.run.steps:,}: validation brought no new best score")
         print_out(f"the trained model is in {final}, the best on validation in {folder / 'best'}")
 
 
@@ -80,6 +82,8 @@ class _TrainingBar:
             disable=not shown,
         )
         self._task = self._bar.add_task("", total=steps)
+        self.step = 0
+        """The last one that was reported."""
 
     def __enter__(self) -> _TrainingBar:
         self._bar.start()
@@ -89,7 +93,7 @@ class _TrainingBar:
         self._bar.stop()
 
     def __call__(self, progress: TrainingProgress) -> None:
-        metrics = progress.metrics
+        metrics, self.step = progress.metrics, progress.step
         reward = f", reward {metrics['reward']:.3f}" if "reward" in metrics else ""
         text = f"{progress.tasks_per_second:,.0f} tasks/s, loss {metrics['loss']:.4f}{reward}"
         self._bar.update(self._task, completed=progress.step, description=text)

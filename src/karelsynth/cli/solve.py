@@ -53,7 +53,7 @@ _MOST_WORKERS: Final = 4
 
 def _list_gallery(wanted: bool) -> None:
     if wanted:
-        from karelsynth.tasks.gallery import gallery
+        from karelsynth.tasks.task_files import gallery
 
         width = max(len(entry.slug) for entry in gallery())
         write_text("\n".join(f"{entry.slug:{width}}  {entry.task.name}" for entry in gallery()), None)
@@ -262,9 +262,9 @@ def _save(solution: Solution, path: Path | None, dialect: Dialect) -> Path | Non
 
 def _marks() -> tuple[str, str]:
     """The marks for right and wrong, in characters that the terminal can show."""
-    from karelsynth.karel.draw.terminal import speaks_unicode
+    from karelsynth.karel.draw.terminal import supports_unicode
 
-    return ("✓", "✗") if speaks_unicode(console().encoding) else ("yes", "NO")
+    return ("✓", "✗") if supports_unicode(console().encoding) else ("yes", "NO")
 
 
 def _print_summary(number: int, task: Task, solution: Solution, dialect: Dialect | None, saved: Path | None) -> None:
@@ -365,7 +365,7 @@ def _percent(probability: float) -> str:
 
 def _print_ambiguity(ambiguity: Ambiguity, others: int) -> None:
     """Show the world on which the answers differ, and their outcomes there."""
-    from karelsynth.karel.draw.terminal import side_by_side, speaks_unicode
+    from karelsynth.karel.draw.terminal import side_by_side, supports_unicode
     from karelsynth.karel.interpreter import Status
 
     out = console()
@@ -378,7 +378,7 @@ def _print_ambiguity(ambiguity: Ambiguity, others: int) -> None:
     for number, outcome in enumerate(ambiguity.outcomes):
         who = "this program" if number == 0 else "number " + ", ".join(str(place + 1) for place in outcome.answers)
         worlds.append((who if outcome.status is Status.OK else f"{who} (fails)", outcome.world))
-    unicode = speaks_unicode(out.encoding)
+    unicode = supports_unicode(out.encoding)
     out.print(side_by_side(worlds, color=out.color_system is not None, width=out.width, unicode=unicode))
     needed = max(min(outcome.answers) for outcome in ambiguity.outcomes)
     if needed > others:

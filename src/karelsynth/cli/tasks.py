@@ -295,12 +295,12 @@ def _table(rows: Sequence[FigureComparison]) -> Any:
     """The figures by group; those outside the tolerance are marked."""
     from rich.table import Table
 
-    from karelsynth.karel.draw.terminal import speaks_unicode
+    from karelsynth.karel.draw.terminal import supports_unicode
 
     table = Table(box=None, pad_edge=False, header_style="bold")
     for heading in ("figure", "", "here", "original", "distance", ""):
         table.add_column(heading, justify="left" if heading in ("figure", "") else "right", no_wrap=True)
-    group, pointer = None, "◄" if speaks_unicode(console().encoding) else "<"
+    group, pointer = None, "◄" if supports_unicode(console().encoding) else "<"
     for row in rows:
         digits = 3 if row.original <= 1 and (row.allowed or 0) < 1 else 2
         table.add_row(

@@ -214,9 +214,9 @@ def _csv(grades: Sequence[Grade]) -> str:
 def _print_table(grades: Sequence[Grade]) -> None:
     from rich.table import Table
 
-    from karelsynth.karel.draw.terminal import speaks_unicode
+    from karelsynth.karel.draw.terminal import supports_unicode
 
-    yes, no = ("✓", "✗") if speaks_unicode(console().encoding) else ("yes", "NO")
+    yes, no = ("✓", "✗") if supports_unicode(console().encoding) else ("yes", "NO")
     hidden = len(grades[0].hidden_right)
     table = Table(box=None, pad_edge=False)
     table.add_column("student")

@@ -79,9 +79,9 @@ ON_EDGE: Final = 2
 ELSEWHERE: Final = 3
 """A place drawn uniformly is kept if it is on an edge but in no corner (ON_EDGE), or elsewhere."""
 UNDER_HERO: Final = 4
-"""Markers lie under the hero, in a world with markers."""
+"""There are markers under the hero, in a world with markers."""
 PICK: Final = 5
-"""Markers lie on a cell that the program picks from before it has tested it."""
+"""There are markers on a cell that the program picks from before it has tested it."""
 ALIKE: Final = 6
 """A world is rejected if an earlier example has the same trace and it shows no new branch outcome."""
 SHORT: Final = 7

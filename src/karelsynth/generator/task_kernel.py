@@ -57,8 +57,7 @@ from karelsynth.generator.world_kernel import (
     run_world,
     world_log_probability,
 )
-from karelsynth.karel.compiled import compiled
-from karelsynth.karel.copy_kernel import copy_row
+from karelsynth.karel.compiled import compiled, copy_row
 from karelsynth.karel.machine_kernel import CELLS, IF, IFELSE, WHILE, code_buffers, compile_program
 from karelsynth.karel.syntax_compiler import ParserTables
 

@@ -3,7 +3,7 @@
 `run_world` decides what a cell holds when the program first tests or enters it. 64 bits decide, which depend on the
 world's key and the cell alone. `complete_world` fills in the other cells once the world is accepted. So a rejected
 world, as most are, costs little more than its run. There is no wall where the program moves without a test. Where it
-picks without a test, markers lie with a probability that is part of the fit: this saves rejections.
+picks without a test, markers are there with a fitted probability: this saves rejections.
 
 So the probability of a world depends on the program. `replay` runs a program in a finished world and records all cells
 that were drawn in such a special way; `world_log_probability` adds up. Grid size, the hero's place and the number of

@@ -8,7 +8,7 @@ Actions are move, turnLeft, turnRight, pickMarker and putMarker. Observations ar
 (`karelsynth.karel.formats.codes`; `CODE_PLANES[worlds]` are planes for a network). `info["action_mask"]` has the
 actions that are possible. For "Example", observations are two worlds, [N, 2, 18, 18]: the one now and the one to reach.
 
-An episode that has ended begins anew with the next step, whose action is ignored (Gymnasium's `NEXT_STEP`).
+An episode that has ended restarts at the next step, whose action is ignored (Gymnasium's `NEXT_STEP`).
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ class KarelVectorEnv(VectorEnv[Any, Any, Any]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[NDArray[np.uint8], dict[str, Any]]:
-        """Begin all episodes anew. The same seed gives the same worlds."""
+        """Restart all episodes. The same seed gives the same worlds."""
         super().reset(seed=seed)
         self._worlds.random[:, 0] = self.np_random.integers(0, 1 << _MOST_BITS, self.num_envs, np.uint64)
         self._source, self._number = int(self.np_random.integers(0, 1 << _MOST_BITS)), 0
@@ -185,7 +185,7 @@ class KarelVectorEnv(VectorEnv[Any, Any, Any]):
 
 
 class KarelEnv(gymnasium.Env[Any, Any]):
-    """One world of `KarelVectorEnv`, with the same arguments. It does not begin anew by itself.
+    """One world of `KarelVectorEnv`, with the same arguments. It does not restart by itself.
 
     `render` returns a drawing as text (`ansi`) or pixels (`rgb_array`).
     """

@@ -7,7 +7,7 @@
 An observation has the given examples (`inputs`, `outputs`: uint8 [5, 18, 18] cell codes), the `tokens` so far, padded,
 their number `length`, and `mask`: the tokens that some program of at most `max_length` tokens continues with.
 `info["action_mask"]` is the same mask. The episode ends with the program's last token; then the program is run on all
-examples. A token outside the mask ends it with no reward. An episode that has ended begins anew, with another task, in
+examples. A token outside the mask ends it with no reward. An episode that has ended restarts, with another task, at
 the next step, whose token is ignored (Gymnasium's `NEXT_STEP`).
 """
 
@@ -93,7 +93,7 @@ class SynthesisVectorEnv(VectorEnv[Any, Any, Any]):
         self._tasks: TaskBatch = generate(0, 0, 0)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Begin all episodes anew. The same seed gives the same tasks."""
+        """Restart all episodes. The same seed gives the same tasks."""
         super().reset(seed=seed)
         self._source, self._number = int(self.np_random.integers(0, 1 << _MOST_BITS)), 0
         self._ahead = self._ahead[:0]
@@ -190,7 +190,7 @@ class SynthesisVectorEnv(VectorEnv[Any, Any, Any]):
 
 
 class SynthesisEnv(gymnasium.Env[Any, Any]):
-    """One episode of `SynthesisVectorEnv`, with the same arguments. It does not begin anew by itself.
+    """One episode of `SynthesisVectorEnv`, with the same arguments. It does not restart by itself.
 
     `render` returns the program so far as text.
     """
@@ -215,7 +215,7 @@ class SynthesisEnv(gymnasium.Env[Any, Any]):
         return _first(seen), float(rewards[0]), bool(ended[0]), bool(cut_off[0]), _first(info)
 
     def action_masks(self) -> NDArray[np.bool_]:
-        """The mask, under the name that sb3-contrib's MaskablePPO asks for."""
+        """The mask, under the name that sb3-contrib's MaskablePPO expects."""
         mask: NDArray[np.bool_] = self._many._machine.mask(self._many._states)[0]
         return mask
 

@@ -270,7 +270,7 @@ def act(worlds: Worlds, rules: Rules, number: int, action: int) -> tuple[float, 
         different = 0
         for cell in range(len(cells)):
             different += before[cell] != cells[cell]
-        # Where the hero stands, the world to reach has it, too.
+        # The world to reach has the hero on the hero's cell, too.
         there = before[at] == cells[at] + HERO * (heading + 1)
         ended = there and different == 1
         score = 1.0 if ended else 0.0

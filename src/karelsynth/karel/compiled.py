@@ -3,8 +3,8 @@
 Numba's cache checks only the function's own file. It does not notice a changed constant or function of another file. So
 the name of the cache folder is a digest of all sources of compiled code.
 
-The cache is a pickle, so whoever can write to the folder can run code as its reader. A folder that others can change is
-not used; the log says so.
+The cache is a pickle: a user who can write to the folder can run code as its reader. A folder that others can change
+is not used; the log says so.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from typing import Any, Final
 
 import numba
 from numba.core import registry
+from numpy.typing import NDArray
 
 from karelsynth.errors import KarelsynthError
 from karelsynth.ownership import SharedFolder, cache_home, folder_for_this_process, private_folder
@@ -36,7 +37,7 @@ _SOURCES: Final = (
     "karel/*.py",
     "karel/formats/codes.py",
     "generator/*.py",
-    "model/eight_bits.py",
+    "model/devices.py",
     "search/pruning.py",
     "search/repair.py",
     "**/*kernel*.py",
@@ -72,7 +73,7 @@ def compiled(*signature: Any, **options: Any) -> Callable[[Callable[..., Any]], 
 
 
 def _check_enabled() -> None:
-    """Raise KarelsynthError if Numba is told not to compile: our code needs integers that overflow.
+    """Raise KarelsynthError if Numba does not compile: our code needs integers that overflow.
 
     The command line ignores the setting (`__main__`). Here it is too late: Numba's own functions are not compiled.
     """
@@ -191,3 +192,13 @@ def _remove_old(base: Path) -> None:
         ours.sort(key=lambda path: path.stat().st_mtime)
         for folder in ours[:-_KEPT]:
             shutil.rmtree(folder, ignore_errors=True)
+
+
+# A loop, since `target[:] = source` takes a second to compile with its error messages.
+
+
+@compiled()
+def copy_row(source: NDArray[Any], target: NDArray[Any]) -> None:  # pragma: no cover - compiled
+    """Copy a row into another, which is as long or longer."""
+    for place in range(len(source)):
+        target[place] = source[place]

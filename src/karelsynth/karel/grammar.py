@@ -73,7 +73,7 @@ class Grammar:
         return at == len(tokens) and all(not actions.isdisjoint(tokens) for actions in self.required)
 
     def forced_tokens(self) -> frozenset[str]:
-        """The tokens that are never a choice, such as `c(` and `ELSE`: wherever one may stand, no other token may.
+        """The tokens that are never a choice, such as `c(` and `ELSE`: where one is allowed, it is the only one.
 
         The choices are the first token of each alternative and the token that ends a block.
         """

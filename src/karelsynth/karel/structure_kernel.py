@@ -20,8 +20,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from karelsynth.karel.compiled import compiled
-from karelsynth.karel.copy_kernel import copy_row
+from karelsynth.karel.compiled import compiled, copy_row
 from karelsynth.karel.grammar import CONDITIONS
 from karelsynth.karel.tokens import ACTIONS, CLOSERS, COUNTS, ID, OPENERS, PAD
 
@@ -125,8 +124,8 @@ def open_blocks(tokens: NDArray[np.uint8], closing: NDArray[np.uint8]) -> int:  
 def open_branches(tokens: NDArray[np.uint8], closing: NDArray[np.uint8]) -> int:  # pragma: no cover - compiled
     """The open IFs and IFELSEs at the end of a prefix [L] as one number; -1 if the prefix cannot be compared.
 
-    Two bits tell an IF, the first and the second part of an IFELSE apart; one more, whether an ELSE must come next. A
-    prefix cannot be compared if a loop is open, because its body will run again, or if it ends within a head.
+    Two bits distinguish an IF from the first and the second part of an IFELSE; one more says whether an ELSE must
+    follow. A prefix cannot be compared if a loop is open, because its body will run again, or if it ends within a head.
     `closing` [L + 1] is scratch space.
     """
     if len(tokens) == 0:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields
-from functools import cache
+from functools import cache, cached_property
 from typing import Any, Final, NamedTuple, Union
 
 import numpy as np
@@ -117,8 +117,9 @@ class CompiledGrammar:
     shortest: int
     """The number of tokens of the shortest program."""
 
-    @property
+    @cached_property
     def parser(self) -> ParserTables:
+        """The part that compiled parsers need."""
         return ParserTables(self.tables.transition, self.symbols, self.start)
 
 

@@ -16,29 +16,46 @@ from karelsynth.errors import KarelsynthError, checked_int
 THREADS: Final = "KARELSYNTH_THREADS"
 """The environment variable that limits the cores of a process, for several processes side by side."""
 Result = TypeVar("Result")
-_INLINE: Final = 256
-"""Smaller loops run in the calling thread."""
+_SHARE: Final = 256
+"""The least work for a thread. Waking one takes as long as so many runs of a program, 50 µs."""
 
 
 def parallel_for(work: Callable[[int, int], Result], count: int, per_item: int, threads: int | None) -> list[Result]:
     """Call work(start, stop) for pieces of range(count) on several threads, by default one for each core.
 
-    `per_item` is the cost of an item, in runs of a program. Returns the results of the pieces in order.
+    `per_item` is the cost of an item, in runs of a program. Returns the results of the pieces in order. The calling
+    thread works, too, so there is progress even if the others are busy.
     """
     threads = core_count() if threads is None else checked_int("threads", threads, 1)
-    if threads == 1 or count * per_item < _INLINE:
+    threads = min(threads, count * per_item // _SHARE)
+    if threads <= 1:
         return [work(0, count)]
     pieces = min(count, 4 * threads)  # more pieces than threads, since programs differ in length
     edges = [count * piece // pieces for piece in range(pieces + 1)]
-    if threads >= core_count():
-        return list(_pool().map(work, edges[:-1], edges[1:]))
-    with ThreadPoolExecutor(threads) as pool:
-        return list(pool.map(work, edges[:-1], edges[1:]))
+    results: dict[int, Result] = {}
+    left = iter(range(pieces))
+
+    def work_on() -> None:
+        for piece in left:
+            results[piece] = work(edges[piece], edges[piece + 1])
+
+    # Handing a piece to a thread takes longer than most pieces do: each thread is asked once and takes several.
+    others = [_pool().submit(work_on) for _ in range(threads - 1)]
+    try:
+        work_on()
+    finally:
+        for other in others:
+            if not other.cancel():
+                other.exception()  # no thread may still be writing when this returns
+    for other in others:
+        if not other.cancelled():
+            other.result()
+    return [results[piece] for piece in range(pieces)]
 
 
 @cache
 def _pool() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(core_count(), thread_name_prefix="karel-machine")
+    return ThreadPoolExecutor(max(1, core_count() - 1), thread_name_prefix="karel-machine")
 
 
 # A forked child inherits the pool but not its threads. (Windows does not fork.)

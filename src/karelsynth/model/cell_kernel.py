@@ -2,8 +2,8 @@
 
 As tensor operations, the sums, sigmoids, tanhs and products would go through memory a dozen times, which on a CPU takes
 as long as the matrix products. Here a row's gates stay in the fastest cache, and the compiler turns each short loop
-into vector instructions. bfloat16 numbers are passed as the uint16 of their bits; the new h may be in the uint8 of
-`eight_bits`.
+into vector instructions. bfloat16 numbers are passed as the uint16 of their bits; the new h may be in eight bits
+(`devices`).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from numba.extending import overload
 from numpy.typing import NDArray
 
 from karelsynth.karel.compiled import compiled, read_only
-from karelsynth.model.eight_bits import ONE, ZERO
+from karelsynth.model.devices import ONE, ZERO
 
 _STEEPEST: Final = np.float32(40)
 """Where sigmoids and tanhs are cut off, as a power of two: 2⁻⁴⁰ is nothing beside 1, and 2⁸⁰ no overflow."""

@@ -19,6 +19,7 @@ from karelsynth.model.decoder import (
     pooled,
     token_scores,
 )
+from karelsynth.model.devices import single_threaded, threads_of_steps
 from karelsynth.model.encoder import StepExecution, distinct
 from karelsynth.model.lstm_step import (
     LSTMState,
@@ -30,7 +31,6 @@ from karelsynth.model.lstm_step import (
 )
 from karelsynth.model.lstm_training import Gates, Parts, run_layers
 from karelsynth.model.row_counts import padded
-from karelsynth.model.step_threads import single_threaded, threads_of_steps
 
 if TYPE_CHECKING:
     from karelsynth.model.encoder import ExecutionEncoder

@@ -59,7 +59,7 @@ REACH: Final = 4
 """How far the window goes to each side of the hero."""
 WINDOW: Final = (2 * REACH + 1) ** 2
 _BEYOND_WINDOW: Final = 15 + 2 * 4 + 2
-"""Features of a state besides the window."""
+"""Features of a state other than the window."""
 FEATURES: Final = WINDOW + _BEYOND_WINDOW + 2 * 4
 FARTHEST: Final = 7
 NOTHING: Final = VALUES - 1

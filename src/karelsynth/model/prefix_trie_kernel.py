@@ -120,32 +120,6 @@ class TrieNodes(NamedTuple):
 _LAST, _PARENT, _FIRST, _END, _TASK = range(5)
 
 
-@compiled(
-    types.void(
-        types.int64, types.int64, read_only(types.uint8, 2), read_only(types.int64, 1), read_only(types.boolean, 1),
-        types.uint8[:, ::1], types.int16[:, ::1], types.int64[::1],
-    )
-)  # fmt: skip
-def _compact(
-    first: int,
-    last: int,
-    tokens: NDArray[np.uint8],
-    lengths: NDArray[np.int64],
-    packed: NDArray[np.bool_],
-    ids: NDArray[np.uint8],
-    places: NDArray[np.int16],
-    counts: NDArray[np.int64],
-) -> None:  # pragma: no cover - compiled
-    """Fill the packed tokens of programs first … last − 1, their places, and how many there are."""
-    for row in range(first, last):
-        count = 0
-        for at in range(lengths[row]):
-            if packed[tokens[row, at]]:
-                ids[row, count], places[row, count] = tokens[row, at], at
-                count += 1
-        counts[row] = count
-
-
 @compiled()
 def _before(
     one: int, two: int, ids: NDArray[np.uint8], counts: NDArray[np.int64]
@@ -160,29 +134,42 @@ def _before(
 @compiled(
     types.void(
         types.int64, types.int64, read_only(types.int64, 1), read_only(types.uint8, 2), read_only(types.int64, 1),
-        types.int64[::1], types.int64[::1], types.int64[::1], types.int64[:, ::1],
+        read_only(types.boolean, 1), types.uint8[:, ::1], types.int16[:, ::1], types.int64[::1], types.int64[::1],
+        types.int64[::1], types.int64[::1], types.int64[:, ::1],
     )
 )  # fmt: skip
 def _sort_and_count(
     first: int,
     last: int,
     offsets: NDArray[np.int64],
+    tokens: NDArray[np.uint8],
+    lengths: NDArray[np.int64],
+    packed: NDArray[np.bool_],
     ids: NDArray[np.uint8],
+    places: NDArray[np.int16],
     counts: NDArray[np.int64],
     order: NDArray[np.int64],
     other: NDArray[np.int64],
     shared: NDArray[np.int64],
     sizes: NDArray[np.int64],
 ) -> None:  # pragma: no cover - compiled
-    """For tasks first … last − 1: sort their programs and count their nodes.
+    """For tasks first … last − 1: sort their programs by their packed tokens and count their nodes.
 
     Args:
         offsets: [G + 1], task g has the programs order[offsets[g]] … order[offsets[g + 1] − 1].
+        ids, places, counts: [N, L], [N, L], [N]: the packed tokens, their places, and how many there are; filled.
         order: [N], sorted within each task by merging; `other` is room for it.
         shared: [N], in that order: how many nodes each program shares with the one before it; filled.
-        sizes: [G, T], the number of nodes by task and depth; filled.
+        sizes: [G, L], the number of nodes by task and depth; filled.
     """
     for task in range(first, last):
+        for at in range(offsets[task], offsets[task + 1]):
+            row, count = order[at], 0
+            for place in range(lengths[row]):
+                if packed[tokens[row, place]]:
+                    ids[row, count], places[row, count] = tokens[row, place], place
+                    count += 1
+            counts[row] = count
         begin, end = offsets[task], offsets[task + 1]
         width = 1
         while width < end - begin:
@@ -287,21 +274,21 @@ def trie_layout(
     tokens = np.ascontiguousarray(tokens)
     ids, places = np.empty_like(tokens), np.empty_like(tokens, np.int16)
     counts = np.empty(len(tokens), np.int64)
-    parallel_for(
-        lambda first, last: _compact(first, last, tokens, lengths, packed, ids, places, counts),
-        len(tokens), 1, threads,
-    )  # fmt: skip
     order = np.arange(len(tokens)) if np.all(tasks[1:] >= tasks[:-1]) else np.argsort(tasks, kind="stable")
     ordered = tasks[order]
     begins = np.flatnonzero(np.diff(ordered, prepend=ordered[0] - 1))
     offsets, owners = np.append(begins, len(tokens)), ordered[begins]
     groups, per_group = len(owners), -(-len(tokens) // len(owners))
     shared, other = np.empty_like(order), np.empty_like(order)
-    sizes = np.zeros((groups, int(counts.max(initial=0))), np.int64)
-    parallel_for(
-        lambda first, last: _sort_and_count(first, last, offsets, ids, counts, order, other, shared, sizes),
-        groups, per_group, threads,
-    )  # fmt: skip
+    sizes = np.zeros((groups, tokens.shape[1]), np.int64)
+
+    def sort(first: int, last: int) -> None:
+        _sort_and_count(
+            first, last, offsets, tokens, lengths, packed, ids, places, counts, order, other, shared, sizes
+        )  # fmt: skip
+
+    parallel_for(sort, groups, per_group, threads)
+    sizes = sizes[:, : int(counts.max(initial=0))]
     whole, in_order = sizes.sum(0), counts[order]
     nodes, rows = np.zeros((5, int(whole.sum())), np.int32), np.empty((2, int(whole.sum())), np.int32)
     targets = np.empty((3, int(counts.sum())), np.int32)

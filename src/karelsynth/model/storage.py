@@ -40,7 +40,7 @@ SUMS: Final = "SHA256SUMS"
 MODEL_TYPE: Final = "karelsynth"
 _VERSION_KEY: Final = "karelsynth_version"
 SHIPPED: Final = "shipped"
-"""The name of the package's own model, wherever a model's folder is expected."""
+"""The name of the package's own model, in place of a model's folder."""
 _SHIPPED_FOLDER: Final = Path(__file__).parent.parent / "pretrained"
 _ALTERED: Final = "it was cut off or altered; get or save the model again"
 _LARGEST_CONFIG: Final = 2**20
@@ -76,7 +76,7 @@ class Weights:
                 raise KarelsynthError(f"{self.path}: has no `{name}`: it does not belong to the {CONFIG} beside it")
             if self.tensors[name].shape != shape:
                 raise KarelsynthError(
-                    f"{self.path}: `{name}` is {list(self.tensors[name].shape)}, but the {CONFIG} beside it asks for "
+                    f"{self.path}: `{name}` is {list(self.tensors[name].shape)}, but the {CONFIG} beside it expects "
                     f"{list(shape)}: the two files do not match"
                 )
         unknown = next((name for name in self.tensors if name not in expected), None)

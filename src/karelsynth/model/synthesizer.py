@@ -217,7 +217,7 @@ class Synthesizer(nn.Module):
     def step_model(self, dtype: torch.dtype) -> StepModel:
         """The decoder and the learned syntax in some precision, without gradient, for decoding.
 
-        In torch.int8, for CPUs where `eight_bits.available`, products with the decoder's states are in eight bits and
+        In torch.int8, for CPUs where `has_eight_bits`, products with the decoder's states are in eight bits and
         all else in the fastest of the other precisions.
         """
         if dtype != torch.int8:

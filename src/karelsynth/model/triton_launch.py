@@ -42,7 +42,7 @@ def available() -> bool:
             steps.forward(0, 1, None, None)
             steps.backward(torch.ones_like(out), None, grad_c, grad_c, 0, 1, None)
             return True
-        except Exception as error:  # whatever a half-installed compiler comes up with
+        except Exception as error:  # a half-installed compiler may raise anything
             reason = f"{type(error).__name__}: {error}"
     log.warning(
         "Triton's kernels cannot be used on this GPU, so LSTMs and syntax take many small steps, which is slower. It "

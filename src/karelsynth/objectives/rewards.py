@@ -13,7 +13,7 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from karelsynth.tasks.outcomes import Outcomes
+    from karelsynth.tasks.batch import Outcomes
 
 
 def generalization(outcomes: Outcomes) -> NDArray[np.bool_]:

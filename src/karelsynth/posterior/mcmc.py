@@ -11,7 +11,7 @@ posterior of a program given examples can be computed up to a constant. A Markov
 proportion to it. For every program that it evaluates it also draws a further example, as the generator would add one
 to those given.
 
-The samples can be weighted in two ways. Posterior weights soon tell probable programs apart, but leave out all programs
+The samples can be weighted in two ways. Posterior weights soon separate probable programs, but leave out all programs
 that the chain has not met. Numbers of visits are exact in the long run, but converge slowly where probable programs
 are far apart. `PosteriorSamples.probabilities` is the mean of both.
 

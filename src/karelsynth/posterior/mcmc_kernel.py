@@ -28,8 +28,7 @@ from karelsynth.generator.world_kernel import (
     replay,
     run_world,
 )
-from karelsynth.karel.compiled import compiled
-from karelsynth.karel.copy_kernel import copy_row
+from karelsynth.karel.compiled import compiled, copy_row
 from karelsynth.karel.machine_kernel import CELLS, code_buffers, compile_program
 from karelsynth.karel.structure_kernel import copy_statements, find_statements, new_statements
 from karelsynth.posterior.proposal_kernel import propose

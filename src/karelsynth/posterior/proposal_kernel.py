@@ -391,7 +391,7 @@ def _drop_else(given: Proposal, chosen: NDArray[np.int64]) -> tuple[int, float]:
 
 @compiled(inline="always")
 def _redraw(given: Proposal, chosen: NDArray[np.int64]) -> tuple[int, float]:  # pragma: no cover - compiled
-    """Draw a body of a control statement anew."""
+    """Redraw a body of a control statement."""
     tokens, out, statements, at, depth = given.tokens, given.out, given.statements, chosen[AT], chosen[DEPTH] + 1
     first, stop, body = statements.opens[at] + 1, _first_close(statements, at), body_of(tokens[at])
     if tokens[at] == IFELSE and uniform(given.random) < 0.5:

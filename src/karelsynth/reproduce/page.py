@@ -15,11 +15,10 @@ from karelsynth.files import write_atomically
 from karelsynth.karel.draw.scene import scene_svg
 from karelsynth.reproduce import tables
 from karelsynth.reproduce.aliasing import PROGRAM_A, PROGRAM_B, aliasing_scene, both_right
-from karelsynth.reproduce.budgets import SHORT, Budget
 from karelsynth.reproduce.claims import CLAIMS, claims, count_verdicts
 from karelsynth.reproduce.learned_syntax import MaskTable, masks_chart
 from karelsynth.reproduce.results import Recipes, Result, Results, read_results, row_recipe
-from karelsynth.reproduce.rows import ROWS, TABLES
+from karelsynth.reproduce.rows import ROWS, SHORT, TABLES, Budget
 
 PAGE: Final = "docs/results.md"
 _ALL: Final = "all"

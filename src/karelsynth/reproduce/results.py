@@ -1,13 +1,14 @@
 """Results: a small JSON file for each row and seed.
 
     {"row": "mle", "seed": 0, "data": "test", "digest": …, "recipe": {…}, "start": null, "training": {"seconds": …,
-     "tasks": …, "device": …, "gpu_gib": …, "validations": […]}, "report": {…}, "solved": {…}, "written": {…},
-     "last": {…}, "claims": {…}, "aliasing": […], "validity": {…}, "masks": {…}}
+     "steps": …, "tasks": …, "device": …, "gpu_gib": …, "validations": […]}, "report": {…}, "solved": {…},
+     "written": {…}, "last": {…}, "claims": {…}, "aliasing": […], "validity": {…}, "masks": {…}}
 
 - `data`: the name of the test tasks; `digest`: their digest (`TaskBatch.digest`).
 - `start`: the recipe of the model that the run started from, if any.
-- `training`: its seconds, tasks and device; `gpu_gib`, the most GPU memory (null on a CPU); `validations`, lists of a
-  step and the generalization and exact match on the validation tasks, in percent.
+- `training`: its seconds, its last step (before the recipe's, if `run.patience` ended it), tasks and device; `gpu_gib`,
+  the most GPU memory (null on a CPU); `validations`, lists of a step and the generalization and exact match on the
+  validation tasks, in percent.
 - `report`, `solved`, `written`: the output of `karelsynth evaluate`, with provenance. `solved` and `written` have by
   rank a bit for each task: whether it counts as generalized, and as exact.
 - `last`: the scores of the last checkpoint on the same tasks; `report` has those of the one that validation chose.
@@ -16,7 +17,7 @@
 - `aliasing`: the scores of Figure 1's programs. `validity`: for models with learned syntax. `masks`: for the model of
   the paper's figure.
 
-Older results lack `digest`, `validations`, `solved`, `written`, `last` or `claims`.
+Older results lack `digest`, `steps`, `validations`, `solved`, `written`, `last` or `claims`.
 """
 
 from __future__ import annotations
@@ -35,8 +36,7 @@ from karelsynth.errors import KarelsynthError
 from karelsynth.evaluate import PAIRED, SOLVED, from_bits
 from karelsynth.files import read_text, write_atomically
 from karelsynth.parsing import ParseError, parse_json
-from karelsynth.reproduce.budgets import SHORT, Budget
-from karelsynth.reproduce.rows import ROWS, VALIDITY, Job
+from karelsynth.reproduce.rows import ROWS, SHORT, VALIDITY, Budget, Job
 from karelsynth.train.recipe import Recipe, RecipeError, load_recipe, recipe_from
 
 Results = Mapping[Job, "Result"]
@@ -44,8 +44,9 @@ Recipes = Mapping[str, Recipe]
 """Today's, by name."""
 _AGAIN: Final = "remove the file, and `karelsynth reproduce` measures the row again"
 _RECIPE: Final = dict.fromkeys(("model", "objective", "optimizer", "data", "run"), "object")
-_MAY_DIFFER: Final = frozenset({"run.seed", "run.compile", "run.log_every", "run.checkpoint_every"})
-"""Settings in which two runs of a row may differ. Validation settings may not: they select the best model."""
+_MAY_DIFFER: Final = frozenset({"run.seed", "run.compile", "run.log_every", "run.checkpoint_every", "run.patience"})
+"""Settings in which two runs of a row may differ. Validation settings may not: they select the best model. Patience
+only decides when a run ends, and a result says at which step that was."""
 _TRAINING: Final = {"seconds": "number", "tasks": "number", "device": "text"}
 _SCORES: Final = (
     "filtered_generalization", "any_consistent", "exact.1", "generalization.1", "generalization.5", "generalization.50",

@@ -22,10 +22,9 @@ from karelsynth.evaluate import Report, environment, evaluate
 from karelsynth.files import exists, locked_folder
 from karelsynth.model.synthesizer import Synthesizer
 from karelsynth.reproduce.aliasing import PROGRAM_A, score_programs
-from karelsynth.reproduce.budgets import SHORT, Budget
 from karelsynth.reproduce.learned_syntax import masks_along, masks_over, validity
 from karelsynth.reproduce.results import CLAIM_BITS, Results, read_results, row_recipe, write_result
-from karelsynth.reproduce.rows import STARTS, Job
+from karelsynth.reproduce.rows import SHORT, STARTS, Budget, Job
 from karelsynth.reproduce.trained import (
     Trained,
     check_same,

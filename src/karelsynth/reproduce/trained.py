@@ -99,10 +99,11 @@ def training_of(folder: Path) -> dict[str, Any]:
     """The cost of training of a finished run: see `results`."""
     history, recipe = read_history(folder), read_json(_finished(folder), _anew(folder))
     check_recipe(recipe, _finished(folder), _anew(folder))
-    seconds, validations = _logged(folder)
+    seconds, steps, validations = _logged(folder)
     return {
         "seconds": seconds,
-        "tasks": recipe["run"]["steps"] * recipe["run"]["batch_size"],
+        "steps": steps,
+        "tasks": steps * recipe["run"]["batch_size"],
         "device": ", then ".join(history.machines) or "not recorded",
         "gpu_gib": history.gpu_gib,
         "validations": validations,
@@ -155,11 +156,11 @@ def _finished(folder: Path) -> Path:
     return folder / FINAL / "recipe.json"
 
 
-def _logged(folder: Path) -> tuple[float, list[list[float]]]:
-    """From a run's log: its seconds over all sessions, and its validations (see `results`)."""
+def _logged(folder: Path) -> tuple[float, int, list[list[float]]]:
+    """From a run's log: its seconds over all sessions, its last step, and its validations (see `results`)."""
     try:
         entries = [parse_json(line) for line in read_text(folder / METRICS, _LARGEST_LOG).splitlines()]
-        seconds = float(entries[-1]["seconds"])
+        seconds, steps = float(entries[-1]["seconds"]), int(entries[-1]["step"])
         names = "step", "validation_generalization", "validation_exact"
         validations = [[entry[name] for name in names] for entry in entries if names[1] in entry]
         for value in (seconds, *(value for validation in validations for value in validation)):
@@ -167,7 +168,7 @@ def _logged(folder: Path) -> tuple[float, list[list[float]]]:
                 raise ValueError(f"{value} in it")
     except (OSError, LookupError, OverflowError, TypeError, ValueError) as error:
         raise KarelsynthError(f"{folder / METRICS}: not the log of a training run ({error}); {_anew(folder)}") from None
-    return round(seconds, 1), validations
+    return round(seconds, 1), steps, validations
 
 
 def _anew(folder: Path) -> str:

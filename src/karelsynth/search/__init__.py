@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from karelsynth.search.candidates import BackgroundChecks, Candidates, check, with_reference
     from karelsynth.search.rollouts import sample_rollouts
     from karelsynth.search.scoring import rescore
-    from karelsynth.tasks.outcomes import Outcomes
+    from karelsynth.tasks.batch import Outcomes
 
 __all__ = [
     "BackgroundChecks",
@@ -23,7 +23,7 @@ __all__ = [
     "with_reference",
 ]
 _MODULES: Final = {
-    "Outcomes": "karelsynth.tasks.outcomes",
+    "Outcomes": "karelsynth.tasks.batch",
     "beam_search": "karelsynth.search.beam",
     "rescore": "karelsynth.search.scoring",
     "sample_rollouts": "karelsynth.search.rollouts",

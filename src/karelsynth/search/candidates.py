@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,8 +15,8 @@ from torch import Tensor
 
 from karelsynth.karel.structure_kernel import close_prefixes
 from karelsynth.karel.tokens import PAD
-from karelsynth.tasks.batch import GIVEN_EXAMPLES
-from karelsynth.tasks.outcomes import Outcomes, run_candidates
+from karelsynth.model.devices import new_single_threaded, to_host
+from karelsynth.tasks.batch import GIVEN_EXAMPLES, Outcomes, run_candidates
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -78,7 +78,7 @@ def check(
 
 
 class BackgroundChecks:
-    """Checks candidates in a background thread while the search goes on with other tasks.
+    """Checks candidates of all tasks in a background thread, part by part, while the search goes on with other tasks.
 
         checks = BackgroundChecks(examples, given=5, reference=reference, add_reference=True)
         beam_search(model, encoded, finished=checks.submit)
@@ -101,39 +101,42 @@ class BackgroundChecks:
     ) -> None:
         self._examples, self._given = examples, given
         self._reference, self._add_reference = reference, add_reference
-        self._submitted: list[tuple[Tensor, Future[tuple[Candidates, Outcomes]]]] = []
+        self._submitted: list[Future[None]] = []
+        self._found: list[Any] = []
+        """The fields of `Candidates` and `Outcomes` of all tasks, filled by the background thread."""
 
     def submit(self, numbers: Tensor, candidates: Candidates) -> None:
-        """Check the candidates of tasks int64 [n], on the host."""
-        self._submitted.append((numbers, _background().submit(self._check, numbers, candidates)))
+        """Check the candidates of tasks int64 [n], on the host or a GPU. Does not synchronise with it."""
+        copies, wait = to_host(vars(candidates).values())
+        self._submitted.append(_background().submit(self._check, numbers, Candidates(*copies), wait))
 
-    def _check(self, numbers: Tensor, candidates: Candidates) -> tuple[Candidates, Outcomes]:
+    def _check(self, numbers: Tensor, candidates: Candidates, wait: Callable[[], object]) -> None:
+        wait()
         tokens, lengths = (part[numbers] for part in self._reference)
         if self._add_reference:
             candidates = with_reference(candidates, tokens, lengths)
         examples = self._examples(numbers.numpy())
-        return candidates, check(candidates, *examples, given=self._given, reference=tokens.numpy())
+        outcomes = check(candidates, *examples, given=self._given, reference=tokens.numpy())
+        parts = [*(part.numpy() for part in vars(candidates).values()), *vars(outcomes).values()]
+        if not self._found:
+            count = len(self._reference[0])
+            self._found = [None if part is None else np.empty((count, *part.shape[1:]), part.dtype) for part in parts]
+        for whole, part in zip(self._found, parts, strict=True):
+            if whole is not None:
+                whole[numbers.numpy()] = part
 
     def results(self) -> tuple[Candidates, Outcomes]:
         """All candidates and their outcomes, by task; waits for the checks."""
-        order = torch.cat([numbers for numbers, _ in self._submitted]).argsort()
-        parts = [check.result() for _, check in self._submitted]
-        candidates = Candidates(*(torch.cat(values)[order] for values in _by_field([part for part, _ in parts])))
-        rows = order.numpy()
-        return candidates, Outcomes(
-            *(np.concatenate(values)[rows] for values in _by_field([part for _, part in parts]))
-        )
-
-
-def _by_field(parts: Sequence[Any]) -> list[list[Any]]:
-    """The values of dataclasses, field by field."""
-    return [[getattr(part, field.name) for part in parts] for field in fields(parts[0])]
+        for submitted in self._submitted:
+            submitted.result()
+        tokens, lengths, logprobs, *outcomes = self._found
+        return Candidates(*map(torch.from_numpy, (tokens, lengths, logprobs))), Outcomes(*outcomes)
 
 
 @cache
 def _background() -> ThreadPoolExecutor:
     """One thread: a check uses all cores by itself."""
-    return ThreadPoolExecutor(1, thread_name_prefix="karel-checks")
+    return new_single_threaded(1, "karel-checks")
 
 
 if hasattr(os, "register_at_fork"):  # a forked child inherits the pool but not its thread

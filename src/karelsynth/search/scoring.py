@@ -14,9 +14,8 @@ from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
 from karelsynth.karel.tokens import START
-from karelsynth.model.devices import decoding_dtype, to_device
+from karelsynth.model.devices import decoding_dtype, shared_steps, to_device
 from karelsynth.model.prefix_trie_kernel import packed_places
-from karelsynth.model.step_threads import shared_steps
 from karelsynth.model.syntax import handwritten_syntax
 
 if TYPE_CHECKING:

@@ -90,7 +90,7 @@ class TaskRecord:
 
     line: int
     tokens: tuple[int, ...] = ()
-    """The program as token ids; empty if there is none that parses."""
+    """The program as token ids; empty if it does not parse."""
     examples: tuple[RecordExample, ...] = ()
     """The readable examples."""
     example_count: int = 0

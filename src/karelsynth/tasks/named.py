@@ -3,8 +3,8 @@
     named_tasks("test")                           # or the first ones: named_tasks("deeper", 100)
     named_set("examples_2").given                 # how many examples a synthesizer sees
 
-A name stands for the same tasks for ever: `digest` pins them. A set that has to change gets another name, and
-KarelBench another version. docs/karelbench.md describes the sets and what each asks of a synthesizer.
+A name always means the same tasks: `digest` pins them. A set that has to change gets another name, and
+KarelBench another version. docs/karelbench.md describes the sets and what each tests.
 """
 
 from __future__ import annotations

@@ -62,7 +62,7 @@ def recognise_original(path: str | Path) -> str | None:
     try:
         with _uncompressed(Path(path)) as file:
             content = _digest(file)
-    except (OSError, EOFError, zlib.error):  # whoever reads the file reports it
+    except (OSError, EOFError, zlib.error):  # reported when the file is read
         return None
     return next((name for name, known in ORIGINALS.items() if known.content == content), None)
 
@@ -113,7 +113,7 @@ def _begins(path: Path, magic: bytes) -> bool:
     try:
         with path.open("rb") as file:
             return file.read(len(magic)) == magic
-    except OSError:  # whoever reads the file reports it
+    except OSError:  # reported when the file is read
         return False
 
 

@@ -5,7 +5,7 @@ r"""Tasks as prompts for language models, and programs out of their answers.
 
 A prompt has five parts, always the same but for the examples: what Karel is, how a world is drawn, the language, the
 examples, and how to answer. The answer has the line `ANSWER`; below it each program is a fenced block of code, best
-first. What stands above that line, such as drafts, does not count.
+first. Text above that line, such as drafts, does not count.
 
 `programs_from_answer` reads more than that, because models seldom keep to the form. Without `ANSWER`, all blocks of
 code that hold a program count, in their order. Without blocks of code, programs in the plain text count. Texts are

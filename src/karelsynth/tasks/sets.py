@@ -91,7 +91,7 @@ def scoring_of(source: str | Path) -> Scoring:
 
 
 def is_named(source: str | Path) -> bool:
-    """Whether a command's argument stands for a named set: a file or folder of that name comes first."""
+    """Whether a command's argument names a set. A file or folder of that name takes precedence."""
     return str(source) in NAMED_SETS and not exists(source)
 
 

@@ -1,9 +1,9 @@
 """Simplifying programs that stay correct on all examples of their task (Numba).
 
-Of the changes that keep the program correct, the one that saves most tokens is made, until there is none. The changes:
+Of the changes that keep the program correct, the one that saves most tokens is made, until none is left. The changes:
 delete up to four adjacent statements, or replace them by one action; replace a control statement by its body or one of
-its branches; make a WHILE a REPEAT; delete an ELSE; swap the branches of an IFELSE with a negated condition. Besides,
-statements that commute are sorted: putting and picking markers before turns, and two right turns become two left turns.
+its branches; make a WHILE a REPEAT; delete an ELSE; swap the branches of an IFELSE with a negated condition.
+Statements that commute are sorted: putting and picking markers before turns. Two right turns become two left turns.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ from karelsynth.tasks.purposeful.generator import PURPOSEFUL_TOKENS, generate_pu
 from karelsynth.tasks.simplify import simplify as simplified
 
 STREAM: Final = "stream"
-"""The name of the endless stream, wherever a path of tasks is expected."""
+"""The name of the endless stream, in place of a path of tasks."""
 _SHARE_UNIT: Final = 1 << 20
 """Shares are multiples of its inverse."""
 Arrays = dict[str, NDArray[Any]]

@@ -18,6 +18,9 @@ and `about:` are optional; their text may span several lines. There are no comme
 
 `read_tasks` also reads JSON as `Task.to_json` writes it (one task or a list; worlds may be drawings), JSON lines of
 that or in the original data's format, `.gz` too, and a folder of all these.
+
+The gallery is a folder of text tasks made by hand, from easy to hard. A program of the language solves each of them.
+Its files are numbered in their order: `07-fill-the-row.task` is the task `fill-the-row`.
 """
 
 from __future__ import annotations
@@ -26,10 +29,12 @@ import re
 import textwrap
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import cache
+from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final
 
-from karelsynth.errors import TaskFileError, WorldError, listed, nearest
+from karelsynth.errors import KarelsynthError, TaskFileError, WorldError, listed, nearest
 from karelsynth.files import STDIN, exists, is_file, is_folder, read_text
 from karelsynth.karel.formats.codes import world_from_codes
 from karelsynth.karel.interpreter import PAPER_TICKS
@@ -40,7 +45,8 @@ from karelsynth.tasks.manifest import FILE_NAME as MANIFEST
 from karelsynth.tasks.msr_records import LONGEST_LINE, TaskRecord, parse_record, read_lines
 from karelsynth.tasks.task import MOST_EXAMPLES, Example, Task
 
-ENDINGS: Final = (".task", ".json", ".jsonl", ".jsonl.gz")
+_TEXT: Final = ".task"
+ENDINGS: Final = (_TEXT, ".json", ".jsonl", ".jsonl.gz")
 """Endings of the files that are read from a folder."""
 _FIRST: Final = 65_536
 """Bytes by which the form of a file is recognized."""
@@ -171,7 +177,7 @@ def _of_object(data: Any, where: str) -> Task:
 
 
 def _of_text_lines(text: str, where: str) -> list[Task]:
-    """The tasks of JSON lines that have been read already; None stands for a line that is too long."""
+    """The tasks of JSON lines that have been read already; None for a line that is too long."""
     encoded = ((at, line.encode() if len(line) < LONGEST_LINE else None) for at, line in enumerate(text.split("\n"), 1))
     return _of_lines(((at, line) for at, line in encoded if line is None or line.strip()), where)
 
@@ -438,3 +444,33 @@ def _sides(section: _Section) -> tuple[list[str], list[str]]:
         for side, cells in zip(sides, (left, right), strict=True):
             side.append(" ".join(cells))
     return sides
+
+
+@dataclass(frozen=True)
+class GalleryTask:
+    """A task of the gallery and its short name in commands, URLs and file names."""
+
+    slug: str
+    task: Task
+
+
+@cache
+def gallery() -> tuple[GalleryTask, ...]:
+    """All tasks, the easy ones first."""
+    folder = files("karelsynth.tasks") / "gallery_tasks"
+    found = sorted((file.name, file) for file in folder.iterdir() if file.name.endswith(_TEXT))
+    return tuple(
+        GalleryTask(name.removesuffix(_TEXT).partition("-")[2], parse_task(file.read_text(encoding="utf-8"), name))
+        for name, file in found
+    )
+
+
+def gallery_task(name: str) -> Task:
+    """The task with this short name or title, ignoring case; raises KarelsynthError for an unknown one."""
+    entries = {known.casefold(): entry for entry in gallery() for known in (entry.slug, entry.task.name)}
+    wanted = name.strip().casefold()
+    if wanted in entries:
+        return entries[wanted].task
+    close = nearest(wanted, entries)
+    hint = f"did you mean `{entries[close].slug}`?" if close else f"it has {', '.join(e.slug for e in gallery())}"
+    raise KarelsynthError(f"there is no task {quoted(name)} in the gallery; {hint}")

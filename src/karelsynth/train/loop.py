@@ -31,7 +31,7 @@ from karelsynth._version import __version__
 from karelsynth.errors import KarelsynthError
 from karelsynth.files import exists, locked_folder, write_atomically
 from karelsynth.karel.threads import core_count
-from karelsynth.model.step_threads import tensor_threads
+from karelsynth.model.devices import tensor_threads
 from karelsynth.model.storage import RECIPE, load_settings, model_folder
 from karelsynth.model.synthesizer import Synthesizer
 from karelsynth.tasks.named import NAMED_SETS
@@ -147,6 +147,8 @@ class _Run:
         self.optimizers = Optimizers(self.model, recipe.optimizer)
         self.threads = min(torch.get_num_threads(), core_count())
         self.step, self.best = 0, -math.inf
+        self.since_best = 0
+        """Validations since the best one. Only the main process validates, so it alone counts."""
         self.spent: float | None = 0.0
         """Seconds of earlier sessions; None if a version that did not record them began the run."""
         self.tasks: dict[str, str | None] = {}
@@ -156,12 +158,16 @@ class _Run:
             self.optimizers.restore(saved.optimizer)
             self.step, self.best = saved.step, saved.notes["best"] if saved.notes["best"] is not None else -math.inf
             self.spent, self.tasks = saved.notes.get("seconds"), dict(saved.notes.get("tasks", {}))
+            self.since_best = saved.notes.get("since_best", 0)
+            if recipe.run.steps > saved.notes["recipe"]["run"]["steps"] and self._out_of_patience():
+                self.since_best = 0  # extended after it had ended
+        self.ended = self._out_of_patience()
 
     def follow(self, on_progress: Callable[[TrainingProgress], None], stop_after: int | None, deadline: float) -> Path:
         recipe, group = self.recipe, self.group
         steps = recipe.run.steps
         last = steps if stop_after is None else min(stop_after, steps)
-        if self.step >= last or self._late(deadline):
+        if self.ended or self.step >= last or self._late(deadline):
             return self._finish(steps)
         validator = Validator(recipe, group)  # first: its tasks are few, so errors in them appear early
         source = open_source(recipe.data)
@@ -204,7 +210,9 @@ class _Run:
                 self.step += 1
                 for name, value in {"loss": loss, **metrics}.items():
                     sums[name] = sums.get(name, torch.zeros((), device=group.device)) + value.detach()
-                logs = self.step % recipe.run.log_every == 0 or self.step == last
+                validates = self.step % recipe.run.validate_every == 0 or self.step == steps
+                may_end = validates and recipe.run.patience > 0
+                logs = self.step % recipe.run.log_every == 0 or self.step == last or may_end
                 late = (logs or group.size == 1) and self._late(-math.inf if interrupt.stop_requested else deadline)
                 if logs or late:
                     averages = {name: float(value) / (self.step - since_step) for name, value in sums.items()}
@@ -216,20 +224,22 @@ class _Run:
                     )
                     on_progress(TrainingProgress(self.step, steps, speed, averages))
                     sums, since, since_step = {}, time.perf_counter(), self.step
-                validates = self.step % recipe.run.validate_every == 0 or self.step == steps
                 saves = self.step % recipe.run.checkpoint_every == 0 or self.step == last or late
                 if validates or saves:
                     self._check_weights()
                 if validates:
                     self._validate(validator, log)
                     since = time.perf_counter() if since_step == self.step else since
-                if saves:
+                if may_end:
+                    self.ended = self._any(self.group.is_main and self._out_of_patience())
+                if saves or self.ended:
                     self._save()
-                if late:
+                if late or self.ended:
                     break
         final = self._finish(steps)
         # If another process was interrupted, all have stopped before the deadline.
-        if interrupt.stop_requested or (late and self.step < last and time.monotonic() < deadline):
+        stopped = late and self.step < last and not self.ended
+        if interrupt.stop_requested or (stopped and time.monotonic() < deadline):
             raise KeyboardInterrupt
         return final
 
@@ -255,10 +265,16 @@ class _Run:
 
     def _late(self, deadline: float) -> bool:
         """Whether any process has reached the deadline. All must stop after the same step."""
-        late = time.monotonic() >= deadline
+        return self._any(time.monotonic() >= deadline)
+
+    def _any(self, value: bool) -> bool:
+        """Whether it is true of any process. All must ask at the same time."""
         if self.group.size == 1:
-            return late
-        return bool(self.group.total(torch.tensor(float(late), device=self.group.device)))
+            return value
+        return bool(self.group.total(torch.tensor(float(value), device=self.group.device)))
+
+    def _out_of_patience(self) -> bool:
+        return 0 < self.recipe.run.patience <= self.since_best
 
     def _seconds(self) -> dict[str, float]:
         """`seconds`: the run's time so far, over all sessions, with validation and checkpoints."""
@@ -288,8 +304,9 @@ class _Run:
         if not self.group.is_main:
             return
         scores = {f"validation_{name}": value for name, value in found.metrics.items()}
-        log.write(self.step, {**scores, **self._seconds()}, found.sample)
         score = found.metrics[self.recipe.run.select_by]
+        self.since_best = 0 if score > self.best else self.since_best + 1
+        log.write(self.step, {**scores, "validations_since_best": self.since_best, **self._seconds()}, found.sample)
         if score > self.best:
             self.best = score
             self._keep(self.folder / BEST)
@@ -300,6 +317,7 @@ class _Run:
                 "recipe": self.recipe.to_json(),
                 "tasks": self.tasks,
                 "best": self.best if math.isfinite(self.best) else None,
+                "since_best": self.since_best,
                 "version": __version__,
                 "torch": torch.__version__,
                 **self._seconds(),
@@ -311,7 +329,7 @@ class _Run:
 
     def _finish(self, steps: int) -> Path:
         target = self.folder / FINAL
-        if self.group.is_main and self.step >= steps:
+        if self.group.is_main and (self.ended or self.step >= steps):
             self._keep(target)
         return target
 

@@ -70,11 +70,18 @@ class Optimizers:
 
 
 def learning_rate(recipe: OptimizerRecipe, step: int, steps: int) -> float:
-    """The learning rate of a step, from 0: a linear warm-up, then constant or half a cosine down to `final`."""
+    """The learning rate of a step, from 0: a linear warm-up, then one of the schedules, down to `final`.
+
+    `cosine` is half a cosine. `trapezoid` is constant up to the last `decay_steps` steps and falls linearly there, so
+    that it depends on the length of the run only at its end.
+    """
     if step < recipe.warmup:
         return recipe.learning_rate * (step + 1) / recipe.warmup
     if recipe.schedule == "constant":
         return recipe.learning_rate
+    if recipe.schedule == "trapezoid":
+        left = min(1.0, (steps - step) / max(1, recipe.decay_steps))
+        return recipe.learning_rate * (recipe.final + (1 - recipe.final) * left)
     progress = (step - recipe.warmup) / max(1, steps - recipe.warmup)
     share = recipe.final + (1 - recipe.final) * (1 + math.cos(math.pi * progress)) / 2
     return recipe.learning_rate * share

@@ -100,11 +100,14 @@ class OptimizerRecipe:
     name: Literal["adam", "muon"] = "adam"
     """`muon`: Muon for matrices, Adam for the rest: see `train.optimizers`."""
     learning_rate: float = 1e-4
-    schedule: Literal["constant", "cosine"] = "constant"
+    schedule: Literal["constant", "cosine", "trapezoid"] = "constant"
+    """After the warm-up: see `train.optimizers.learning_rate`."""
     warmup: int = 0
     """The number of steps in which the learning rate rises linearly from 0."""
     final: float = 0.0
-    """The end of the cosine, as a fraction of the learning rate."""
+    """The learning rate after the last step, as a fraction of `learning_rate`, for cosine and trapezoid."""
+    decay_steps: int = 0
+    """The number of steps at the end of a run in which the learning rate falls; for trapezoid only."""
     clip: float | None = None
     """The norm to clip gradients to; None for no clipping."""
     beta1: float = 0.9
@@ -136,6 +139,8 @@ class RunRecipe:
     select_by: Literal["generalization", "consistent"] = "generalization"
     """The validation score that decides which model is the best: right on all examples, or on those given. The authors
     select by the latter."""
+    patience: int = 0
+    """End the run after so many validations in a row without a new best score. 0: never before `steps`."""
     checkpoint_every: int = 1000
 
 
@@ -273,7 +278,9 @@ def _check(recipe: Recipe) -> Recipe:
             f"not {rate:g}"
         )
     not_negative = {
+        "run.patience": recipe.run.patience,
         "optimizer.warmup": recipe.optimizer.warmup,
+        "optimizer.decay_steps": recipe.optimizer.decay_steps,
         "optimizer.weight_decay": recipe.optimizer.weight_decay,
         "objective.syntax_weight": recipe.objective.syntax_weight,
     }
@@ -311,6 +318,10 @@ def _check(recipe: Recipe) -> Recipe:
                 )
     if recipe.optimizer.warmup >= recipe.run.steps:
         raise RecipeError(f"`optimizer.warmup` ({recipe.optimizer.warmup}) must be less than `run.steps`")
+    if (recipe.optimizer.schedule == "trapezoid") != (recipe.optimizer.decay_steps > 0):
+        raise RecipeError(
+            "`optimizer.decay_steps` and `optimizer.schedule` = `trapezoid` belong together: set both, or neither"
+        )
     return recipe
 
 

@@ -58,7 +58,7 @@ class Loss(nn.Module):
         )
         if objective.candidates == "rollouts":
             drawn = sample_rollouts(model, given, rollouts=recipe.rollouts, dtype=dtype, generator=generator)
-            checks.submit(torch.arange(len(batch.tasks)), drawn.cpu())
+            checks.submit(torch.arange(len(batch.tasks)), drawn)
         else:
             beam_search(model, given, beam=recipe.beam, dtype=dtype, finished=checks.submit)
         found, outcomes = checks.results()

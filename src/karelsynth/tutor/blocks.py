@@ -1,7 +1,7 @@
 """A program as blocks: the tree behind a text, and the text after somebody has moved blocks.
 
     blocks = read_blocks(text)
-    blocks.functions[0].body  # BlockNodes, each with the number of the statement that it stands for
+    blocks.functions[0].body  # BlockNodes, each with the number of its statement
     write_blocks(text, blocks.functions)  # the same text: nothing has moved
 
 Lines whose statements stay keep their words, comments and blank lines. A block with nothing in it is no program, but

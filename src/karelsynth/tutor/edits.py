@@ -228,7 +228,7 @@ class Edit(NamedTuple):
     end: int
     middle: bytes
     segments: tuple[Segment, ...]
-    """The parts of `middle`, to tell what is kept."""
+    """The parts of `middle`, to find what is kept."""
     edit_count: int = 1
     """How many edits it counts for: a block that is inserted with an action inside counts for two."""
 

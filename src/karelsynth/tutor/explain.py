@@ -54,7 +54,7 @@ class RunReport:
     cells: tuple[Cell, ...]
     """The cells that differ, from the north west."""
     step: WrongStep | None
-    """The step at which the run went wrong, if that can be told."""
+    """The step at which the run went wrong, if it is known."""
     sentences: tuple[str, ...]
 
     def to_json(self) -> dict[str, Any]:

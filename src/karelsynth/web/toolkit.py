@@ -19,9 +19,8 @@ from karelsynth.karel.interpreter import Tick
 from karelsynth.karel.interpreter import run as run_program
 from karelsynth.karel.program import Action, Program
 from karelsynth.karel.world import HEADINGS, Cell, Hero, World
-from karelsynth.tasks.gallery import gallery
 from karelsynth.tasks.task import Example, Task
-from karelsynth.tasks.task_files import parse_task, render_task
+from karelsynth.tasks.task_files import gallery, parse_task, render_task
 from karelsynth.web.errors import RequestError
 from karelsynth.web.messages import (
     BODY_ERRORS,

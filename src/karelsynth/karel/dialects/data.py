@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from itertools import accumulate
 from operator import index
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
@@ -83,7 +84,10 @@ def parse_tokens(tokens: Sequence[str] | Sequence[int]) -> Program:
     names = [token if isinstance(token, str) else _name(token) for token in tokens]
     while names and names[-1] == TOKENS[PAD]:
         names.pop()
-    return parse_text(" ".join(names))
+    words = " ".join(names).split()
+    columns = accumulate((len(word) + 1 for word in words), initial=1)
+    places = [(word, 1, column) for word, column in zip(words, columns, strict=False)]
+    return _Reader(places, [" ".join(words)]).program()
 
 
 def _name(token: Any) -> str:

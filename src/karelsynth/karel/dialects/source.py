@@ -129,7 +129,7 @@ class SourceProgram:
     """By name, in the order of the text."""
     comments: tuple[Comment, ...] = ()
     built_in: Mapping[str, Action] = field(default_factory=dict)
-    """Names of functions that stand for an action wherever they are called: `turn_right`."""
+    """Names of functions whose calls mean an action: `turn_right`."""
 
     def __post_init__(self) -> None:
         measure = _Measure(self)

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from PIL import Image
 
+    from karelsynth.karel.draw.scene import Scene
     from karelsynth.karel.program import Program
     from karelsynth.karel.world import World
 
@@ -75,11 +76,9 @@ def save_world_picture(
     title: str | None = None,
 ) -> None:
     """Save a picture of the world as `.svg` or `.png`."""
-    path = Path(path)
-    if _suffix_of(path, (".svg", ".png")) == ".svg":
-        write_atomically(path, world_svg(world, theme=theme, cell=cell, labels=labels, title=title).encode())
-    else:
-        write_atomically(path, _png(world_image(world, theme=theme, cell=cell, labels=labels, title=title)))
+    suffix = _suffix_of(Path(path), (".svg", ".png"))
+    scene = world_scene(world, layout_of(world, theme=theme, cell=cell, labels=labels, title=title))
+    write_atomically(path, scene_svg(scene).encode() if suffix == ".svg" else _png(scene))
 
 
 def examples_svg(
@@ -109,15 +108,9 @@ def save_examples_picture(
     about: str = "",
 ) -> None:
     """Save pairs of worlds in one picture, `.svg` or `.png`."""
-    path = Path(path)
-    if _suffix_of(path, (".svg", ".png")) == ".svg":
-        svg = examples_svg(pairs, theme=theme, cell=cell, labels=labels, title=title, name=name, about=about)
-        write_atomically(path, svg.encode())
-    else:
-        from karelsynth.karel.draw.raster import scene_image
-
-        scene = sheet_scene(pairs, theme=theme, cell=cell, labels=labels, title=title, name=name, about=about)
-        write_atomically(path, _png(scene_image(scene)))
+    suffix = _suffix_of(Path(path), (".svg", ".png"))
+    scene = sheet_scene(pairs, theme=theme, cell=cell, labels=labels, title=title, name=name, about=about)
+    write_atomically(path, scene_svg(scene, each_once=True).encode() if suffix == ".svg" else _png(scene))
 
 
 def run_svg(
@@ -160,14 +153,14 @@ def save_run_picture(
     if suffix == ".gif":
         write_atomically(path, film_gif(frames, layout, speed=speed))
     else:
-        from karelsynth.karel.draw.raster import scene_image
-
-        write_atomically(path, _png(scene_image(frame_scene(frames[-1], layout))))
+        write_atomically(path, _png(frame_scene(frames[-1], layout)))
 
 
-def _png(image: Image.Image) -> bytes:
+def _png(scene: Scene) -> bytes:
+    from karelsynth.karel.draw.raster import scene_image
+
     file = io.BytesIO()
-    image.save(file, format="PNG", optimize=True)
+    scene_image(scene).save(file, format="PNG", optimize=True)
     return file.getvalue()
 
 

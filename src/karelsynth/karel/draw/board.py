@@ -137,7 +137,7 @@ def world_scene(world: World, layout: BoardLayout, *, alarm: bool = False, capti
 
 
 def groups_below(layout: BoardLayout, world: World) -> list[ShapeGroup]:
-    """The markers, which lie below the hero."""
+    """The markers, drawn below the hero."""
     here = world.hero[:2]
     return [
         tint_group(layout, cell) if cell == here else marker_group(layout, cell, count)

@@ -2,8 +2,8 @@
 
 The SVG draws once what never changes. It also draws the hero once, and moves it. Each count of markers on a cell is
 drawn once and shown while it holds. The captions are a strip behind a window. All of it is CSS keyframes over one
-duration. The attributes without CSS are those of the last frame: readers who prefer no motion, and programs that know
-no CSS, see how the run ends.
+duration. The attributes without CSS are those of the last frame: readers who prefer no motion, and programs without
+CSS, see the end of the run.
 """
 
 from __future__ import annotations

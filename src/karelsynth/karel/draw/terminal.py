@@ -1,7 +1,7 @@
 """Worlds and runs as text in a terminal, with rich.
 
 A cell is two columns wide, about as wide as it is high. Walls are solid, the hero is an arrow, numbers are markers.
-Behind the hero stands the number of markers under it, `+` for ten. The colours are the pictures' colours. They have
+The number behind the hero counts the markers under it, `+` for ten. The colours are the pictures' colours. They have
 their own background or medium brightness, so that they are visible on dark and on light terminals. Without colour,
 nothing is lost.
 """
@@ -53,7 +53,7 @@ _UNICODE: Final = _Signs("▲▶▼◀", "██", "· ", ("╭", "─", "╮"),
 _ASCII: Final = _Signs("^>v<", "##", ". ", ("+", "-", "+"), ("+", "-", "+"), "|", "> ")
 
 
-def speaks_unicode(encoding: str | None) -> bool:
+def supports_unicode(encoding: str | None) -> bool:
     """Whether text in that encoding can hold the drawing's characters."""
     return (encoding or "").lower().replace("-", "").replace("_", "").startswith("utf")
 
@@ -67,7 +67,7 @@ def world_text(
     """
     from rich.text import Text
 
-    signs = _signs(speaks_unicode(sys.stdout.encoding) if unicode is None else unicode)
+    signs = _signs(supports_unicode(sys.stdout.encoding) if unicode is None else unicode)
     wall = WALL if color else ""
     text = Text(no_wrap=True).append(_edge(signs.top, world.cols), wall)
     for row in reversed(range(world.rows)):
@@ -184,7 +184,7 @@ def play(
     seconds = durations(frames, speed)
     if not console.is_terminal:
         pair = [("start", frames[0].world), ("end", frames[-1].world)]
-        unicode = speaks_unicode(console.encoding)
+        unicode = supports_unicode(console.encoding)
         console.print(side_by_side(pair, color=False, width=console.width, unicode=unicode))
         console.print(frames[-1].caption, highlight=False, markup=False)
         return
@@ -204,7 +204,7 @@ class _Stage:
         self.lines = program.to("paper").splitlines()
         self.line_of = line_of_token(program)
         self.color = console.color_system is not None
-        self.unicode = speaks_unicode(console.encoding)
+        self.unicode = supports_unicode(console.encoding)
 
     def picture(self, frame: Frame) -> RenderableType:
         from rich.console import Group

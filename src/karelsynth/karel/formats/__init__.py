@@ -30,7 +30,7 @@ def world_from_text(text: str) -> World:
 def load_world(path: str | Path) -> World:
     """Read a world file in any of the text formats, recognised by its content; `-` is standard input.
 
-    Raises KarelsynthError, with the path in front, for whatever is wrong with the file or the world.
+    Raises KarelsynthError, with the path in front, if the file or the world is wrong.
     """
     text = read_text(path)
     try:

@@ -54,7 +54,7 @@ _PATTERNS: Final = {
 }
 
 _Edge = tuple[Cell, str]
-"""A side of a cell: the cell and the heading in which the side lies."""
+"""A side of a cell: the cell, and the heading that points to the side."""
 
 
 def parse(text: str) -> World:

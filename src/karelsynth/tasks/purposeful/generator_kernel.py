@@ -23,6 +23,7 @@ from karelsynth.tasks.purposeful.program_kernel import (
     STACK,
     PlanTables,
     below,
+    choose_statement,
     counts_markers,
     draw_counts,
     expand,
@@ -56,10 +57,14 @@ _PATIENCE: Final = 14
 """Worlds that are tried for each example once the first was found."""
 _PROGRAMS: Final = 12
 """Programs that are tried for one plan."""
-_JOINED: Final = 20
+_JOINED: Final = 25
 """Percent of the programs that get a second part: of the same plan, or one that suits any world."""
-_MUTATED: Final = 35
+_MUTATED: Final = 45
 """Percent of the programs that are changed at random, in one place or more."""
+_LONGEST_GRAFT: Final = 40
+"""Tokens of the longest statement that a program gets from another plan."""
+_OTHER_WORLDS: Final = 6
+"""Percent of the programs that run in the worlds of another plan."""
 _LAX: Final = 2
 """Percent of the tasks in which a condition may have the same outcome throughout."""
 _UNCHANGED: Final = 20
@@ -154,9 +159,16 @@ def _draw_program(
         return 0
     changing = percent(state, _MUTATED)
     while changing:
-        kind = below(state, 4)
+        kind = below(state, 5)
         if kind < 2:
             size = mutate(state, raw, size)
+        elif kind == 4:
+            other = tables.plans[pick_threshold(state, tables.plan_threshold, 0, len(tables.plans))]
+            length = expand(state, other, tables, chosen, counts, stack, scratch.text, 0)
+            if length > 0:
+                begin, end = choose_statement(state, scratch.text, length)
+                if end - begin <= _LONGEST_GRAFT:
+                    size = insert(state, raw, size, scratch.text[begin:end], end - begin)
         elif kind == 2:
             length = expand(state, tables.inner, tables, chosen, counts, stack, scratch.text, 0)
             size = insert(state, raw, size, scratch.text, length)
@@ -353,8 +365,11 @@ def generate_range(
                 conditionals = 0
                 for at in range(length):
                     conditionals += text[at] == IF or text[at] == IFELSE or text[at] == WHILE
-                variants = tables.worlds_first[plan + 1] - tables.worlds_first[plan]
-                world = tables.worlds[tables.worlds_first[plan] + below(state, variants)]
+                scene = plan
+                if percent(state, _OTHER_WORLDS):
+                    scene = pick_threshold(state, tables.plan_threshold, 0, len(tables.plans))
+                variants = tables.worlds_first[scene + 1] - tables.worlds_first[scene]
+                world = tables.worlds[tables.worlds_first[scene] + below(state, variants)]
                 some = world[2]
                 if some != NO_MARKERS and not needs_markers(text, length) and percent(state, _BARE):
                     some = NO_MARKERS

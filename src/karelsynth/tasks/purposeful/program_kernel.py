@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from karelsynth.generator.random_kernel import draw, signed
 from karelsynth.karel.compiled import compiled
+from karelsynth.karel.structure_kernel import BEGINS, CLOSES, OPENS
 from karelsynth.karel.tokens import ACTIONS, COUNTS, ID, SENSORS
 
 REGISTERS: Final = 100
@@ -25,7 +26,7 @@ STACK: Final = 512
 _S32 = np.uint64(32)
 _MOVE, _LEFT, _RIGHT, _PICK, _PUT = (ID[name] for name in ACTIONS)
 _REPEAT, _OPEN_R, _CLOSE_R, _NOT = ID["REPEAT"], ID["r("], ID["r)"], ID["not"]
-_OPEN_W, _CLOSE_W, _IF, _IFELSE = ID["w("], ID["w)"], ID["IF"], ID["IFELSE"]
+_OPEN_W, _CLOSE_W, _IF, _IFELSE, _ELSE = ID["w("], ID["w)"], ID["IF"], ID["IFELSE"], ID["ELSE"]
 _OPEN_C, _CLOSE_C, _OPEN_I, _CLOSE_I = ID["c("], ID["c)"], ID["i("], ID["i)"]
 _LEFT_CLEAR, _RIGHT_CLEAR = ID["leftIsClear"], ID["rightIsClear"]
 _FIRST_SENSOR, _LAST_SENSOR, _FIRST_CLEAR = ID[SENSORS[0]], ID[SENSORS[-1]], ID["leftIsClear"]
@@ -97,9 +98,9 @@ def draw_counts(
     """Draw anew what a program draws once: its counts [3], and the alternatives `chosen` [rules], later."""
     for number in range(len(chosen)):
         chosen[number] = -1
-    counts[0] = max(2, 2 + below(state, 3) - (percent(state, 20)))
-    counts[1] = 2 + below(state, 4)
-    counts[2] = 3 + below(state, 6)
+    counts[0] = 2 + below(state, 8) if percent(state, 12) else max(2, 2 + below(state, 3) - (percent(state, 20)))
+    counts[1] = 2 + below(state, 8) if percent(state, 12) else 2 + below(state, 4)
+    counts[2] = 3 + below(state, 8) if percent(state, 12) else 3 + below(state, 6)
 
 
 @compiled()
@@ -200,6 +201,29 @@ def insert(
     for place in range(length):
         raw[at + place] = piece[place]
     return size + length - removed
+
+
+@compiled()
+def choose_statement(
+    state: NDArray[np.uint64], raw: NDArray[np.uint8], size: int
+) -> tuple[int, int]:  # pragma: no cover - compiled
+    """A random statement of raw[:size]: the index of its first token, and the one after its last."""
+    at = below(state, size)
+    for _ in range(size):
+        if BEGINS[raw[at]]:
+            break
+        at = at + 1 if at + 1 < size else 0
+    end, depth = at, 0
+    while end < size:
+        token = raw[end]
+        end += 1
+        if OPENS[token]:
+            depth += 1
+        elif CLOSES[token]:
+            depth -= 1
+        if depth == 0 and (_MOVE <= token <= _PUT or CLOSES[token]) and not (end < size and raw[end] == _ELSE):
+            break
+    return at, end
 
 
 @compiled()

@@ -23,7 +23,7 @@ from karelsynth.tasks.purposeful.program_kernel import below, percent
 KINDS: Final = (
     "room", "fetch", "ceiling", "potholes", "niches", "gap", "stairs", "descent", "mountain", "hurdles", "hurdles-any",
     "house", "island", "door", "room-door", "winding", "trail", "snail", "maze", "signs", "lanes",
-    "cliffs",
+    "cliffs", "square", "obstacles",
 )  # fmt: skip
 """Kinds of scenes, as plans name them."""
 PLACES: Final = ("corner", "floor", "start", "any", "roomy")
@@ -40,7 +40,7 @@ VALUES, ROTATION, QUARTER, SCENERY, DENSITY, DISTRACTED, SCALE, MIRRORED = range
 """Of `taste` [8], what a task's worlds have in common."""
 (
     ROOM, FETCH, CEILING, POTHOLES, NICHES, GAP, STAIRS, DESCENT, MOUNTAIN, HURDLES, HURDLES_ANY, HOUSE, ISLAND, DOOR,
-    ROOM_DOOR, WINDING, TRAIL, SNAIL, MAZE, SIGNS, LANES, CLIFFS,
+    ROOM_DOOR, WINDING, TRAIL, SNAIL, MAZE, SIGNS, LANES, CLIFFS, SQUARE, OBSTACLES,
 ) = range(len(KINDS))  # fmt: skip
 CORNER, FLOOR, START, ANY, ROOMY = range(len(PLACES))
 (
@@ -229,7 +229,9 @@ def _open_room(
     most = 8 if field else 16
     info[COLS] = _side(state, taste, 3 if place == ROOMY else 2, most)
     info[ROWS] = _side(state, taste, 2, most)
-    if not field and place != CORNER and percent(state, 25):
+    if kind == SQUARE:
+        info[ROWS] = info[COLS]
+    elif not field and place != CORNER and percent(state, 25):
         info[ROWS] = 2 + below(state, 2)
     _fill(grid, info, 0)
     if kind == CEILING:
@@ -239,6 +241,12 @@ def _open_room(
                 grid[row * STAGE + col] = WALL
     _place(state, info, place)
     _room_markers(state, taste, some, grid, info)
+    if kind == OBSTACLES:
+        for row in range(info[ROWS]):
+            for col in range(info[COLS]):
+                free = (row == info[ROW] and col == info[COL]) or grid[row * STAGE + col] > 0
+                if not free and percent(state, taste[DENSITY] // 3):
+                    grid[row * STAGE + col] = WALL
 
 
 @compiled()
@@ -718,7 +726,7 @@ def draw_scene(
     info: NDArray[np.int64],
 ) -> None:  # pragma: no cover - compiled
     """Draw a scene to `grid` [256] and `info` [4]."""
-    if kind == ROOM or kind == CEILING:
+    if kind == ROOM or kind == CEILING or kind == SQUARE or kind == OBSTACLES:
         _open_room(state, taste, kind, place, some, grid, info)
     elif kind == FETCH:
         _fetch(state, taste, grid, info)
