@@ -218,6 +218,8 @@ def test_accepts_what_the_parser_accepts(program: Program) -> None:
     ids = program.token_ids
     assert SyntaxMachine(KAREL, max_length=max(len(ids), 5)).admits(ids)
     assert SyntaxMachine(NORMAL_FORM, max_length=max(len(ids), 6)).admits(ids) == in_normal_form(program)
+    assert KAREL.admits(program.tokens)
+    assert NORMAL_FORM.admits(program.tokens) == in_normal_form(program)
     if len(ids) > 5:
         assert not SyntaxMachine(KAREL, max_length=len(ids) - 1).admits(ids)
 
@@ -399,3 +401,6 @@ def test_one_sequence_is_judged_as_states_are(program: Program, data: st.DataObj
     for grammar in (KAREL, NORMAL_FORM):
         machine = SyntaxMachine(grammar, max_length=max(6, len(ids) - data.draw(st.integers(0, 1))))
         assert machine.admits(ids) == bool(machine.accepts(machine.read(ids)))
+        if all(0 < token < VOCABULARY_SIZE for token in ids):
+            wide = SyntaxMachine(grammar, max_length=max(6, len(ids)))
+            assert grammar.admits([TOKENS[token] for token in ids]) == wide.admits(ids)

@@ -197,7 +197,18 @@ def file_target(name: str, load: Callable[[Path], object], folder: Path) -> Call
 
 def targets(folder: Path) -> dict[str, Target]:
     """All parsers and loaders, by name; `folder` is for the files of loaders."""
-    return {**_language_targets(), **_task_targets(folder), **_model_targets(folder), **_result_targets(folder)}
+    language, files = (_language_targets(), _classroom_targets()), (_task_targets, _model_targets, _result_targets)
+    return {name: target for part in (*language, *(make(folder) for make in files)) for name, target in part.items()}
+
+
+PROGRAMS: Final = (
+    "def run():\n  while(frontIsClear):\n    move()\n  if(not(markersPresent)):\n    putMarker()\n",
+    "def run():\n  repeat(3):\n    turnLeft()\n  ifelse(leftIsClear):\n    move()\n  else:\n    turnRight()\n",
+    'from stanfordkarel import *\n\ndef main():\n    """text"""\n    turn_around()  # why\n'
+    "    while front_is_clear():\n        move()\n    for i in range(3):\n        put_beeper()\n\n\n"
+    "def turn_around():\n    turn_left()\n    turn_left()\n",
+    "def run():\n  twice()\ndef twice():\n  move()\n  move()\n",
+)
 
 
 def _language_targets() -> dict[str, Target]:
@@ -211,15 +222,7 @@ def _language_targets() -> dict[str, Target]:
     from karelsynth.tasks.prompts import programs_from_answer
     from karelsynth.tasks.task_files import gallery
 
-    programs = [
-        "def run():\n  while(frontIsClear):\n    move()\n  if(not(markersPresent)):\n    putMarker()\n",
-        "def run():\n  repeat(3):\n    turnLeft()\n  ifelse(leftIsClear):\n    move()\n  else:\n    turnRight()\n",
-        'from stanfordkarel import *\n\ndef main():\n    """text"""\n    turn_around()  # why\n'
-        "    while front_is_clear():\n        move()\n    for i in range(3):\n        put_beeper()\n\n\n"
-        "def turn_around():\n    turn_left()\n    turn_left()\n",
-        "def run():\n  twice()\ndef twice():\n  move()\n  move()\n",
-    ]
-    trees = [render(Program.parse(text), "tokens") for text in programs]
+    trees = [render(Program.parse(text), "tokens") for text in PROGRAMS]
     world = World.parse("# . . 2\n. > 1 #\n. . . .")
     worlds = [
         world.to_text(),
@@ -248,8 +251,8 @@ def _language_targets() -> dict[str, Target]:
 
         return world_from_codes(np.frombuffer(data[:324].ljust(324, b"\0"), np.uint8).reshape(18, 18))
 
-    tree = tuple(json.dumps(program_to_json(Program.parse(text))).encode() for text in programs)
-    sources = tuple(text.encode() for text in (*programs, *trees))
+    tree = tuple(json.dumps(program_to_json(Program.parse(text))).encode() for text in PROGRAMS)
+    sources = tuple(text.encode() for text in (*PROGRAMS, *trees))
     return {
         "json": Target(parse_json, (*tree, b'{"a": [1, 2.5, "x", null, true]}')),
         "toml": Target(text_target(parse_toml), (b'a = 1\nb.c = "x"\n[d]\ne = [1, 2.5, true]\n[[f]]\ng = {h = 1}\n',)),
@@ -261,8 +264,57 @@ def _language_targets() -> dict[str, Target]:
         "world_tensor": Target(text_target(world_from_tensor_string), (tensor_to_string(world).encode(),)),
         "answer": Target(
             text_target(programs_from_answer),
-            tuple(f"Karel walks.\n```python\n{text}```\nThat is it: `{text}`".encode() for text in programs),
+            tuple(f"Karel walks.\n```python\n{text}```\nThat is it: `{text}`".encode() for text in PROGRAMS),
         ),
+    }
+
+
+def _classroom_targets() -> dict[str, Target]:
+    """What teachers and students write: sets of challenges, blocks, and the requests that change them."""
+    from pydantic import BaseModel, ValidationError
+
+    from karelsynth.karel.dialects import DIALECTS
+    from karelsynth.parsing import parse_json
+    from karelsynth.tutor.blocks import read_blocks, write_blocks
+    from karelsynth.tutor.challenges import parse_challenges
+    from karelsynth.web.classroom import change_helper, text_of_blocks
+    from karelsynth.web.messages import BlocksResponse, ChangeHelperRequest, WriteBlocksRequest
+
+    example = {"input": "> . .\n. . .", "output": ". . >\n. . ."}
+    given = {"examples": [example], "hidden": [{"input": "> .\n. .", "output": ". >\n. ."}], "hints": 2}
+    challenge = {**given, "name": "Walk", "about": "Two steps", "starter": PROGRAMS[0]}
+    whole = {"karelsynth": "challenges", "title": "Monday", "challenges": [challenge, challenge]}
+    written, helpers = [], []
+    for text in PROGRAMS:
+        functions = BlocksResponse.of(read_blocks(text)).model_dump()["functions"]
+        written.append({"program": text, "functions": functions})
+        helpers.append({"program": text, "change": "define", "name": "side", "new_name": ""})
+    helpers.append({"program": PROGRAMS[3], "change": "rename", "name": "twice", "new_name": "double"})
+    helpers.append({"program": f"{PROGRAMS[3]}def rest():\n  move()\n", "change": "delete", "name": "rest"})
+
+    def request(kind: type[BaseModel], answer: Callable[[Any], object]) -> Callable[[bytes], object]:
+        def run(data: bytes) -> object:
+            try:
+                body = kind.model_validate(parse_json(data))
+            except ValidationError as error:  # the service answers 422
+                raise KarelsynthError("not what the request should have") from error
+            return answer(body)
+
+        return run
+
+    def rewritten(text: str) -> None:
+        for dialect in (None, *DIALECTS):
+            with suppress(KarelsynthError):
+                write_blocks(text, read_blocks(text, dialect).functions, dialect)
+
+    def encoded(values: Sequence[object]) -> tuple[bytes, ...]:
+        return tuple(json.dumps(value).encode() for value in values)
+
+    return {
+        "challenges": Target(text_target(parse_challenges), encoded([whole, challenge])),
+        "blocks": Target(text_target(rewritten), tuple(text.encode() for text in PROGRAMS)),
+        "block_tree": Target(request(WriteBlocksRequest, text_of_blocks), encoded(written)),
+        "helper": Target(request(ChangeHelperRequest, change_helper), encoded(helpers)),
     }
 
 

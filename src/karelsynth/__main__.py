@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from contextlib import suppress
 
-# All else is imported in `_run`, so that Ctrl-C while it loads says `stopped` and shows no traceback.
+# Python has loaded these two already. All else is imported in `_run`, so that Ctrl-C while it loads says `stopped`.
 
 
 def main() -> None:
@@ -36,6 +35,8 @@ def _run() -> None:
         if os.environ.get(name, "").strip("0") == "":  # a terminal without columns would show nothing, not even errors
             os.environ.pop(name, None)
     os.environ.pop("NUMBA_DISABLE_JIT", None)  # our code runs only compiled: see `karel/compiled.py`
+    from contextlib import suppress
+
     from karelsynth.errors import KarelsynthError
 
     try:

@@ -148,8 +148,6 @@ def check(
     """Check the syntax of programs: report what is wrong and where, with a suggestion."""
     from karelsynth.karel.dialects import recognise
     from karelsynth.karel.grammar import NORMAL_FORM
-    from karelsynth.karel.machine import LONGEST_PROGRAM
-    from karelsynth.karel.syntax import SyntaxMachine
 
     wrong = 0
     for path in programs:
@@ -159,11 +157,9 @@ def check(
             print_err(f"error: {error}", "red")
             wrong += 1
             continue
-        normal = program.size <= LONGEST_PROGRAM and SyntaxMachine(NORMAL_FORM, max(program.size, 6)).admits(
-            program.token_ids
-        )
         kind = dialect.value if dialect else recognise(text)
-        form = "written as in the paper's data" if normal else "not written as in the paper's data"
+        written = "written" if NORMAL_FORM.admits(program.tokens) else "not written"
+        form = f"{written} as in the paper's data"
         print_out(f"{path}: ok ({kind}, {program.size} tokens, {form})")
     raise typer.Exit(1 if wrong else 0)
 

@@ -11,7 +11,7 @@ block, a longest run of equal actions, and actions that must occur somewhere.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise, product
 from typing import Final
@@ -21,6 +21,8 @@ from karelsynth.karel.tokens import ACTIONS, COUNTS, SENSORS
 Alternative = tuple[str, ...]
 BLOCK: Final = "block"
 """The symbol for one or more statements."""
+_REST: Final = "rest of a block"
+"""The symbol for any number of statements; only `Grammar.admits` has it."""
 
 
 @dataclass(frozen=True, eq=False)  # compared by identity, so that a grammar can be a key
@@ -35,6 +37,40 @@ class Grammar:
     """The most equal actions in a row inside a block; None for any number."""
     required: tuple[frozenset[str], ...] = ()
     """Sets of actions. At least one action of each set must occur in the program."""
+
+    def admits(self, tokens: Sequence[str]) -> bool:
+        """Whether the tokens are a program of the grammar, of any length.
+
+        One program is read in this way sooner than a `SyntaxMachine` is made. The tests hold the two equal.
+        """
+        first = {rule: {alternative[0]: alternative for alternative in some} for rule, some in self.rules.items()}
+        expected = ["program"]  # symbols, the next one last
+        runs = [("", 0)]  # of each open block: the last action, and how often it came in a row
+        at = 0
+        while expected:
+            symbol, token = expected.pop(), tokens[at] if at < len(tokens) else ""
+            if symbol == BLOCK:
+                runs.append(("", 0))
+                expected += (_REST, "statement")
+            elif symbol == _REST:
+                if token in first["statement"]:
+                    expected += (_REST, "statement")
+                else:
+                    runs.pop()
+            elif symbol in first:
+                if token not in first[symbol]:
+                    return False
+                expected += reversed(first[symbol][token])
+                if symbol == "statement":
+                    last, run = runs[-1]
+                    runs[-1] = (token, run + 1 if token == last else 1) if token in ACTIONS else ("", 0)
+                    if (last, token) in self.never_adjacent or runs[-1][1] > (self.longest_run or len(tokens)):
+                        return False
+            elif symbol != token:
+                return False
+            else:
+                at += 1
+        return at == len(tokens) and all(not actions.isdisjoint(tokens) for actions in self.required)
 
     def forced_tokens(self) -> frozenset[str]:
         """The tokens that are never a choice, such as `c(` and `ELSE`: where one is allowed, it is the only one.

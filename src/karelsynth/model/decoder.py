@@ -25,6 +25,7 @@ from torch import Tensor, nn
 from karelsynth.errors import KarelsynthError, listed, nearest
 from karelsynth.karel.tokens import VOCABULARY_SIZE
 from karelsynth.model.devices import cast, widened
+from karelsynth.model.row_counts import padded
 
 if TYPE_CHECKING:
     from karelsynth.model.encoder import ExecutionEncoder
@@ -206,9 +207,10 @@ class Output(NamedTuple):
         """float32 [rows, 52] of [rows, hidden_size]."""
         if hidden.dtype == torch.uint8:
             hidden = widened(hidden, self.layers[0][0].dtype)
+        count, hidden = len(hidden), padded(hidden)
         for number, (matrix, bias) in enumerate(self.layers):
             hidden = torch.addmm(bias, hidden if number == 0 else hidden.relu_(), matrix)
-        return hidden.float()
+        return hidden[:count].float()
 
 
 # The registry

@@ -30,6 +30,7 @@ from karelsynth.model.lstm_step import (
     lstm_step,
 )
 from karelsynth.model.lstm_training import Gates, Parts, run_layers
+from karelsynth.model.row_counts import padded
 
 if TYPE_CHECKING:
     from karelsynth.model.encoder import ExecutionEncoder
@@ -198,6 +199,7 @@ class LSTMSteps(StepDecoder):
             if gates.is_cpu:
                 # Many hypotheses lead an example to the same state: its term of the gates is computed once.
                 some, rows = distinct(task, features)
+                some = padded(some)
                 examples = features.shape[1]
                 own = task.index_select(0, some // examples) * examples + some % examples
                 codes = features.flatten(0, 1).index_select(0, some)

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from karelsynth.model import triton_launch
 from karelsynth.model.decoder import pooled
 from karelsynth.model.devices import EightBits, cast, narrowed
+from karelsynth.model.row_counts import padded
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -156,11 +157,12 @@ def _step_weights(
 def product(rows: Tensor, matrix: Tensor | EightBits, bias: Tensor | None = None) -> Tensor:
     """rows [..., n] · matrix [n, m] + bias [m]."""
     flat = rows.flatten(0, -2)
+    given = padded(flat)
     if isinstance(matrix, EightBits):
-        found = matrix.product(flat, bias)
+        found = matrix.product(given, bias)
     else:
-        found = flat @ matrix if bias is None else torch.addmm(bias, flat, matrix)
-    return found.view(*rows.shape[:-1], -1)
+        found = given @ matrix if bias is None else torch.addmm(bias, given, matrix)
+    return found[: len(flat)].view(*rows.shape[:-1], -1)
 
 
 def lstm_step(
