@@ -142,9 +142,9 @@ def test_check_points_at_the_place(folder: Path) -> None:
     (folder / "slip.txt").write_text("def run():\n  turnLfet()\n")
     result = call("check", "sweep.txt", "slip.txt", cwd=folder)
     assert_clear_error(result, "slip.txt, line 2, column 3", "  turnLfet()", "^^^^^^^^", "Did you mean `turnLeft`?")
-    assert "sweep.txt: ok (paper, 12 tokens, in the data's normal form)" in result.stdout
+    assert "sweep.txt: ok (paper, 12 tokens, written as in the paper's data)" in result.stdout
     assert call("check", "-", cwd=folder, text="DEF run m( turnLeft m)").stdout == (
-        "-: ok (tokens, 5 tokens, not in the data's normal form)\n"
+        "-: ok (tokens, 5 tokens, not written as in the paper's data)\n"
     )
 
 

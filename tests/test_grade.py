@@ -59,7 +59,7 @@ def test_the_step_that_went_wrong() -> None:
     assert report.sentences == (
         "Step 5, line 3: `putMarker()` puts a marker at row 2, column 3, which should have no marker in the end.",
         "Karel ends at row 2, column 4 instead of row 2, column 3.",
-        "At row 2, column 3 there should be no marker, not 1.",
+        "At row 2, column 3 there should be no marker, but there is 1.",
     )
     unfinished = explain_run(read_source("def run():\n  move()\n  move()"), task.examples[0])
     assert unfinished.step is None

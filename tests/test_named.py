@@ -211,4 +211,6 @@ def test_a_set_that_has_changed_is_told(tmp_path: Path, monkeypatch: pytest.Monk
 def test_unknown_names() -> None:
     with pytest.raises(KarelsynthError, match="no set called `compositon`; did you mean `compositions`"):
         named_tasks("compositon")
+    with pytest.raises(KarelsynthError, match=r"test-larg: there is no such file, and there is no set .* `test_large`"):
+        load_tasks("test-larg")
     assert generate(TEST_SEED, 0, SMALL, reserved=True).digest == named_tasks("test", SMALL).digest

@@ -37,7 +37,7 @@ LAYERS = (
     ("evaluate",),
     ("train", "solve"),
     ("tutor",),
-    ("reproduce", "curves", "score"),
+    ("reproduce", "curves", "score", "language_model"),
     ("cli", "web", "__main__"),
 )
 

@@ -9,7 +9,16 @@ from karelsynth.karel.machine import run_batch
 from karelsynth.karel.program import Program
 from karelsynth.karel.world import World
 from karelsynth.tasks.task import Example, Task
-from karelsynth.tutor.pose import Wish, concepts_of, difficulty_of, mirrored_block, mirrored_world, pose, variants
+from karelsynth.tutor.pose import (
+    PosedExercise,
+    Wish,
+    concepts_of,
+    difficulty_of,
+    mirrored_block,
+    mirrored_world,
+    pose,
+    variants,
+)
 from karelsynth.tutor.probe import impossible_examples, probe, unmasking_world
 from karelsynth.tutor.worksheet import sheet_html, sheet_pdf
 from tests.posed import by
@@ -84,7 +93,20 @@ def test_posed_exercises_keep_the_wish() -> None:
     assert page.count("<section>") == page.count("<pre>") == 3
     assert "A &lt;lesson&gt;" in page
     assert "<pre>" not in sheet_html(exercises, "A lesson", solutions=False)
+    assert " id=" not in page  # drawings of one page that share ids would show each other's worlds
+    assert page.count("<svg") == 2 * sum(len(each.task.examples) for each in exercises)
     assert sheet_pdf(exercises, "A lesson", solutions=True).startswith(b"%PDF")
+
+
+def test_worksheets_have_room_for_every_size() -> None:
+    wide, tall, large = (
+        World.parse("\n".join([". " * cols] * (rows - 1) + ["> " + ". " * (cols - 1)]))
+        for rows, cols in ((2, 16), (16, 2), (16, 16))
+    )
+    for world, examples, pages in ((wide, 4, 1), (tall, 4, 1), (large, 1, 1), (large, 8, 4)):
+        exercise = PosedExercise(Task((Example(world, world),) * examples), Program.parse(CLEAN), 1.0)
+        for solutions in (False, True):
+            assert sheet_pdf([exercise], "A", solutions=solutions).count(b"/Type /Page\n") == pages
 
 
 @pytest.mark.parametrize(

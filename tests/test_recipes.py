@@ -47,7 +47,7 @@ def test_recipes_go_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     for wrong in ("recipes/mle.toml", "mle.toml", "mel"):
         with pytest.raises(RecipeError, match=r"there is no such file, and .* that name; did you mean `mle`\?"):
             load_recipe(wrong)
-    with pytest.raises(RecipeError, match="its recipes are `execution_further`, "):
+    with pytest.raises(RecipeError, match="its recipes are `compositions`, "):
         load_recipe("qqqq")
 
 

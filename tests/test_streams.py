@@ -139,3 +139,16 @@ def test_the_time_that_an_older_container_is_granted(tmp_path: Path) -> None:
         (folder / "cpu.cfs_quota_us").write_text(quota)
         (folder / "cpu.cfs_period_us").write_text("100000")
         assert _quota(folder.parent) == cores
+
+
+def test_an_iterator_goes_on_from_where_it_is() -> None:
+    whole = first(TaskIterator(SOURCES[2], 3), 6)
+    for threads in (0, 2):
+        batches = TaskIterator(SOURCES[2], 3, batches=6, threads=threads)
+        assert content(next(batches)) == whole[0]
+        assert first(batches, 2) == whole[1:3]
+        copy = pickle.loads(pickle.dumps(batches))  # as a worker process gets it
+        assert first(copy, 99) == first(batches, 99) == whole[3:]
+        assert next(batches, None) is None
+        batches.begin_at(4)
+        assert content(next(batches)) == whole[4]

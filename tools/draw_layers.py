@@ -24,7 +24,7 @@ ABOUT: Final = {
     "evaluate": "all measures, both protocols",
     "train": "recipes, batches, checkpoints and the loop; the solver",
     "tutor": "grading, hints, probing and posing for a class",
-    "reproduce": "the paper's tables; scores out of distribution; anyone's predictions",
+    "reproduce": "the paper's tables; curves; anyone's predictions; language models",
     "cli": "the command line; the playground and its HTTP service",
 }
 WIDTH: Final = 880

@@ -319,12 +319,15 @@ def _classroom_targets() -> dict[str, Target]:
 
 
 def _task_targets(folder: Path) -> dict[str, Target]:
+    from karelsynth.language_model import parse_reply, prompt_digest, read_answers
     from karelsynth.score import compare, read_predictions, read_report
     from karelsynth.tasks.msr_records import parse_record
     from karelsynth.tasks.msr_tasks import check_records, verify_file
     from karelsynth.tasks.original_files import recognise_original, unpacked
     from karelsynth.tasks.sets import export_msr, load_tasks, open_set, write_set
     from karelsynth.tasks.task_files import gallery, read_tasks, render_task, tasks_from_text
+    from karelsynth.tutor.challenges import parse_challenges
+    from karelsynth.tutor.lesson import parse_work
 
     place = folder / "tasks"
     made = write_set(place / "set", seed=1, count=6, examples=6, shard_size=4)
@@ -343,6 +346,10 @@ def _task_targets(folder: Path) -> dict[str, Target]:
         b'["def run(): move()"]',
         json.dumps({"answers": [{"programs": {"tokens": "DEF run m( move m)"}}]}).encode(),
     ]
+    prompt = {"number": 1, "id": "abc", "messages": [{"role": "user", "content": "?"}]}
+    asked = {"number": 1, "id": "abc", "settings": {"model": "m"}, "answer": [program], "finish": ["stop"]}
+    answer = json.dumps({"prompt": prompt_digest(prompt), **asked}).encode() + b"\n"
+    chat = {"choices": [{"message": {"role": "assistant", "content": program}, "finish_reason": "stop"}]}
     bits = {str(rank): "f8" for rank in (1, 5, 50, 100)}
     report = {"tasks": 8, "digest": "0" * 16, "report": {"a": 1}, "solved": bits, "filtered": bits, "written": bits}
 
@@ -362,8 +369,16 @@ def _task_targets(folder: Path) -> dict[str, Target]:
             list(check_records([parse_record(line, number), parse_record(line, number, programs=False)]))
 
     first = lines.split(b"\n")[0]
+    pair = {"input": "> .\n. .", "output": ". >\n. ."}
+    challenge = {"name": "Go", "examples": [pair], "hidden": [pair], "starter": "def run():", "hints": 2}
+    posed = json.dumps({"karelsynth": "challenges", "title": "One", "challenges": [challenge]}).encode()
+    lesson = parse_challenges(posed.decode())
+    programs = [{"number": 1, "name": "Go", "program": "def run():\n  move()", "hints": 1}]
+    handed_in = json.dumps({"karelsynth": "work", "student": "Ada", "programs": programs}).encode()
     return {
         "task": Target(text_target(lambda text: tasks_from_text(text, "here")), (*ours, *texts, b"[" + ours[0] + b"]")),
+        "challenges": Target(text_target(parse_challenges), (posed, *ours[:1])),
+        "student_work": Target(text_target(lambda text: parse_work(text, lesson)), (handed_in,)),
         "record": Target(record, (first, lines.split(b"\n")[1])),
         "task_file": Target(
             file_target("x.jsonl", lambda at: read_tasks(at / "x.jsonl"), place),
@@ -385,6 +400,11 @@ def _task_targets(folder: Path) -> dict[str, Target]:
             file_target("predictions.jsonl", lambda at: read_predictions(at / "predictions.jsonl").digest, place),
             tuple(predictions),
         ),
+        "answers": Target(
+            lambda data: read_answers(io.BytesIO(data), place, [prompt], {"model": "m"}),
+            (answer, answer[:40], answer + answer.replace(b'"number": 1', b'"number": 2')),
+        ),
+        "reply": Target(parse_reply, (json.dumps(chat).encode(),)),
         "report": Target(file_target("report.json", compared, place), (json.dumps(report).encode(),)),
     }
 

@@ -306,6 +306,24 @@ def locked_folder(folder: Path) -> Iterator[None]:
         raise cannot_write(folder, error) from None
 
 
+@contextmanager
+def appending(path: Path) -> Iterator[BinaryIO]:
+    """Open a file to read it and to append to it, locked against a second writer until the block ends.
+
+    It is made if there is none. An OSError inside the block becomes a FileError.
+    """
+    try:
+        if _is_open_or_special(path):
+            raise OSError(errno.EINVAL, "it is not a regular file, and what is there has to be read again")
+        target = _target(path)
+        with _locked(target, 0), target.open("a+b") as file:
+            yield file
+    except (FileError, BrokenPipeError):
+        raise
+    except (OSError, ValueError) as error:
+        raise cannot_write(path, error) from None
+
+
 def cannot_write(path: Path, error: OSError | ValueError) -> FileError:
     """The error with its reason and what to do."""
     if isinstance(error, ValueError):

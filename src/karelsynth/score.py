@@ -264,17 +264,22 @@ def read_report(path: str | Path) -> dict[str, Any]:
     return {**record, "path": name_of(path)}
 
 
-def compare(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> list[Compared]:
-    """Compare two reports, as `report_of` and `read_report` give them, task by task.
-
-    Raises KarelsynthError if they are about different tasks.
-    """
+def check_same_tasks(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> None:
+    """Raise KarelsynthError if two reports are about different tasks; `tasks` and `digest` of the first are enough."""
     if (ours["digest"], ours["tasks"]) != (theirs["digest"], theirs["tasks"]):
         other = theirs.get("path", "the other report")
         raise KarelsynthError(
             f"{other}: a report on other tasks: {theirs['tasks']:,} with digest {theirs['digest']}, and this one is on "
             f"{ours['tasks']:,} with digest {ours['digest']}"
         )
+
+
+def compare(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> list[Compared]:
+    """Compare two reports, as `report_of` and `read_report` give them, task by task.
+
+    Raises KarelsynthError if they are about different tasks.
+    """
+    check_same_tasks(ours, theirs)
     rows = []
     for key, measure in MEASURES.items():
         for rank in PAIRED:

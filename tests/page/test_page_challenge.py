@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, expect
 
 from karelsynth.tutor.challenges import parse_challenges
+from karelsynth.tutor.lesson import grade_lesson, parse_work
 from karelsynth.web.app import ServiceSettings
 from tests.page.driver import POOL, TAKE_ALL, TAKE_ONE, TWO_AND_PUT, NewPage, link
 from tests.page_server import PoolSolver, served
@@ -75,6 +77,30 @@ def test_a_student_works_through_a_set(new_page: NewPage, tmp_path: Path) -> Non
     expect(page.locator("#program-text")).to_have_value(STARTER)
     challenge.get_by_role("button", name="Bring my program back").click()
     expect(page.locator("#program-text")).to_have_value(TAKE_ALL)
+
+
+def test_work_is_saved_and_graded(new_page: NewPage, tmp_path: Path) -> None:
+    page = opened(new_page(), tmp_path)
+    sheet = page.get_by_role("dialog", name="Save my work")
+    page.get_by_role("button", name="Save my work").click()
+    sheet.get_by_label("Your name").fill("Zoë M.")
+    sheet.get_by_role("button", name="Save the file").click()
+    expect(page.locator("#notice")).to_contain_text("nothing to save yet")  # it is the starter still
+    page.fill("#program-text", TAKE_ONE)
+    page.get_by_role("button", name="Save my work").click()
+    expect(sheet.get_by_label("Your name")).to_have_value("Zoë M.")
+    assert Axe().run(page).response["violations"] == []
+    with page.expect_download() as download:
+        sheet.get_by_label("Your name").press("Enter")
+    assert download.value.suggested_filename == "Zoë-M-week-2.json"
+    expect(page.locator("#notice")).to_contain_text("Saved 1 program.")
+    lesson = parse_challenges(json.dumps(LESSON))
+    handed_in = parse_work(download.value.path().read_text(encoding="utf-8"), lesson)
+    (student,) = grade_lesson(lesson, handed_in)
+    assert student.name == "Zoë M."
+    first, second = student.grades
+    assert first is not None
+    assert (first.right, first.hidden_right, second) == ((True,), (False,), None)
 
 
 def test_a_challenge_leaves_the_playground_as_it_was(new_page: NewPage, tmp_path: Path) -> None:

@@ -114,6 +114,26 @@ def test_a_phone_names_its_tools_and_shows_the_result(new_page: NewPage) -> None
     assert result["y"] + result["height"] <= bar["y"]
 
 
+def test_a_phone_shows_lines_and_world_of_a_run_together(new_page: NewPage) -> None:
+    page = new_page(link([("> . . .\n. . . .", ". . > .\n. . . .")] * 6, name="Six the same"), **PHONE)
+    page.fill("#program-text", TAKE_ALL)
+    expect(page.locator("#tutor")).to_contain_text("Right on 0 of 6")  # six buttons to choose a wrong example
+    assert page.evaluate("document.documentElement.scrollWidth") == PHONE["viewport"]["width"]  # type: ignore[index]
+    for _ in range(3):
+        page.click("#player-forth")
+    code, world, bar = (page.locator(each).bounding_box() for each in ("#program-frame", "#stage", ".solve-bar"))
+    controls = page.locator(".controls").bounding_box()
+    assert code is not None
+    assert world is not None
+    assert bar is not None
+    assert controls is not None
+    assert code["y"] > 0
+    assert code["y"] + code["height"] <= world["y"]
+    assert controls["y"] + controls["height"] <= bar["y"]
+    name = page.locator("#task-name")
+    assert name.evaluate("name => name.scrollWidth <= name.clientWidth")  # it is not cut
+
+
 def test_a_task_is_printed_as_a_worksheet(new_page: NewPage, tmp_path: Path) -> None:
     page = new_page(ROW, **LAPTOP)
     page.fill("#task-name", "Take them all")
@@ -126,10 +146,11 @@ def test_a_task_is_printed_as_a_worksheet(new_page: NewPage, tmp_path: Path) -> 
     expect(page.locator("#examples > li").nth(1)).to_be_hidden()
     for line in page.locator("#program-paint .code-line").all():
         expect(line).to_be_visible()
+    expect(page.get_by_text("Date: ____")).to_be_visible()
     for other in (".top", "#tools", "#solve-panel", "#player", "#copy-program", "#add-example"):
         expect(page.locator(other)).to_be_hidden()
-    page.emulate_media(media="screen")
-    assert page.pdf(format="A4").startswith(b"%PDF")
+    page.emulate_media(media="null")  # "screen" would be printed as it is there
+    assert page.pdf(format="A4").count(b"/Type /Page\n") == 1
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -251,7 +272,7 @@ def test_a_long_run_is_judged_to_its_end(new_page: NewPage) -> None:
     page.fill("#program-text", LONG)
     expect_verdicts(page, "Right")
     page.click("#player-last")
-    expect(page.locator("#player-caption")).to_contain_text("The program finished after 324 ticks.")
+    expect(page.locator("#player-caption")).to_contain_text("The program is done.")
 
 
 def test_all_examples_are_judged_by_one_request(page: Page) -> None:
@@ -335,7 +356,7 @@ def test_a_run_stops_at_breakpoints(page: Page) -> None:
     page.keyboard.press("F9")  # takes it away again
     expect(page.locator("#live")).to_have_text("No breakpoint at line 5 any more.")
     page.click("#player-play")
-    expect(caption).to_contain_text("The program finished after 20 ticks.")
+    expect(caption).to_contain_text("The program is done.")
 
 
 def test_a_loop_is_stepped_over_and_out_of(page: Page) -> None:

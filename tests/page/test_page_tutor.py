@@ -25,9 +25,9 @@ def test_what_differs_is_marked_and_the_step_is_found(new_page: NewPage) -> None
     expect(tutor.get_by_role("img", name="Expected; 1 cell differs")).to_be_visible()
     actual = tutor.get_by_role("img", name="Actual; 1 cell differs")
     expect(actual.locator(".change")).to_have_count(1)
-    expect(tutor.locator(".tutor-says")).to_contain_text("there should be no marker, not 1")
+    expect(tutor.locator(".tutor-says")).to_contain_text("there should be no marker, but there is 1")
     tutor.get_by_role("button", name="Example 2").click()
-    expect(tutor.locator(".tutor-says")).to_contain_text("not 2")
+    expect(tutor.locator(".tutor-says")).to_contain_text("but there are 2")
     tutor.get_by_role("button", name="Watch how it ends").click()
     expect(page.locator("#player-source")).to_have_value(
         page.locator("#player-source option").nth(1).get_attribute("value") or ""

@@ -27,12 +27,12 @@ def test_a_run_is_watched_step_by_step(page: Page) -> None:
     expect(stage).to_have_attribute("aria-label", re.compile("Karel at row 1, column 1"))
     page.get_by_role("button", name="To the end").click()
     expect(stage).to_have_attribute("aria-label", re.compile("Karel at row 1, column 6 .* 0 markers"))
-    expect(caption).to_contain_text("The program finished after 20 ticks.")
+    expect(caption).to_contain_text("The program is done.")
     page.locator("#player-place").press("ArrowLeft")
     expect(caption).to_contain_text("Step 19 of 20")
     page.locator("#player-speed").press("End")
     page.get_by_role("button", name="Play", exact=True).click()
-    expect(caption).to_contain_text("The program finished after 20 ticks.")
+    expect(caption).to_contain_text("The program is done.")
     expect(page.get_by_role("button", name="Play", exact=True)).to_be_visible()
 
 
@@ -50,7 +50,7 @@ def test_a_program_is_tried_on_a_world_of_ones_own(page: Page) -> None:
     page.keyboard.press("Control+z")  # undo in this world, not in the examples
     expect(cell(page, own, 0, 2)).to_have_attribute("aria-label", "row 1, column 3: 1 marker")
     page.get_by_role("button", name="To the end").click()
-    expect(page.locator("#player-caption")).to_contain_text("finished after 3 ticks")
+    expect(page.locator("#player-caption")).to_contain_text("is done")
 
 
 def test_a_mistake_in_a_typed_program_is_marked_and_mended(page: Page) -> None:
@@ -125,7 +125,7 @@ def test_a_click_after_a_run_leads_back_to_drawing(page: Page) -> None:
     page.fill("#program-text", TWO_AND_PUT)
     page.select_option("#player-source", label="A world of your own")
     page.get_by_role("button", name="To the end").click()
-    expect(page.locator("#player-caption")).to_contain_text("finished after 3 ticks")
+    expect(page.locator("#player-caption")).to_contain_text("is done")
     page.locator("#stage svg[role='img']").click()
     expect(page.locator("#player-caption")).to_contain_text("draw here")
     own = "A world to try the program on"

@@ -105,7 +105,7 @@ for command in (  # the order of `--help`
     *(karel.run, karel.check, karel.convert, karel.draw, karel.verify),
     *(tutor.grade, tutor.hint, tutor.probe, tutor.pose),
     *(tasks.generate, tasks.stats, tasks.import_msr, tasks.download_val, tasks.export_msr),
-    *(model.train, model.evaluate, score.score, score.prompt, reproduce.reproduce, reproduce.curves),
+    *(model.train, model.evaluate, score.score, score.prompt, score.ask, reproduce.reproduce, reproduce.curves),
     *(reproduce.pack_weights, reproduce.unpack_weights),
 ):
     app.command()(command)

@@ -43,6 +43,7 @@ class ColorTheme(StrEnum):
 
     light = "light"
     dark = "dark"
+    paper = "paper"
 
 
 ProgramFile = Annotated[
@@ -157,7 +158,8 @@ def check(
             wrong += 1
             continue
         kind = dialect.value if dialect else recognise(text)
-        form = "in the data's normal form" if NORMAL_FORM.admits(program.tokens) else "not in the data's normal form"
+        written = "written" if NORMAL_FORM.admits(program.tokens) else "not written"
+        form = f"{written} as in the paper's data"
         print_out(f"{path}: ok ({kind}, {program.size} tokens, {form})")
     raise typer.Exit(1 if wrong else 0)
 

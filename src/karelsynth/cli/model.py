@@ -21,7 +21,7 @@ from karelsynth.cli.common import (
     print_out,
     spread,
 )
-from karelsynth.cli.score import Compare, Given, finish_report
+from karelsynth.cli.score import Compare, Given, finish_report, read_compared
 from karelsynth.files import check_writable, name_of
 
 if TYPE_CHECKING:
@@ -129,16 +129,15 @@ def evaluate(
     from karelsynth.karel.syntax import syntax_machine
     from karelsynth.model.storage import read_recipe
     from karelsynth.model.synthesizer import Synthesizer
-    from karelsynth.score import read_report
     from karelsynth.tasks.sets import scoring_of
     from karelsynth.train.loop import FINAL
     from karelsynth.train.validation import chosen_on
 
     if output is not None:
         check_writable(output)
-    compared = None if other is None else read_report(other)
     synthesizer = Synthesizer.from_pretrained(model, choose_device(device if ray is None else "cpu"))
     batch, scoring = load_scored(tasks, limit), scoring_of(tasks)
+    compared = read_compared(other, batch)
     given = given or scoring.given
     recipe = read_recipe(model)
     provenance = {"model": model, "recipe": recipe, "data": name_of(tasks), "mask": mask, "given": given}

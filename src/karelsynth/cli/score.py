@@ -1,4 +1,4 @@
-"""The commands about anyone's synthesizer: score, prompt; and how reports are shown."""
+"""The commands about anyone's synthesizer: score, prompt, ask; and how reports are shown."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ from karelsynth.cli.common import (
     OUT,
     TASKS_HELP,
     RayAddress,
+    check_outputs,
     console,
     counter,
+    interruptible,
     load_scored,
     print_err,
     print_out,
@@ -21,11 +23,14 @@ from karelsynth.cli.common import (
     write_text,
 )
 from karelsynth.cli.karel import Dialect
+from karelsynth.errors import KarelsynthError
 from karelsynth.files import atomic_writer, check_writable, name_of
+from karelsynth.parsing import ParseError, parse_json
 
 if TYPE_CHECKING:
     from karelsynth.evaluate import Report
-    from karelsynth.score import Compared
+    from karelsynth.score import Compared, Predictions
+    from karelsynth.tasks.batch import TaskBatch
 
 Given = Annotated[
     int | None,
@@ -60,15 +65,30 @@ def score(
     text that does not parse is a wrong program. Tasks without a prediction have no program. `seconds` of the
     predictions, where given, are averaged.
     """
-    from karelsynth.score import read_predictions, read_report
-    from karelsynth.score import score as run_scoring
-    from karelsynth.tasks.sets import scoring_of
+    from karelsynth.score import read_predictions
 
     if output is not None:
         check_writable(output)
-    compared = None if other is None else read_report(other)
     found = read_predictions(predictions)
-    batch, scoring = load_scored(tasks, limit), scoring_of(tasks)
+    batch = load_scored(tasks, limit)
+    _score(found, tasks, batch, given, limit, output, read_compared(other, batch), ray)
+
+
+def _score(
+    found: Predictions,
+    tasks: str,
+    batch: TaskBatch,
+    given: int | None,
+    limit: int | None,
+    output: Path | None,
+    compared: dict[str, Any] | None,
+    ray: str | None = None,
+    sources: dict[str, Any] | None = None,
+) -> None:
+    from karelsynth.score import score as run_scoring
+    from karelsynth.tasks.sets import scoring_of
+
+    scoring = scoring_of(tasks)
     given = given or scoring.given
     with spread(ray) as mapper, counter("scoring", unit="tasks", total=len(batch)) as progress:
         report = run_scoring(
@@ -77,13 +97,13 @@ def score(
             given=given,
             max_ticks=scoring.max_ticks,
             limit=limit,
-            provenance={"data": name_of(tasks), "given": given},
+            provenance={"data": name_of(tasks), "given": given, **(sources or {})},
             progress=progress,
             mapper=mapper or map,
         )
     missing = report.provenance["missing"]
     if missing:
-        print_err(f"{name_of(predictions)}: no prediction for {missing:,} of {len(batch):,} tasks", "yellow")
+        print_err(f"{found.name}: no prediction for {missing:,} of {len(batch):,} tasks", "yellow")
     finish_report(report, output, compared)
 
 
@@ -98,7 +118,7 @@ def prompt(
     """Write tasks as prompts for a language model.
 
     Each line has `number`, `id` and `messages`, as chat endpoints take them. Write a line `{"number": …, "id": …,
-    "answer": "…"}` for each reply, and `karelsynth score` reads them. `examples/language_model.py` does so.
+    "answer": "…"}` for each reply, and `karelsynth score` reads them. `karelsynth ask` does all of it.
     """
     from karelsynth.tasks.prompts import prompt_lines
     from karelsynth.tasks.sets import scoring_of
@@ -112,7 +132,100 @@ def prompt(
     print_err(f"{out}: {len(batch):,} prompts")  # not to standard output, which may be the file
 
 
+def ask(
+    tasks: Annotated[str, typer.Argument(metavar="TASKS", help=TASKS_HELP)],
+    model: Annotated[str, typer.Option(metavar="NAME", help="The model's name at the endpoint.")],
+    out: Annotated[
+        Path,
+        typer.Option(*OUT, metavar="FILE", help="The file of answers, JSON lines; an unfinished one is continued."),
+    ],
+    endpoint: Annotated[
+        str, typer.Option(metavar="URL", help="An endpoint that speaks OpenAI's chat protocol, up to its version.")
+    ] = "http://localhost:8000/v1",
+    samples: Annotated[int, typer.Option(min=1, max=100, help="Replies to each prompt, ranked in their order.")] = 1,
+    programs: Annotated[int, typer.Option(min=1, max=100, help="How many programs each reply may have.")] = 1,
+    to: Annotated[Dialect, typer.Option("--to", help="The dialect to ask for.")] = Dialect.paper,
+    temperature: Annotated[float, typer.Option(min=0, max=2, help="0 for the likeliest reply.")] = 0.0,
+    max_tokens: Annotated[int, typer.Option(min=1, help="The longest reply, in the model's tokens.")] = 4096,
+    fields: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="NAME=VALUE",
+            help="A further field of the request, for example --set top_p=0.95; null leaves a field out.",
+        ),
+    ] = None,
+    at_once: Annotated[int, typer.Option(min=1, max=256, help="Prompts that are sent at the same time.")] = 8,
+    timeout: Annotated[float, typer.Option(min=1, help="Seconds for one request.")] = 600.0,
+    tries: Annotated[int, typer.Option(min=1, help="Of a request, before giving up.")] = 6,
+    given: Given = None,
+    limit: Limit = None,
+    output: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write the report as JSON.")] = None,
+    other: Compare = None,
+) -> None:
+    """Ask a language model for programs, and score them.
+
+    Every answer is written to --out at once and verbatim, so the same command resumes after an interruption, and
+    `karelsynth score` can score the file again. A key, if the endpoint needs one, is read from the environment variable
+    OPENAI_API_KEY.
+    """
+    from karelsynth.language_model import Endpoint, collect_answers, endpoint_key
+    from karelsynth.score import read_predictions
+    from karelsynth.tasks.prompts import prompt_lines
+    from karelsynth.tasks.sets import scoring_of
+
+    check_outputs(out, output)
+    server = Endpoint(
+        endpoint,
+        model,
+        temperature=temperature,
+        max_tokens=max_tokens,
+        fields=dict(map(_request_field, fields or [])),
+        timeout=timeout,
+        tries=tries,
+        key=endpoint_key(),
+    )
+    if samples > 1 and server.settings.get("temperature") == 0:
+        print_err("the samples may all be the same at --temperature 0", "yellow")
+    batch = load_scored(tasks, limit)
+    compared = read_compared(other, batch)
+    shown = given or scoring_of(tasks).given
+    prompts = [json.loads(line) for line in prompt_lines(batch, given=shown, programs=programs, dialect=to.value)]
+    with (
+        interruptible(f"stopped; the same command resumes from {out}"),
+        counter("asking", unit="tasks", total=len(batch)) as progress,
+    ):
+        found = collect_answers(server, prompts, out, samples=samples, at_once=at_once, progress=progress)
+    print_err(f"{out}: {found.answers:,} answers")
+    if found.cut_off:
+        print_err(f"{found.cut_off:,} were cut off: --max-tokens was too small for them", "yellow")
+    sources = {"model": model, "settings": {**server.settings, "samples": samples, "programs": programs}}
+    _score(read_predictions(out), tasks, batch, given, limit, output, compared, sources=sources)
+
+
+def _request_field(text: str) -> tuple[str, Any]:
+    """The name and the value of `--set NAME=VALUE`: the value is JSON, or a text."""
+    name, equals, value = text.partition("=")
+    if not name or not equals:
+        raise KarelsynthError(f"--set {text}: write NAME=VALUE, for example --set top_p=0.95")
+    try:
+        return name, parse_json(value)
+    except ParseError:
+        return name, value
+
+
 # Reports
+
+
+def read_compared(other: Path | None, batch: TaskBatch) -> dict[str, Any] | None:
+    """The report of `--compare`. One on other tasks is an error before long work."""
+    from karelsynth.score import check_same_tasks, read_report
+
+    if other is None:
+        return None
+    report = read_report(other)
+    check_same_tasks({"digest": batch.digest, "tasks": len(batch)}, report)
+    return report
 
 
 def finish_report(report: Report, output: Path | None, other: dict[str, Any] | None) -> None:
@@ -134,7 +247,8 @@ def _print_report(report: dict[str, Any]) -> None:
 
     most = report["beam"]
     sources = report["provenance"]
-    programs = f"up to {most} programs each" if sources["decoding"] == "submitted" else f"beam {most}"
+    submitted = "1 program each" if most == 1 else f"up to {most} programs each"
+    programs = submitted if sources["decoding"] == "submitted" else f"beam {most}"
     table = Table(title=f"{report['tasks']:,} tasks, {programs}", title_justify="left")
     ranks = [rank for rank in report["generalization"] if rank == "1" or int(rank) <= report["beam"]]
     table.add_column("% of tasks")

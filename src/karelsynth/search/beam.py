@@ -38,7 +38,7 @@ from karelsynth.model.devices import decoding_dtype, floating_dtype, shared_step
 from karelsynth.model.lstm import LSTMSteps
 from karelsynth.model.syntax import HandwrittenSyntax, handwritten_syntax, put_tokens
 from karelsynth.search.candidates import Candidates
-from karelsynth.search.replay import ReplayedSteps, can_replay, rebuilt, replayed_steps, tensors_of
+from karelsynth.search.replay import ReplayedSteps, can_replay, replayed_steps
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -58,12 +58,6 @@ _TRIED: Final = 2
 _TELLING: Final = torch.zeros(VOCABULARY_SIZE, dtype=torch.bool)
 """bool [52]: actions and the ends of blocks. After these, a prefix can be run further."""
 _TELLING[[ID[name] for name in (*ACTIONS, "w)", "r)", "i)", "e)")]] = True
-HYPOTHESES_AT_ONCE: Final = 1024 * 64
-"""Hypotheses of all tasks that are open at the same time on a large GPU."""
-_BYTES_PER_HYPOTHESIS: Final = 2**18
-"""About what a step of the shipped model takes, with five examples."""
-_REFILLED: Final = 8
-"""Tasks take the places of others when this part of the places is free."""
 _RANK: Final = 1000.0
 """The weight of one more correct example in the ranking of finished programs: above any log-likelihood."""
 TASKS_PER_THREAD: Final = 4
@@ -99,8 +93,6 @@ def beam_search(
     left_open: Callable[[Tensor, Tensor, Tensor], None] | None = None,
     finished: Callable[[Tensor, Candidates], None] | None = None,
     replay: bool | None = None,
-    compact: bool | None = None,
-    at_once: int | None = None,
 ) -> Candidates:
     """The likeliest programs for each task, best first: `beam` of them, or as many as were found.
 
@@ -130,20 +122,11 @@ def beam_search(
             device, so that these can be used while the search goes on. Every task is reported once.
         replay: whether steps are replayed as CUDA graphs (`search.replay`), for models and tasks that allow it; by
             default on a GPU. The result is the same.
-        compact: whether the network runs for open hypotheses only, which synchronises with the device at every step; by
-            default on a CPU, and on a GPU for models that run prefixes.
-        at_once: how many tasks are searched at a time. When some are done, others take their places. Only for models
-            with a handwritten syntax, by default so many that a GPU is busy; else all.
     """
     machine = model.machine_for(machine, max_length)
     limit = machine.max_length if machine else max_length or model.settings.max_length
     device = encoded.codes.device
     on_cpu = device.type == "cpu"
-    runner = encoded.prefix_runner()
-    if compact is None:
-        compact = on_cpu or runner is not None
-    if at_once is None and not on_cpu and runner is not None:
-        at_once = _tasks_at_once(device, beam)
     with torch.autocast(device.type, enabled=False):  # the precision is chosen here
         weights = weights or model.step_model(dtype or decoding_dtype(device))
         syntax = handwritten_syntax(machine, device) if machine else None
@@ -151,10 +134,10 @@ def beam_search(
             weights,
             syntax,
             beam,
-            every=1 if compact else CHECK_EVERY,
-            dense=not compact,
+            every=1 if on_cpu else CHECK_EVERY,
+            dense=not on_cpu,
             skip_forced_tokens=model.settings.skip_forced_tokens,
-            runner=runner,
+            runner=encoded.prefix_runner(),
             pruning=pruning,
             slack=slack,
             window=window,
@@ -163,7 +146,6 @@ def beam_search(
             left_open=left_open,
             finished=finished,
             replay=not on_cpu if replay is None else replay,
-            at_once=at_once if machine else None,
         )
         tasks = model.step_tasks(weights, encoded)
         threads = (threads or torch.get_num_threads()) if on_cpu else 1
@@ -171,14 +153,6 @@ def beam_search(
             return _run_on_threads(search, tasks, limit, threads)
         with shared_steps(threads):
             return search.run(tasks, limit)
-
-
-def _tasks_at_once(device: torch.device, beam: int) -> int:
-    """How many tasks keep a device busy and fit into half of its memory."""
-    room = HYPOTHESES_AT_ONCE
-    if device.type == "cuda":
-        room = min(room, torch.cuda.get_device_properties(device).total_memory // (2 * _BYTES_PER_HYPOTHESIS))
-    return max(1, room // beam)
 
 
 @dataclass(frozen=True)
@@ -206,8 +180,6 @@ class BeamSearch:
     finished: Callable[[Tensor, Candidates], None] | None
     replay: bool
     """Whether steps are replayed as CUDA graphs, where that is possible."""
-    at_once: int | None = None
-    """How many tasks are searched at a time; None for all."""
 
     @torch.no_grad()  # for every thread
     def run(self, tasks: StepTasks, limit: int) -> Candidates:
@@ -221,13 +193,9 @@ class BeamSearch:
         return self.replay and simple and steps and can_replay(tasks, self.beam)
 
     def _run(self, tasks: StepTasks, limit: int, replayed: ReplayedSteps | None) -> Candidates:
-        begun = min(self.at_once or len(tasks), len(tasks))
-        beams = self._start(tasks, 0, begun, limit)
-        shape, device = (len(tasks), self.beam), tasks.inputs.device
+        beams = self._start(tasks, limit)
         found = Candidates(
-            torch.zeros(*shape, limit, dtype=torch.uint8, device=device),
-            torch.zeros(shape, dtype=torch.int64, device=device),
-            torch.full(shape, -torch.inf, device=device),
+            torch.zeros_like(beams.pool_tokens), torch.zeros_like(beams.pool_lengths), beams.pool_scores.clone()
         )
         at, left = 0, torch.arange(len(tasks))  # on the host, as all that decides which tasks leave
         while at < limit:
@@ -253,12 +221,7 @@ class BeamSearch:
                     self._leave(beams, left[done], found)
                     left = left[active]
                 beams.keep(active, width)
-                free = (self.at_once or 0) - len(active)
-                if begun < len(tasks) and free >= -(-(self.at_once or 0) // _REFILLED):
-                    first, begun = begun, min(begun + free, len(tasks))
-                    beams.join(self._start(tasks, first, begun, limit))
-                    at = 0  # the longest of these has all steps before it
-                elif not len(active):
+                if not len(active):
                     break
         self._leave(beams, left, found)
         return found
@@ -271,15 +234,12 @@ class BeamSearch:
             parts = (part.index_select(0, rows) for part in (found.tokens, found.lengths, found.logprobs))
             self.finished(done, Candidates(*parts))
 
-    def _start(self, tasks: StepTasks, first: int, last: int, limit: int) -> Beams:
-        """One open hypothesis for each of tasks first … last − 1: the empty prefix."""
-        count, device = last - first, tasks.inputs.device
-        number = torch.arange(first, last, device=device)
-        if count < len(tasks):
-            tasks = tasks.select(number)
-        place = torch.arange(count, device=device)
+    def _start(self, tasks: StepTasks, limit: int) -> Beams:
+        """One open hypothesis for each task: the empty prefix."""
+        count, device = len(tasks), tasks.inputs.device
         scores = torch.full((count, self.beam), -torch.inf, device=device)
         blank = torch.zeros(count, self.beam, limit, dtype=torch.uint8, device=device)
+        number = torch.arange(count, device=device)
         beams = Beams(
             number=number,
             tasks=tasks,
@@ -288,7 +248,7 @@ class BeamSearch:
             lengths=torch.zeros_like(number)[:, None],
             syntax=None if self.syntax is None else self.syntax.initial(count)[:, None],
             state=self.weights.start(tasks),
-            row=place[:, None],
+            row=number[:, None],
             last=torch.full_like(number, START)[:, None],
             pool_scores=scores,
             pool_tokens=blank.clone(),
@@ -373,9 +333,8 @@ class BeamSearch:
         places: Tensor | None = None
         if not self.dense:
             places = (beams.scores > -torch.inf).flatten().nonzero()[:, 0]
-            if places.is_cpu:
-                # Hypotheses that extend the same state are adjacent: the decoder then shares their products.
-                places = places.index_select(0, beams.row.flatten().index_select(0, places).argsort())
+            # Hypotheses that extend the same state are adjacent: the decoder then shares their products.
+            places = places.index_select(0, beams.row.flatten().index_select(0, places).argsort())
 
         def of_places(values: Tensor) -> Tensor:
             """The values [B, S, …] of the places that the network is run for."""
@@ -478,28 +437,6 @@ class Beams:
         self.syntax = None if self.syntax is None else self.syntax[:, :width]
         self.correct = None if self.correct is None else self.correct[:, :width]
 
-    def join(self, other: Beams) -> None:
-        """Add the tasks of another search of the same kind, whose numbers are larger."""
-        width = max(self.scores.shape[1], other.scores.shape[1])
-        rows = len(tensors_of(self.state)[0])
-        states = zip(tensors_of(self.state), tensors_of(other.state), strict=True)
-        self.state = rebuilt(self.state, (torch.cat(pair) for pair in states))
-        present = None
-        if self.tasks.present is not None and other.tasks.present is not None:
-            present = torch.cat([self.tasks.present, other.tasks.present])
-        self.tasks = StepTasks(torch.cat([self.tasks.inputs, other.tasks.inputs]), present)
-        for name in ("number", "pool_scores", "pool_tokens", "pool_lengths", "pool_correct"):
-            own = getattr(self, name)
-            if own is not None:
-                setattr(self, name, torch.cat([own, getattr(other, name)]))
-        moved = replace(other, row=other.row + rows)
-        for name in ("scores", "tokens", "lengths", "row", "last", "syntax", "correct"):
-            own = getattr(self, name)
-            if own is not None:
-                empty = -torch.inf if name == "scores" else 0
-                both = (_widened(values, width, empty) for values in (own, getattr(moved, name)))
-                setattr(self, name, torch.cat(list(both)))
-
     def collect(self, scores: Tensor) -> None:
         """Let the programs that end now, with scores [B, S], compete for the places in the pool."""
         ended = self.tokens.clone()
@@ -521,14 +458,6 @@ class Beams:
         found.tokens.index_copy_(0, self.number, self.pool_tokens.masked_fill(empty[:, :, None], 0))
         found.lengths.index_copy_(0, self.number, self.pool_lengths)
         found.logprobs.index_copy_(0, self.number, self.pool_scores)
-
-
-def _widened(values: Tensor, width: int, empty: float) -> Tensor:
-    """Values [B, S, …] with places added up to a width."""
-    if values.shape[1] == width:
-        return values
-    added = values.new_full((len(values), width - values.shape[1], *values.shape[2:]), empty)
-    return torch.cat([values, added], dim=1)
 
 
 def gathered(values: Tensor, places: Tensor) -> Tensor:

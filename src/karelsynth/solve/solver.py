@@ -42,11 +42,9 @@ from karelsynth.search.repair import repair
 from karelsynth.search.scoring import score_programs
 from karelsynth.solve.answers import CheckedPrograms, SearchState, check_programs, single_actions
 from karelsynth.solve.compiling import SEARCH, load_part, start_compiling
-from karelsynth.solve.concluding import solution_of
 from karelsynth.solve.question import find_ambiguity
 from karelsynth.solve.ranking import STEPS_PER_BLOCK, Ranking, look_random, rank
 from karelsynth.solve.solution import Progress, Solution
-from karelsynth.solve.together import FEWEST_TOGETHER, search_together, stacked
 from karelsynth.solve.turns import Turn, Turns
 from karelsynth.tasks.batch import TaskBatch
 from karelsynth.tasks.simplify import simplify
@@ -90,6 +88,8 @@ MOST_REPAIRED: Final = 64
 """The most near misses that repair starts from."""
 MOST_SIMPLIFIED: Final = 8
 """The most answers that are simplified."""
+MOST_ANSWERS: Final = 20
+"""The most answers in a `Solution`."""
 _MOST_HYPOTHESES: Final = 4096
 """Hypotheses of all tasks that are searched at the same time: beam width times tasks."""
 _PIECE: Final = 32
@@ -118,8 +118,7 @@ class Solver:
         self.plausible = PLAUSIBLE
         self.slack = slack
         self._folder: Path | None = None
-        self.weights = model.step_model(decoding_dtype(model.device))
-        """The model prepared for decoding."""
+        self._weights = model.step_model(decoding_dtype(model.device))
         self._threads = min(torch.get_num_threads(), core_count())
         self.turns = Turns(max(1, core_count() // _CORES_PER_SEARCH), self._threads)
         """Threads that share the solver take turns."""
@@ -171,7 +170,7 @@ class Solver:
                     tried = [SearchState(inputs, outputs) for _ in range(count)]
                     with self.turns.turn() as turn:
                         self._run_round(tried, Round(2, 8), turn, lambda: None)
-                encoded = encode_for_search(self.model, *stacked(tried[:1]))
+                encoded = encode_for_search(self.model, *_stacked(tried[:1]))
                 self._add_answers(tried[0], tokens[:1], np.full(1, 5), encoded, self._threads)
                 mark_complete(SEARCH)
                 load_part("simplify")
@@ -225,8 +224,6 @@ class Solver:
         states = [self.begin(task, budget=budget, max_ticks=max_ticks) for task in tasks]
         self._warm_up(states)
         call = _Call(states, budget, on_progress, should_stop)
-        if self.model.device.type == "cuda" and len(tasks) >= FEWEST_TOGETHER:
-            return search_together(self, states, call, on_solution)
         solutions: dict[int, Solution] = {}
 
         def finish(number: int, turn: Turn) -> None:
@@ -327,7 +324,17 @@ class Solver:
 
         With `quick`, MCMC makes fewer steps, and choosing takes no longer than finding has.
         """
-        return solution_of(state, partial(self.rank, state, turn, quick=quick), turn.now)
+        start = turn.now()
+        found, answers, ambiguity = state.answers, [], None
+        if found is not None and not state.solved:
+            answers = [found.answer(0)]
+        elif found is not None:
+            order, probabilities, _ = self.rank(state, turn, quick=quick)
+            order = order[:MOST_ANSWERS]
+            answers = [found.answer(row, float(probabilities[row])) for row in order.tolist()]
+            ambiguity = find_ambiguity(found.tokens[order], probabilities[order], state.inputs, state.max_ticks)
+        seconds = state.seconds + turn.now() - start
+        return Solution(tuple(answers), state.solved, ambiguity, seconds, state.beam, state.checked, state.stopped)
 
     def rank(self, state: SearchState, turn: Turn | None = None, *, quick: bool = False) -> Ranking:
         """Rank the answers of a solved task within what its budget leaves; `quick` is that of `conclude`."""
@@ -385,7 +392,7 @@ class Solver:
         """Run one round for a batch of tasks: beam search for all, then repair task by task."""
         start = turn.now()
         deadline = start + sum(max(0.0, state.budget - state.seconds) for state in states)
-        inputs, outputs = stacked(states)
+        inputs, outputs = _stacked(states)
         encoded = encode_for_search(self.model, inputs, outputs)
         open_hypotheses = OpenHypotheses() if round_.repair else None
         stopped = False
@@ -422,12 +429,7 @@ class Solver:
                 start = turn.now()
                 near_misses = programs.joined(check_programs(state, *open_hypotheses.closed(row)))
                 most = min(state.budget - state.seconds, round_.repair * state.budget)
-                task = encoded.row(row)
-                tokens, lengths = self.repaired(state, near_misses, start + most, turn, poll)
-                if len(lengths):
-                    self._add_answers(state, tokens, lengths, task, turn.threads)
-                    if state.solved:
-                        self.simplify_answers(state, task, turn.threads)
+                self._repair(state, near_misses, encoded.row(row), start + most, turn, poll)
                 state.seconds += turn.now() - start
 
     def _beam_search(
@@ -446,7 +448,7 @@ class Solver:
             encoded,
             beam=round_.beam,
             max_length=min(round_.max_length, self.model.settings.max_length),
-            weights=self.weights,
+            weights=self._weights,
             pruning=pruning,
             slack=min(self.slack, window),
             window=min(round_.window, window),
@@ -456,18 +458,16 @@ class Solver:
             left_open=None if open_hypotheses is None else open_hypotheses.record,
         ).cpu()
 
-    def repaired(
+    def _repair(
         self,
         state: SearchState,
         near_misses: CheckedPrograms,
+        encoded: Encoded,
         deadline: float,
         turn: Turn,
         poll: Callable[[], None],
-    ) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-        """Repair the near misses of a round; without any, start from the programs of one action.
-
-        Returns programs [N, L] and their lengths [N].
-        """
+    ) -> None:
+        """Repair the near misses of a round; without any, start from the programs of one action."""
 
         def stop() -> bool:
             poll()
@@ -495,27 +495,25 @@ class Solver:
             on_tried=count,
         )
         count(repaired.tried)
-        return repaired.tokens, repaired.lengths
+        if len(repaired.lengths):
+            self._add_answers(state, repaired.tokens, repaired.lengths, encoded, turn.threads)
+            if state.solved:
+                self.simplify_answers(state, encoded, turn.threads)
 
     def simplify_answers(self, state: SearchState, encoded: Encoded | None = None, threads: int | None = None) -> None:
         """Add the first answers without what no example needs. Long answers are rarely what was meant."""
+        assert state.answers is not None
         threads = threads or self._threads
         if encoded is None:
-            encoded = encode_for_search(self.model, *stacked([state]))
-        tokens, lengths = self.simpler_answers(state, threads)
-        if len(lengths):
-            self._add_answers(state, tokens, lengths, encoded, threads)
-
-    def simpler_answers(self, state: SearchState, threads: int) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-        """The first answers without what no example needs, where that is shorter: programs [N, L], lengths [N]."""
-        assert state.answers is not None
+            encoded = encode_for_search(self.model, *_stacked([state]))
         best = state.answers[:MOST_SIMPLIFIED]
         inputs, outputs = (np.repeat(part[None], len(best), axis=0) for part in (state.inputs, state.outputs))
         tasks = TaskBatch(best.tokens, best.lengths.astype(np.uint8), inputs, outputs, np.zeros(len(best), np.bool_))
         simpler = simplify(tasks, threads, max_ticks=state.max_ticks)
         lengths = simpler.lengths.astype(np.int64)
         shorter = lengths < best.lengths
-        return simpler.tokens[shorter], lengths[shorter]
+        if shorter.any():
+            self._add_answers(state, simpler.tokens[shorter], lengths[shorter], encoded, threads)
 
     def _add_answers(
         self,
@@ -527,8 +525,21 @@ class Solver:
     ) -> None:
         """Score programs [N, L] by the network, run them, and keep them if they fit."""
         tasks = np.zeros(len(lengths), np.int64)
-        logprobs = score_programs(self.model, encoded, tokens, lengths, tasks, weights=self.weights, threads=threads)
+        logprobs = score_programs(self.model, encoded, tokens, lengths, tasks, weights=self._weights, threads=threads)
         state.update_answers(check_programs(state, tokens, lengths, logprobs))
+
+
+def _stacked(states: list[SearchState]) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """The examples of all tasks, uint8 [B, K, 18, 18] each.
+
+    A task with fewer than K examples repeats its own. The network is invariant to that, since it pools by maximum.
+    """
+    most = max(len(state.inputs) for state in states)
+    shape = (most, *states[0].inputs.shape[1:])
+    inputs, outputs = (
+        np.stack([np.resize(getattr(state, name), shape) for state in states]) for name in ("inputs", "outputs")
+    )
+    return inputs, outputs
 
 
 @dataclass

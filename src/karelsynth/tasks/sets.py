@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import fields, replace
@@ -67,6 +68,8 @@ _SUMMED_UP: Final = 16_384
 """The manifest has the statistics of the first tasks, at most this many."""
 _COMPARED: Final = 16
 """Tasks that are generated again and compared before a set is continued."""
+_NAME: Final = re.compile(r"\w[\w-]*")
+"""What may be the name of a set; other texts are paths."""
 Progress = Callable[[int], None]
 """Called with the number of tasks just done."""
 
@@ -111,8 +114,11 @@ def load_tasks(
     """
     if limit is not None:
         limit = checked_int("limit", limit, 0)
-    if is_named(path):
-        tasks = named_tasks(str(path), limit)
+    if _NAME.fullmatch(str(path)) and not exists(path):
+        try:
+            tasks = named_tasks(str(path), limit)
+        except KarelsynthError as error:
+            raise TaskFileError(f"{path}: there is no such file, and {error}") from None
     elif path != STDIN and is_folder(path):
         tasks = open_set(path)[:limit]
     else:

@@ -157,7 +157,7 @@ def task_source(
     return ShuffledTasks(simplified(found) if simplify else found, seed)
 
 
-class TaskIterator:
+class TaskIterator(Iterator[Arrays]):
     """Batches of a source, as dicts of arrays with the names and shapes of `TaskBatch`: tokens [B, L], inputs
     [B, E, 18, 18], and so on. L is the same for all batches of a source.
 
@@ -185,37 +185,38 @@ class TaskIterator:
         self._worker = checked_int("worker", worker, 0, workers - 1)
         self._threads = checked_int("threads", threads, 0)
         self._next = self._worker
+        self._pool: ThreadPoolExecutor | None = None
+        self._ahead: deque[Future[Arrays]] = deque()
+        """The batches from the next one on, as far as threads make them already."""
 
-    def __iter__(self) -> Iterator[Arrays]:
-        """The batches from the next one on."""
-        if not self._threads:
-            while self._exists(self._next):
-                made = self._make(self._next)
-                self._next += self._workers
-                yield made
-            return
-        pool = ThreadPoolExecutor(self._threads, thread_name_prefix="tasks")
-        ahead: deque[Future[Arrays]] = deque()
-        number = self._next
-        try:
-            while True:
-                while len(ahead) < 2 * self._threads and self._exists(number):
-                    ahead.append(pool.submit(self._make, number))
-                    number += self._workers
-                if not ahead:
-                    return
-                made = ahead.popleft().result()
-                self._next += self._workers
-                yield made
-        finally:
-            pool.shutdown(wait=True, cancel_futures=True)
+    def __next__(self) -> Arrays:
+        """The next batch."""
+        if not self._exists(self._next):
+            raise StopIteration
+        made = self._made_ahead() if self._threads else self._make(self._next)
+        self._next += self._workers
+        return made
+
+    def _made_ahead(self) -> Arrays:
+        if self._pool is None:  # its threads end with it
+            self._pool = ThreadPoolExecutor(self._threads, thread_name_prefix="tasks")
+        while len(self._ahead) < 2 * self._threads:
+            number = self._next + len(self._ahead) * self._workers
+            if not self._exists(number):
+                break
+            self._ahead.append(self._pool.submit(self._make, number))
+        return self._ahead.popleft().result()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without the threads, for worker processes; the copy goes on with the same batch."""
+        return {**self.__dict__, "_pool": None, "_ahead": deque()}
 
     def state_dict(self) -> dict[str, int]:
         """The state after the batches that were handed out, also if further ones are already made."""
         return {"next": self._next, "worker": self._worker, "workers": self._workers}
 
     def load_state_dict(self, state: Mapping[str, int]) -> None:
-        """Continue after the batches that were handed out when the state was taken; begins with the next `iter`."""
+        """Continue after the batches that were handed out when the state was taken."""
         try:
             following, shape = checked_int("next", state["next"], 0), (state["worker"], state["workers"])
         except (KeyError, TypeError):
@@ -225,11 +226,14 @@ class TaskIterator:
                 f"this state belongs to worker {shape[0]} of {shape[1]}, not to worker {self._worker} of "
                 f"{self._workers}: use as many workers as before"
             )
-        self._next = following
+        self.begin_at(following)
 
     def begin_at(self, number: int) -> None:
-        """Let the next iteration begin with batch `number` and continue with every `workers`-th."""
+        """Go on with batch `number`, and with every `workers`-th after it."""
         self._next = checked_int("number", number, 0)
+        for made in self._ahead:
+            made.cancel()
+        self._ahead.clear()
 
     def _exists(self, number: int) -> bool:
         return self._batches is None or number < self._batches

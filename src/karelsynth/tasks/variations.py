@@ -72,12 +72,12 @@ class Variation(NamedTuple):
 _CHANGES: Final = {
     "wider": ("size", "the world is one column wider (column {column} occurs twice)"),
     "narrower": ("size", "the world is one column narrower (without column {column})"),
-    "higher": ("size", "the world is one row higher (row {row} from the bottom occurs twice)"),
-    "lower": ("size", "the world is one row lower (without row {row} from the bottom)"),
-    "markers": ("markers", "{piles} in column {column}, row {row} from the bottom"),
-    "start": ("start", "Karel starts in column {column}, row {row} from the bottom"),
-    "wall": ("walls", "a wall in column {column}, row {row} from the bottom"),
-    "no wall": ("walls", "no wall in column {column}, row {row} from the bottom"),
+    "higher": ("size", "the world is one row higher (row {row} occurs twice)"),
+    "lower": ("size", "the world is one row lower (without row {row})"),
+    "markers": ("markers", "{piles} at row {row}, column {column}"),
+    "start": ("start", "Karel starts at row {row}, column {column}"),
+    "wall": ("walls", "a wall at row {row}, column {column}"),
+    "no wall": ("walls", "no wall at row {row}, column {column}"),
 }
 """For each change its kind and its words."""
 

@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from karelsynth.errors import KarelsynthError
-from karelsynth.files import exists, is_folder, read_text
+from karelsynth.files import exists, is_file, is_folder, read_text
+from karelsynth.karel.program import Program
 from karelsynth.karel.world import World
 from karelsynth.parsing import ParseError, parse_json
 from karelsynth.tasks.task import Example, Task
@@ -47,6 +48,8 @@ class Challenge:
     """The text that they begin with; it need not be a program."""
     hints: int = MOST_HINTS
     """The highest level of hints that they may ask for; 0 for none."""
+    reference: Program | None = None
+    """The program that `pose` made the task from. Students do not get it."""
 
 
 @dataclass(frozen=True)
@@ -69,6 +72,19 @@ def read_challenges(path: Path) -> ChallengeSet:
         return parse_challenges(text)
     except KarelsynthError as error:
         raise ChallengeError(f"{path}: {error}") from None
+
+
+def is_challenge_set(path: str | Path) -> bool:
+    """Whether it is a file with a set of challenges, or a folder that `karelsynth pose` has written."""
+    if is_folder(path):
+        return exists(Path(path) / "tasks.jsonl")
+    if Path(path).suffix.lower() != ".json" or not is_file(path):
+        return False
+    try:
+        record = parse_json(read_text(path))
+    except KarelsynthError:
+        return False
+    return isinstance(record, dict) and "challenges" in record
 
 
 def parse_challenges(text: str) -> ChallengeSet:
@@ -125,7 +141,17 @@ def _challenge(record: Any, number: int) -> Challenge:
         Task((*examples, *hidden)[:20])  # the hidden ones must not contradict the others
     except KarelsynthError as error:
         raise ChallengeError(f"{where}: {error}") from None
-    return Challenge(task, tuple(hidden), starter, hints)
+    return Challenge(task, tuple(hidden), starter, hints, _reference(record.get("reference"), where))
+
+
+def _reference(text: Any, where: str) -> Program | None:
+    if text is None:
+        return None
+    _typed(text, str, f"{where}: reference")
+    try:
+        return Program.parse(text)
+    except KarelsynthError as error:
+        raise ChallengeError(f"{where}: reference: {error}") from None
 
 
 def _examples(pairs: Any, where: str) -> Sequence[Example]:

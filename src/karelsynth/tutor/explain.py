@@ -162,7 +162,8 @@ def _failure(outcome: Run, step: WrongStep) -> str:
         case Status.TOO_MANY_MARKERS:
             return f"Step {step.number}, {where} puts a marker at {_at((row, col))}, which is full."
         case Status.OUT_OF_TICKS:
-            return f"An endless loop, it seems: after {outcome.ticks:,} ticks it still runs, {where}, Karel at {place}."
+            spent = f"after {outcome.ticks:,} steps and tests it still runs"
+            return f"An endless loop, it seems: {spent}, {where}, Karel at {place}."
     return f"An endless loop: {where} repeats for ever, with Karel at {place}."
 
 
@@ -175,7 +176,8 @@ def _differences(expected: World, actual: World, cells: tuple[Cell, ...]) -> lis
     wrong = [cell for cell in cells if expected.markers.get(cell, 0) != actual.markers.get(cell, 0)]
     for cell in wrong[:_MOST_CELLS]:
         wanted, found = expected.markers.get(cell, 0), actual.markers.get(cell, 0)
-        sentences.append(f"At {_at(cell)} there should be {_markers(wanted)}, not {found or 'none'}.")
+        there = {0: "there is none", 1: "there is 1"}.get(found, f"there are {found}")
+        sentences.append(f"At {_at(cell)} there should be {_markers(wanted)}, but {there}.")
     if len(wrong) > _MOST_CELLS:
         sentences.append(f"{len(wrong) - _MOST_CELLS} more cells have the wrong number of markers.")
     return sentences

@@ -49,6 +49,19 @@ _AT_ONCE: Final = 500
 _MOST_DRAWN: Final = 100_000
 """Tasks that are drawn before the search for exercises ends."""
 _PROBE_SECONDS: Final = 0.4
+_NAMES: Final = {
+    **dict.fromkeys(("free", "mixed", "conditions", "steering"), "Find the rule"),
+    "ends": "The ends of a row",
+    "row": "Along the row",
+    "row-counted": "Count your steps",
+    "find": "Find the marker",
+    "trail": "Follow the trail",
+    "between": "Between two markers",
+    "laps": "Back and forth",
+    "signs": "Follow the signs",
+    "two-works": "Two jobs",
+}
+"""Names of exercises for students, where the plan's own says little."""
 _LEVELS: Final = ((14, "easy"), (35, "medium"))
 
 
@@ -197,7 +210,8 @@ def _drawn(seed: int) -> Iterator[tuple[Task, Program]]:
             ]
             examples = tuple(dict.fromkeys(pairs))
             if len(examples) >= FEWEST_EXAMPLES:
-                yield Task(examples[:MOST_EXAMPLES], names[row].replace("-", " ").capitalize()), program
+                name = _NAMES.get(names[row], names[row].replace("-", " ").capitalize())
+                yield Task(examples[:MOST_EXAMPLES], name), program
 
 
 def _well_posed(task: Task, program: Program) -> PosedExercise | None:

@@ -53,3 +53,17 @@ test("work is kept for each challenge, and nothing is lost if it cannot be read"
   assert.equal(work.of(two).text, "");
   assert.notEqual(keyOf(one), keyOf(two));
 });
+
+test("what is handed in are the programs that are no longer the starter", () => {
+  const work = new Work(storage());
+  const [one, two] = [challengeOf(TASK, { starter: "# go" }), challengeOf({ ...TASK, name: "Stay" })];
+  const set = challengeSet([one, two], "Week 1");
+  assert.deepEqual(work.toJson(set, "Ada").programs, []);
+  work.update(two, { text: "def run(): move()", hints: 2 });
+  assert.deepEqual(work.toJson(set, "Ada"), {
+    karelsynth: "work",
+    student: "Ada",
+    title: "Week 1",
+    programs: [{ number: 2, name: "Stay", program: "def run(): move()", hints: 2 }],
+  });
+});

@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { framesOf, isStop, nextOf, stepOut, stepOver } from "./static/run.js";
+import { ending, framesOf, isStop, nextOf, stepOut, stepOver } from "./static/run.js";
 import { at, parse } from "./static/world.js";
 
 const step = (token, start, end, line) => ({ token, start, end, line, hero: [0, 0, "east"], markers: null });
@@ -104,4 +104,11 @@ test("frames follow what each step changed", () => {
   assert.equal(at(frames[1], 1, 1), 0);
   assert.equal(at(frames[2], 1, 1), 3);
   assert.equal(frames[3].hero.heading, 0);
+});
+
+test("how a run ended is said without ticks", () => {
+  assert.equal(ending("finished after 1 tick"), "is done");
+  const place = "at row 1, column 2, facing north";
+  assert.equal(ending(`crashed: hit a wall ${place} (tick 7)`), `crashed: hit a wall ${place}`);
+  assert.equal(ending(`ran out of ticks after 10000 ${place}`), `still ran after 10000 steps and tests ${place}`);
 });

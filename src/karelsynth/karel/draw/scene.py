@@ -178,6 +178,21 @@ THEMES: Final = MappingProxyType(
             muted="#93a3ba",
             alarm="#ff5d73",
         ),
+        "paper": Palette(  # white, with lines that a printer does not lose
+            canvas="#ffffff",
+            floor="#ffffff",
+            grid="#94a3b8",
+            wall="#334155",
+            marker="#fbb117",
+            marker_text="#3b2300",
+            tint="#ffe9b0",
+            hero="#2563eb",
+            hero_trim="#132a63",
+            hero_face="#ffffff",
+            ink="#111111",
+            muted="#475569",
+            alarm="#c81e3a",
+        ),
     }
 )
 

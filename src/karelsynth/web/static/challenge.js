@@ -4,14 +4,16 @@
 import { get } from "./api.js";
 import { Board } from "./board.js";
 import { Work, keyOf, setFromJson, setToJson } from "./classwork.js";
-import { announce, button, byId, count, el, icon, iconButton, notice } from "./dom.js";
+import { announce, button, byId, count, download, el, icon, iconButton, notice } from "./dom.js";
 import { packed, unpacked } from "./link.js";
 import { recall, remember } from "./storage.js";
+import { slug } from "./task.js";
 import { WorldError, parse } from "./world.js";
 
 const KEY = "#challenge=";
 const LONGEST = 200_000; // letters of a link
 const OPEN = "karelsynth.set"; // the set that was opened last, and the place in it
+const STUDENT = "karelsynth.student"; // the name that was typed when work was saved
 
 /** The part of an address that holds a set. */
 export async function linkOf(set) {
@@ -109,6 +111,10 @@ export class Challenge {
     byId("challenge").hidden = false;
     byId("task-name").readOnly = true;
     document.querySelector(".skip").textContent = "Skip to the program";
+    byId("work-form").addEventListener("submit", (event) => {
+      event.preventDefault();
+      this.#hand();
+    });
     this.open(at);
   }
 
@@ -168,6 +174,8 @@ export class Challenge {
     this.steps = el("ol", { class: "challenge-steps" });
     this.tests = el("p", { class: "challenge-tests", hidden: hiddenCount === 0 });
     this.again = button("button small", () => this.#startOver(), {}, icon("reset"), el("span", {}, "Start over"));
+    const file = { title: "A file with your programs, for your teacher" };
+    const save = button("button small", () => this.#askName(), file, icon("save"), "Save my work");
     const kept = { title: "Back to the playground; your work is kept" };
     const leave = button("button small", () => this.#leave(), kept, "Close the challenge");
     const nav = many ? el("nav", { "aria-label": "Challenges of the set" }, this.steps) : null;
@@ -184,7 +192,7 @@ export class Challenge {
         this.state,
         el("ol", { class: "challenge-examples" }, ...this.#nodes.map(({ node }) => node)),
         this.tests,
-        el("footer", { class: "card-foot" }, this.again, leave),
+        el("footer", { class: "card-foot" }, save, this.again, leave),
       ),
     );
     this.#renderState();
@@ -239,6 +247,32 @@ export class Challenge {
   #next() {
     this.open(this.#at + 1);
     byId("challenge-title").focus(); // the button is gone, and the keyboard was on it
+  }
+
+  #askName() {
+    byId("work-name").value = recall(STUDENT) ?? "";
+    byId("work-sheet").showModal();
+  }
+
+  /** Saves a file with all programs of the set: `karelsynth grade` reads it. */
+  #hand() {
+    const student = byId("work-name").value.trim();
+    if (!student) {
+      byId("work-name").focus();
+      return;
+    }
+    remember(STUDENT, student);
+    this.onLeave(); // what was typed last is kept first
+    const work = this.#work.toJson(this.#given, student);
+    byId("work-sheet").close();
+    if (!work.programs.length) {
+      notice("There is nothing to save yet: write a program first.");
+      return;
+    }
+    const title = this.#given.title || this.#given.challenges[0].name;
+    const named = (student.match(/[\p{L}\p{N}]+/gu) ?? ["work"]).join("-"); // letters of any language
+    download(`${named}-${slug(title)}.json`, `${JSON.stringify(work, null, 1)}\n`);
+    notice(`Saved ${count(work.programs.length, "program")}. Give the file to your teacher.`);
   }
 
   #startOver() {

@@ -100,6 +100,15 @@ export class Work {
     return value;
   }
 
+  /** What a student hands in: the programs so far, without those that are still the starter. */
+  toJson({ title, challenges }, student) {
+    const programs = challenges
+      .map((challenge, place) => ({ challenge, number: place + 1, ...this.of(challenge) }))
+      .filter(({ challenge, text }) => text.trim() && text !== challenge.starter)
+      .map(({ challenge, number, text, hints }) => ({ number, name: challenge.name, program: text, hints }));
+    return { karelsynth: "work", student, title, programs };
+  }
+
   /** How many challenges of a set are done. */
   passed({ challenges }) {
     return challenges.filter((challenge) => this.of(challenge).passed).length;

@@ -5,7 +5,7 @@ import { Board } from "./board.js";
 import { announce, button, byId, el, guarded, icon } from "./dom.js";
 import { Grid } from "./grid.js";
 import { History } from "./history.js";
-import { framesOf, isStop, nextOf, stepOut, stepOver } from "./run.js";
+import { ending, framesOf, isStop, nextOf, stepOut, stepOver } from "./run.js";
 import { sizeInputs } from "./size.js";
 import { equal, parse, render, resized } from "./world.js";
 
@@ -247,7 +247,7 @@ export class Player {
     else this.program().mark(index > 0 ? crash : [], next);
     const start = this.#source === OWN ? "At the start: draw here" : "At the start";
     const place = index === 0 ? start : step ? this.#describe(step, index, steps.length) : "";
-    this.#label([place, over ? `The program ${explanation}.` : ""].filter(Boolean).join(" · "));
+    this.#label([place, over ? `The program ${ending(explanation)}.` : ""].filter(Boolean).join(" · "));
   }
 
   /** A step in the words of the text that runs. */

@@ -3,6 +3,7 @@
 import { Board } from "./board.js";
 import { button, byId, el } from "./dom.js";
 import { differences, parse } from "./world.js";
+import { ending } from "./run.js";
 
 const MOST_NAMES = 4;
 
@@ -24,7 +25,7 @@ export function showQuestion({ world, outcomes, change }, onExample) {
         "li",
         { class: "outcome" },
         picture(`Outcome ${index + 1}`, output, { alarm: failed, marked }),
-        el("span", { class: "detail" }, failed ? `${owners(outcome)}: ${outcome.explanation}` : owners(outcome)),
+        el("span", { class: "detail" }, failed ? `${owners(outcome)}: ${ending(outcome.explanation)}` : owners(outcome)),
         failed ? null : button("button primary", () => onExample(input, output, true), attributes, "This one"),
       );
     }),

@@ -80,3 +80,11 @@ export function stepOut(run, index, lines) {
 export function isStop(run, index, lines) {
   return index < run.steps.length && beginning(run, index).some(({ line }) => lines.has(line));
 }
+
+/** How a run ended, as the server says it, without ticks: a student counts steps. */
+export function ending(explanation) {
+  return explanation
+    .replace(/^finished after \d+ ticks?/, "is done")
+    .replace(/ \(tick \d+\)/, "")
+    .replace(/ran out of ticks after (\d+)/, "still ran after $1 steps and tests");
+}

@@ -6,6 +6,7 @@ import { ACTIONS } from "./blocktree.js";
 import { Board } from "./board.js";
 import { applied, changesOf } from "./changes.js";
 import { announce, button, byId, count, debounced, el, guarded, icon, prose } from "./dom.js";
+import { ending } from "./run.js";
 import { filled, fromJson, pairs } from "./task.js";
 import { parse } from "./world.js";
 
@@ -303,7 +304,7 @@ export class Tutor {
     const [before, right, wrong] = [parse(world), parse(expected), parse(actual)];
     const add = () => this.onExamples([[before, right]]);
     const worlds = [picture("Before", before), picture("Yours", right), picture("The wrong one", wrong)];
-    const words = /^[a-z]/.test(explanation) ? `The wrong one ${explanation}.` : explanation;
+    const words = /^[a-z]/.test(explanation) ? `The wrong one ${ending(explanation)}.` : explanation;
     const named = { class: "tutor-code", tabindex: 0, role: "group", "aria-label": `Wrong program ${index + 1}` };
     return el(
       "li",

@@ -3,6 +3,7 @@
 
 import { post } from "./api.js";
 import { debounced, guarded } from "./dom.js";
+import { ending } from "./run.js";
 import { renumbered } from "./sure.js";
 import { pairs } from "./task.js";
 
@@ -49,6 +50,6 @@ export class Verdicts {
 
 function wordsFor({ right, status, explanation }) {
   if (right) return { kind: "right", text: "The program does exactly this" };
-  if (status !== "ok") return { kind: "wrong", text: `The program ${explanation}` };
+  if (status !== "ok") return { kind: "wrong", text: `The program ${ending(explanation)}` };
   return { kind: "wrong", text: "The program leaves another world" };
 }
