@@ -417,7 +417,7 @@ def test_a_font_of_the_system_has_more_letters() -> None:
 
 
 def test_settings_that_do_not_work() -> None:
-    with pytest.raises(KarelsynthError, match="no theme `Dark`: choose `light` or `dark`; did you mean `dark`"):
+    with pytest.raises(KarelsynthError, match="no theme `Dark`: choose `light`, `dark` or `paper`; did you mean"):
         world_svg(ROOM, theme="Dark")
     with pytest.raises(KarelsynthError, match="12 to 400 pixels wide, not 1000"):
         world_image(ROOM, cell=1000)

@@ -299,7 +299,7 @@ def cut(folder: Path) -> None:
     [
         (lambda folder: spoil_config(folder, hiden_size=3), "config.json: .*`hiden_size`.*did you mean `hidden_size`"),
         (lambda folder: spoil_config(folder, model_type="bert"), "belongs to another kind of model"),
-        (lambda folder: spoil_config(folder, hidden_size=11), "is .*the config.json beside it asks for"),
+        (lambda folder: spoil_config(folder, hidden_size=11), "is .*the config.json beside it expects"),
         (lambda folder: spoil_config(folder, blocks=2), "has no `encoder.blocks.1"),
         (lambda folder: spoil_config(folder, syntax="none"), "`syntax.*does not describe"),
         (lambda folder: spoil_config(folder, layers="two"), "`layers` is a whole number from 1, not 'two'"),

@@ -92,7 +92,7 @@ def test_searches_that_share_rounds_find_what_each_finds_alone() -> None:
     """Where time is no limit: step by step in a batch, through the service's queue, and alone."""
     tasks = [gallery_task(slug) for slug in ("walk-to-the-wall", "clean-the-row", "fill-the-row", "newspaper")]
     tasks += [by("def run(): move(); putMarker()", ROW, MOVED)]
-    two_rounds = Solver(solver().model, rounds=[Round(4, 40), Round(32, 60)])
+    two_rounds = Solver(solver().model, rounds=[Round(1, 40), Round(32, 60)])
     alone = [two_rounds.solve(task, budget=PATIENT) for task in tasks]
     assert len({solution.beam for solution in alone}) == 2  # some need the second round, some do not
 

@@ -107,8 +107,8 @@ def test_the_best_model_is_the_best_on_the_given_tasks(
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("nothing", "nothing: there is no such file$"),
-        ("vall", "vall: there is no such file; did you mean the set `val`\\?"),
+        ("nothing", "nothing: there is no such file, and there is no set called `nothing`; there are `full`"),
+        ("vall", "vall: there is no such file, and there is no set called `vall`; did you mean `val`\\?$"),
         ("broken.json", "broken.json, line 2: "),
         ("empty.json", "empty.json: there is no good task in it"),
         ("few", "few: its tasks have 5 examples each; to score models on them there must be 6 or more, 5 to show"),

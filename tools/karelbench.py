@@ -112,7 +112,7 @@ def measure(options: argparse.Namespace) -> None:
 
 def sets_table() -> list[str]:
     """What each set is."""
-    rows = ["| set | tasks | given | digest | what it asks |", "|---|---:|---:|---|---|"]
+    rows = ["| set | tasks | given | digest | what it tests |", "|---|---:|---:|---|---|"]
     for name, made in NAMED_SETS.items():
         held = made.examples - made.given
         rows.append(f"| `{name}` | {made.count:,} | {made.given}, {held} held out | `{made.digest}` | {made.about} |")

@@ -373,7 +373,7 @@ def test_a_loop_is_stepped_over_and_out_of(page: Page) -> None:
     expect(caption).to_contain_text("Step 20 of 21, line 2")
     expect(page.locator("#program-gutter .next")).to_have_text(re.compile("^6"))
     page.get_by_role("button", name="Step out").click()  # of no loop: to the end
-    expect(caption).to_contain_text("The program finished")
+    expect(caption).to_contain_text("The program is done")
     page.locator("#player-place").press("Home")
     expect(caption).to_have_text("At the start")
 
@@ -397,7 +397,7 @@ def test_a_helper_is_stepped_over_and_out_of(page: Page) -> None:
     over.click()
     expect(arrow).to_have_text(re.compile("^8"))
     over.click()
-    expect(caption).to_contain_text("Step 6 of 6, line 3: move() · The program finished")
+    expect(caption).to_contain_text("Step 6 of 6, line 3: move() · The program is done")
     page.locator("#program-gutter").get_by_role("button", name="Breakpoint at line 8").click()  # at a call
     page.locator("#player-speed").press("End")
     page.click("#player-play")

@@ -190,7 +190,7 @@ def ask(
     batch = load_scored(tasks, limit)
     compared = read_compared(other, batch)
     shown = given or scoring_of(tasks).given
-    prompts = [json.loads(line) for line in prompt_lines(batch, given=shown, programs=programs, dialect=to.value)]
+    prompts = [parse_json(line) for line in prompt_lines(batch, given=shown, programs=programs, dialect=to.value)]
     with (
         interruptible(f"stopped; the same command resumes from {out}"),
         counter("asking", unit="tasks", total=len(batch)) as progress,

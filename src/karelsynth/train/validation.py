@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from karelsynth.errors import KarelsynthError, ProgramSyntaxError, nearest
+from karelsynth.errors import KarelsynthError, ProgramSyntaxError
 from karelsynth.evaluate import decode, evaluate
-from karelsynth.files import exists
 from karelsynth.karel.program import Program
 from karelsynth.karel.tokens import TOKENS
 from karelsynth.model.synthesizer import Synthesizer
@@ -41,9 +40,7 @@ def validation_tasks(recipe: Recipe) -> TaskBatch:
     try:
         return load_tasks(source, limit=limit, scored=True)
     except KarelsynthError as error:
-        close = None if exists(source) else nearest(source, NAMED_SETS)
-        hint = f"; did you mean the set `{close}`?" if close else ""
-        raise RecipeError(f"validation tasks: {error}{hint}") from None
+        raise RecipeError(f"validation tasks: {error}") from None
 
 
 def chosen_on(record: Any, tasks: TaskBatch) -> bool:

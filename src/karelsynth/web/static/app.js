@@ -4,7 +4,7 @@ import { get, post } from "./api.js";
 import { Blocks } from "./blocks.js";
 import { Challenge, isChallengeLink, openSet, openedSet, wayBack } from "./challenge.js";
 import { challengeOf } from "./classwork.js";
-import { announce, byId, closeNotice, count, debounced, download, guarded, handOver, notice } from "./dom.js";
+import { announce, byId, closeNotice, count, debounced, download, enablePair, guarded, notice } from "./dom.js";
 import { loadBefore, loadDraft, loadProgram, saveBefore, saveDraft, saveProgram } from "./draft.js";
 import { Examples } from "./examples.js";
 import { showGallery } from "./gallery.js";
@@ -145,10 +145,7 @@ let linked = location.hash; // the address still says what is on the page
 let shown = null;
 
 function taskChanged(now) {
-  byId("undo").disabled = !history.canUndo;
-  byId("redo").disabled = !history.canRedo;
-  handOver(byId("undo"), byId("redo"));
-  handOver(byId("redo"), byId("undo"));
+  enablePair(byId("undo"), history.canUndo, byId("redo"), history.canRedo);
   if (byId("task-name").value !== now.name) byId("task-name").value = now.name;
   byId("tagline").hidden = Boolean(now.name || now.about);
   byId("print-name").textContent = now.name || "Karel task";

@@ -84,9 +84,13 @@ export async function guarded(action) {
   }
 }
 
-/** The keyboard goes from a button that can no longer be pressed to another: nobody should look for it. */
-export function handOver(button, other) {
-  if (document.activeElement === button && button.disabled) other.focus({ preventScroll: true });
+/** Enables or disables two buttons. If the one with the focus can no longer be pressed, the other gets the focus. */
+export function enablePair(first, canFirst, second, canSecond) {
+  const focused = document.activeElement; // asked first: a browser may take the focus from a button that it disables
+  first.disabled = !canFirst;
+  second.disabled = !canSecond;
+  if (focused === first && !canFirst) second.focus({ preventScroll: true });
+  if (focused === second && !canSecond) first.focus({ preventScroll: true });
 }
 
 export function download(name, text) {

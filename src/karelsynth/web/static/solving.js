@@ -1,7 +1,7 @@
 // Solving: the search's progress, what it found, the choice among answers, and the question where they disagree.
 
 import { post, stream } from "./api.js";
-import { announce, button, byId, count, el, handOver, icon, prose } from "./dom.js";
+import { announce, button, byId, count, el, enablePair, icon, prose } from "./dom.js";
 import { Progress } from "./progress.js";
 import { showQuestion } from "./question.js";
 import { advice, listed, renumbered, sureness } from "./sure.js";
@@ -292,10 +292,7 @@ export class Solving {
     const total = this.#answers.length;
     const [previous, next] = [byId("previous-answer"), byId("next-answer")];
     byId("answers").hidden = total < 2;
-    previous.disabled = this.#chosen === 0;
-    next.disabled = this.#chosen >= total - 1;
-    handOver(previous, next);
-    handOver(next, previous);
+    enablePair(previous, this.#chosen > 0, next, this.#chosen < total - 1);
     byId("answer-number").textContent = `${this.#chosen + 1} of ${total}`;
   }
 }
