@@ -47,7 +47,7 @@ from karelsynth import Program, World, encode_programs, run_batch
 from karelsynth.solve import Solver, ranking
 
 TASKS = Path(str(files("karelsynth.tasks") / "classroom.jsonl"))
-PARTS = ("going on", "later rounds", "repair", "views", "MCMC")
+PARTS = ("going on", "later rounds", "repair", "MCMC")
 LEVELS = ("easy", "medium", "hard")
 TICKS = 200
 """The fewest ticks that a task's reference is taken to need."""
@@ -82,8 +82,6 @@ def leave_out(solver: Solver, part: str) -> None:
         solver.rounds = solver.rounds[:1]
     elif part == "repair":
         solver.rounds = tuple(one._replace(repair=0.0) for one in solver.rounds)
-    elif part == "views":
-        solver.update_order = lambda state, threads=None: None  # type: ignore[method-assign]
     else:
         ranking.look_random = lambda inputs, outputs: False
 

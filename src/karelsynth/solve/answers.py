@@ -60,11 +60,7 @@ class CheckedPrograms:
 
     def ranked(self) -> CheckedPrograms:
         """The programs sorted by correct examples, most first, and then by length-penalised log-probability."""
-        return self[np.lexsort((-self.penalised(), -self.correct.sum(1)))]
-
-    def penalised(self) -> NDArray[np.float64]:
-        """[N]: the log-probabilities less `NATS_PER_TOKEN` for each token."""
-        return self.logprobs - NATS_PER_TOKEN * self.lengths
+        return self[np.lexsort((NATS_PER_TOKEN * self.lengths - self.logprobs, -self.correct.sum(1)))]
 
     def distinct(self) -> CheckedPrograms:
         """The programs without repetitions, in any order."""

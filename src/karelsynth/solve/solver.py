@@ -29,7 +29,6 @@ import torch
 
 from karelsynth.karel.compiled import mark_complete
 from karelsynth.karel.machine import encode_programs
-from karelsynth.karel.mirror import mirrored_programs, mirrored_worlds
 from karelsynth.karel.program import Program
 from karelsynth.karel.threads import core_count
 from karelsynth.karel.world import Hero, World
@@ -41,7 +40,7 @@ from karelsynth.search.candidates import OpenHypotheses
 from karelsynth.search.pruning import Pruning
 from karelsynth.search.repair import repair
 from karelsynth.search.scoring import score_programs
-from karelsynth.solve.answers import NATS_PER_TOKEN, CheckedPrograms, SearchState, check_programs, single_actions
+from karelsynth.solve.answers import CheckedPrograms, SearchState, check_programs, single_actions
 from karelsynth.solve.compiling import SEARCH, load_part, start_compiling
 from karelsynth.solve.question import find_ambiguity
 from karelsynth.solve.ranking import STEPS_PER_BLOCK, Ranking, look_random, rank
@@ -83,12 +82,6 @@ SLACK: Final = 7.0
 log-probability. Others may turn out more probable when they are ranked."""
 _REPORT_SECONDS: Final = 0.25
 """The time between two progress reports."""
-MANY_EXAMPLES: Final = 5
-"""From so many examples on, other views of them choose no better (docs/log.md)."""
-RIVAL: Final = 2.0
-"""Answers that are less likely than the first by at most this many nats are compared in other views, …"""
-MOST_RIVALS: Final = 8
-"""… among so many of the first."""
 LONGEST_REPAIRED: Final = 60
 """Tokens of the longest program that repair makes."""
 MOST_REPAIRED: Final = 64
@@ -336,46 +329,12 @@ class Solver:
         if found is not None and not state.solved:
             answers = [found.answer(0)]
         elif found is not None:
-            if not quick and state.seconds < state.budget:
-                self.update_order(state, turn.threads)
-                found = state.answers
-                assert found is not None
             order, probabilities, _ = self.rank(state, turn, quick=quick)
             order = order[:MOST_ANSWERS]
             answers = [found.answer(row, float(probabilities[row])) for row in order.tolist()]
             ambiguity = find_ambiguity(found.tokens[order], probabilities[order], state.inputs, state.max_ticks)
         seconds = state.seconds + turn.now() - start
         return Solution(tuple(answers), state.solved, ambiguity, seconds, state.beam, state.checked, state.stopped)
-
-    def update_order(self, state: SearchState, threads: int | None = None) -> None:
-        """Reorder the first answers of a solved task by the mean of three views, if there are few examples.
-
-        The views are the network's log-probability given the examples, that of the mirror image given the mirrored
-        examples, and the mean over the examples of that given all others. They matter only among rivals, the answers
-        within `RIVAL` nats of the first.
-        """
-        answers, count = state.answers, len(state.inputs)
-        assert answers is not None
-        penalised = answers.penalised()
-        rivals = np.flatnonzero(penalised[:MOST_RIVALS] >= penalised[0] - RIVAL)
-        if not 2 <= count < MANY_EXAMPLES or len(rivals) < 2:
-            return
-        others = [np.resize(np.delete(np.arange(count), left_out), count) for left_out in range(count)]
-        inputs, outputs = (
-            np.stack([mirrored_worlds(worlds), *(worlds[rest] for rest in others)])
-            for worlds in (state.inputs, state.outputs)
-        )
-        best = answers[rivals]
-        tokens = np.concatenate([mirrored_programs(best.tokens), *[best.tokens] * count])
-        lengths, views = np.tile(best.lengths, count + 1), np.repeat(np.arange(count + 1), len(best))
-        encoded = encode_for_search(self.model, inputs, outputs)
-        scores = score_programs(
-            self.model, encoded, tokens, lengths, views, weights=self._weights, threads=threads or self._threads
-        ).reshape(count + 1, len(best))
-        means = (best.logprobs + scores[0] + scores[1:].mean(0)) / 3 - NATS_PER_TOKEN * best.lengths
-        order = np.arange(len(answers))
-        order[rivals] = rivals[np.argsort(-means, kind="stable")]
-        state.answers = answers[order]
 
     def rank(self, state: SearchState, turn: Turn | None = None, *, quick: bool = False) -> Ranking:
         """Rank the answers of a solved task within what its budget leaves; `quick` is that of `conclude`."""
