@@ -32,7 +32,7 @@ from karelsynth.tutor.nearest import LONGEST, NearestPrograms, Repair, nearest_p
 from karelsynth.tutor.rewrite import EditedCode, changed_lines, rewritten
 from karelsynth.tutor.wording import HintStep, hint_steps
 
-SEARCH_SECONDS: Final = 1.3
+SEARCH_SECONDS: Final = 1.0
 """The most time to search for a right program near the student's."""
 SOLVE_SECONDS: Final = 0.4
 """The time to search for any right program, if none is near."""
