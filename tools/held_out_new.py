@@ -12,8 +12,6 @@ With --only nothing is written: the examples of these tasks are printed.
 
 from __future__ import annotations
 
-import argparse
-import json
 import sys
 from collections.abc import Sequence
 from itertools import combinations
@@ -26,9 +24,8 @@ if __name__ == "__main__":
     sys.path.insert(0, str(ROOT))
 
 from tools.drawn_tasks import DrawnTask, Pair, Sketch, mutants, posing, rights, winding_path  # noqa: E402
-from tools.make_held_out import drawings, make, with_parts  # noqa: E402
+from tools.make_held_out import drawings, make, write_tasks  # noqa: E402
 
-from karelsynth.files import write_atomically  # noqa: E402
 from karelsynth.karel.world import HEADINGS, Cell, World  # noqa: E402
 
 FILE: Final = ROOT / "benchmarks" / "held_out_2.jsonl"
@@ -41,25 +38,7 @@ posed = posing(TASKS)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--only", nargs="+", metavar="NAME", help="print these tasks, write nothing")
-    only = parser.parse_args().only
-    records = []
-    for task in TASKS:
-        if only and task.name not in only:
-            continue
-        record, survivors = make_ordered(task)
-        records.append(record)
-        ticks = record.get("needs_ticks", "")
-        print(
-            f"{record['level']:6s} {record['tokens']:3d} {task.name:28s} survivors {survivors:3d} {ticks}", flush=True
-        )
-        for example in record["examples"] if only else ():
-            print(f"{example['input']}\n ->\n{example['output']}\n")
-    if not only:
-        data = "".join(json.dumps(record) + "\n" for record in with_parts(records)).encode()
-        write_atomically(FILE, data)
-        print(f"{len(records)} tasks, {len(data)} bytes: {FILE.relative_to(ROOT)}")
+    write_tasks(__doc__.splitlines()[0], TASKS, make_ordered, FILE)
 
 
 def make_ordered(task: DrawnTask) -> tuple[dict[str, Any], int]:

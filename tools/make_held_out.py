@@ -16,6 +16,7 @@ import argparse
 import hashlib
 import json
 import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from random import Random
 from typing import Any, Final
@@ -37,14 +38,21 @@ FRESH: Final = 24
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    write_tasks(__doc__.splitlines()[0], TASKS, make, FILE)
+
+
+def write_tasks(
+    about: str, tasks: Sequence[DrawnTask], make_record: Callable[[DrawnTask], tuple[dict[str, Any], int]], file: Path
+) -> None:
+    """The command: make the records of all tasks and write them to a file, or print those named by `--only`."""
+    parser = argparse.ArgumentParser(description=about)
     parser.add_argument("--only", nargs="+", metavar="NAME", help="print these tasks, write nothing")
     only = parser.parse_args().only
     records = []
-    for task in TASKS:
+    for task in tasks:
         if only and task.name not in only:
             continue
-        record, survivors = make(task)
+        record, survivors = make_record(task)
         records.append(record)
         ticks = record.get("needs_ticks", "")
         print(
@@ -53,8 +61,8 @@ def main() -> None:
         for example in record["examples"] if only else ():
             print(f"{example['input']}\n ->\n{example['output']}\n")
     if not only:
-        write_atomically(FILE, "".join(json.dumps(record) + "\n" for record in with_parts(records)).encode())
-        print(f"{len(records)} tasks: {FILE.relative_to(ROOT)}")
+        write_atomically(file, "".join(json.dumps(record) + "\n" for record in with_parts(records)).encode())
+        print(f"{len(records)} tasks: {file.relative_to(ROOT)}")
 
 
 def make(task: DrawnTask) -> tuple[dict[str, Any], int]:
