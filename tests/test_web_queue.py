@@ -239,8 +239,11 @@ def test_a_search_that_fails_does_not_take_its_batch_along() -> None:
     assert isinstance(failure.error, ZeroDivisionError)
 
 
-async def ask_and_leave(app: FastAPI, path: str, begun: threading.Semaphore) -> None:
-    """Ask over ASGI, as a server would pass it on, and go away as soon as a search has begun."""
+async def ask_and_leave(app: FastAPI, path: str, begun: threading.Semaphore, slow: float = 0.0) -> None:
+    """Ask over ASGI, as a server would pass it on, and go away as soon as a search has begun.
+
+    If the client is slow, it takes so many seconds for each message, and leaves during the third.
+    """
     body = json.dumps(BODY).encode()
     headers = [(b"host", b"localhost"), (b"content-type", b"application/json")]
     scope = {
@@ -255,10 +258,11 @@ async def ask_and_leave(app: FastAPI, path: str, begun: threading.Semaphore) -> 
             return messages.pop(0)
         assert await asyncio.to_thread(begun.acquire, timeout=PATIENCE)
         begun.release()
+        await asyncio.sleep(2.5 * slow)
         return {"type": "http.disconnect"}
 
     async def send(message: Any) -> None:
-        pass
+        await asyncio.sleep(slow)
 
     await app(scope, receive, send)
 
@@ -270,6 +274,22 @@ def test_a_client_that_leaves_stops_its_search(path: str) -> None:
     with client_of(app):
         asyncio.run(asyncio.wait_for(ask_and_leave(app, path, solver.started), PATIENCE))
         assert solver.stopped.acquire(timeout=PATIENCE)
+
+
+def test_a_client_that_leaves_while_an_event_is_sent_causes_no_error() -> None:
+    solver = FakeSolver(seconds=60)
+    app = create_app(solver, ServiceSettings(workers=1))
+    with client_of(app):
+        asyncio.run(asyncio.wait_for(ask_and_leave(app, "/api/solve/stream", solver.started, 0.5), PATIENCE))
+        assert solver.stopped.acquire(timeout=PATIENCE)
+
+
+def test_a_stream_without_events_is_kept_alive(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("karelsynth.web.solving._KEEP_ALIVE", 0.05)
+    with client_of(create_app(FakeSolver(seconds=0.5), ServiceSettings(workers=1))) as client:
+        text = client.post("/api/solve/stream", json=BODY).text
+    assert ": still here\n\n" in text
+    assert text.count("event: solution") == 1
 
 
 @pytest.mark.parametrize("path", ["/api/solve", "/api/solve/stream"])

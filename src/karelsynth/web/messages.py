@@ -240,6 +240,12 @@ class ProgressEvent(ResponseModel):
         return cls.model_validate(progress.to_json())
 
 
+class ErrorEvent(ResponseModel):
+    """The stream's last event if the search has failed."""
+
+    message: str
+
+
 # Programs and worlds
 
 

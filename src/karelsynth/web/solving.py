@@ -14,7 +14,8 @@ from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Depends, Request
 from fastapi.concurrency import run_in_threadpool
-from fastapi.sse import EventSourceResponse, ServerSentEvent
+from fastapi.responses import StreamingResponse
+from pydantic import BaseModel
 
 from karelsynth.errors import KarelsynthError
 from karelsynth.solve.solution import Progress, Solution
@@ -25,6 +26,7 @@ from karelsynth.web.messages import (
     BUSY_ERRORS,
     AcceptedEvent,
     ErrorBody,
+    ErrorEvent,
     ProgressEvent,
     QueuedEvent,
     SolutionResponse,
@@ -36,6 +38,8 @@ from karelsynth.web.toolkit import read_examples
 
 log = logging.getLogger("karelsynth.web")
 router = APIRouter()
+# After so many seconds without an event, a stream sends a comment: proxies close connections that stay silent.
+_KEEP_ALIVE: Final = 15.0
 _STREAM: Final[dict[int | str, dict[str, Any]]] = {
     200: {
         "description": "The events `accepted` {id}, `queued` {position}, `progress` {seconds, budget, beam, checked, "
@@ -47,10 +51,14 @@ _NOT_FOUND: Final[dict[int | str, dict[str, Any]]] = {
 }
 
 
-class _EventStream(EventSourceResponse):
-    """Server-sent events. Without a media type here, FastAPI describes the error responses as JSON, as they are."""
+class _EventStream(StreamingResponse):
+    """Server-sent events. Without a media type here, FastAPI describes the error responses as JSON, as they are.
 
-    media_type = None  # type: ignore[assignment]
+    FastAPI's own class is not used: it raises an error when a client leaves while an event is being sent (seen in
+    0.162, https://github.com/fastapi/fastapi/pull/15824).
+    """
+
+    media_type = None
 
 
 class _ClientSearch:
@@ -71,9 +79,19 @@ class _ClientSearch:
         with suppress(RuntimeError):  # the event loop has ended: no client is left
             self._loop.call_soon_threadsafe(self._events.put_nowait, event)
 
-    async def events(self) -> AsyncIterator[SearchEvent]:
-        """The search's events, up to a solution, a failure, or the client's disconnect."""
-        while (event := await self._events.get()) is not None:
+    async def events(self, idle: float | None = None) -> AsyncIterator[SearchEvent | None]:
+        """The search's events, up to a solution, a failure, or the client's disconnect.
+
+        After `idle` seconds without an event, there is a None.
+        """
+        while True:
+            try:
+                event = await asyncio.wait_for(self._events.get(), idle)
+            except TimeoutError:
+                yield None
+                continue
+            if event is None:
+                return
             yield event
             if isinstance(event, Solution | SearchFailure):
                 return
@@ -115,19 +133,34 @@ async def solve(search: _Submitted) -> SolutionResponse:
 
 
 @router.post("/api/solve/stream", response_class=_EventStream, responses={**_STREAM, **BODY_ERRORS, **BUSY_ERRORS})
-async def solve_stream(search: _Submitted) -> AsyncIterator[ServerSentEvent]:
+async def solve_stream(search: _Submitted) -> _EventStream:
     """Find a program for examples and report progress as server-sent events."""
-    yield ServerSentEvent(event="accepted", data=AcceptedEvent(id=search.id))
-    async for event in search.events():
+    headers = {
+        "Content-Type": "text/event-stream",
+        "X-Accel-Buffering": "no",
+    }  # the second: nginx passes events on at once
+    return _EventStream(_server_sent_events(search), headers=headers)
+
+
+async def _server_sent_events(search: _ClientSearch) -> AsyncIterator[str]:
+    yield _server_sent_event("accepted", AcceptedEvent(id=search.id))
+    async for event in search.events(idle=_KEEP_ALIVE):
         match event:
+            case None:
+                yield ": still here\n\n"
             case QueuePosition():
-                yield ServerSentEvent(event="queued", data=QueuedEvent(position=event.position))
+                yield _server_sent_event("queued", QueuedEvent(position=event.position))
             case Progress():
-                yield ServerSentEvent(event="progress", data=ProgressEvent.of(event))
+                yield _server_sent_event("progress", ProgressEvent.of(event))
             case Solution():
-                yield ServerSentEvent(event="solution", data=SolutionResponse.of(event))
+                yield _server_sent_event("solution", SolutionResponse.of(event))
             case SearchFailure():
-                yield ServerSentEvent(event="error", data={"message": _message(event.error)})
+                yield _server_sent_event("error", ErrorEvent(message=_message(event.error)))
+
+
+def _server_sent_event(name: str, data: BaseModel) -> str:
+    """An event as text. Its data are one line: JSON escapes line breaks."""
+    return f"event: {name}\ndata: {data.model_dump_json()}\n\n"
 
 
 @router.post("/api/solve/stop", status_code=204, responses={**BODY_ERRORS, **_NOT_FOUND})
