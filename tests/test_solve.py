@@ -154,14 +154,17 @@ def test_budgets_count_the_time_that_a_search_got() -> None:
         assert 0.3 <= solution.seconds < 0.3 + PATIENT
 
 
-def posed_answers(
-    count: int, headings: Sequence[str] = ("east", "north")
-) -> tuple[CheckedPrograms, NDArray[np.uint8], NDArray[np.uint8]]:
-    """Up to three equivalent answers, the network's top-ranked one first, and the examples of their task.
+DIFFERENT = ("move putMarker", "IF c( frontIsClear c) i( move i) putMarker", "REPEAT R=1 r( move r) putMarker")
+EQUIVALENT = ("move putMarker", "move putMarker turnLeft turnRight", "move turnLeft turnRight putMarker")
 
-    MCMC is for examples with different headings that change markers.
+
+def posed_answers(
+    count: int, headings: Sequence[str] = ("east", "north"), texts: Sequence[str] = DIFFERENT
+) -> tuple[CheckedPrograms, NDArray[np.uint8], NDArray[np.uint8]]:
+    """Up to three equally likely answers, the network's top-ranked one first, and the examples of their task.
+
+    MCMC is for examples with different headings that change markers, and for answers that differ on further ones.
     """
-    texts = ("move putMarker", "move putMarker turnLeft turnRight", "move turnLeft turnRight putMarker")
     programs = [Program.parse(f"DEF run m( {text} m)") for text in texts[:count]]
     worlds = [World(2, 3, Hero(0, 0, heading)) for heading in headings]
     lengths = np.array([program.size for program in programs])
@@ -218,7 +221,7 @@ def test_only_a_clearly_more_probable_answer_overrules_the_top_ranked_one(
     [
         ([0.99, 0.1], 99, 1),
         ([0.8, 0.9], 99, ESTIMATE_AFTER[-1]),
-        ([0.3], 99, 1),
+        ([0.3], 99, 0),
         ([0.8, 0.9], 3, 3),
         ([0.8, 0.9], 0, 0),
     ],
@@ -242,13 +245,29 @@ def test_chains_walk_until_the_top_ranked_answer_is_confident(
         assert found.order[0] == int(np.argmax(probabilities))
         assert estimated_at[-1] == 2 * rounds, "the last steps count, too"
     else:
-        assert found.order.tolist() == [0, 1]
+        assert found.order[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("texts", "logprobs", "sampled"),
+    [
+        (DIFFERENT, (0.0, 0.0, 0.0), True),
+        (DIFFERENT, (0.0, -4.0, -4.0), False),  # the network is certain
+        (EQUIVALENT, (0.0, 0.0, 0.0), False),  # there is nothing to choose
+    ],
+)
+def test_mcmc_runs_only_where_the_network_leaves_a_doubt(
+    texts: Sequence[str], logprobs: tuple[float, ...], sampled: bool
+) -> None:
+    answers, inputs, outputs = posed_answers(3, texts=texts)
+    found = ranked(replace(answers, logprobs=np.array(logprobs, np.float32)), inputs, outputs, steps=10)
+    assert bool(found.features.sampled) is sampled
 
 
 def test_examples_with_one_heading_are_ranked_by_the_network(monkeypatch: pytest.MonkeyPatch) -> None:
     """Equivalent answers have the same probability, and the network's order holds."""
     monkeypatch.setattr("karelsynth.posterior.mcmc.MarkovChain.run", None)
-    order, probabilities, features = ranked(*posed_answers(3, ["east", "east"]))
+    order, probabilities, features = ranked(*posed_answers(3, ["east", "east"], EQUIVALENT))
     assert order.tolist() == [0, 1, 2]
     assert np.allclose(probabilities, probabilities[0])
     assert 0 < probabilities[0] < 1

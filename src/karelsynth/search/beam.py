@@ -34,7 +34,14 @@ from torch import Tensor
 from karelsynth.karel.syntax_compiler import NONE
 from karelsynth.karel.tokens import ACTIONS, END, ID, START, VOCABULARY_SIZE
 from karelsynth.model.decoder import StepModel, StepTasks
-from karelsynth.model.devices import decoding_dtype, floating_dtype, shared_steps, single_threaded, to_device
+from karelsynth.model.devices import (
+    decoding_dtype,
+    floating_dtype,
+    shared_steps,
+    single_threaded,
+    tensor_threads,
+    to_device,
+)
 from karelsynth.model.lstm import LSTMSteps
 from karelsynth.model.syntax import HandwrittenSyntax, handwritten_syntax, put_tokens
 from karelsynth.search.candidates import Candidates
@@ -62,13 +69,23 @@ _RANK: Final = 1000.0
 """The weight of one more correct example in the ranking of finished programs: above any log-likelihood."""
 TASKS_PER_THREAD: Final = 4
 """On a CPU, each thread searches alone if there are this many tasks for it; otherwise threads share each step."""
+_ENCODED_ALONE: Final = 16
+"""The most tasks that one thread encodes alone on a CPU."""
 
 
 @torch.no_grad()
 def encode_for_search(model: Synthesizer, inputs: NDArray[np.uint8], outputs: NDArray[np.uint8]) -> Encoded:
-    """Encode examples, cell codes [B, K, 18, 18] on the host, in the fastest precision."""
+    """Encode examples, cell codes [B, K, 18, 18] on the host, in the fastest precision.
+
+    One thread encodes few tasks on a CPU. The threads of tensor operations wait for each other in busy loops, also for
+    a while after the last operation. That costs more than they gain, and much more where other programs use the cores.
+    """
     device = model.device
-    with torch.autocast(device.type, torch.bfloat16, enabled=floating_dtype(device) == torch.bfloat16):
+    alone = device.type == "cpu" and len(inputs) <= _ENCODED_ALONE
+    with (
+        torch.autocast(device.type, torch.bfloat16, enabled=floating_dtype(device) == torch.bfloat16),
+        tensor_threads(1) if alone else nullcontext(),
+    ):
         return model.encode(
             *(torch.from_numpy(np.ascontiguousarray(part)).to(device, non_blocking=True) for part in (inputs, outputs))
         )
@@ -147,12 +164,11 @@ def beam_search(
             finished=finished,
             replay=not on_cpu if replay is None else replay,
         )
-        tasks = model.step_tasks(weights, encoded)
         threads = (threads or torch.get_num_threads()) if on_cpu else 1
-        if threads > 1 and len(tasks) >= TASKS_PER_THREAD * threads:
-            return _run_on_threads(search, tasks, limit, threads)
+        if threads > 1 and len(encoded.codes) >= TASKS_PER_THREAD * threads:
+            return _run_on_threads(search, model.step_tasks(weights, encoded), limit, threads)
         with shared_steps(threads):
-            return search.run(tasks, limit)
+            return search.run(model.step_tasks(weights, encoded), limit)
 
 
 @dataclass(frozen=True)
