@@ -24,8 +24,7 @@ from torch import Tensor, nn
 
 from karelsynth.errors import KarelsynthError, listed, nearest
 from karelsynth.karel.tokens import VOCABULARY_SIZE
-from karelsynth.model.devices import cast, widened
-from karelsynth.model.row_counts import padded
+from karelsynth.model.devices import cast, padded, widened
 
 if TYPE_CHECKING:
     from karelsynth.model.encoder import ExecutionEncoder

@@ -42,8 +42,7 @@ from karelsynth.search.repair import repair
 from karelsynth.search.scoring import score_programs
 from karelsynth.solve.answers import CheckedPrograms, SearchState, check_programs, single_actions
 from karelsynth.solve.compiling import SEARCH, load_part, start_compiling
-from karelsynth.solve.question import find_ambiguity
-from karelsynth.solve.ranking import STEPS_PER_BLOCK, Ranking, look_random, rank
+from karelsynth.solve.ranking import STEPS_PER_BLOCK, Ranking, find_ambiguity, look_random, rank
 from karelsynth.solve.solution import Progress, Solution
 from karelsynth.solve.turns import Turn, Turns
 from karelsynth.tasks.batch import TaskBatch
