@@ -11,9 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from typer.testing import CliRunner
 
-from karelsynth.cli import app
 from karelsynth.errors import KarelsynthError
 from karelsynth.evaluate import as_bits
 from karelsynth.files import FileError
@@ -22,6 +20,7 @@ from karelsynth.model.synthesizer import Synthesizer
 from karelsynth.tasks.generate import generate
 from karelsynth.tasks.msr_tasks import write_tasks
 from karelsynth.tasks.named import named_tasks
+from tests.command_line import call
 from tests.models import tiny_model
 
 RECIPE = """
@@ -39,13 +38,6 @@ validate_every = 1
 validation_tasks = 2
 checkpoint_every = 1
 """
-
-
-def call(*arguments: object) -> Any:
-    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
-    if result.exception is not None and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    return result
 
 
 @pytest.fixture

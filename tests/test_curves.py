@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import pytest
 import typer
-from typer.testing import CliRunner
 
 from karelsynth import curves as module
 from karelsynth.charts import chart_description
@@ -41,6 +40,7 @@ from karelsynth.solve.solution import Answer, Solution
 from karelsynth.solve.solver import Round, Solver
 from karelsynth.tasks.named import named_tasks
 from karelsynth.tasks.shifted import SHIFTS, shifted_tasks
+from tests import command_line
 from tests.models import tiny_model
 
 ROOT = Path(__file__).parent.parent
@@ -81,10 +81,7 @@ def write(path: Path, curves: Curves) -> None:
 def call(*arguments: str | Path) -> Any:
     app = typer.Typer()
     app.command()(command.curves)
-    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
-    if result.exception is not None and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    return result
+    return command_line.call(*arguments, app=app)
 
 
 def test_points() -> None:

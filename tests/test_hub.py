@@ -17,9 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
-from karelsynth.cli import app
 from karelsynth.errors import KarelsynthError
 from karelsynth.hub import download_model, is_hub_id
 from karelsynth.model.storage import model_folder
@@ -29,6 +27,7 @@ from karelsynth.tasks.generate import generate
 from karelsynth.tasks.msr_tasks import write_tasks
 from karelsynth.tasks.original_files import ORIGINALS, recognise_original
 from karelsynth.tasks.sets import load_tasks, open_set
+from tests.command_line import call
 from tests.models import tiny_model
 
 pytest.importorskip("huggingface_hub")
@@ -105,13 +104,6 @@ def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
         yield server
         download_model.cache_clear()
         server.shutdown()
-
-
-def call(*arguments: object) -> Any:
-    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
-    if result.exception is not None and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    return result
 
 
 # Models

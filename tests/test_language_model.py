@@ -28,9 +28,9 @@ from karelsynth.language_model import (
     Endpoint,
     EndpointError,
     Reply,
-    _retry_after,
     collect_answers,
     parse_reply,
+    retry_after,
 )
 from karelsynth.tasks.named import named_tasks
 from karelsynth.tasks.prompts import answer_of, prompt_lines, prompt_of
@@ -295,12 +295,12 @@ def test_replies() -> None:
 
 
 def test_pauses_that_an_endpoint_names() -> None:
-    assert _retry_after("7") == 7.0
-    assert _retry_after("999999999") == 3600.0
-    assert _retry_after(formatdate(time.time() + 10**6, usegmt=True)) == 3600.0
-    assert _retry_after(formatdate(0, usegmt=True)) == 0.0
+    assert retry_after("7") == 7.0
+    assert retry_after("999999999") == 3600.0
+    assert retry_after(formatdate(time.time() + 10**6, usegmt=True)) == 3600.0
+    assert retry_after(formatdate(0, usegmt=True)) == 0.0
     for other in (None, "", "soon", "-1", "9" * 40):
-        assert _retry_after(other) is None
+        assert retry_after(other) is None
 
 
 def test_two_commands_do_not_share_a_file(stub: Stub, answers: Path) -> None:

@@ -11,9 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from typer.testing import CliRunner
 
-from karelsynth.cli import app
 from karelsynth.errors import KarelsynthError, TaskFileError
 from karelsynth.evaluate import as_bits, encode_answers, evaluate
 from karelsynth.karel.dialects import DIALECTS
@@ -25,6 +23,7 @@ from karelsynth.tasks.batch import GivenExamples, TaskBatch
 from karelsynth.tasks.generate import generate
 from karelsynth.tasks.named import named_tasks
 from karelsynth.tasks.prompts import answer_of
+from tests.command_line import call
 from tests.strategies import programs
 
 WRONG = Program.parse("DEF run m( turnLeft m)")
@@ -41,13 +40,6 @@ def main():
 @pytest.fixture(scope="module")
 def tasks() -> TaskBatch:
     return named_tasks("test", 12)
-
-
-def call(*arguments: object) -> Any:
-    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
-    if result.exception is not None and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    return result
 
 
 def write(path: Path, *records: Any) -> Path:
