@@ -138,7 +138,7 @@ def test_a_model_of_the_hub_is_loaded(hub: Hub, tmp_path: Path) -> None:
 
 def test_a_model_that_is_not_there(hub: Hub) -> None:
     with pytest.raises(
-        KarelsynthError, match="no/such: there is no such file or folder here, and it cannot be had from"
+        KarelsynthError, match="no/such: there is no such file or folder here, and it cannot be downloaded from"
     ):
         Synthesizer.from_pretrained("no/such")
 
@@ -146,9 +146,9 @@ def test_a_model_that_is_not_there(hub: Hub) -> None:
 def test_a_hub_that_cannot_be_reached(hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
     monkeypatch.setattr("time.sleep", lambda seconds: None)  # between its tries
-    with pytest.raises(KarelsynthError, match=r"no/such: .* cannot be had from the Hugging Face hub"):
+    with pytest.raises(KarelsynthError, match=r"no/such: .* cannot be downloaded from the Hugging Face hub"):
         Synthesizer.from_pretrained("no/such")
-    with pytest.raises(KarelsynthError, match=r"dataset_Karel/val\.zip: .* cannot be had from the Hugging Face hub"):
+    with pytest.raises(KarelsynthError, match=r"dataset_Karel/val\.zip: .* cannot be downloaded from the Hugging"):
         call("download-val", "--out", tmp_path / "set")
 
 

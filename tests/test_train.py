@@ -499,4 +499,4 @@ def test_recorded_steps_find_the_same_programs(syntax: str) -> None:
             assert torch.equal(plain.tokens, replayed.tokens)
             torch.testing.assert_close(plain.logprobs, replayed.logprobs)
             lstm_of(model).output.bias += torch.randn(VOCABULARY_SIZE, device="cuda")
-    assert not replay._broken
+    assert not replay._disabled

@@ -2,7 +2,7 @@
 
     figure, (axes,) = panels(660, 360)
     line(axes, [1, 2, 3], [70, 80, 85], colour=BLUE, label="top 1", low=[68, 78, 83], high=[72, 82, 87])
-    percent(axes)
+    percent_axis(axes)
     save_chart(figure, "picture.svg", title="Top 1", description="1: 70 %; 2: 80 %; 3: 85 %")
 
 `panels` returns matplotlib's own figure and axes, which callers may use directly. matplotlib is imported on first use.
@@ -85,7 +85,7 @@ def _style() -> AbstractContextManager[None]:
 def panels(
     width: float, height: float, *, rows: int = 1, columns: int = 1, title: str = "", **options: Any
 ) -> tuple[Figure, list[Axes]]:
-    """A figure of so many pixels and its axes, row by row; `options` go to `Figure.subplots`."""
+    """A figure, its size in pixels, and its axes, row by row; `options` go to `Figure.subplots`."""
     with _style():
         from matplotlib.figure import Figure
 

@@ -75,8 +75,8 @@ class Features(NamedTuple):
     failing: float
     """Share of the variations on which the program crashes or runs forever."""
     dissent: float
-    """Logarithm of the share of the variations, plus 0.02, on which another answer, drawn by its probability, ends
-    otherwise."""
+    """Logarithm of the share of the variations, plus 0.02, on which another answer, drawn by its probability, has
+    another outcome."""
     examples: float
     """At most MOST_EXAMPLES."""
     answers: float
@@ -126,8 +126,9 @@ def rank(
 ) -> Ranking:
     """Rank consistent answers, which come in the network's order.
 
-    Another answer's probability is lower than the first's, as far as fewer samples of MCMC, or else fewer answers on
-    the variations, agree with it.
+    The other answers' probabilities are the first's times a ratio of support: the samples of MCMC that agree with an
+    answer, relative to those that agree with the first. Without MCMC, support is the agreement with other answers on
+    the variations.
 
     Args:
         inputs, outputs: the examples, [K, 18, 18].

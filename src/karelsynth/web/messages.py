@@ -532,7 +532,7 @@ class GradesResponse(ResponseModel):
 
 
 class HintStepResponse(ResponseModel):
-    """One change, up to the level that was asked for."""
+    """One change, up to the requested level."""
 
     line: int
     where: str

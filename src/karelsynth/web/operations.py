@@ -1,7 +1,7 @@
 """What an operator needs: metrics, readiness, a log of requests, and limits by client.
 
 `/metrics` is Prometheus' text format. `/api/ready` says whether searches are accepted; `/api/health` (`toolkit`) only
-says that the process lives. The log has one line for each request and each search, as text or as JSON; it has no
+says that the process runs. The log has one line for each request and each search, as text or as JSON; it has no
 bodies. Rate limits are token buckets by client.
 """
 
@@ -202,7 +202,7 @@ class RateLimits:
 
 
 class LongRequests:
-    """Lets a few of the requests that take long run at a time; the others wait without a thread."""
+    """Limits how many of the requests that take long run at the same time; the others wait without a thread."""
 
     def __init__(self) -> None:
         self._free = asyncio.Semaphore(_LONG_AT_ONCE)
@@ -289,7 +289,7 @@ def _timestamp(seconds: float) -> str:
 
 
 def _route(scope: Scope) -> str:
-    """The path of a request as its route declares it. What anybody may invent counts as `other`."""
+    """The path of a request as its route declares it; `other` for a path without a route."""
     path = getattr(scope.get("route"), "path", None)
     if path is not None:
         return str(path)

@@ -96,7 +96,7 @@ def grade(body: GradeRequest, request: Request) -> GradesResponse:
 
 @router.post("/api/hint", responses=BODY_ERRORS)
 def hint(body: HintRequest, request: Request) -> HintResponse:
-    """Help a student on: the smallest change that makes a program right, or the next step, up to a level."""
+    """A hint for a student: the smallest change that makes a program right, or the next step, up to a level."""
     task = read_examples(body.examples)
     hidden = _hidden(body, request)
     source = read_source(body.program)
