@@ -17,7 +17,7 @@ THREADS: Final = "KARELSYNTH_THREADS"
 """The environment variable that limits the cores of a process, for several processes side by side."""
 Result = TypeVar("Result")
 _SHARE: Final = 256
-"""The least work for a thread. Waking one takes as long as so many runs of a program, 50 µs."""
+"""The least work for a thread. Waking one takes as long as this many runs of a program, 50 µs."""
 
 
 def parallel_for(work: Callable[[int, int], Result], count: int, per_item: int, threads: int | None) -> list[Result]:

@@ -1,4 +1,4 @@
-"""What a decoder is: the seam between networks and all that uses them.
+"""What a decoder is: the interface between networks and everything that uses them.
 
 A synthesizer's decoder maps a prefix and the codes of a task's examples to logits of the next token. Search, rollouts,
 scoring and training use it through two classes only. `Decoder` is a module with parameters. `StepDecoder` holds its

@@ -210,7 +210,7 @@ def new_single_threaded(threads: int, name: str) -> ThreadPoolExecutor:
 
 @contextmanager
 def tensor_threads(threads: int) -> Iterator[None]:
-    """Within it, each tensor operation is divided among so many threads. $OMP_NUM_THREADS, if set, decides instead."""
+    """Within it, each tensor operation is divided among `threads` threads, unless $OMP_NUM_THREADS is set."""
     if "OMP_NUM_THREADS" in os.environ:
         yield
         return

@@ -119,7 +119,7 @@ def beam_search(
             [B, S, L], padded, and their scores float32 [B, S], −∞ where there is none. Every thread calls it for its
             own tasks.
         finished: called when tasks are done, with their numbers int64 [B'], on the host, and their candidates, on the
-            device, so that these can be used while the search goes on. Every task is reported once.
+            device, so that these can be used while the search continues. Every task is reported once.
         replay: whether steps are replayed as CUDA graphs (`search.replay`), for models and tasks that allow it; by
             default on a GPU. The result is the same.
     """

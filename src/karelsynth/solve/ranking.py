@@ -156,7 +156,7 @@ def rank(
 def look_random(inputs: NDArray[np.uint8], outputs: NDArray[np.uint8]) -> bool:
     """Whether examples [K, 18, 18] may come from the random generator.
 
-    It draws Karel's heading anew for each example, which people hardly ever do. Its programs change the markers of
+    It draws Karel's heading for each example, which people hardly ever do. Its programs change the markers of
     nearly every example, which people's programs often do not. Only the hero's cell has a code ≥ HERO.
     """
     headings_differ = len(np.unique(inputs.max((1, 2)) // HERO)) > 1

@@ -73,7 +73,7 @@ class Turns:
     def __init__(self, at_once: int, threads: int = 1) -> None:
         self.at_once = at_once
         self.threads = threads
-        """Threads of each search, unless its caller wishes otherwise."""
+        """Threads of each search, unless its caller sets another number."""
         self._lock = threading.Lock()
         self._running = 0
         self._waiting: list[Turn] = []

@@ -113,7 +113,7 @@ class Ticket:
     submitted: float = field(default_factory=time.monotonic)
     began: float | None = None
     watched: bool = True
-    """Whether the callback wishes positions and progress, or only the end."""
+    """Whether the callback gets positions and progress, or only the end."""
 
     @property
     def rounds(self) -> int:
@@ -386,7 +386,7 @@ class SolveQueue:
         """Run one round of a batch; report the solutions of searches that are done, put the others back."""
         batch = [ticket for ticket in batch if ticket.state is not None or self._begin(ticket)]
         if batch and not self._run_round(batch, threads):
-            for ticket in batch:  # find out whose search failed; the others go on
+            for ticket in batch:  # find out whose search failed; the others continue
                 self._run_round([ticket], threads)
 
     def _run_round(self, batch: list[Ticket], threads: int) -> bool:
