@@ -52,7 +52,7 @@ def recipe(tmp_path: Path) -> Path:
     return tmp_path / "tiny.toml"
 
 
-def test_a_place_that_cannot_be_written_is_told_before_the_work(
+def test_a_place_that_cannot_be_written_is_an_error_before_the_work(
     model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Synthesizer, "from_pretrained", None)
@@ -82,7 +82,7 @@ def test_the_best_model_says_how_it_was_made(recipe: Path, tmp_path: Path) -> No
     assert (provenance["model"], provenance["recipe"]) == (str(best), read_recipe(final))
 
 
-def test_a_model_that_was_chosen_on_the_tasks_is_told(recipe: Path, tmp_path: Path) -> None:
+def test_a_model_that_was_chosen_on_the_tasks_gets_a_warning(recipe: Path, tmp_path: Path) -> None:
     run, report = tmp_path / "run", tmp_path / "report.json"
     call("train", recipe, "--set", "data.validation=test", "--out", run, "--device", "cpu")
     file = tmp_path / "same.jsonl"

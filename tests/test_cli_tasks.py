@@ -61,7 +61,7 @@ def test_generate_says_what_is_wrong(tmp_path: Path, arguments: tuple[object, ..
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no such signal there")
-def test_an_interrupt_stops_cleanly_and_says_how_to_go_on(tmp_path: Path) -> None:
+def test_an_interrupt_stops_cleanly_and_says_how_to_resume(tmp_path: Path) -> None:
     folder = tmp_path / "set"
     command = [sys.executable, "-m", "karelsynth", "generate", "--count", "1000000", "--seed", "1", "--shard-size", "8"]
     child = subprocess.Popen([*command, "--out", str(folder)], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
@@ -86,7 +86,7 @@ def test_export_and_import(made: Path, tmp_path: Path) -> None:
     assert (open_set(tmp_path / "back")[:].outputs == open_set(made)[:].outputs).all()
 
 
-def test_import_tells_bad_records_by_line(tmp_path: Path) -> None:
+def test_import_names_bad_records_by_line(tmp_path: Path) -> None:
     path = tmp_path / "tasks.jsonl"
     write_tasks([generate(1, 0, 3)], path)
     path.write_text(path.read_text() + "{}\n" * 30)

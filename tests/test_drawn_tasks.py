@@ -20,7 +20,7 @@ def test_four_quarter_turns_are_none(world: World) -> None:
     assert turned(world) != world
 
 
-def test_a_program_walks_alike_in_a_turned_world() -> None:
+def test_a_program_does_the_same_in_a_turned_world() -> None:
     for task in TASKS[:30]:
         for before, after in task.pairs(Random(task.name), 3):
             assert task.answer(turned(before))[0] == turned(after)

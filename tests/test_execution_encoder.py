@@ -69,7 +69,7 @@ def test_steps_equal_teacher_forcing(compiled: bool, settings: dict[str, Any], m
         torch.testing.assert_close(forced[rows], by_step[number, : lengths[number]], atol=1e-4, rtol=1e-4)
 
 
-def test_distinct_states_are_told_apart() -> None:
+def test_distinct_states_are_distinguished() -> None:
     rng = np.random.default_rng(0)
     kinds = rng.integers(0, VALUES, (50, 3, FEATURES)).astype(np.uint8)
     kinds[1:] = np.where(rng.random(kinds[1:].shape) < 0.003, kinds[1:], kinds[:1])  # most differ in a code or two
@@ -149,7 +149,7 @@ def worlds_of(encoded: Encoded, task: int) -> tuple[Tensor, Tensor]:
 
 
 @pytest.mark.parametrize("skip_forced_tokens", [False, True])
-def test_pruning_goes_with_it(skip_forced_tokens: bool) -> None:
+def test_pruning_works_with_execution(skip_forced_tokens: bool) -> None:
     """With a beam that holds everything, pruned search ranks what fits, by the same log-probabilities."""
     model = execution_model(syntax="handwritten", max_length=7, skip_forced_tokens=skip_forced_tokens)
     tasks = generate(3, 0, 200)

@@ -78,7 +78,7 @@ def test_conversion_keeps_names_and_comments() -> None:
     assert convert(back.text, "stanford").text == STANFORD
 
 
-def test_what_cannot_be_kept_is_said() -> None:
+def test_notes_name_what_cannot_be_kept() -> None:
     text, notes = convert(PAPER, "tokens")
     assert parse(text) == parse(PAPER)
     assert notes == (
@@ -126,7 +126,7 @@ def test_statements_know_their_lines() -> None:
 
 @given(st.integers(0, 2**32 - 1))
 @settings(max_examples=80, deadline=None)
-def test_conversion_there_and_back(seed: int) -> None:
+def test_conversion_round_trip(seed: int) -> None:
     """Random programs: the same program, names, and comments, each before or beside the same statement."""
     rng = random.Random(seed)
     program = random_program(rng, depth=2)

@@ -152,7 +152,7 @@ def test_a_hub_that_cannot_be_reached(hub: Hub, tmp_path: Path, monkeypatch: pyt
         call("download-val", "--out", tmp_path / "set")
 
 
-def test_without_the_package_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_package_the_message_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "huggingface_hub", None)
     with pytest.raises(KarelsynthError, match=r'pip install "karelsynth\[hub\]"'):
         Synthesizer.from_pretrained("no/such2")

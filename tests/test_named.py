@@ -191,7 +191,7 @@ def test_names_work_wherever_tasks_are_named(tmp_path: Path, monkeypatch: pytest
         call("stats", "test")
 
 
-def test_a_set_that_has_changed_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_set_that_has_changed_gets_a_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import karelsynth.tasks.named as module
 
     monkeypatch.setattr(module, "NAMED_SETS", {**NAMED_SETS, "classroom": replace(NAMED_SETS["classroom"], digest="0")})

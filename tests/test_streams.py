@@ -141,7 +141,7 @@ def test_the_time_that_an_older_container_is_granted(tmp_path: Path) -> None:
         assert core_quota(folder.parent) == cores
 
 
-def test_an_iterator_goes_on_from_where_it_is() -> None:
+def test_an_iterator_continues_from_its_state() -> None:
     whole = first(TaskIterator(SOURCES[2], 3), 6)
     for threads in (0, 2):
         batches = TaskIterator(SOURCES[2], 3, batches=6, threads=threads)

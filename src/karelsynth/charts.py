@@ -14,7 +14,7 @@ import io
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from html import escape, unescape
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -170,12 +170,6 @@ def chart_svg(figure: Figure, *, title: str, description: str) -> str:
     text = re.sub(r'(width|height)="([\d.]+)pt"', r'\1="\2"', text, count=2)
     inside = f"<title>{escape(title)}</title>\n <desc>{escape(description)}</desc>\n"
     return re.sub(r"<svg ([^>]*)>\n", lambda tag: f'<svg role="img" {tag[1]}>\n {inside}', text, count=1)
-
-
-def chart_description(svg: str) -> str:
-    """The description in an SVG by `chart_svg`. Another version of matplotlib draws otherwise, but keeps this."""
-    found = re.search(r"<desc>(.*?)</desc>", svg, re.DOTALL)
-    return unescape(found[1]) if found else ""
 
 
 def save_chart(figure: Figure, path: str | Path, *, title: str, description: str) -> None:
