@@ -456,7 +456,7 @@ def test_every_objective_trains_on_the_gpu(name: str, syntax: str, execution: bo
     recipe = tiny(name, syntax, steps=6, validate_every=3, checkpoint_every=2, precision="bfloat16")
     beyond: dict[str, Any] = {
         "execution": execution,
-        "hero_frame": execution,
+        "egocentric": execution,
         "mixing": execution,
         "head_size": 8 * execution,
     }
@@ -470,7 +470,7 @@ def test_every_objective_trains_on_the_gpu(name: str, syntax: str, execution: bo
 @pytest.mark.gpu
 @pytest.mark.parametrize("execution", [False, True])
 def test_gpu_and_cpu_find_the_same_programs(execution: bool) -> None:
-    model = tiny_model(syntax="handwritten", execution=execution, hero_frame=execution, mixing=execution).eval()
+    model = tiny_model(syntax="handwritten", execution=execution, egocentric=execution, mixing=execution).eval()
     tasks = generate(3, 0, 16, reserved=True)
     inputs, outputs = (torch.from_numpy(worlds[:, :5].copy()) for worlds in (tasks.inputs, tasks.outputs))
     found = {}
