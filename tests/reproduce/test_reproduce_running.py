@@ -322,7 +322,7 @@ def test_the_device_is_the_one_that_trained(paths: Paths, monkeypatch: pytest.Mo
         (
             "runs/mle-seed0/final/recipe.json",
             "{",
-            r"recipe\.json: not valid JSON .* remove .*mle-seed0 to have",
+            r"recipe\.json: not valid JSON .* remove .*mle-seed0 to train it again",
         ),
         ("runs/mle-seed0/final/recipe.json", "[]", r"recipe\.json: not a JSON object"),
         ("runs/mle-seed0/final/recipe.json", '{"model": {}}', r'recipe\.json: has no "objective"'),
