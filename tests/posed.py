@@ -27,4 +27,5 @@ def impossible() -> Task:
     return Task((Example(ROW, MOVED), Example(walled, walled.with_hero(1, 2, "east"))))
 
 
-CLEAN_TASK = by(CLEAN, *map(World.parse, ("> . 1 . 2\n. . . . .", ". . .\n> 3 .", "> . . .\n# . . .", "> 1\n. .")))
+TASK = by(CLEAN, *map(World.parse, ("> . 1 . 2\n. . . . .", ". . .\n> 3 .", "> . . .\n# . . .", "> 1\n. .")))
+"""The task of `CLEAN`, with four examples."""

@@ -12,10 +12,10 @@ from karelsynth.karel.dialects import read_source
 from karelsynth.tutor.challenges import ChallengeError, parse_challenges, read_challenges
 from karelsynth.web.app import ServiceSettings, create_app
 from tests.fake_solver import FakeSolver
-from tests.posed import CLEAN, CLEAN_TASK
+from tests.posed import CLEAN, TASK
 from tests.web_client import client_of, refusal
 
-PAIRS = [{"input": pair.input.to_text(), "output": pair.output.to_text()} for pair in CLEAN_TASK.examples]
+PAIRS = [{"input": pair.input.to_text(), "output": pair.output.to_text()} for pair in TASK.examples]
 WRONG = CLEAN.replace("while(markers", "if(markers")
 LESSON: dict[str, Any] = {
     "karelsynth": "challenges",
@@ -32,16 +32,16 @@ def test_a_set_is_read() -> None:
     assert lesson.title == "Week 2"
     first, second = lesson.challenges
     assert (first.task.name, first.hidden, first.starter, first.hints) == ("Go", (), "", 0)
-    assert (second.hidden, second.starter, second.hints) == (CLEAN_TASK.examples[:2], "def run():", 3)
+    assert (second.hidden, second.starter, second.hints) == (TASK.examples[:2], "def run():", 3)
 
 
 def test_the_lines_of_pose_are_a_set(tmp_path: Path) -> None:
-    record = {**CLEAN_TASK.to_json(), "name": "1. Clean", "reference": CLEAN, "concepts": ["while"], "tokens": 9}
+    record = {**TASK.to_json(), "name": "1. Clean", "reference": CLEAN, "concepts": ["while"], "tokens": 9}
     lines = f"{json.dumps(record)}\n{json.dumps(record)}\n"
     (tmp_path / "tasks.jsonl").write_text(lines, encoding="utf-8")
     for path in (tmp_path, tmp_path / "tasks.jsonl"):
         lesson = read_challenges(path)
-        assert [each.task.examples for each in lesson.challenges] == [CLEAN_TASK.examples, CLEAN_TASK.examples]
+        assert [each.task.examples for each in lesson.challenges] == [TASK.examples, TASK.examples]
     assert len(parse_challenges(json.dumps(record)).challenges) == 1
     with pytest.raises(ChallengeError, match=r"has no tasks\.jsonl"):
         read_challenges(Path(__file__).parent)

@@ -13,8 +13,8 @@ from benchmarks import tutor as benchmark
 from karelsynth.errors import KarelsynthError
 from karelsynth.karel.program import Program
 from karelsynth.tasks.task_files import read_tasks, render_task
-from tests.command_line import attempt
-from tests.posed import CLEAN, CLEAN_TASK
+from tests.command_line import attempt as call
+from tests.posed import CLEAN, TASK
 
 WRONG = CLEAN.replace("while(markers", "if(markers") + "  # one\n"
 
@@ -22,7 +22,7 @@ WRONG = CLEAN.replace("while(markers", "if(markers") + "  # one\n"
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "clean.task").write_text(render_task(CLEAN_TASK))
+    (tmp_path / "clean.task").write_text(render_task(TASK))
     (tmp_path / "right.karel").write_text(CLEAN)
     students = tmp_path / "class"
     (students / "bob").mkdir(parents=True)
@@ -35,54 +35,54 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_grade_a_folder(folder: Path) -> None:
-    result = attempt("grade", "clean.task", "class", "--explain")
+    result = call("grade", "clean.task", "class", "--explain")
     assert result.exit_code == 1
     for words in ("1 of 4 programs are right", "bob/row, example 1", "mvoe", "not UTF-8", "At row 2, column 5"):
         assert words in result.stdout
-    assert attempt("grade", "clean.task", "right.karel", "--fresh", "5", "--reference", "right.karel").exit_code == 0
+    assert call("grade", "clean.task", "right.karel", "--fresh", "5", "--reference", "right.karel").exit_code == 0
 
 
 def test_grade_as_data(folder: Path) -> None:
-    result = attempt("grade", "clean.task", "class", "--hidden", "clean.task", "--csv")
+    result = call("grade", "clean.task", "class", "--hidden", "clean.task", "--csv")
     rows = list(csv.DictReader(io.StringIO(result.stdout)))
     assert [(row["student"], row["passed"], row["hidden right"]) for row in rows] == [
         ("ada", "1", "4"), ("bob/row", "0", "2"), ("cy", "0", "0"), ("dan", "0", "0"),
     ]  # fmt: skip
-    assert attempt("grade", "clean.task", "class", "--json", "--out", "grades.json").exit_code == 1
+    assert call("grade", "clean.task", "class", "--json", "--out", "grades.json").exit_code == 1
     report = json.loads((folder / "grades.json").read_text())
     assert [each["passed"] for each in report["grades"]] == [True, False, False, False]
     (folder / "empty").mkdir()
-    assert "no programs in it" in str(attempt("grade", "clean.task", "empty").exception)
+    assert "no programs in it" in str(call("grade", "clean.task", "empty").exception)
 
 
 def test_hint_has_levels(folder: Path) -> None:
-    first = attempt("hint", "clean.task", "class/bob/row.txt").stdout
+    first = call("hint", "clean.task", "class/bob/row.txt").stdout
     assert "Look at line 4" in first
     assert "again and again" not in first
-    assert "again and again" in attempt("hint", "clean.task", "class/bob/row.txt", "--level", "2").stdout
-    result = attempt("hint", "clean.task", "class/bob/row.txt", "--level", "3", "--out", "fixed.txt")
+    assert "again and again" in call("hint", "clean.task", "class/bob/row.txt", "--level", "2").stdout
+    result = call("hint", "clean.task", "class/bob/row.txt", "--level", "3", "--out", "fixed.txt")
     assert result.exit_code == 0
     assert "+    while(markersPresent):" in result.stdout
     assert (folder / "fixed.txt").read_text() == CLEAN + "  # one\n"
-    assert "is right" in attempt("hint", "clean.task", "right.karel").stdout
-    assert json.loads(attempt("hint", "clean.task", "class/bob/row.txt", "--json").stdout)["kind"] == "repair"
+    assert "is right" in call("hint", "clean.task", "right.karel").stdout
+    assert json.loads(call("hint", "clean.task", "class/bob/row.txt", "--json").stdout)["kind"] == "repair"
 
 
 def test_probe_and_pose(folder: Path) -> None:
     arguments = ("probe", "clean.task", "--reference", "right.karel", "--budget", "0.1")
-    result = attempt(*arguments, "--add", "--out", "more.task")
+    result = call(*arguments, "--add", "--out", "more.task")
     assert result.exit_code == 0
-    assert read_tasks("more.task")[0].examples[: len(CLEAN_TASK.examples)] == CLEAN_TASK.examples
-    result = attempt("pose", "--like", "clean.task", "--reference", "right.karel", "--count", "2", "--out", "sheets")
+    assert read_tasks("more.task")[0].examples[: len(TASK.examples)] == TASK.examples
+    result = call("pose", "--like", "clean.task", "--reference", "right.karel", "--count", "2", "--out", "sheets")
     assert result.exit_code == 0, result.output
     names = {path.name for path in (folder / "sheets").iterdir()}
     assert {"tasks.jsonl", "worksheet.html", "worksheet.pdf", "solutions.html", "solutions.pdf"} <= names
     for task, program in zip(
         sorted((folder / "sheets").glob("*.task")), sorted((folder / "sheets" / "solutions").iterdir()), strict=True
     ):
-        assert attempt("grade", str(task), str(program)).exit_code == 0
+        assert call("grade", str(task), str(program)).exit_code == 0
     assert len(read_tasks(folder / "sheets" / "tasks.jsonl")) == 2
-    assert isinstance(attempt("pose", "--like", "clean.task", "--out", "sheets").exception, KarelsynthError)
+    assert isinstance(call("pose", "--like", "clean.task", "--out", "sheets").exception, KarelsynthError)
 
 
 def test_the_benchmark_in_small() -> None:

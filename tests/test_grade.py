@@ -13,12 +13,12 @@ from karelsynth.tasks.task import Example, Task
 from karelsynth.tasks.variations import fresh_examples
 from karelsynth.tutor.explain import explain_run
 from karelsynth.tutor.grade import Grade, Submission, grade
-from tests.posed import CLEAN, CLEAN_TASK, by
+from tests.posed import CLEAN, TASK, by
 
 STANFORD = "def take():\n    pick_beeper()  # one\n\ndef main():\n    while front_is_clear(): move(); take()\n"
 
 
-def graded(*texts: str, task: Task = CLEAN_TASK) -> list[Grade]:
+def graded(*texts: str, task: Task = TASK) -> list[Grade]:
     return grade(task, [Submission(f"student {number}", text) for number, text in enumerate(texts, 1)])
 
 
@@ -66,14 +66,14 @@ def test_the_step_that_went_wrong() -> None:
 
 def test_hidden_and_fresh_examples() -> None:
     walk = "def run():\n  while(frontIsClear):\n    move()"
-    short = Task(CLEAN_TASK.examples[2:3])
-    fresh = fresh_examples(CLEAN_TASK, Program.parse(CLEAN), count=10, seed=3)
-    assert fresh == fresh_examples(CLEAN_TASK, Program.parse(CLEAN), count=10, seed=3)
+    short = Task(TASK.examples[2:3])
+    fresh = fresh_examples(TASK, Program.parse(CLEAN), count=10, seed=3)
+    assert fresh == fresh_examples(TASK, Program.parse(CLEAN), count=10, seed=3)
     assert len(fresh) == len(set(fresh)) == 10
     for before, after in fresh:
         assert Program.parse(CLEAN).run(before).world == after
-    assert not {example.input for example in fresh} & {example.input for example in CLEAN_TASK.examples}
-    (each,) = grade(short, [Submission("eve", walk)], hidden=[*CLEAN_TASK.examples, *fresh])
+    assert not {example.input for example in fresh} & {example.input for example in TASK.examples}
+    (each,) = grade(short, [Submission("eve", walk)], hidden=[*TASK.examples, *fresh])
     assert each.right == (True,)
     assert not each.passed
     assert each.first_wrong == 1
@@ -83,6 +83,6 @@ def test_hidden_and_fresh_examples() -> None:
 
 def test_equal_reports_for_equal_worlds() -> None:
     """A right run has no differences, whatever way it took."""
-    report = explain_run(read_source(CLEAN), Example(*CLEAN_TASK.examples[0]))
+    report = explain_run(read_source(CLEAN), Example(*TASK.examples[0]))
     assert (report.right, report.cells, report.step) == (True, (), None)
     assert report.to_json()["explanation"] == "right"

@@ -15,11 +15,11 @@ from karelsynth.tutor.edits import code_of, edits, flat_tokens
 from karelsynth.tutor.hint import Hint, find_hint, token_distances
 from karelsynth.tutor.rewrite import EditedCode, rewritten
 from karelsynth.tutor.wording import hint_steps
-from tests.posed import CLEAN, CLEAN_TASK, PATIENT, by
+from tests.posed import CLEAN, PATIENT, TASK, by
 from tests.strategies import random_program, with_helpers
 
 
-def hint_for(text: str, task: Task = CLEAN_TASK) -> Hint:
+def hint_for(text: str, task: Task = TASK) -> Hint:
     return find_hint(task, read_source(text), seconds=PATIENT)
 
 
@@ -104,7 +104,7 @@ def test_three_mistakes() -> None:
     assert hint.kind == "repair"
     assert hint.edits <= 3
     assert hint.program is not None
-    for example in CLEAN_TASK.examples:
+    for example in TASK.examples:
         assert hint.program.run(example.input).world == example.output
 
 
@@ -119,7 +119,7 @@ def test_a_first_right_turn_in_classroom_python_brings_its_function() -> None:
 def test_a_student_who_is_far_off_gets_one_step_towards_a_solution() -> None:
     answer = Program.parse(CLEAN)
     source = read_source("def run():\n  putMarker()")
-    hint = find_hint(CLEAN_TASK, source, solve=lambda task, seconds: [answer], seconds=0)
+    hint = find_hint(TASK, source, solve=lambda task, seconds: [answer], seconds=0)
     assert hint.kind == "step"
     assert len(hint.steps) == 1
     assert hint.program is not None
@@ -129,10 +129,10 @@ def test_a_student_who_is_far_off_gets_one_step_towards_a_solution() -> None:
 
 
 def test_hidden_examples_count_but_are_not_shown() -> None:
-    short = Task(CLEAN_TASK.examples[2:3])
+    short = Task(TASK.examples[2:3])
     text = "def run():\n  while(frontIsClear):\n    move()"
     assert find_hint(short, read_source(text)).kind == "right"
-    hint = find_hint(short, read_source(text), hidden=CLEAN_TASK.examples, seconds=PATIENT)
+    hint = find_hint(short, read_source(text), hidden=TASK.examples, seconds=PATIENT)
     assert hint.kind == "repair"
     assert hint.report is None
 

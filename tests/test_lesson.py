@@ -12,7 +12,7 @@ import pytest
 
 from karelsynth.tutor.challenges import is_challenge_set, parse_challenges
 from karelsynth.tutor.lesson import WorkFileError, grade_lesson, parse_work, read_class_work
-from tests.command_line import attempt
+from tests.command_line import attempt as call
 
 WALK = "def run():\n  while(frontIsClear):\n    move()"
 STEP = "def run():\n  move()"
@@ -54,7 +54,7 @@ def work(student: str, *programs: tuple[int, str, str]) -> dict[str, Any]:
 
 
 def test_a_lesson_is_graded_by_student_and_task(folder: Path) -> None:
-    result = attempt("grade", "lesson.json", "class", "--csv")
+    result = call("grade", "lesson.json", "class", "--csv")
     assert result.exit_code == 1
     rows = list(csv.reader(io.StringIO(result.stdout)))
     assert rows == [
@@ -65,20 +65,20 @@ def test_a_lesson_is_graded_by_student_and_task(folder: Path) -> None:
     ]
     assert "what.karel: for which challenge is it?" in result.stderr
     assert "other.json: this is no student's work" in result.stderr
-    shown = attempt("grade", "lesson.json", "class").stdout
+    shown = call("grade", "lesson.json", "class").stdout
     for words in ("1 of 2", "no program", "solved by", "ben smith, 1. Walk to the wall, hidden example 1"):
         assert words in shown
-    report = json.loads(attempt("grade", "lesson.json", "class", "--json").stdout)
+    report = json.loads(call("grade", "lesson.json", "class", "--json").stdout)
     assert report["tasks"] == ["1. Walk to the wall", "2. One step"]
     assert [each["hints"] for each in report["students"]] == [[None, None], [None, None], [1, 1]]
-    assert attempt("grade", "lesson.json", "class/ada/1.karel", "class/cleo.json", "--fresh", "3").exit_code == 1
+    assert call("grade", "lesson.json", "class/ada/1.karel", "class/cleo.json", "--fresh", "3").exit_code == 1
 
 
 def test_one_task_of_a_lesson_has_its_hidden_tests(folder: Path) -> None:
-    result = attempt("grade", "lesson.json#1", "class/cleo.json", "class/ada/1.karel", "--csv", "--fresh", "2")
+    result = call("grade", "lesson.json#1", "class/cleo.json", "class/ada/1.karel", "--csv", "--fresh", "2")
     rows = list(csv.DictReader(io.StringIO(result.stdout)))
     assert [(row["student"], row["passed"], row["hidden"]) for row in rows] == [("Cléo", "0", "3"), ("1", "1", "3")]
-    assert "is right" in attempt("hint", "lesson.json#2", "class/ada/one-step.py").stdout
+    assert "is right" in call("hint", "lesson.json#2", "class/ada/one-step.py").stdout
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def test_one_task_of_a_lesson_has_its_hidden_tests(folder: Path) -> None:
 )
 def test_files_that_cannot_be_graded_are_named(folder: Path, arguments: list[str], message: str) -> None:
     (folder / "empty").mkdir()
-    assert message in str(attempt("grade", *arguments).exception)
+    assert message in str(call("grade", *arguments).exception)
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from karelsynth.tutor.pose import (
 )
 from karelsynth.tutor.probe import impossible_examples, probe, unmasking_world
 from karelsynth.tutor.worksheet import sheet_html, sheet_pdf
-from tests.posed import CLEAN, CLEAN_TASK, by
+from tests.posed import CLEAN, TASK, by
 
 WALK = Program.parse("def run():\n  while(frontIsClear):\n    move()")
 
@@ -56,19 +56,19 @@ def test_outputs_that_cannot_be_reached() -> None:
     assert [number for number, _ in impossible_examples(Task((Example(closed, elsewhere),)))] == [1]
     ((_, reason),) = impossible_examples(Task((Example(closed, fewer),)))
     assert reason == "the markers at row 1, column 3 change, but walls keep Karel from getting there"
-    assert impossible_examples(CLEAN_TASK) == []
+    assert impossible_examples(TASK) == []
     with pytest.raises(KarelsynthError, match="example 1 cannot be done by any program"):
         probe(Task((Example(closed, elsewhere),)), WALK)
 
 
 def test_a_wrong_reference_is_refused() -> None:
     with pytest.raises(KarelsynthError, match="the reference is wrong on example 1"):
-        probe(CLEAN_TASK, WALK)
+        probe(TASK, WALK)
 
 
 def test_a_mutant_that_slips_through_is_unmasked() -> None:
     mutant = Program.parse(CLEAN.replace("while(markers", "if(markers"))
-    task = Task(CLEAN_TASK.examples[2:4])
+    task = Task(TASK.examples[2:4])
     assert all(mutant.run(before).world == after for before, after in task.examples)
     world = unmasking_world(task, Program.parse(CLEAN), mutant)
     assert world is not None
@@ -132,12 +132,12 @@ def test_nested_alone_is_refused() -> None:
 
 def test_variants_of_a_task() -> None:
     reference = Program.parse(CLEAN)
-    one, mirrored = variants(CLEAN_TASK, reference, count=2, seed=1)
+    one, mirrored = variants(TASK, reference, count=2, seed=1)
     assert one.program == reference
     assert mirrored.program == Program(mirrored_block(reference.body))
     for each in (one, mirrored):
         assert all(each.program.run(before).world == after for before, after in each.task.examples)
-        assert not set(each.task.examples) & set(CLEAN_TASK.examples)
+        assert not set(each.task.examples) & set(TASK.examples)
 
 
 def test_mirrors() -> None:

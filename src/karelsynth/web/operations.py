@@ -202,7 +202,7 @@ class RateLimits:
 
 
 class LongRequests:
-    """Limits how many of the requests that take long run at the same time; the others wait without a thread."""
+    """Lets a few of the requests that take long run at a time; the others wait without a thread."""
 
     def __init__(self) -> None:
         self._free = asyncio.Semaphore(_LONG_AT_ONCE)
