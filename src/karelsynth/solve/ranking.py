@@ -1,8 +1,8 @@
 """Choose among consistent programs: which one comes first, how likely it is right, and which question would decide.
 
-`rank` orders the answers. The network's order holds, unless the examples look like random ones (`look_random`). The
-random generator is known, so MCMC samples the posterior over programs. An answer that is right on clearly more further
-examples than the network's first then takes its place.
+The network's order holds, unless the examples look like random ones (`look_random`). The random generator is known, so
+MCMC samples the posterior over programs, and an answer that is right on clearly more of its further examples overrules
+the network's first.
 
 The first answer's probability is a logistic function of a few features (`Features`): what the network and MCMC think of
 it, how much of it the examples show, and what it does on variations of the examples' worlds (`variations`). A program
