@@ -47,7 +47,7 @@ from karelsynth import Program, World, encode_programs, run_batch
 from karelsynth.solve import Solver, ranking
 
 TASKS = Path(str(files("karelsynth.tasks") / "classroom.jsonl"))
-PARTS = ("going on", "later rounds", "repair", "MCMC")
+PARTS = ("continuation", "later rounds", "repair", "MCMC")
 LEVELS = ("easy", "medium", "hard")
 TICKS = 200
 """The fewest ticks that a task's reference is taken to need."""
@@ -76,7 +76,7 @@ def read_tasks(
 
 def leave_out(solver: Solver, part: str) -> None:
     """Change a solver: search and choose without one of PARTS."""
-    if part == "going on":  # the first answer ends the search, however unlikely it is, and is not simplified
+    if part == "continuation":  # the first answer ends the search, however unlikely it is, and is not simplified
         solver.plausible = -math.inf
     elif part == "later rounds":
         solver.rounds = solver.rounds[:1]

@@ -75,8 +75,8 @@ def one_step(environment: Any, rng: np.random.Generator, *, masked: bool) -> int
         action = int(rng.choice(np.flatnonzero(environment.unwrapped.action_masks())))
     else:
         action = int(rng.integers(environment.action_space.n))
-    _, _, ended, cut_off, _ = environment.step(action)
-    if ended or cut_off:
+    _, _, terminated, truncated, _ = environment.step(action)
+    if terminated or truncated:
         environment.reset()
     return 1
 

@@ -1,6 +1,9 @@
-"""Worlds and programs that tests of drawings draw."""
+"""Worlds and programs that tests of drawings draw, and the text in a chart."""
 
 from __future__ import annotations
+
+import re
+from html import unescape
 
 from karelsynth.karel.program import Action, If, Program, Repeat, Sensor, While
 from karelsynth.karel.world import Hero, World
@@ -15,3 +18,9 @@ TIDY = Program(
     )
 )
 CRASH = Program((Action.MOVE, Action.TURN_LEFT, Action.MOVE))
+
+
+def chart_description(svg: str) -> str:
+    """The description in a chart. It is the same in every version of matplotlib; the drawing may differ."""
+    found = re.search(r"<desc>(.*?)</desc>", svg, re.DOTALL)
+    return unescape(found[1]) if found else ""

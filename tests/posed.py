@@ -10,6 +10,8 @@ PATIENT = 60.0
 """Seconds: so long that no test depends on how fast the machine is."""
 ROW = World.parse("> . . .\n. . . .")
 MOVED = World.parse(". > . .\n. . . .")
+CLEAN = "def run():\n  while(frontIsClear):\n    move()\n    while(markersPresent):\n      pickMarker()"
+"""Walks to the wall and picks up every marker on the way."""
 
 
 def by(program: str, *inputs: World) -> Task:
@@ -23,3 +25,7 @@ def impossible() -> Task:
     """One example of a step, one of a step through a wall."""
     walled = World.parse("> # .\n. # .")
     return Task((Example(ROW, MOVED), Example(walled, walled.with_hero(1, 2, "east"))))
+
+
+TASK = by(CLEAN, *map(World.parse, ("> . 1 . 2\n. . . . .", ". . .\n> 3 .", "> . . .\n# . . .", "> 1\n. .")))
+"""The task of `CLEAN`, with four examples."""

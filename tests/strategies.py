@@ -7,6 +7,9 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from karelsynth.karel.dialects import SPELLINGS
+from karelsynth.karel.dialects.indented import source_lines
+from karelsynth.karel.dialects.source import CALL, SourceBlock, SourceStatement, source_block
 from karelsynth.karel.program import (
     Action,
     Block,
@@ -50,6 +53,39 @@ def random_statement(rng: random.Random, depth: int) -> Statement:
 def random_program(rng: random.Random, depth: int = 3) -> Program:
     """Any program of the language, not only the data's normal form."""
     return Program(random_block(rng, depth))
+
+
+def with_helpers(program: Program, rng: random.Random) -> tuple[str, list[str]]:
+    """A text in the paper's dialect with parts of the program in helpers and comments everywhere."""
+    helpers: dict[str, SourceBlock] = {}
+
+    def moved(block: SourceBlock) -> SourceBlock:
+        block = tuple(
+            SourceStatement(each.keyword, each.detail, tuple(moved(inner) for inner in each.blocks)) for each in block
+        )
+        if rng.random() < 0.3:
+            first = rng.randrange(len(block))
+            last = rng.randint(first + 1, len(block))
+            name = f"part{len(helpers)}"
+            helpers[name] = block[first:last]
+            return (*block[:first], SourceStatement(CALL, name), *block[last:])
+        return block
+
+    body = moved(source_block(program.body))
+    lines = ["def run():", *source_lines(body, SPELLINGS["paper"])]
+    for name, part in helpers.items():
+        lines += [f"def {name}():", *source_lines(part, SPELLINGS["paper"])]
+    comments, text = [], []
+    for number, line in enumerate(lines):
+        margin = " " * (len(line) - len(line.lstrip()))
+        if rng.random() < 0.3:
+            comments.append(f"# above {number}")
+            text.append(f"{margin}# above {number}")
+        if rng.random() < 0.3:
+            comments.append(f"# beside {number}")
+            line += f"  # beside {number}"
+        text.append(line)
+    return "\n".join(text), comments
 
 
 def random_world(rng: random.Random, walls: float | None = None, markers: float | None = None) -> World:

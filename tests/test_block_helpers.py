@@ -13,9 +13,8 @@ from karelsynth.tutor.blocks import HOLE, read_blocks
 from karelsynth.tutor.helpers import define_helper, delete_helper, rename_helper
 from karelsynth.web.app import ServiceSettings, create_app
 from tests.fake_solver import FakeSolver
-from tests.strategies import random_program
-from tests.test_blocks import ADA
-from tests.test_helpers import with_helpers
+from tests.strategies import random_program, with_helpers
+from tests.written import ADA
 
 
 def test_a_new_helper_stands_above_the_main_function() -> None:

@@ -10,31 +10,8 @@ import pytest
 from karelsynth.errors import KarelsynthError, ProgramSyntaxError
 from karelsynth.karel.dialects import convert, read_source
 from karelsynth.tutor.blocks import HOLE, BlockFunction, BlockNode, BlockProgram, read_blocks, write_blocks
-from tests.strategies import random_program
-from tests.test_helpers import with_helpers
-
-ADA = """\
-# Ada's program
-from stanfordkarel import *
-
-def take_all():   # a helper
-    # pick up what lies here
-    while beepers_present():
-        pick_beeper()  # one
-
-def main():
-    \"\"\"Clean the row.\"\"\"
-    move()
-    # the first cell has none
-    turn_left()
-
-    # go on
-    while front_is_clear():
-        move(); take_all()
-
-if __name__ == "__main__":
-    run_karel_program()
-"""
+from tests.strategies import random_program, with_helpers
+from tests.written import ADA
 
 
 def rewrite(text: str, name: str, *body: BlockNode) -> str:

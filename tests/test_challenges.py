@@ -12,7 +12,7 @@ from karelsynth.karel.dialects import read_source
 from karelsynth.tutor.challenges import ChallengeError, parse_challenges, read_challenges
 from karelsynth.web.app import ServiceSettings, create_app
 from tests.fake_solver import FakeSolver
-from tests.test_hint import CLEAN, TASK
+from tests.posed import CLEAN, TASK
 from tests.web_client import client_of, refusal
 
 PAIRS = [{"input": pair.input.to_text(), "output": pair.output.to_text()} for pair in TASK.examples]

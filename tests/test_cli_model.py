@@ -11,9 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from typer.testing import CliRunner
 
-from karelsynth.cli import app
 from karelsynth.errors import KarelsynthError
 from karelsynth.evaluate import as_bits
 from karelsynth.files import FileError
@@ -22,6 +20,7 @@ from karelsynth.model.synthesizer import Synthesizer
 from karelsynth.tasks.generate import generate
 from karelsynth.tasks.msr_tasks import write_tasks
 from karelsynth.tasks.named import named_tasks
+from tests.command_line import call
 from tests.models import tiny_model
 
 RECIPE = """
@@ -41,13 +40,6 @@ checkpoint_every = 1
 """
 
 
-def call(*arguments: object) -> Any:
-    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
-    if result.exception is not None and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    return result
-
-
 @pytest.fixture
 def model(tmp_path: Path) -> Path:
     tiny_model().save_pretrained(tmp_path / "model")
@@ -60,7 +52,7 @@ def recipe(tmp_path: Path) -> Path:
     return tmp_path / "tiny.toml"
 
 
-def test_a_place_that_cannot_be_written_is_told_before_the_work(
+def test_a_place_that_cannot_be_written_is_an_error_before_the_work(
     model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Synthesizer, "from_pretrained", None)
@@ -90,7 +82,7 @@ def test_the_best_model_says_how_it_was_made(recipe: Path, tmp_path: Path) -> No
     assert (provenance["model"], provenance["recipe"]) == (str(best), read_recipe(final))
 
 
-def test_a_model_that_was_chosen_on_the_tasks_is_told(recipe: Path, tmp_path: Path) -> None:
+def test_a_model_that_was_chosen_on_the_tasks_gets_a_warning(recipe: Path, tmp_path: Path) -> None:
     run, report = tmp_path / "run", tmp_path / "report.json"
     call("train", recipe, "--set", "data.validation=test", "--out", run, "--device", "cpu")
     file = tmp_path / "same.jsonl"

@@ -209,7 +209,7 @@ def test_what_is_right_nowhere_is_not_shown(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("worlds", "hint"), [(1, "one example fits many"), (2, "two examples fit many"), (3, None)], ids=str
 )
-def test_few_examples_are_told_to_be_few(tmp_path: Path, worlds: int, hint: str | None) -> None:
+def test_few_examples_get_advice(tmp_path: Path, worlds: int, hint: str | None) -> None:
     path = tmp_path / "turn.task"
     path.write_text(render_task(by(TURN, *(ROW.with_hero(0, at, "east") for at in range(worlds)))), encoding="utf-8")
     status, out = invoke(str(path))
@@ -315,7 +315,7 @@ def test_files_of_tasks_have_names_of_their_own(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("fake")
-def test_a_file_that_is_no_answer_of_this_search_is_told(folder: str, tmp_path: Path) -> None:
+def test_an_older_file_beside_the_answers_gets_a_warning(folder: str, tmp_path: Path) -> None:
     older = tmp_path / "answers" / "through_a_wall.karel"
     older.parent.mkdir()
     older.write_text(STEP)
@@ -366,7 +366,7 @@ def test_ctrl_c_ends_an_animation_and_the_command(tmp_path: Path, monkeypatch: p
         assert "example 2" not in result.stdout.split("tick", 1)[1]
 
 
-def test_a_folder_that_cannot_be_is_told_before_the_search(folder: str, tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_made_is_an_error_before_the_search(folder: str, tmp_path: Path) -> None:
     (tmp_path / "taken").write_text("")
     with pytest.raises(FileError, match=r"taken: cannot be written: a file of that name is in the way"):
         invoke(folder, "-o", str(tmp_path / "taken"))

@@ -7,32 +7,24 @@ import signal
 import subprocess
 import sys
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
-from typer.testing import CliRunner
 
-from karelsynth.cli import app
 from karelsynth.errors import KarelsynthError
 from karelsynth.tasks.generate import generate
 from karelsynth.tasks.msr_tasks import write_tasks
 from karelsynth.tasks.sets import open_set
+from tests.command_line import call
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 
-def run(*arguments: object) -> Any:
-    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
-    if isinstance(result.exception, KarelsynthError):
-        raise result.exception  # which the program's main prints
-    return result
-
-
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("cli") / "set"
-    result = run("generate", "--count", 40, "--seed", 9, "--reserved", "--shard-size", 16, "--out", folder)
+    result = call("generate", "--count", 40, "--seed", 9, "--reserved", "--shard-size", 16, "--out", folder)
     assert result.exit_code == 0
     assert "40 tasks of 6 examples" in result.stdout
     assert "3 shards" in result.stdout
@@ -42,12 +34,12 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_generate_passes_all_it_is_given(made: Path, tmp_path: Path) -> None:
     manifest = open_set(made).manifest
     assert (manifest.count, manifest.examples, manifest.shard_size) == (40, 6, 16)
-    run("generate", "--count", 3, "--seed", 9, "--start", 5, "--examples", 2, "--threads", 1, "-o", tmp_path / "other")
+    call("generate", "--count", 3, "--seed", 9, "--start", 5, "--examples", 2, "--threads", 1, "-o", tmp_path / "other")
     assert (open_set(tmp_path / "other")[:].inputs == generate(9, 5, 3, examples=2).inputs).all()
 
 
 def test_generate_makes_named_sets(tmp_path: Path) -> None:
-    assert run("generate", "val", "--out", tmp_path / "val").exit_code == 0
+    assert call("generate", "val", "--out", tmp_path / "val").exit_code == 0
     assert open_set(tmp_path / "val").manifest.count == 2_500
 
 
@@ -64,12 +56,12 @@ def test_generate_makes_named_sets(tmp_path: Path) -> None:
 )
 def test_generate_says_what_is_wrong(tmp_path: Path, arguments: tuple[object, ...], message: str) -> None:
     with pytest.raises(KarelsynthError, match=message):
-        run("generate", *arguments, "--out", tmp_path / "set")
+        call("generate", *arguments, "--out", tmp_path / "set")
     assert not (tmp_path / "set").exists()
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no such signal there")
-def test_an_interrupt_stops_cleanly_and_says_how_to_go_on(tmp_path: Path) -> None:
+def test_an_interrupt_stops_cleanly_and_says_how_to_resume(tmp_path: Path) -> None:
     folder = tmp_path / "set"
     command = [sys.executable, "-m", "karelsynth", "generate", "--count", "1000000", "--seed", "1", "--shard-size", "8"]
     child = subprocess.Popen([*command, "--out", str(folder)], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
@@ -87,33 +79,33 @@ def test_an_interrupt_stops_cleanly_and_says_how_to_go_on(tmp_path: Path) -> Non
 
 
 def test_export_and_import(made: Path, tmp_path: Path) -> None:
-    result = run("export-msr", made, "--out", tmp_path / "tasks.jsonl.gz")
+    result = call("export-msr", made, "--out", tmp_path / "tasks.jsonl.gz")
     assert (result.exit_code, "40 tasks" in result.stderr, result.stdout) == (0, True, "")  # the file may be stdout
-    result = run("import-msr", tmp_path / "tasks.jsonl.gz", "--out", tmp_path / "back")
+    result = call("import-msr", tmp_path / "tasks.jsonl.gz", "--out", tmp_path / "back")
     assert (result.exit_code, "40 tasks" in result.stdout) == (0, True)
     assert (open_set(tmp_path / "back")[:].outputs == open_set(made)[:].outputs).all()
 
 
-def test_import_tells_bad_records_by_line(tmp_path: Path) -> None:
+def test_import_names_bad_records_by_line(tmp_path: Path) -> None:
     path = tmp_path / "tasks.jsonl"
     write_tasks([generate(1, 0, 3)], path)
     path.write_text(path.read_text() + "{}\n" * 30)
-    result = run("import-msr", path, "--out", tmp_path / "one")
+    result = call("import-msr", path, "--out", tmp_path / "one")
     assert result.exit_code == 1
     assert "line 4: the program is missing" in result.stderr
     assert "… and 40 more problems" in result.stderr
     assert "30 bad records left out" in result.stderr
     assert "3 tasks" in result.stdout
-    assert run("import-msr", path, "--skip-bad", "--out", tmp_path / "two").exit_code == 0
+    assert call("import-msr", path, "--skip-bad", "--out", tmp_path / "two").exit_code == 0
     with pytest.raises(KarelsynthError, match="there is no such file"):
-        run("import-msr", tmp_path / "none", "--out", tmp_path / "three")
+        call("import-msr", tmp_path / "none", "--out", tmp_path / "three")
     with pytest.raises(KarelsynthError, match="a file, but a task set is a folder"):
-        run("export-msr", path, "--out", tmp_path / "out.jsonl")
+        call("export-msr", path, "--out", tmp_path / "out.jsonl")
 
 
 def test_stats_of_a_set_a_file_and_fresh_tasks(made: Path, tmp_path: Path) -> None:
     plot, figures = tmp_path / "plot.svg", tmp_path / "figures.json"
-    result = run("stats", made, "--plot", plot, "--json", figures)
+    result = call("stats", made, "--plot", plot, "--json", figures)
     assert result.exit_code == 0
     assert "program length" in result.stdout
     assert "40 tasks: " in result.stdout
@@ -126,16 +118,16 @@ def test_stats_of_a_set_a_file_and_fresh_tasks(made: Path, tmp_path: Path) -> No
         assert figure["distance"] == pytest.approx(abs(figure["value"] - figure["original"]), abs=2e-6)
     assert f"{sum(f['within'] for f in record['figures'] if f['allowed'] is not None)} of " in result.stdout
 
-    run("export-msr", made, "--out", tmp_path / "tasks.jsonl")
-    assert run("stats", tmp_path / "tasks.jsonl").stdout == result.stdout
-    assert "10 tasks: " in run("stats", made, "--limit", 10).stdout
-    assert "20 tasks: " in run("stats", "--generate", 20, "--seed", 3, "--plot", tmp_path / "plot.png").stdout
+    call("export-msr", made, "--out", tmp_path / "tasks.jsonl")
+    assert call("stats", tmp_path / "tasks.jsonl").stdout == result.stdout
+    assert "10 tasks: " in call("stats", made, "--limit", 10).stdout
+    assert "20 tasks: " in call("stats", "--generate", 20, "--seed", 3, "--plot", tmp_path / "plot.png").stdout
     assert (tmp_path / "plot.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_stats_says_what_is_wrong(made: Path, tmp_path: Path) -> None:
     for arguments in ((), (made, "--generate", 5)):
         with pytest.raises(KarelsynthError, match="either TASKS or --generate"):
-            run("stats", *arguments)
+            call("stats", *arguments)
     with pytest.raises(KarelsynthError, match=r"must end in `\.svg` or `\.png`"):
-        run("stats", made, "--plot", tmp_path / "plot.pdf")
+        call("stats", made, "--plot", tmp_path / "plot.pdf")

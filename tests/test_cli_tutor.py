@@ -6,17 +6,15 @@ import csv
 import io
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 from benchmarks import tutor as benchmark
-from typer.testing import CliRunner
 
-from karelsynth.cli import app
 from karelsynth.errors import KarelsynthError
 from karelsynth.karel.program import Program
 from karelsynth.tasks.task_files import read_tasks, render_task
-from tests.test_hint import CLEAN, TASK
+from tests.command_line import attempt as call
+from tests.posed import CLEAN, TASK
 
 WRONG = CLEAN.replace("while(markers", "if(markers") + "  # one\n"
 
@@ -34,10 +32,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (students / "dan.py").write_bytes(b"\xff\xfe\x00")
     (students / "notes.md").write_text("not a program")
     return tmp_path
-
-
-def call(*arguments: str) -> Any:
-    return CliRunner().invoke(app, list(arguments))
 
 
 def test_grade_a_folder(folder: Path) -> None:

@@ -42,7 +42,7 @@ def test_a_full_disk_under_standard_output(command: str, tmp_path: Path) -> None
 
 @POSIX
 @pytest.mark.parametrize("command", ["check a", "convert a --to tokens", "solve --list"])
-def test_a_reader_that_has_gone(command: str, tmp_path: Path) -> None:
+def test_a_reader_that_has_closed_the_pipe(command: str, tmp_path: Path) -> None:
     (tmp_path / "a").write_text(PROGRAM)
     ended = shell(f"set -o pipefail; {COMMAND} {command} | true", tmp_path)
     assert ended.returncode in (0, 141)  # 0 if it was done before the reader went
@@ -105,7 +105,7 @@ def test_terminals_without_columns(tmp_path: Path) -> None:
 
 
 @POSIX
-def test_numba_that_is_told_not_to_compile(tmp_path: Path) -> None:
+def test_numba_with_compiling_disabled(tmp_path: Path) -> None:
     assert shell(f"{COMMAND} stats --generate 20", tmp_path, NUMBA_DISABLE_JIT="1").returncode == 0
     code = "from karelsynth.errors import *\ntry: import karelsynth.karel.machine_kernel\nexcept KarelsynthError as e:"
     ended = shell(f"{sys.executable} -c '{code} print(e)'", tmp_path, NUMBA_DISABLE_JIT="1")

@@ -68,7 +68,7 @@ def test_another_process_may_remove_old_folders_first(base: Path, monkeypatch: p
     assert not old[0].exists()
 
 
-def test_a_folder_for_one_process_goes_with_it(tmp_path: Path) -> None:
+def test_a_folder_for_one_process_is_removed_at_its_end(tmp_path: Path) -> None:
     in_the_way = tmp_path / "file"
     in_the_way.touch()
     temporary = tmp_path / "temporary"
@@ -104,7 +104,7 @@ def test_a_user_without_a_home_compiles_for_one_process(tmp_path: Path, monkeypa
     assert fresh_cache_folder().parent == tmp_path / "cache" / "karelsynth" / "compiled"
 
 
-def test_whatever_kernels_take_from_other_files_is_in_the_digest() -> None:
+def test_files_that_kernels_import_from_are_in_the_digest() -> None:
     """Or a constant that changes there would go on living in compiled code."""
     package = Path(compiled.__file__).parent.parent
     sources = {path for pattern in compiled._SOURCES for path in package.glob(pattern)}

@@ -13,10 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 import typer
-from typer.testing import CliRunner
 
 from karelsynth import curves as module
-from karelsynth.charts import chart_description
 from karelsynth.cli import reproduce as command
 from karelsynth.curves import (
     FAMILIES,
@@ -41,6 +39,8 @@ from karelsynth.solve.solution import Answer, Solution
 from karelsynth.solve.solver import Round, Solver
 from karelsynth.tasks.named import named_tasks
 from karelsynth.tasks.shifted import SHIFTS, shifted_tasks
+from tests import command_line
+from tests.drawn import chart_description
 from tests.models import tiny_model
 
 ROOT = Path(__file__).parent.parent
@@ -81,10 +81,7 @@ def write(path: Path, curves: Curves) -> None:
 def call(*arguments: str | Path) -> Any:
     app = typer.Typer()
     app.command()(command.curves)
-    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
-    if result.exception is not None and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    return result
+    return command_line.call(*arguments, app=app)
 
 
 def test_points() -> None:
@@ -189,7 +186,7 @@ def test_files_that_hold_something_else(tmp_path: Path) -> None:
             read_curves(path)
 
 
-def test_other_settings_are_told() -> None:
+def test_other_settings_are_an_error() -> None:
     settings = invented().settings
     check_settings("f", settings, settings)
     with pytest.raises(CurvesError, match=r"f: .* other settings: beam 64, not 32; solve 1.0, not None; choose"):
@@ -205,7 +202,7 @@ def test_points_on_tasks_that_are_no_longer_made_are_missing(solver: Solver) -> 
     assert ("size", "3") in stale.missing(keys(["size"]))
 
 
-def test_the_command_goes_on_from_its_file(folder: Path, tmp_path: Path) -> None:
+def test_the_command_resumes_from_its_file(folder: Path, tmp_path: Path) -> None:
     file, plot = tmp_path / "curves.json", tmp_path / "curves.svg"
     first = call(folder, *SMALL, "--only", "size", "--json", file, "--plot", plot)
     assert first.output.count(": top 1") == 7
@@ -281,7 +278,7 @@ def test_points_that_are_saved_at_the_same_time_are_all_kept(tmp_path: Path) -> 
     assert read_curves(tmp_path / "curves.json") == whole
 
 
-def test_what_others_have_measured_anew_stays(tmp_path: Path) -> None:
+def test_points_that_others_have_measured_again_are_kept(tmp_path: Path) -> None:
     """Unless it is what was just measured here."""
     path, (old, mine) = tmp_path / "curves.json", keys()[:2]
     whole = invented()

@@ -38,12 +38,7 @@ def prose(page: Path) -> str:
 
 
 def code(page: Path) -> Iterator[str]:
-    """Everything in backticks: words of the prose, line breaks taken out, and lines of console blocks.
-
-    Nothing of the log, which names files and options of its time.
-    """
-    if page.name == "log.md":
-        return
+    """Everything in backticks: words of the prose, line breaks taken out, and lines of console blocks."""
     yield from (" ".join(found.split()) for found in re.findall(r"`([^`]+)`", prose(page)))
     for language, block in FENCE.findall(text_of(page)):
         if language == "console":
@@ -144,6 +139,21 @@ def test_names_of_the_package_exist(page: Path) -> None:
             module = (path / last).is_dir() or (path / f"{last}.py").is_file()
             text = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
             assert module or re.search(rf"\b{last}\b", text_of(text)), f"{dotted}: no such module or name"
+
+
+def test_names_in_tables_of_the_architecture_are_in_the_files_beside_them() -> None:
+    """A cell such as `run_batch`, `karel/machine.py`: the file has the name."""
+    checked = 0
+    lines = text_of(ROOT / "docs" / "architecture.md").splitlines()
+    for cell in (cell for line in lines if line.startswith("|") for cell in line.split("|")):
+        words = re.findall(r"`([\w./]+)`", cell)
+        files = [path for word in words for path in (SOURCE / word, ROOT / word) if path.suffix == ".py"]
+        names = [word for word in words if re.fullmatch(r"[A-Za-z_][\w.]*", word) and not word.endswith(".py")]
+        text = "".join(text_of(path) for path in files if path.is_file())
+        for name in names if text else ():
+            assert re.search(rf"\b{name.split('.')[-1]}\b", text), f"{cell.strip()}: `{name}` is in none of the files"
+            checked += 1
+    assert checked > 10
 
 
 @pages

@@ -118,7 +118,7 @@ def test_hero_is_turned(heading: str, turn: str) -> None:
     assert hero.get("transform") == f"translate(36 116) {turn}".strip()
 
 
-def test_svg_speaks_to_screen_readers() -> None:
+def test_svg_has_a_description_for_screen_readers() -> None:
     root = ElementTree.fromstring(world_svg(ON_MARKERS, title="Ten & <more>", labels=True))
     assert root.get("role") == "img"
     assert root.get("viewBox") == f"0 0 {root.get('width')} {root.get('height')}"

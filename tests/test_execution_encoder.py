@@ -19,7 +19,7 @@ from karelsynth.karel.formats.codes import worlds_to_codes
 from karelsynth.karel.tokens import START
 from karelsynth.karel.world import World
 from karelsynth.model import Encoded, Synthesizer
-from karelsynth.model.encoder import HeroFrame, distinct
+from karelsynth.model.encoder import EgocentricView, distinct
 from karelsynth.model.prefix_features_kernel import FEATURES, VALUES
 from karelsynth.search import beam_search, check, rescore, sample_rollouts
 from karelsynth.search.pruning import Pruning
@@ -69,7 +69,7 @@ def test_steps_equal_teacher_forcing(compiled: bool, settings: dict[str, Any], m
         torch.testing.assert_close(forced[rows], by_step[number, : lengths[number]], atol=1e-4, rtol=1e-4)
 
 
-def test_distinct_states_are_told_apart() -> None:
+def test_distinct_states_are_distinguished() -> None:
     rng = np.random.default_rng(0)
     kinds = rng.integers(0, VALUES, (50, 3, FEATURES)).astype(np.uint8)
     kinds[1:] = np.where(rng.random(kinds[1:].shape) < 0.003, kinds[1:], kinds[:1])  # most differ in a code or two
@@ -100,7 +100,7 @@ def test_the_decoder_looks_at_where_programs_lead() -> None:
 
 @pytest.mark.parametrize("settings", [{}, MIXING])
 def test_bfloat16_is_near_and_every_parameter_gets_a_gradient(settings: dict[str, Any]) -> None:
-    model = execution_model(patch=2, hero_frame=True, normalise_code=True, scale=1, **settings)
+    model = execution_model(patch=2, egocentric=True, normalise_code=True, scale=1, **settings)
     grids = random_grids(7, 4, 3)
     packed = model.pack(*random_programs(8, 4, 40), encoded=model.encode(*grids))
     exact = model.program_logprobs(model.encode(*grids), packed)
@@ -149,7 +149,7 @@ def worlds_of(encoded: Encoded, task: int) -> tuple[Tensor, Tensor]:
 
 
 @pytest.mark.parametrize("skip_forced_tokens", [False, True])
-def test_pruning_goes_with_it(skip_forced_tokens: bool) -> None:
+def test_pruning_works_with_execution(skip_forced_tokens: bool) -> None:
     """With a beam that holds everything, pruned search ranks what fits, by the same log-probabilities."""
     model = execution_model(syntax="handwritten", max_length=7, skip_forced_tokens=skip_forced_tokens)
     tasks = generate(3, 0, 200)
@@ -171,9 +171,9 @@ def test_pruning_goes_with_it(skip_forced_tokens: bool) -> None:
 
 
 @given(worlds(), worlds(), st.integers(0, 3))
-def test_the_heros_frame_forgets_place_and_heading_only(before: World, after: World, turns: int) -> None:
+def test_the_egocentric_view_loses_only_place_and_heading(before: World, after: World, turns: int) -> None:
     """Turning both grids changes nothing; and it can be undone, so no more is lost."""
-    frame = HeroFrame()
+    frame = EgocentricView()
     cells = torch.from_numpy(worlds_to_codes([before, after]).astype(np.int32)).permute(1, 2, 0)[None]
     framed = frame(cells)
     assert framed.shape == cells.shape

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from karelsynth.errors import _EXTRAS
+from karelsynth.errors import EXTRA_OF_LIBRARY
 
-MISSING = sorted({*_EXTRAS, "tensorboard", "triton"} - {"pydantic"})  # newer versions of typer need that one
+MISSING = sorted({*EXTRA_OF_LIBRARY, "tensorboard", "triton"} - {"pydantic"})  # newer versions of typer need that one
 BLOCK = f"import sys\nfor name in {MISSING}:\n    sys.modules[name] = None\n"
 """Makes every import of these libraries fail, as if they were not installed."""
 

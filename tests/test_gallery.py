@@ -186,7 +186,7 @@ def test_a_program_for_too_few_worlds_is_not_general() -> None:
     assert "**0** of them are *general*" in rendered
 
 
-def test_page_tells_of_results() -> None:
+def test_the_page_has_the_results() -> None:
     program = "def run():\n  move()\n"
     rendered = page(
         {

@@ -13,8 +13,7 @@ from karelsynth.tasks.task import Example, Task
 from karelsynth.tasks.variations import fresh_examples
 from karelsynth.tutor.explain import explain_run
 from karelsynth.tutor.grade import Grade, Submission, grade
-from tests.posed import by
-from tests.test_hint import CLEAN, TASK
+from tests.posed import CLEAN, TASK, by
 
 STANFORD = "def take():\n    pick_beeper()  # one\n\ndef main():\n    while front_is_clear(): move(); take()\n"
 

@@ -44,15 +44,15 @@ def test_reference_programs_are_rewarded(append_forced: bool) -> None:
     numbers = [int(np.flatnonzero((tasks.inputs[:, :5] == one).all((1, 2, 3)))[0]) for one in seen["inputs"]]
     assert sorted(numbers) == list(range(9))
     assert np.array_equal(seen["outputs"], tasks.outputs[numbers, :5])
-    total, going = np.zeros(9), np.ones(9, np.bool_)
+    total, active = np.zeros(9), np.ones(9, np.bool_)
     for _ in range(72):
         at = np.minimum(seen["length"][:, 0], tasks.tokens.shape[1] - 1)
-        seen, rewards, ended, cut_off, info = environment.step(tasks.tokens[numbers, at])
-        assert not cut_off.any()
+        seen, rewards, terminated, truncated, info = environment.step(tasks.tokens[numbers, at])
+        assert not truncated.any()
         assert np.array_equal(seen["mask"], info["action_mask"])
-        total += rewards * going
-        going &= ~ended
-        if not going.any():
+        total += rewards * active
+        active &= ~terminated
+        if not active.any():
             break
     assert total.tolist() == [1.0] * 9
 
@@ -246,12 +246,12 @@ def test_one_stroke_ends_at_a_wall_or_where_it_has_been() -> None:
     assert total == pytest.approx(1 / 35)
 
 
-def test_episodes_are_cut_off_and_begin_anew() -> None:
+def test_episodes_are_truncated_and_restart() -> None:
     environment = KarelVectorEnv("Maze", 8, max_actions=3)
     worlds, _ = environment.reset(seed=1)
     for step in range(8):
-        later, rewards, _, cut_off, _ = environment.step(np.full(8, 1))
-        assert cut_off.all() == (step in (2, 6))
+        later, rewards, _, truncated, _ = environment.step(np.full(8, 1))
+        assert truncated.all() == (step in (2, 6))
         assert (rewards == 0).all()
         if step == 3:
             assert (later != worlds).any()

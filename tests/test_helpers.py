@@ -10,11 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from karelsynth.karel.dialects import SPELLINGS, SourceSpan, convert, parse, parse_with_spans, read_source
-from karelsynth.karel.dialects.indented import source_lines
-from karelsynth.karel.dialects.source import CALL, SourceBlock, SourceStatement, source_block
+from karelsynth.karel.dialects import SourceSpan, convert, parse, parse_with_spans, read_source
 from karelsynth.karel.program import Program, While
-from tests.strategies import random_program
+from tests.strategies import random_program, with_helpers
 from tests.written import FRONT, LEFT, MOVE
 
 PAPER = '''\
@@ -80,7 +78,7 @@ def test_conversion_keeps_names_and_comments() -> None:
     assert convert(back.text, "stanford").text == STANFORD
 
 
-def test_what_cannot_be_kept_is_said() -> None:
+def test_notes_name_what_cannot_be_kept() -> None:
     text, notes = convert(PAPER, "tokens")
     assert parse(text) == parse(PAPER)
     assert notes == (
@@ -126,42 +124,9 @@ def test_statements_know_their_lines() -> None:
     assert [comment.alone for comment in source.comments[:3]] == [True, True, False]
 
 
-def with_helpers(program: Program, rng: random.Random) -> tuple[str, list[str]]:
-    """A text in the paper's dialect with parts of the program in helpers and comments everywhere."""
-    helpers: dict[str, SourceBlock] = {}
-
-    def moved(block: SourceBlock) -> SourceBlock:
-        block = tuple(
-            SourceStatement(each.keyword, each.detail, tuple(moved(inner) for inner in each.blocks)) for each in block
-        )
-        if rng.random() < 0.3:
-            first = rng.randrange(len(block))
-            last = rng.randint(first + 1, len(block))
-            name = f"part{len(helpers)}"
-            helpers[name] = block[first:last]
-            return (*block[:first], SourceStatement(CALL, name), *block[last:])
-        return block
-
-    body = moved(source_block(program.body))
-    lines = ["def run():", *source_lines(body, SPELLINGS["paper"])]
-    for name, part in helpers.items():
-        lines += [f"def {name}():", *source_lines(part, SPELLINGS["paper"])]
-    comments, text = [], []
-    for number, line in enumerate(lines):
-        margin = " " * (len(line) - len(line.lstrip()))
-        if rng.random() < 0.3:
-            comments.append(f"# above {number}")
-            text.append(f"{margin}# above {number}")
-        if rng.random() < 0.3:
-            comments.append(f"# beside {number}")
-            line += f"  # beside {number}"
-        text.append(line)
-    return "\n".join(text), comments
-
-
 @given(st.integers(0, 2**32 - 1))
 @settings(max_examples=80, deadline=None)
-def test_conversion_there_and_back(seed: int) -> None:
+def test_conversion_round_trip(seed: int) -> None:
     """Random programs: the same program, names, and comments, each before or beside the same statement."""
     rng = random.Random(seed)
     program = random_program(rng, depth=2)

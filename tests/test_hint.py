@@ -15,15 +15,8 @@ from karelsynth.tutor.edits import code_of, edits, flat_tokens
 from karelsynth.tutor.hint import Hint, find_hint, token_distances
 from karelsynth.tutor.rewrite import EditedCode, rewritten
 from karelsynth.tutor.wording import hint_steps
-from tests.posed import by
-from tests.strategies import random_program
-from tests.test_helpers import with_helpers
-
-ROWS = [World.parse(text) for text in ("> . 1 . 2\n. . . . .", ". . .\n> 3 .", "> . . .\n# . . .", "> 1\n. .")]
-CLEAN = "def run():\n  while(frontIsClear):\n    move()\n    while(markersPresent):\n      pickMarker()"
-TASK = by(CLEAN, *ROWS)
-PATIENT = 60.0
-"""Seconds of search, so that no test depends on how fast the machine is."""
+from tests.posed import CLEAN, PATIENT, TASK, by
+from tests.strategies import random_program, with_helpers
 
 
 def hint_for(text: str, task: Task = TASK) -> Hint:

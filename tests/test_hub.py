@@ -17,9 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
-from karelsynth.cli import app
 from karelsynth.errors import KarelsynthError
 from karelsynth.hub import download_model, is_hub_id
 from karelsynth.model.storage import model_folder
@@ -29,6 +27,7 @@ from karelsynth.tasks.generate import generate
 from karelsynth.tasks.msr_tasks import write_tasks
 from karelsynth.tasks.original_files import ORIGINALS, recognise_original
 from karelsynth.tasks.sets import load_tasks, open_set
+from tests.command_line import call
 from tests.models import tiny_model
 
 pytest.importorskip("huggingface_hub")
@@ -107,13 +106,6 @@ def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
         server.shutdown()
 
 
-def call(*arguments: object) -> Any:
-    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
-    if result.exception is not None and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    return result
-
-
 # Models
 
 
@@ -146,7 +138,7 @@ def test_a_model_of_the_hub_is_loaded(hub: Hub, tmp_path: Path) -> None:
 
 def test_a_model_that_is_not_there(hub: Hub) -> None:
     with pytest.raises(
-        KarelsynthError, match="no/such: there is no such file or folder here, and it cannot be had from"
+        KarelsynthError, match="no/such: there is no such file or folder here, and it cannot be downloaded from"
     ):
         Synthesizer.from_pretrained("no/such")
 
@@ -154,13 +146,13 @@ def test_a_model_that_is_not_there(hub: Hub) -> None:
 def test_a_hub_that_cannot_be_reached(hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
     monkeypatch.setattr("time.sleep", lambda seconds: None)  # between its tries
-    with pytest.raises(KarelsynthError, match=r"no/such: .* cannot be had from the Hugging Face hub"):
+    with pytest.raises(KarelsynthError, match=r"no/such: .* cannot be downloaded from the Hugging Face hub"):
         Synthesizer.from_pretrained("no/such")
-    with pytest.raises(KarelsynthError, match=r"dataset_Karel/val\.zip: .* cannot be had from the Hugging Face hub"):
+    with pytest.raises(KarelsynthError, match=r"dataset_Karel/val\.zip: .* cannot be downloaded from the Hugging"):
         call("download-val", "--out", tmp_path / "set")
 
 
-def test_without_the_package_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_package_the_message_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "huggingface_hub", None)
     with pytest.raises(KarelsynthError, match=r'pip install "karelsynth\[hub\]"'):
         Synthesizer.from_pretrained("no/such2")

@@ -28,9 +28,9 @@ from karelsynth.language_model import (
     Endpoint,
     EndpointError,
     Reply,
-    _retry_after,
     collect_answers,
     parse_reply,
+    retry_after,
 )
 from karelsynth.tasks.named import named_tasks
 from karelsynth.tasks.prompts import answer_of, prompt_lines, prompt_of
@@ -121,7 +121,9 @@ def collect(stub: Stub, answers: Path, **settings: Any) -> Collected:
     return collect_answers(Endpoint(stub.address, "stub", pause=0.01, **settings), prompts, answers, at_once=1)
 
 
-def test_a_model_is_asked_and_scored(stub: Stub, answers: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_answers_of_a_model_are_collected_and_scored(
+    stub: Stub, answers: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """With a key from the environment, and a report that says what was asked of whom."""
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     report = answers.with_name("report.json")
@@ -223,7 +225,7 @@ def test_faults_that_stay_are_one_message(stub: Stub, answers: Path, monkeypatch
     assert collect(stub, answers) == (COUNT, 0)
 
 
-def test_nobody_is_there(answers: Path) -> None:
+def test_an_endpoint_that_does_not_answer_is_an_error(answers: Path) -> None:
     with ThreadingHTTPServer(("127.0.0.1", 0), _Chat) as closed:
         address = f"http://127.0.0.1:{closed.server_address[1]}/v1"
     command = ["ask", "test", "--limit", "1", "--model", "m", "--out", str(answers), "--endpoint", address]
@@ -295,12 +297,12 @@ def test_replies() -> None:
 
 
 def test_pauses_that_an_endpoint_names() -> None:
-    assert _retry_after("7") == 7.0
-    assert _retry_after("999999999") == 3600.0
-    assert _retry_after(formatdate(time.time() + 10**6, usegmt=True)) == 3600.0
-    assert _retry_after(formatdate(0, usegmt=True)) == 0.0
+    assert retry_after("7") == 7.0
+    assert retry_after("999999999") == 3600.0
+    assert retry_after(formatdate(time.time() + 10**6, usegmt=True)) == 3600.0
+    assert retry_after(formatdate(0, usegmt=True)) == 0.0
     for other in (None, "", "soon", "-1", "9" * 40):
-        assert _retry_after(other) is None
+        assert retry_after(other) is None
 
 
 def test_two_commands_do_not_share_a_file(stub: Stub, answers: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from karelsynth.tutor.challenges import is_challenge_set, parse_challenges
 from karelsynth.tutor.lesson import WorkFileError, grade_lesson, parse_work, read_class_work
-from tests.test_cli_tutor import call
+from tests.command_line import attempt as call
 
 WALK = "def run():\n  while(frontIsClear):\n    move()"
 STEP = "def run():\n  move()"
@@ -93,7 +93,7 @@ def test_one_task_of_a_lesson_has_its_hidden_tests(folder: Path) -> None:
         (["lesson.json", "class/what.karel"], "there is no program for this lesson"),
     ],
 )
-def test_what_cannot_be_graded_is_said(folder: Path, arguments: list[str], message: str) -> None:
+def test_files_that_cannot_be_graded_are_named(folder: Path, arguments: list[str], message: str) -> None:
     (folder / "empty").mkdir()
     assert message in str(call("grade", *arguments).exception)
 

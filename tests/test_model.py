@@ -360,8 +360,9 @@ def test_settings_of_other_kinds_can_be_added() -> None:
 
 
 def test_settings_of_older_files_are_read() -> None:
-    older = {"choices": True, "code_stride": 1, "syntax": "handwritten"}
-    assert ModelSettings.from_dict(older) == ModelSettings(syntax="handwritten", skip_forced_tokens=True)
+    older = {"choices": True, "hero_frame": True, "code_stride": 1, "syntax": "handwritten"}
+    expected = ModelSettings(syntax="handwritten", skip_forced_tokens=True, egocentric=True)
+    assert ModelSettings.from_dict(older) == expected
 
 
 def test_settings_are_checked() -> None:

@@ -109,7 +109,7 @@ def test_records_become_arrays(tmp_path: Path, records: list[Json]) -> None:
 
 
 @pytest.mark.parametrize("left_out", ["_json", "_tensor", "guid", "program_json", "program_tokens", "example_index"])
-def test_what_is_said_twice_may_be_said_once(tmp_path: Path, records: list[Json], left_out: str) -> None:
+def test_redundant_fields_may_be_missing(tmp_path: Path, records: list[Json], left_out: str) -> None:
     def without(record: Json) -> Json:
         grids = left_out in ("_json", "_tensor")
         return {
@@ -192,7 +192,7 @@ BAD: list[tuple[Callable[[Json], object], str, int]] = [
 
 
 @pytest.mark.parametrize(("change", "message", "right"), BAD)
-def test_problems_are_told_by_line_and_the_rest_is_checked(
+def test_problems_are_named_by_line_and_the_rest_is_checked(
     tmp_path: Path, records: list[Json], change: Callable[[Json], object], message: str, right: int
 ) -> None:
     program = Program.parse("DEF run m( putMarker turnLeft m)")
@@ -265,7 +265,7 @@ def test_compressed_files_are_known_by_their_content(tmp_path: Path, records: li
         verify_file(packed)
 
 
-def test_files_that_cannot_be_read_are_told(tmp_path: Path) -> None:
+def test_files_that_cannot_be_read_are_errors(tmp_path: Path) -> None:
     with pytest.raises(TaskFileError, match="there is no such file"):
         load_tasks(tmp_path / "none.jsonl")
     with pytest.raises(TaskFileError, match="a folder, not a file of tasks"):
@@ -432,7 +432,7 @@ def test_tasks_that_are_wrong_are_not_written(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_interrupted_import_begins_anew_and_a_complete_one_is_kept(tmp_path: Path, records: list[Json]) -> None:
+def test_an_interrupted_import_starts_again_and_a_complete_one_is_kept(tmp_path: Path, records: list[Json]) -> None:
     path, folder = save(tmp_path / "tasks.jsonl", [*records, "{"]), tmp_path / "set"
     with pytest.raises(TaskFileError, match="line 13"):
         import_msr(path, folder, shard_size=1)  # stops at the bad line

@@ -11,9 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from typer.testing import CliRunner
 
-from karelsynth.cli import app
 from karelsynth.errors import KarelsynthError
 from karelsynth.generator.sampler import PARENTS, STATEMENTS, fitted_sampler
 from karelsynth.karel.interpreter import PAPER_TICKS
@@ -33,17 +31,11 @@ from karelsynth.tasks.named import (
 )
 from karelsynth.tasks.sets import Scoring, load_tasks, open_set, scoring_of, write_named_set
 from karelsynth.tasks.shifted import shifted_tasks
+from tests.command_line import call
 from tests.strategies import programs
 
 SMALL = 20
 KEYWORDS = {Repeat: "REPEAT", While: "WHILE", If: "IF", IfElse: "IFELSE"}
-
-
-def call(*arguments: object) -> Any:
-    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
-    if result.exception is not None and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    return result
 
 
 def pairs(block: Block, outer: str = "run") -> set[Nesting]:
@@ -199,7 +191,7 @@ def test_names_work_wherever_tasks_are_named(tmp_path: Path, monkeypatch: pytest
         call("stats", "test")
 
 
-def test_a_set_that_has_changed_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_set_that_has_changed_gets_a_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import karelsynth.tasks.named as module
 
     monkeypatch.setattr(module, "NAMED_SETS", {**NAMED_SETS, "classroom": replace(NAMED_SETS["classroom"], digest="0")})

@@ -64,7 +64,7 @@ def test_a_folder_of_another_user_is_refused(tmp_path: Path, as_another: None) -
         private_folder(tmp_path / "a")
 
 
-def test_a_group_of_one_is_nobody_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_group_with_one_member_is_trusted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "a"
     folder.mkdir()
     folder.chmod(0o775)

@@ -87,6 +87,22 @@ def test_imports_point_one_way(path: Path) -> None:
             assert layer_of(own) >= layer_of("model"), f"{path} imports torch"
 
 
+TESTS = sorted(Path(__file__).parent.rglob("*.py"))
+
+
+@pytest.mark.parametrize("path", TESTS, ids=lambda path: str(path.relative_to(Path(__file__).parent)))
+def test_tests_import_no_tests_and_no_private_names(path: Path) -> None:
+    """What several tests need is in modules of its own, such as `tests/posed.py`."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and node.module is not None:
+            names = [*node.module.split("."), *(alias.name for alias in node.names)]
+            if names[0] == "tests":
+                assert not any(name.startswith("test_") for name in names), f"line {node.lineno}"
+            if names[0] == "karelsynth":
+                private = [name for name in names if name.startswith("_") and not name.endswith("_")]
+                assert not private, f"line {node.lineno}"
+
+
 def test_public_names() -> None:
     """Removing or adding a public name is a decision, so it shows here."""
     assert sorted(karelsynth.__all__) == sorted(

@@ -10,7 +10,7 @@ import tomllib
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
-from karelsynth.errors import _EXTRAS
+from karelsynth.errors import EXTRA_OF_LIBRARY
 
 ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "karelsynth"
@@ -56,7 +56,7 @@ def test_every_library_that_is_imported_is_declared() -> None:
 
 
 def test_the_extras_that_messages_name() -> None:
-    for library, extra in _EXTRAS.items():
+    for library, extra in EXTRA_OF_LIBRARY.items():
         assert library in declared(extra) - declared(), library
 
 

@@ -158,7 +158,7 @@ def test_replaying_is_running() -> None:
         np.testing.assert_array_equal(posed.given.runs[:, RUN_LENGTH], runs.trace_lengths[0])
 
 
-def test_what_is_no_good_example_is_told() -> None:
+def test_inputs_on_which_the_program_fails_are_no_good_examples() -> None:
     batch = generate(6, 0, 40, reserved=True)
     rows = np.arange(len(batch))
     for tokens, length in zip(batch.tokens, batch.lengths, strict=True):

@@ -318,7 +318,7 @@ def test_what_is_too_long_for_a_gpu_is_refused() -> None:
         (SimpleNamespace(), "Numba says: AttributeError: "),
     ],
 )
-def test_why_a_gpu_is_not_used_is_said_once(
+def test_the_reason_for_not_using_a_gpu_is_logged_once(
     finds: Any, reason: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(prefix_runner_cuda, "cuda", finds)

@@ -21,8 +21,7 @@ from karelsynth.tutor.pose import (
 )
 from karelsynth.tutor.probe import impossible_examples, probe, unmasking_world
 from karelsynth.tutor.worksheet import sheet_html, sheet_pdf
-from tests.posed import by
-from tests.test_hint import CLEAN, TASK
+from tests.posed import CLEAN, TASK, by
 
 WALK = Program.parse("def run():\n  while(frontIsClear):\n    move()")
 

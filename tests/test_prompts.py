@@ -5,14 +5,11 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from typer.testing import CliRunner
 
-from karelsynth.cli import app
 from karelsynth.errors import KarelsynthError
 from karelsynth.karel.dialects import DIALECTS
 from karelsynth.karel.dialects.paper import SPELLING as PAPER
@@ -22,6 +19,7 @@ from karelsynth.karel.tokens import TOKENS
 from karelsynth.karel.world import World
 from karelsynth.tasks.named import named_tasks
 from karelsynth.tasks.prompts import MARK, answer_of, programs_from_answer, prompt_of
+from tests.command_line import call
 from tests.strategies import programs
 
 MOVE = "def run():\n  move()"
@@ -144,13 +142,6 @@ def test_a_prompt_asks_for_as_many_as_wanted() -> None:
         prompt_of(task, programs=0)
     with pytest.raises(KarelsynthError, match="no dialect `java`; there are"):
         prompt_of(task, dialect="java")
-
-
-def call(*arguments: object) -> Any:
-    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
-    if result.exception is not None and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    return result
 
 
 def test_prompts_and_canned_answers_are_scored(tmp_path: Path) -> None:

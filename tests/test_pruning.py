@@ -172,7 +172,7 @@ def test_right_is_what_ending_would_give(seed: int) -> None:
     assert right[0] == sum(program.run(world).ok for world in inputs)
 
 
-def test_of_prefixes_alike_the_shorter_one_stays() -> None:
+def test_of_equivalent_prefixes_the_shorter_one_is_kept() -> None:
     """Although the longer one is likelier and has used fewer ticks: what follows may be too long for it."""
     longer = "DEF run m( IF c( not c( markersPresent c) c) i( move i)".split()
     shorter = "DEF run m( turnLeft turnRight turnLeft turnRight move".split()

@@ -12,7 +12,7 @@ from karelsynth.karel.formats.codes import world_to_codes, worlds_to_codes
 from karelsynth.karel.machine import encode_programs
 from karelsynth.karel.program import Program
 from karelsynth.karel.world import World
-from karelsynth.solve.question import MOST_OUTCOMES, find_ambiguity
+from karelsynth.solve.ranking import MOST_OUTCOMES, find_ambiguity
 from karelsynth.tasks.task_files import gallery
 from karelsynth.tasks.variations import QUOTAS, RandomVariations, apply, fingerprints, smaller, vary
 from tests.posed import ROW

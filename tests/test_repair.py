@@ -280,7 +280,7 @@ def test_the_least_promising_go_and_leave_their_places() -> None:
     assert waiting.bound == np.inf  # fewer wait than may: whatever comes is welcome
 
 
-def test_it_does_not_run_dry_before_it_is_told_to_stop(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_repair_finds_work_until_it_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("karelsynth.search.repair.QUEUE_SIZE", 16)
     _, inputs, _ = examples_of(WANTED, 3)
     outputs = examples_of(Program.parse("DEF run m( turnLeft m)"), 5)[2]  # of other worlds: there is no answer

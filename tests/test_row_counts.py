@@ -7,9 +7,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from karelsynth.model.devices import EightBits, has_eight_bits, narrowed
+from karelsynth.model.devices import EightBits, has_eight_bits, narrowed, padded
 from karelsynth.model.lstm_step import product
-from karelsynth.model.row_counts import padded
 
 
 @given(st.integers(0, 600))

@@ -11,9 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from typer.testing import CliRunner
 
-from karelsynth.cli import app
 from karelsynth.errors import KarelsynthError, TaskFileError
 from karelsynth.evaluate import as_bits, encode_answers, evaluate
 from karelsynth.karel.dialects import DIALECTS
@@ -25,6 +23,7 @@ from karelsynth.tasks.batch import GivenExamples, TaskBatch
 from karelsynth.tasks.generate import generate
 from karelsynth.tasks.named import named_tasks
 from karelsynth.tasks.prompts import answer_of
+from tests.command_line import call
 from tests.strategies import programs
 
 WRONG = Program.parse("DEF run m( turnLeft m)")
@@ -41,13 +40,6 @@ def main():
 @pytest.fixture(scope="module")
 def tasks() -> TaskBatch:
     return named_tasks("test", 12)
-
-
-def call(*arguments: object) -> Any:
-    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
-    if result.exception is not None and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    return result
 
 
 def write(path: Path, *records: Any) -> Path:
@@ -114,14 +106,14 @@ def test_a_function_is_scored_on_a_set_as_the_set_says() -> None:
         ([[3.5]] * 12, "a program is a Program, a text or a list of token ids, not `3.5`"),
     ],
 )
-def test_what_a_function_must_give_is_said(tasks: TaskBatch, answers: Any, message: str) -> None:
+def test_wrong_results_of_a_function_are_explained(tasks: TaskBatch, answers: Any, message: str) -> None:
     with pytest.raises(KarelsynthError, match=message):
         evaluate(lambda examples: answers, tasks)
 
 
 @given(st.lists(st.lists(programs(depth=2), max_size=2), min_size=1, max_size=3), st.sampled_from(DIALECTS))
 @settings(max_examples=40)
-def test_programs_become_arrays_whatever_their_dialect(answers: list[list[Program]], dialect: str) -> None:
+def test_programs_of_every_dialect_become_arrays(answers: list[list[Program]], dialect: str) -> None:
     tokens, lengths = encode_answers(answers, len(answers))
     texts = [[program.to(dialect) for program in ranked] for ranked in answers]
     again, same = encode_answers(texts, len(answers))
@@ -229,7 +221,7 @@ def test_helper_functions_and_other_dialects(tmp_path: Path) -> None:
         (["[" * 100_000], "line 1: not valid JSON"),
     ],
 )
-def test_files_that_are_wrong_are_told(tasks: TaskBatch, tmp_path: Path, lines: list[str], message: str) -> None:
+def test_wrong_files_are_errors(tasks: TaskBatch, tmp_path: Path, lines: list[str], message: str) -> None:
     path = tmp_path / "p.jsonl"
     path.write_text("\n".join(lines))
     with pytest.raises(TaskFileError, match=rf"p\.jsonl: .*{message}"):

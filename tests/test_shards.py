@@ -117,7 +117,7 @@ def test_a_slice_of_one_shard_is_a_map_of_the_file_that_cannot_change_it(copied:
     assert contents(copied) == before
 
 
-def test_the_manifest_tells_the_recipe(pristine: Path, expected: TaskBatch) -> None:
+def test_the_manifest_has_the_recipe(pristine: Path, expected: TaskBatch) -> None:
     manifest = json.loads((pristine / "manifest.json").read_bytes())
     assert manifest["source"] == {"kind": "generated", "seed": 5, "start": 3, "reserved": True}
     assert manifest["complete"] is True
@@ -186,7 +186,7 @@ def test_killed_at_random_moments_it_ends_with_the_same_bytes(tmp_path: Path) ->
     assert contents(folder) == contents(tmp_path / "whole")
 
 
-def test_a_full_disk_is_told_and_the_set_is_finished_later(
+def test_a_full_disk_is_an_error_and_the_set_is_finished_later(
     pristine: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = tmp_path / "set"
@@ -252,7 +252,7 @@ def test_a_folder_with_other_files_is_refused(tmp_path: Path) -> None:
         write_set(tmp_path / "thesis.txt", **SMALL)
 
 
-def test_a_folder_without_permission_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_without_permission_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: Any, **__: Any) -> None:
         raise PermissionError(errno.EACCES, "Permission denied")
 
@@ -339,7 +339,7 @@ def test_the_same_command_repairs_a_damaged_set(copied: Path, pristine: Path) ->
     assert contents(copied) == contents(pristine)
 
 
-def test_a_shard_that_comes_out_differently_is_told(copied: Path) -> None:
+def test_a_shard_that_differs_when_made_again_is_an_error(copied: Path) -> None:
     record = json.loads((copied / "manifest.json").read_bytes())
     record["shards"][1]["sha256"] = "0" * 64
     _edit_manifest(copied, shards=record["shards"])
@@ -371,7 +371,7 @@ def test_an_altered_manifest_is_found(copied: Path, changes: dict[str, Any], mes
         open_set(copied)
 
 
-def test_what_is_no_set_is_told(tmp_path: Path) -> None:
+def test_a_folder_that_is_no_set_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(TaskFileError, match=r"no task set: there is no manifest\.json in it"):
         open_set(tmp_path)
     (tmp_path / "file").write_text("x")

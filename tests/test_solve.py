@@ -296,7 +296,7 @@ def test_an_answer_that_differs_from_likelier_ones_is_less_probable() -> None:
     assert probabilities[order].tolist() == sorted(set(probabilities.tolist()), reverse=True)
 
 
-def test_support_is_told_in_words() -> None:
+def test_support_has_words() -> None:
     answer = Answer(Program.parse("def run(): move()"), (True,), -1.0, 0.95)
     for probability, support, words in ((0.95, "strong", "support"), (0.7, "fair", "surer"), (0.3, "weak", "not what")):
         solution = Solution((replace(answer, probability=probability),), True, None, 0.1, 8, 3)
@@ -412,7 +412,7 @@ def test_a_budget_of_nothing_still_answers() -> None:
     assert json.loads(json.dumps(solution.to_json()))["answers"] == []
 
 
-def test_progress_is_reported_while_a_round_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_is_reported_during_a_round(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("karelsynth.solve.solver._REPORT_SECONDS", 0.0)
     reported: list[Progress] = []
     one = Solver(solver().model, rounds=[Round(16, 20, repair=0.5)])

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from karelsynth.errors import KarelsynthError
-from karelsynth.karel.threads import _quota
+from karelsynth.karel.threads import core_quota
 from karelsynth.tasks.generate import generate
 from karelsynth.tasks.sets import write_set
 from karelsynth.tasks.streams import Arrays, TaskIterator, TaskSource, TaskStream, task_source
@@ -129,7 +129,7 @@ def test_tensors_share_the_arrays_memory() -> None:
 )
 def test_the_time_that_a_container_is_granted(name: str, text: str, cores: int | None, tmp_path: Path) -> None:
     (tmp_path / name).write_text(text)
-    assert _quota(tmp_path) == cores
+    assert core_quota(tmp_path) == cores
 
 
 def test_the_time_that_an_older_container_is_granted(tmp_path: Path) -> None:
@@ -138,10 +138,10 @@ def test_the_time_that_an_older_container_is_granted(tmp_path: Path) -> None:
         folder.mkdir(parents=True)
         (folder / "cpu.cfs_quota_us").write_text(quota)
         (folder / "cpu.cfs_period_us").write_text("100000")
-        assert _quota(folder.parent) == cores
+        assert core_quota(folder.parent) == cores
 
 
-def test_an_iterator_goes_on_from_where_it_is() -> None:
+def test_an_iterator_continues_from_its_state() -> None:
     whole = first(TaskIterator(SOURCES[2], 3), 6)
     for threads in (0, 2):
         batches = TaskIterator(SOURCES[2], 3, batches=6, threads=threads)

@@ -43,7 +43,7 @@ GRIDS = ("inputs", "outputs")
 
 @pytest.mark.parametrize("syntax", ["none", "handwritten"])
 @pytest.mark.parametrize("tasks", [None, 40])
-def test_programs_that_decoding_could_never_write_are_told_before_the_first_step(
+def test_programs_that_decoding_could_never_write_are_an_error_before_the_first_step(
     syntax: str, tasks: int | None, tmp_path: Path
 ) -> None:
     recipe = replace(tiny(syntax=syntax), data=DataRecipe(seed=5, tasks=tasks))
@@ -58,7 +58,7 @@ def test_programs_that_decoding_could_never_write_are_told_before_the_first_step
     assert not (tmp_path / METRICS).exists()
 
 
-def test_a_finite_set_is_gone_through_in_a_new_order_each_time() -> None:
+def test_a_finite_set_has_a_new_order_in_each_epoch() -> None:
     tasks = generate(1, 0, 50)
     source = ShuffledTasks(tasks, seed=3)
     numbers = {row.tobytes(): number for number, row in enumerate(tasks.inputs.reshape(50, -1))}
@@ -207,7 +207,7 @@ def test_ctrl_c_saves_the_step_that_it_came_in(tmp_path: Path) -> None:
     assert_same(weights(tmp_path / "whole"), weights(tmp_path / "stopped"))
 
 
-def test_ctrl_c_in_the_last_step_is_heard(tmp_path: Path) -> None:
+def test_ctrl_c_in_the_last_step_raises(tmp_path: Path) -> None:
     """Nothing after this run is done, and its last state is saved."""
     recipe = tiny(steps=2, checkpoint_every=2, log_every=1, validate_every=2)
 
@@ -236,7 +236,7 @@ def test_another_recipe_does_not_continue_a_run(tmp_path: Path) -> None:
         train(tiny(batch_size=16), tmp_path, device=torch.device("cpu"))
 
 
-def test_a_run_of_a_version_with_fewer_settings_goes_on(tmp_path: Path) -> None:
+def test_a_run_of_a_version_with_fewer_settings_resumes(tmp_path: Path) -> None:
     train(tiny(), tmp_path, device=torch.device("cpu"), stop_after=3)
     (newest,) = tmp_path.glob("checkpoint-*")
     notes = json.loads((newest / "notes.json").read_text())
@@ -295,7 +295,7 @@ def test_a_diverged_run_stops_and_saves_nothing_of_it(
     train(again, tmp_path / "again", device=torch.device("cpu"), stop_after=1)
 
 
-def test_a_model_that_is_none_is_not_the_best(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_model_that_is_not_finite_is_not_the_best(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The first validation comes after the step that broke it."""
     monkeypatch.setattr(loop, "learning_rate", lambda recipe, step, steps: float("nan"))
     with pytest.raises(
@@ -456,7 +456,7 @@ def test_every_objective_trains_on_the_gpu(name: str, syntax: str, execution: bo
     recipe = tiny(name, syntax, steps=6, validate_every=3, checkpoint_every=2, precision="bfloat16")
     beyond: dict[str, Any] = {
         "execution": execution,
-        "hero_frame": execution,
+        "egocentric": execution,
         "mixing": execution,
         "head_size": 8 * execution,
     }
@@ -470,7 +470,7 @@ def test_every_objective_trains_on_the_gpu(name: str, syntax: str, execution: bo
 @pytest.mark.gpu
 @pytest.mark.parametrize("execution", [False, True])
 def test_gpu_and_cpu_find_the_same_programs(execution: bool) -> None:
-    model = tiny_model(syntax="handwritten", execution=execution, hero_frame=execution, mixing=execution).eval()
+    model = tiny_model(syntax="handwritten", execution=execution, egocentric=execution, mixing=execution).eval()
     tasks = generate(3, 0, 16, reserved=True)
     inputs, outputs = (torch.from_numpy(worlds[:, :5].copy()) for worlds in (tasks.inputs, tasks.outputs))
     found = {}
@@ -499,4 +499,4 @@ def test_recorded_steps_find_the_same_programs(syntax: str) -> None:
             assert torch.equal(plain.tokens, replayed.tokens)
             torch.testing.assert_close(plain.logprobs, replayed.logprobs)
             lstm_of(model).output.bias += torch.randn(VOCABULARY_SIZE, device="cuda")
-    assert not replay._broken
+    assert not replay._disabled

@@ -71,19 +71,19 @@ def test_a_folder_is_held_for_the_whole_run(tmp_path: Path) -> None:
         train(tiny(), tmp_path, device=CPU, on_progress=intrude)
 
 
-def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_made_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(FileError, match="file of that name is in the way"):
         train(tiny(), tmp_path / "file" / "run", device=CPU)
 
 
 @pytest.mark.skipif(not Path("/proc/self").exists(), reason="only Linux has such a folder")
-def test_a_folder_where_none_can_be_is_told() -> None:
+def test_a_folder_where_none_can_be_made_is_an_error() -> None:
     with pytest.raises(FileError, match="/proc/nope: cannot be written: No such file"):
         train(tiny(), Path("/proc/nope"), device=CPU)
 
 
-def test_an_observer_whose_reader_is_gone_is_not_taken_for_the_disk(tmp_path: Path) -> None:
+def test_a_broken_pipe_in_a_callback_is_not_reported_as_a_disk_error(tmp_path: Path) -> None:
     def gone(progress: object) -> None:
         raise BrokenPipeError
 
@@ -132,7 +132,7 @@ def test_a_checkpoint_removes_what_a_kill_left_of_another(tmp_path: Path, monkey
     assert [path.name for path in tmp_path.iterdir()] == ["checkpoint-00000002"]
 
 
-def test_a_run_on_a_full_disk_goes_on_later_to_the_same_weights(
+def test_a_run_on_a_full_disk_resumes_later_to_the_same_weights(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     train(tiny(), tmp_path / "whole", device=CPU)
@@ -190,7 +190,7 @@ def test_a_damaged_line_of_the_log_is_named(damaged: bytes, tmp_path: Path) -> N
 # Time
 
 
-def test_a_run_out_of_time_stops_after_its_step_and_goes_on_exactly(
+def test_a_run_out_of_time_stops_after_its_step_and_resumes_exactly(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     recipe = tiny(log_every=100, validate_every=100, checkpoint_every=100)
@@ -216,7 +216,7 @@ def test_a_run_without_any_time_reads_no_tasks(tmp_path: Path, monkeypatch: pyte
     assert not list(tmp_path.iterdir())
 
 
-def test_seconds_are_counted_over_all_sittings(tmp_path: Path) -> None:
+def test_seconds_are_counted_over_all_sessions(tmp_path: Path) -> None:
     start = time.monotonic()
     train(tiny(), tmp_path, device=CPU, stop_after=7)
     first = entries(tmp_path)
@@ -233,7 +233,7 @@ def test_seconds_are_counted_over_all_sittings(tmp_path: Path) -> None:
     assert record[-1] <= saved.notes["seconds"] < 1000 + took
 
 
-def test_a_run_that_an_older_version_began_tells_no_seconds(tmp_path: Path) -> None:
+def test_a_run_that_an_older_version_began_has_no_seconds(tmp_path: Path) -> None:
     train(tiny(), tmp_path, device=CPU, stop_after=3)
     set_seconds(tmp_path, None)
     train(tiny(), tmp_path, device=CPU)

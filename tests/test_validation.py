@@ -52,7 +52,9 @@ def assert_tasks(found: TaskBatch, wanted: TaskBatch) -> None:
     assert np.array_equal(found.inputs, wanted.inputs)
 
 
-def test_without_a_word_it_is_our_val_whatever_lies_around(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_by_default_validation_uses_our_val_even_beside_a_folder_of_that_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     write_set("val", seed=SEED, count=8)
     assert tiny().data.validation == "val"
@@ -62,7 +64,7 @@ def test_without_a_word_it_is_our_val_whatever_lies_around(tmp_path: Path, monke
 
 
 @pytest.mark.parametrize(("count", "found"), [(8, 8), (500, 12)])
-def test_sets_and_files_are_read_as_far_as_is_asked_for(count: int, found: int, own: Path) -> None:
+def test_sets_and_files_are_read_up_to_the_limit(count: int, found: int, own: Path) -> None:
     for path in (own, own.with_suffix(".json")):
         assert_tasks(validation_tasks(on(path, tiny(validation_tasks=count))), generate(SEED, 0, found))
 
@@ -116,7 +118,7 @@ def test_the_best_model_is_the_best_on_the_given_tasks(
         (".", "manifest.json"),
     ],
 )
-def test_tasks_that_are_of_no_use_are_refused_before_anything_else(
+def test_unusable_tasks_are_refused_before_anything_else(
     name: str, message: str, own: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -130,7 +132,7 @@ def test_tasks_that_are_of_no_use_are_refused_before_anything_else(
     assert not (tmp_path / "run" / METRICS).exists()
 
 
-def test_a_run_goes_on_with_the_same_tasks_only(own: Path, tmp_path: Path) -> None:
+def test_a_run_resumes_with_the_same_tasks_only(own: Path, tmp_path: Path) -> None:
     for before, after in (("val", str(own)), (str(own), "val")):
         folder = tmp_path / Path(before).name
         train(on(before), folder, device=CPU, stop_after=3)
@@ -140,7 +142,7 @@ def test_a_run_goes_on_with_the_same_tasks_only(own: Path, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("setting", ["source", "validation"])
-def test_a_run_does_not_go_on_with_a_file_that_has_changed(setting: str, tmp_path: Path) -> None:
+def test_a_run_does_not_resume_with_a_file_that_has_changed(setting: str, tmp_path: Path) -> None:
     file, folder = tmp_path / "tasks.json", tmp_path / "run"
     recipe = tiny()
     changes: dict[str, Any] = {"tasks": None, setting: str(file)}
@@ -162,7 +164,7 @@ def test_a_run_does_not_go_on_with_a_file_that_has_changed(setting: str, tmp_pat
     train(recipe, folder, device=CPU, stop_after=5)
 
 
-def test_a_fingerprint_tells_how_many_tasks_there_are_and_which(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fingerprint_depends_on_the_tasks_and_their_number(monkeypatch: pytest.MonkeyPatch) -> None:
     tasks = generate(SEED, 0, 12)
     wider = replace(tasks, tokens=np.pad(tasks.tokens, ((0, 0), (0, 8))))
     assert wider.digest == tasks.digest  # padding is no part of them

@@ -14,10 +14,9 @@ from urllib.request import urlopen
 
 import pytest
 
-from karelsynth.web.app import _host_name
+from karelsynth.web.app import host_name
 from karelsynth.web.connections import Connections, client_name, connection_limit
-from tests.test_web_server import server
-from tests.web_client import PATIENCE
+from tests.web_client import PATIENCE, server
 
 
 class FakeConnection:
@@ -90,7 +89,7 @@ def test_clients_are_counted_by_address() -> None:
     ],
 )
 def test_host_headers(host: str, name: str) -> None:
-    assert _host_name(host) == name
+    assert host_name(host) == name
 
 
 @contextmanager

@@ -7,11 +7,9 @@ import logging
 import os
 import signal
 import socket
-import subprocess
-import sys
 import time
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from urllib.parse import urlsplit
 from urllib.request import Request, urlopen
 
@@ -21,7 +19,7 @@ from typer.testing import CliRunner
 
 from karelsynth.errors import KarelsynthError
 from karelsynth.web.server import AddressError, address_of, is_loopback, listen, network_address_of, serve
-from tests.web_client import BODY, PATIENCE
+from tests.web_client import BODY, PATIENCE, server
 
 
 def test_addresses() -> None:
@@ -68,34 +66,6 @@ def test_a_port_in_use_is_one_message() -> None:
         result = CliRunner().invoke(app, ["serve", "--port", str(taken.getsockname()[1])])
     assert isinstance(result.exception, KarelsynthError)
     assert "is in use" in str(result.exception)
-
-
-@contextmanager
-def server(seconds: float, *options: str, limit: int = 0) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """A real server in a process of its own, and its address. `limit`: the most file descriptors."""
-    command = [
-        sys.executable,
-        "-m",
-        "tests.fake_solver",
-        str(seconds),
-        "serve",
-        "--port",
-        "0",
-        "--workers",
-        "1",
-        *options,
-    ]
-    if limit:
-        command = ["sh", "-c", f'ulimit -n {limit}; exec "$@"', "sh", *command]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    try:
-        assert process.stdout is not None
-        ready = process.stdout.readline()
-        assert ready.startswith("karelsynth is ready at http://127.0.0.1:")
-        yield process, ready.split()[4]
-    finally:
-        process.kill()
-        process.communicate()
 
 
 def post(address: str) -> socket.socket:

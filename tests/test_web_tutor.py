@@ -9,7 +9,7 @@ from fastapi.testclient import TestClient
 
 from karelsynth.web.app import create_app
 from tests.fake_solver import FakeSolver
-from tests.test_hint import CLEAN, TASK
+from tests.posed import CLEAN, TASK
 from tests.web_client import client_of, refusal
 
 EXAMPLES = [{"input": pair.input.to_text(), "output": pair.output.to_text()} for pair in TASK.examples]

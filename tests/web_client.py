@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from fastapi import FastAPI
@@ -33,3 +37,31 @@ def refusal(response: Any, status: int) -> dict[str, Any]:
     assert error["message"]
     assert "Traceback" not in response.text
     return error
+
+
+@contextmanager
+def server(seconds: float, *options: str, limit: int = 0) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """A real server in a process of its own, and its address. `limit`: the most file descriptors."""
+    command = [
+        sys.executable,
+        "-m",
+        "tests.fake_solver",
+        str(seconds),
+        "serve",
+        "--port",
+        "0",
+        "--workers",
+        "1",
+        *options,
+    ]
+    if limit:
+        command = ["sh", "-c", f'ulimit -n {limit}; exec "$@"', "sh", *command]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        ready = process.stdout.readline()
+        assert ready.startswith("karelsynth is ready at http://127.0.0.1:")
+        yield process, ready.split()[4]
+    finally:
+        process.kill()
+        process.communicate()

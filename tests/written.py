@@ -70,6 +70,29 @@ if __name__ == "__main__":
     run_karel_program()
 """,
 }
+ADA = """\
+# Ada's program
+from stanfordkarel import *
+
+def take_all():   # a helper
+    # pick up what lies here
+    while beepers_present():
+        pick_beeper()  # one
+
+def main():
+    \"\"\"Clean the row.\"\"\"
+    move()
+    # the first cell has none
+    turn_left()
+
+    # go on
+    while front_is_clear():
+        move(); take_all()
+
+if __name__ == "__main__":
+    run_karel_program()
+"""
+"""Written by a student: it has a helper, comments, and a line of two statements."""
 
 
 def loop(condition: Condition, *body: Statement) -> Program:

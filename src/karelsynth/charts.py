@@ -2,7 +2,7 @@
 
     figure, (axes,) = panels(660, 360)
     line(axes, [1, 2, 3], [70, 80, 85], colour=BLUE, label="top 1", low=[68, 78, 83], high=[72, 82, 87])
-    percent(axes)
+    percent_axis(axes)
     save_chart(figure, "picture.svg", title="Top 1", description="1: 70 %; 2: 80 %; 3: 85 %")
 
 `panels` returns matplotlib's own figure and axes, which callers may use directly. matplotlib is imported on first use.
@@ -14,7 +14,7 @@ import io
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from html import escape, unescape
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -85,7 +85,7 @@ def _style() -> AbstractContextManager[None]:
 def panels(
     width: float, height: float, *, rows: int = 1, columns: int = 1, title: str = "", **options: Any
 ) -> tuple[Figure, list[Axes]]:
-    """A figure of so many pixels and its axes, row by row; `options` go to `Figure.subplots`."""
+    """A figure, its size in pixels, and its axes, row by row; `options` go to `Figure.subplots`."""
     with _style():
         from matplotlib.figure import Figure
 
@@ -170,12 +170,6 @@ def chart_svg(figure: Figure, *, title: str, description: str) -> str:
     text = re.sub(r'(width|height)="([\d.]+)pt"', r'\1="\2"', text, count=2)
     inside = f"<title>{escape(title)}</title>\n <desc>{escape(description)}</desc>\n"
     return re.sub(r"<svg ([^>]*)>\n", lambda tag: f'<svg role="img" {tag[1]}>\n {inside}', text, count=1)
-
-
-def chart_description(svg: str) -> str:
-    """The description in an SVG by `chart_svg`. Another version of matplotlib draws otherwise, but keeps this."""
-    found = re.search(r"<desc>(.*?)</desc>", svg, re.DOTALL)
-    return unescape(found[1]) if found else ""
 
 
 def save_chart(figure: Figure, path: str | Path, *, title: str, description: str) -> None:

@@ -34,7 +34,7 @@ class NumberError(KarelsynthError, ValueError):
     """A number that is out of bounds or no whole number."""
 
 
-_EXTRAS: Final = {
+EXTRA_OF_LIBRARY: Final = {
     "torch": "solve",
     "safetensors": "solve",
     "fastapi": "serve",
@@ -55,9 +55,9 @@ class MissingExtra(KarelsynthError, ImportError):
 def missing_extra(error: ImportError) -> MissingExtra | None:
     """The error that says which extra to install, if the library that could not be imported belongs to one."""
     library = (error.name or "").partition(".")[0]
-    if library not in _EXTRAS:
+    if library not in EXTRA_OF_LIBRARY:
         return None
-    extra = _EXTRAS[library]
+    extra = EXTRA_OF_LIBRARY[library]
     also = "" if extra == "ray" else " (karelsynth[all] has everything)"
     return MissingExtra(
         f"this needs {library}, which is not installed: pip install 'karelsynth[{extra}]'{also}", name=library

@@ -188,11 +188,11 @@ def evaluate(
     if not len(tasks):
         raise KarelsynthError("there is no task to evaluate on")
     if _is_model(synthesizer):
-        search: _ModelSearch | _Called = _ModelSearch(synthesizer, beam, given, machine)
+        search: _ModelSearch | _SynthesizerFunction = _ModelSearch(synthesizer, beam, given, machine)
     elif callable(synthesizer):
-        search = _Called(synthesizer, given)
+        search = _SynthesizerFunction(synthesizer, given)
     else:
-        search = _Called(_no_programs, given)
+        search = _SynthesizerFunction(_no_programs, given)
     answers: Any = None if isinstance(search, _ModelSearch) or callable(synthesizer) else synthesizer
     if answers is not None and len(answers) != len(tasks):
         raise KarelsynthError(f"there are {len(answers):,} lists of programs for {len(tasks):,} tasks")
@@ -214,7 +214,10 @@ def evaluate(
 
 
 def _judge_batch(
-    search: _ModelSearch | _Called, given: int, max_ticks: int, batch: tuple[TaskBatch, Sequence[Any] | None]
+    search: _ModelSearch | _SynthesizerFunction,
+    given: int,
+    max_ticks: int,
+    batch: tuple[TaskBatch, Sequence[Any] | None],
 ) -> tuple[Judged, float]:
     """Judge the programs that are found for some tasks, or given; and the seconds that finding them took."""
     tasks, answers = batch
@@ -264,8 +267,8 @@ class _ModelSearch:
         return found.tokens.numpy(), found.lengths.numpy()
 
 
-class _Called:
-    """Calls a synthesizer that is an ordinary function."""
+class _SynthesizerFunction:
+    """A synthesizer that is an ordinary function."""
 
     batch_size = 64
     device: torch.device | None = None

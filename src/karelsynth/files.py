@@ -151,7 +151,7 @@ def _open_special(path: Path) -> BinaryIO | None:
         number = {"out": 1, "err": 2}.get(opened["name"]) or int(opened["number"])
         if number == 1 and sys.stdout is not None:
             sys.stdout.flush()
-        return os.fdopen(os.dup(number), "wb")  # opening it anew would start at its beginning
+        return os.fdopen(os.dup(number), "wb")  # opening it again would start at its beginning
     return path.open("wb") if _is_open_or_special(path) else None
 
 

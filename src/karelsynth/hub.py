@@ -21,7 +21,7 @@ MODEL_FILES: Final = ("config.json", "model.safetensors*", "recipe.json", "SHA25
 _ID: Final = re.compile(r"(?P<repository>(?P<owner>[A-Za-z0-9][\w.-]*)/[\w.-]+)(@(?P<revision>[\w./-]+))?")
 
 _THEIRS: Final = ("huggingface_hub", "httpx", "httpx2", "requests", "hf_xet")
-"""Packages whose errors mean that a file cannot be had. Which of them there are depends on the version."""
+"""Packages whose errors mean that a file cannot be downloaded. Which of them are installed depends on the version."""
 
 
 def is_hub_id(name: str) -> bool:
@@ -32,7 +32,7 @@ def is_hub_id(name: str) -> bool:
 
 @cache
 def download_model(name: str) -> Path:
-    """The folder of a model of the hub; raises KarelsynthError if it cannot be had."""
+    """The folder of a model of the hub; raises KarelsynthError if it cannot be downloaded."""
     match = _ID.fullmatch(name)
     assert match is not None
     with _readable_errors(name):
@@ -45,7 +45,7 @@ def download_model(name: str) -> Path:
 
 
 def download_dataset_file(repository: str, file: str, revision: str) -> Path:
-    """One file of a data set of the hub, at a revision; raises KarelsynthError if it cannot be had."""
+    """One file of a data set of the hub, at a revision; raises KarelsynthError if it cannot be downloaded."""
     with _readable_errors(f"{repository}/{file}"):
         from huggingface_hub import hf_hub_download
 
@@ -74,5 +74,6 @@ def _readable_errors(name: str) -> Iterator[None]:
             raise
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise KarelsynthError(
-            f"{name}: there is no such file or folder here, and it cannot be had from the Hugging Face hub: {reason}"
+            f"{name}: there is no such file or folder here, and "
+            f"it cannot be downloaded from the Hugging Face hub: {reason}"
         ) from None

@@ -135,7 +135,7 @@ class Endpoint:
             except urllib.error.HTTPError as error:
                 with error:
                     reason = self._without_key(f"{error.code} {error.reason}{_detail(error)}")
-                    named = _retry_after(error.headers.get("Retry-After"))
+                    named = retry_after(error.headers.get("Retry-After"))
                 if error.code not in _PASSING:
                     raise EndpointError(f"{self.chat}: {reason}{_advice(error.code)}") from None
                 pause = pause if named is None else named
@@ -363,7 +363,7 @@ def _advice(status: int) -> str:
             return ""
 
 
-def _retry_after(value: str | None) -> float | None:
+def retry_after(value: str | None) -> float | None:
     """The seconds that a Retry-After header asks for, as a number or as a date; None if it is neither."""
     if value is None:
         return None

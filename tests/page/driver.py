@@ -6,8 +6,11 @@ import base64
 import json
 import zlib
 from collections.abc import Callable
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
 
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Locator, Page, Route, expect
 
 PATIENCE = 20_000
 """Milliseconds until something that does not happen counts as failed; long, as tests run side by side."""
@@ -15,6 +18,27 @@ TWO_AND_PUT = "def run():\n  move()\n  move()\n  putMarker()"
 TAKE_ALL = "def run():\n  while(frontIsClear):\n    move()\n    while(markersPresent):\n      pickMarker()"
 TAKE_ONE = "def run():\n  while(frontIsClear):\n    move()\n    if(markersPresent):\n      pickMarker()"
 POOL = (TAKE_ALL, TAKE_ONE, TWO_AND_PUT)
+
+AXE = files("axe_playwright_python").joinpath("axe.min.js").read_text(encoding="utf-8")
+ONE = {"input": "> . 1 . 1 .\n. . . . . .", "output": ". . . . . >\n. . . . . ."}
+TWO = {"input": "> 2 .\n. . .", "output": ". . >\n. . ."}
+PUT = {"input": "> . . .\n. . . .", "output": ". . >1 .\n. . . ."}
+STARTER = "def run():\n  move()"
+LESSON: dict[str, Any] = {
+    "karelsynth": "challenges",
+    "title": "Week 2",
+    "challenges": [
+        {
+            "name": "Clean",
+            "about": "Take all markers.",
+            "examples": [ONE],
+            "hidden": [TWO],
+            "starter": STARTER,
+            "hints": 1,
+        },
+        {"name": "Put", "examples": [PUT], "hints": 0},
+    ],
+}
 
 NewPage = Callable[..., Page]
 
@@ -81,3 +105,28 @@ def resize(page: Page, rows: int, cols: int) -> None:
 
 def expect_verdicts(page: Page, *expected: str) -> None:
     expect(page.locator("#examples .verdict:visible")).to_have_text(list(expected))
+
+
+def opened(page: Page, tmp_path: Path) -> Page:
+    """The page with the lesson open, as a student gets it."""
+    (tmp_path / "lesson.json").write_text(json.dumps(LESSON), encoding="utf-8")
+    page.set_input_files("#task-file", tmp_path / "lesson.json")
+    page.wait_for_selector("html[data-challenge][data-ready]")
+    return page
+
+
+def hasty(page: Page) -> Page:
+    """Probes for a moment only: these tests are not about how much is found."""
+
+    def shorter(route: Route) -> None:
+        route.continue_(post_data=json.dumps({**(route.request.post_data_json or {}), "budget": 0.3}))
+
+    page.route("**/api/probe", shorter)
+    return page
+
+
+def violations(page: Page) -> list[str]:
+    """The accessibility rules that the page breaks, by axe."""
+    page.evaluate(AXE)
+    found = page.evaluate("axe.run(document, { resultTypes: ['violations'] })")["violations"]
+    return [f"{each['id']}: {each['nodes'][0]['html']}" for each in found]

@@ -2,24 +2,14 @@
 
 from __future__ import annotations
 
-from importlib.resources import files
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import expect
 
-from tests.page.driver import TAKE_ALL, TAKE_ONE, NewPage, link
-from tests.page.test_page_challenge import opened
-from tests.page.test_page_tutor import hasty
+from tests.page.driver import TAKE_ALL, TAKE_ONE, NewPage, hasty, link, opened, violations
 
-AXE = files("axe_playwright_python").joinpath("axe.min.js").read_text(encoding="utf-8")
 PILES = link([("> . 1 . 2 .\n. . . . . .", ". . . . . >\n. . . . . .")])
-
-
-def violations(page: Page) -> list[str]:
-    page.evaluate(AXE)
-    found = page.evaluate("axe.run(document, { resultTypes: ['violations'] })")["violations"]
-    return [f"{each['id']}: {each['nodes'][0]['html']}" for each in found]
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

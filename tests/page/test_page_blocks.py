@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from playwright.sync_api import Locator, Page, expect
 
-from tests.page.driver import ROW, TAKE_ALL, TAKE_ONE, NewPage, expect_verdicts
-from tests.page.test_page_access import violations
+from tests.page.driver import ROW, TAKE_ALL, TAKE_ONE, NewPage, expect_verdicts, violations
 
 PYTHON = """\
 from stanfordkarel import *

@@ -4,44 +4,29 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, expect
 
 from karelsynth.tutor.challenges import parse_challenges
 from karelsynth.tutor.lesson import grade_lesson, parse_work
 from karelsynth.web.app import ServiceSettings
-from tests.page.driver import POOL, TAKE_ALL, TAKE_ONE, TWO_AND_PUT, NewPage, link
+from tests.page.driver import (
+    LESSON,
+    ONE,
+    POOL,
+    PUT,
+    STARTER,
+    TAKE_ALL,
+    TAKE_ONE,
+    TWO,
+    TWO_AND_PUT,
+    NewPage,
+    link,
+    opened,
+)
 from tests.page_server import PoolSolver, served
-
-ONE = {"input": "> . 1 . 1 .\n. . . . . .", "output": ". . . . . >\n. . . . . ."}
-TWO = {"input": "> 2 .\n. . .", "output": ". . >\n. . ."}
-PUT = {"input": "> . . .\n. . . .", "output": ". . >1 .\n. . . ."}
-STARTER = "def run():\n  move()"
-LESSON: dict[str, Any] = {
-    "karelsynth": "challenges",
-    "title": "Week 2",
-    "challenges": [
-        {
-            "name": "Clean",
-            "about": "Take all markers.",
-            "examples": [ONE],
-            "hidden": [TWO],
-            "starter": STARTER,
-            "hints": 1,
-        },
-        {"name": "Put", "examples": [PUT], "hints": 0},
-    ],
-}
-
-
-def opened(page: Page, tmp_path: Path) -> Page:
-    (tmp_path / "lesson.json").write_text(json.dumps(LESSON), encoding="utf-8")
-    page.set_input_files("#task-file", tmp_path / "lesson.json")
-    page.wait_for_selector("html[data-challenge][data-ready]")
-    return page
 
 
 def test_a_student_works_through_a_set(new_page: NewPage, tmp_path: Path) -> None:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
+from playwright.sync_api import Page, expect
 
-from playwright.sync_api import Page, Route, expect
-
-from tests.page.driver import TAKE_ALL, TAKE_ONE, TWO_AND_PUT, NewPage, expect_verdicts, link
+from tests.page.driver import TAKE_ALL, TAKE_ONE, TWO_AND_PUT, NewPage, expect_verdicts, hasty, link
 
 PILES = link([("> . 1 . 2 .\n. . . . . .", ". . . . . >\n. . . . . ."), ("> 3 .\n. . .", ". . >\n. . .")])
 
@@ -60,16 +58,6 @@ def test_hints_by_level_and_a_repair_that_is_accepted(new_page: NewPage) -> None
     expect(page.locator("#program-text")).to_have_value(f"# mine\n{TAKE_ONE}  # one")
     page.fill("#program-text", TWO_AND_PUT)
     expect(tutor.locator(".tutor-help")).to_be_hidden()  # it was about another text
-
-
-def hasty(page: Page) -> Page:
-    """Probes for a moment only: these tests are not about how much is found."""
-
-    def shorter(route: Route) -> None:
-        route.continue_(post_data=json.dumps({**(route.request.post_data_json or {}), "budget": 0.3}))
-
-    page.route("**/api/probe", shorter)
-    return page
 
 
 def test_is_my_task_clear(new_page: NewPage) -> None:

@@ -20,7 +20,7 @@ from tests.reproduce.small import jobs, runner
 
 
 @pytest.mark.parametrize("part_bytes", [None, 3_000])
-def test_what_is_packed_comes_out(part_bytes: int | None, measured: Paths, tmp_path: Path) -> None:
+def test_packed_weights_are_restored(part_bytes: int | None, measured: Paths, tmp_path: Path) -> None:
     """A run's folder and a kept model's, whole and in parts; the same again gives the same bytes."""
     assert measured.keep is not None
     folders = [measured.runs / "small_rl_beam-seed0", measured.keep / "mle-seed0"]

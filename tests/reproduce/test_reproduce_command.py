@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 import typer
-from typer.testing import CliRunner
 
 from karelsynth.cli import reproduce as command
 from karelsynth.errors import KarelsynthError
 from karelsynth.reproduce import page
 from karelsynth.reproduce.running import Paths
+from tests import command_line
 from tests.reproduce.small import write_recipes
 
 app = typer.Typer()
@@ -21,10 +21,7 @@ app.command()(command.reproduce)
 
 
 def call(*arguments: object) -> Any:
-    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
-    if isinstance(result.exception, KarelsynthError):
-        raise result.exception
-    return result
+    return command_line.call(*arguments, app=app)
 
 
 def test_the_command_measures_and_shows_a_table(

@@ -43,7 +43,7 @@ def own(measured: Paths, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tup
     return read_results(results), page.load_recipes(write_recipes(tmp_path / "recipes"))
 
 
-def test_a_table_of_ones_own_shows_its_rows(own: tuple[Results, Recipes]) -> None:
+def test_a_table_of_a_user_shows_its_rows(own: tuple[Results, Recipes]) -> None:
     heading, _, *lines = page.table_text("toys", *own).split("\n")
     assert heading == "| top 1, % | generalization | paper | exact | paper |"
     assert [line.split(" | ")[0] for line in lines] == ["| **toy MLE** (small set)", "| **toy RL** (small set)"]
@@ -68,7 +68,7 @@ def test_what_the_paper_lacks_is_a_dash(own: tuple[Results, Recipes]) -> None:
     assert claims(*own) in text
 
 
-def test_rows_of_ones_own_do_not_change_the_paper_s_claims(own: tuple[Results, Recipes]) -> None:
+def test_rows_of_a_user_do_not_change_the_papers_claims(own: tuple[Results, Recipes]) -> None:
     results, recipes = own
     papers = {job: result for job, result in results.items() if job.row.recipe != "toy_mle"}
     spread = spread_of(results, recipes, "small", 1, "generalization")

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 import torch
 
-from karelsynth.charts import chart_description
 from karelsynth.errors import KarelsynthError
 from karelsynth.evaluate import Judged
 from karelsynth.karel.draw.scene import Text
@@ -35,6 +34,7 @@ from karelsynth.reproduce.learned_syntax import (
     without_syntax,
 )
 from karelsynth.search import Candidates
+from tests.drawn import chart_description
 from tests.models import tiny_model
 
 
@@ -149,7 +149,7 @@ def test_both_aliased_programs_are_right_and_differ_elsewhere() -> None:
     assert {"before", "after A, and after B", "after A", "after B"} < set(captions)
 
 
-def test_opinions_are_probabilities_and_places_in_the_beam(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_scores_are_probabilities_and_ranks_in_the_beam(monkeypatch: pytest.MonkeyPatch) -> None:
     model = tiny_model(seed=3, syntax="handwritten")
     lengths = torch.tensor([[5, PROGRAM_B.size, 0]])
     found = Candidates(torch.zeros(1, 3, 40, dtype=torch.uint8), lengths, torch.zeros(1, 3))

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from karelsynth.charts import chart_description
 from karelsynth.evaluate import as_bits, interval, percent
 from karelsynth.reproduce import page, tables
 from karelsynth.reproduce.claims import CLAIMS, ONE_SEED, UNEQUAL, claims, difference, spread_of
@@ -21,6 +20,7 @@ from karelsynth.reproduce.results import Result, ResultError, read_json, read_re
 from karelsynth.reproduce.rows import LONG, ROWS, SHORT, TABLES, Job
 from karelsynth.reproduce.running import Paths
 from karelsynth.train.recipe import RECIPES
+from tests.drawn import chart_description
 from tests.reproduce.small import ROOT, jobs
 
 # Results that are broken
@@ -180,7 +180,7 @@ def test_the_interval_over_the_same_tasks_does_not_vanish() -> None:
     assert 0.95 < np.mean(held) <= 1
 
 
-def test_other_seeds_are_judged_by_rows_that_know(measured: Paths) -> None:
+def test_a_single_seed_gets_the_variance_of_rows_with_several(measured: Paths) -> None:
     """By rows that start from none, and by today's recipes; where there are none, the verdict says so."""
     results, recipes = read_results(measured.results), page.load_recipes(measured.recipes)
     one = results[Job(ROWS["small_mle"], 0)]

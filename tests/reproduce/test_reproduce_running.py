@@ -101,7 +101,7 @@ def test_what_is_done_is_not_done_again(measured: Paths) -> None:
     assert not said
 
 
-def test_a_run_stops_in_time_and_goes_on_to_the_same_result(paths: Paths, measured: Paths, tmp_path: Path) -> None:
+def test_a_run_stops_in_time_and_resumes_to_the_same_result(paths: Paths, measured: Paths, tmp_path: Path) -> None:
     paths = replace(paths, keep=tmp_path / "kept")
     said: list[str] = []
     stopped = runner(paths, said).run(jobs("small_mle"), minutes=0.99)  # no row is begun in the last minute
@@ -203,7 +203,7 @@ def test_a_result_of_a_version_with_other_settings_is_stale_not_broken(measured:
     assert not result.is_current(page.load_recipes(measured.recipes))
 
 
-def test_a_changed_recipe_is_measured_anew_but_never_on_an_old_model(measured: Paths, tmp_path: Path) -> None:
+def test_a_changed_recipe_is_measured_again_but_never_on_an_old_model(measured: Paths, tmp_path: Path) -> None:
     changed = replace(measured, recipes=write_recipes(tmp_path / "recipes", learning_rate="1e-3"), keep=None)
     said: list[str] = []
     with pytest.raises(
@@ -322,7 +322,7 @@ def test_the_device_is_the_one_that_trained(paths: Paths, monkeypatch: pytest.Mo
         (
             "runs/mle-seed0/final/recipe.json",
             "{",
-            r"recipe\.json: not valid JSON .* remove .*mle-seed0 to have",
+            r"recipe\.json: not valid JSON .* remove .*mle-seed0 to train it again",
         ),
         ("runs/mle-seed0/final/recipe.json", "[]", r"recipe\.json: not a JSON object"),
         ("runs/mle-seed0/final/recipe.json", '{"model": {}}', r'recipe\.json: has no "objective"'),
@@ -361,12 +361,12 @@ def test_without_a_file_the_test_set_is_ours(tmp_path: Path) -> None:
     assert np.array_equal(tasks.tokens[:3], generate(named.seed, 0, 3, reserved=True).tokens)
 
 
-def test_results_on_other_test_tasks_are_not_taken_for_these(measured: Paths) -> None:
+def test_results_on_other_test_tasks_are_refused(measured: Paths) -> None:
     with pytest.raises(KarelsynthError, match="has results on eight, not on our own test set; choose another folder"):
         runner(replace(measured, data=None)).run(jobs("mle"))
 
 
-def test_tasks_are_told_apart_even_if_their_files_share_a_name(paths: Paths, others: Path, tmp_path: Path) -> None:
+def test_tasks_are_distinguished_even_if_their_files_share_a_name(paths: Paths, others: Path, tmp_path: Path) -> None:
     assert runner(paths).run(jobs("small_mle")).done
     result = read_results(paths.results)[jobs("small_mle")[0]]
     assert result.digest == load_tasks(paths.data or others).digest

@@ -162,7 +162,7 @@ def pack_weights(
     ],
     out: Annotated[Path, typer.Option(*OUT, metavar="FILE", help="The archive, such as weights.zip.")],
     part_mb: Annotated[
-        float | None, typer.Option(min=0.001, help="Split it into files of at most so many megabytes.")
+        float | None, typer.Option(min=0.001, help="Split it into files of at most this many megabytes.")
     ] = None,
 ) -> None:
     """Put the weights of models, in bfloat16, into one small archive.

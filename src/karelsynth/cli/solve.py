@@ -473,7 +473,7 @@ def serve(
 
 
 def _limit_threads(number: int) -> None:
-    """Let each search use so many threads: with more threads than cores, searches slow each other down."""
+    """Set the threads of each search: with more threads than cores, searches slow each other down."""
     import torch
 
     torch.set_num_threads(max(1, min(number, torch.get_num_threads())))

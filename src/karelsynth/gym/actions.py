@@ -2,7 +2,7 @@
 
     environment = KarelVectorEnv("Harvester", num_envs=4096)
     worlds, info = environment.reset(seed=1)                        # uint8 [4096, 8, 8] cell codes
-    worlds, rewards, ended, cut_off, info = environment.step(actions)
+    worlds, rewards, terminated, truncated, info = environment.step(actions)
 
 Actions are move, turnLeft, turnRight, pickMarker and putMarker. Observations are cell codes, the hero included
 (`karelsynth.karel.formats.codes`; `CODE_PLANES[worlds]` are planes for a network). `info["action_mask"]` has the
@@ -59,7 +59,7 @@ class KarelVectorEnv(VectorEnv[Any, Any, Any]):
         task: one of `karelsynth.gym.TASKS`, or "Example": one pair of worlds of a generated task.
         num_envs: N.
         bump: what an impossible action does, see `tasks.BUMPS`; by default `turn`, and `crash` for "Example".
-        max_actions: an episode of so many actions is cut off.
+        max_actions: an episode is truncated after this many actions.
         house: the plan of CleanHouse.
         tasks: for "Example", the tasks to take pairs of worlds from; by default the endless stream.
         threads: how many threads share the work; by default one for each core.
@@ -95,7 +95,7 @@ class KarelVectorEnv(VectorEnv[Any, Any, Any]):
         self._worlds = new_worlds(self.task, num_envs)
         self._actions = np.zeros(num_envs, np.int64)
         """Of each episode so far."""
-        self._over = np.ones(num_envs, np.bool_)
+        self._ended = np.ones(num_envs, np.bool_)
         """Which episodes have ended."""
         self._source, self._number = 0, 0
 
@@ -118,27 +118,27 @@ class KarelVectorEnv(VectorEnv[Any, Any, Any]):
         chosen = np.ascontiguousarray(actions, np.int64)
         if chosen.shape != (self.num_envs,) or chosen.min(initial=0) < 0 or chosen.max(initial=0) >= _ACTIONS:
             raise KarelsynthError(f"actions are {self.num_envs} whole numbers from 0 to {_ACTIONS - 1}")
-        going = ~self._over
-        rewards, ended = np.empty(self.num_envs), np.empty(self.num_envs, np.bool_)
+        active = ~self._ended
+        rewards, terminated = np.empty(self.num_envs), np.empty(self.num_envs, np.bool_)
         worlds, rules = self._worlds, self._rules
         parallel_for(
-            lambda first, last: act_range(first, last, worlds, rules, going, chosen, rewards, ended),
+            lambda first, last: act_range(first, last, worlds, rules, active, chosen, rewards, terminated),
             self.num_envs,
             1,
             self._threads if self.num_envs >= _COST * 256 else 1,
         )
-        if not going.all():
-            self._begin(~going)
-        self._actions += going
-        cut_off = going & ~ended & (self._actions >= self._max_actions)
-        self._over = ended | cut_off
-        return self._observation(), rewards, ended, cut_off, self._info()
+        if not active.all():
+            self._begin(~active)
+        self._actions += active
+        truncated = active & ~terminated & (self._actions >= self._max_actions)
+        self._ended = terminated | truncated
+        return self._observation(), rewards, terminated, truncated, self._info()
 
     def _begin(self, which: NDArray[np.bool_]) -> None:
         """New episodes in some worlds [N]."""
         from karelsynth.gym.task_kernel import make_range
 
-        self._over[which], self._actions[which] = False, 0
+        self._ended[which], self._actions[which] = False, 0
         if self._is_example:
             self._begin_examples(np.flatnonzero(which))
             return
@@ -206,8 +206,8 @@ class KarelEnv(gymnasium.Env[Any, Any]):
         return worlds[0], _first(info)
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        worlds, rewards, ended, cut_off, info = self._many.step(np.array([action]))
-        return worlds[0], float(rewards[0]), bool(ended[0]), bool(cut_off[0]), _first(info)
+        worlds, rewards, terminated, truncated, info = self._many.step(np.array([action]))
+        return worlds[0], float(rewards[0]), bool(terminated[0]), bool(truncated[0]), _first(info)
 
     def render(self) -> Any:
         codes = self._many._observation()[0]

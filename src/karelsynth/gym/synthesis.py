@@ -2,7 +2,7 @@
 
     environment = SynthesisVectorEnv(num_envs=1024)
     seen, info = environment.reset(seed=1)
-    seen, rewards, ended, cut_off, info = environment.step(tokens)          # token ids [1024]
+    seen, rewards, terminated, truncated, info = environment.step(tokens)          # token ids [1024]
 
 An observation has the given examples (`inputs`, `outputs`: uint8 [5, 18, 18] cell codes), the `tokens` so far, padded,
 their number `length`, and `mask`: the tokens that some program of at most `max_length` tokens continues with.
@@ -87,7 +87,7 @@ class SynthesisVectorEnv(VectorEnv[Any, Any, Any]):
         self._tokens = np.zeros((num_envs, max_length), np.uint8)
         self._lengths = np.zeros(num_envs, np.int64)
         self._states = self._machine.initial(num_envs)
-        self._over = np.ones(num_envs, np.bool_)
+        self._ended = np.ones(num_envs, np.bool_)
         self._source, self._number = 0, 0
         self._ahead: TaskBatch = generate(0, 0, 0)
         self._tasks: TaskBatch = generate(0, 0, 0)
@@ -110,19 +110,19 @@ class SynthesisVectorEnv(VectorEnv[Any, Any, Any]):
         chosen = np.ascontiguousarray(actions, np.int64)
         if chosen.shape != (self.num_envs,):
             raise KarelsynthError(f"actions are {self.num_envs} token ids, not an array {list(chosen.shape)}")
-        begins, going = self._over.copy(), ~self._over
+        begins, active = self._ended.copy(), ~self._ended
         allowed = (chosen >= 0) & (chosen < VOCABULARY_SIZE)
         allowed &= self._machine.mask(self._states)[np.arange(self.num_envs), chosen * allowed]
-        writes = going & allowed
+        writes = active & allowed
         append_tokens(
             self._machine, self._states, self._tokens, self._lengths, chosen, writes, append_forced=self._append_forced
         )
         finished = writes & self._machine.accepts(self._states)
-        self._over = finished | (going & ~allowed)
+        self._ended = finished | (active & ~allowed)
         rewards = np.zeros(self.num_envs)
         if finished.any():
             rewards[finished] = self._rewards(np.flatnonzero(finished))
-        ended = self._over.copy()
+        terminated = self._ended.copy()
         if begins.any():
             rows = np.flatnonzero(begins)
             fresh = self._next(len(rows))
@@ -130,7 +130,7 @@ class SynthesisVectorEnv(VectorEnv[Any, Any, Any]):
                 mine[rows] = new
             self._begin(begins)
         seen, info = self._observation()
-        return seen, rewards, ended, np.zeros(self.num_envs, np.bool_), info
+        return seen, rewards, terminated, np.zeros(self.num_envs, np.bool_), info
 
     def _next(self, count: int) -> TaskBatch:
         """The next tasks, in arrays that may be written to."""
@@ -152,7 +152,7 @@ class SynthesisVectorEnv(VectorEnv[Any, Any, Any]):
     def _begin(self, which: NDArray[np.bool_]) -> None:
         from karelsynth.karel.syntax_kernel import append_tokens
 
-        self._over[which] = False
+        self._ended[which] = False
         self._tokens[which], self._lengths[which] = PAD, 0
         self._states[which] = self._machine.initial(1)
         if self._append_forced:
@@ -160,7 +160,7 @@ class SynthesisVectorEnv(VectorEnv[Any, Any, Any]):
             append_tokens(self._machine, self._states, self._tokens, self._lengths, nothing, which, append_forced=True)
 
     def _rewards(self, rows: NDArray[np.int64]) -> NDArray[np.float64]:
-        """What finished programs earn."""
+        """The rewards of finished programs."""
         inputs, outputs = self._tasks.inputs[rows], self._tasks.outputs[rows]
         if self._reward == "consistent":
             inputs, outputs = inputs[:, :GIVEN_EXAMPLES], outputs[:, :GIVEN_EXAMPLES]
@@ -178,7 +178,7 @@ class SynthesisVectorEnv(VectorEnv[Any, Any, Any]):
 
     def _observation(self) -> tuple[dict[str, Any], dict[str, Any]]:
         mask = self._machine.mask(self._states).astype(np.int8)
-        mask[self._over] = 0
+        mask[self._ended] = 0
         seen = {
             "inputs": self._tasks.inputs[:, :GIVEN_EXAMPLES].copy(),
             "outputs": self._tasks.outputs[:, :GIVEN_EXAMPLES].copy(),
@@ -211,8 +211,8 @@ class SynthesisEnv(gymnasium.Env[Any, Any]):
         return _first(seen), _first(info)
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        seen, rewards, ended, cut_off, info = self._many.step(np.array([action]))
-        return _first(seen), float(rewards[0]), bool(ended[0]), bool(cut_off[0]), _first(info)
+        seen, rewards, terminated, truncated, info = self._many.step(np.array([action]))
+        return _first(seen), float(rewards[0]), bool(terminated[0]), bool(truncated[0]), _first(info)
 
     def action_masks(self) -> NDArray[np.bool_]:
         """The mask, under the name that sb3-contrib's MaskablePPO expects."""

@@ -38,7 +38,7 @@ BUMPS: Final[tuple[Bump, ...]] = ("stay", "turn", "crash")
 """What an impossible action does: nothing; nothing, but a move against a wall turns Karel around, as in the published
 code of LEAPS and HPRL; or it ends the episode, as in the language."""
 MAX_ACTIONS: Final = 1000
-"""The actions of an episode, after which it is cut off. The papers do not say how many there are."""
+"""The actions after which an episode is truncated. The papers do not give a number."""
 HOUSE: Final = """
     ....#......#........
     ....#......#........
@@ -109,7 +109,7 @@ def rules_of(task: KarelTask, bump: Bump) -> Rules:
 
 
 def new_worlds(task: KarelTask, count: int) -> Worlds:
-    """Memory for so many worlds of a task."""
+    """Memory for `count` worlds of a task."""
     from karelsynth.gym.task_kernel import MEMORY, Worlds
 
     cells = np.zeros((count, task.height * task.width), np.uint8)

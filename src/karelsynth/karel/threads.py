@@ -17,7 +17,7 @@ THREADS: Final = "KARELSYNTH_THREADS"
 """The environment variable that limits the cores of a process, for several processes side by side."""
 Result = TypeVar("Result")
 _SHARE: Final = 256
-"""The least work for a thread. Waking one takes as long as so many runs of a program, 50 µs."""
+"""The least work for a thread. Waking one takes as long as this many runs of a program, 50 µs."""
 
 
 def parallel_for(work: Callable[[int, int], Result], count: int, per_item: int, threads: int | None) -> list[Result]:
@@ -69,7 +69,7 @@ def core_count() -> int:
     A container may see all cores of its machine and be allowed the time of a few: that limit counts, too.
     """
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    cores = min(cores, _quota(Path("/sys/fs/cgroup")) or cores)
+    cores = min(cores, core_quota(Path("/sys/fs/cgroup")) or cores)
     limit = os.environ.get(THREADS, "")
     if not limit:
         return cores
@@ -85,7 +85,7 @@ def core_count() -> int:
 
 
 @cache
-def _quota(folder: Path) -> int | None:
+def core_quota(folder: Path) -> int | None:
     """The cores whose time Linux grants this process's control group, rounded up; None if there is no limit."""
     with suppress(OSError, ValueError):  # version 2: "200000 100000", or "max 100000"
         quota, period = (folder / "cpu.max").read_text().split()

@@ -1,4 +1,4 @@
-"""What a decoder is: the seam between networks and all that uses them.
+"""What a decoder is: the interface between networks and everything that uses them.
 
 A synthesizer's decoder maps a prefix and the codes of a task's examples to logits of the next token. Search, rollouts,
 scoring and training use it through two classes only. `Decoder` is a module with parameters. `StepDecoder` holds its
@@ -24,8 +24,7 @@ from torch import Tensor, nn
 
 from karelsynth.errors import KarelsynthError, listed, nearest
 from karelsynth.karel.tokens import VOCABULARY_SIZE
-from karelsynth.model.devices import cast, widened
-from karelsynth.model.row_counts import padded
+from karelsynth.model.devices import cast, padded, widened
 
 if TYPE_CHECKING:
     from karelsynth.model.encoder import ExecutionEncoder

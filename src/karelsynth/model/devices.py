@@ -40,6 +40,10 @@ ZERO: Final = 128
 """The code of 0."""
 ONE: Final = 127
 """The code of 1, minus that of 0."""
+_FINE: Final = 8
+_COARSE: Final = 16
+_LARGE: Final = 64
+"""`padded` makes numbers of rows multiples of `_FINE` up to this number, and of `_COARSE` above it."""
 _mine = local()
 """Of the calling thread: `threads`, the number of threads of its steps now, and `pools`, by their size."""
 _setting = RLock()
@@ -161,6 +165,20 @@ def has_eight_bits() -> bool:
         return False
 
 
+def padded(rows: Tensor) -> Tensor:
+    """The rows and up to 15 more of zeros; the rows alone if they are on a GPU, or if gradients are on.
+
+    oneDNN multiplies bfloat16 and eight bits for PyTorch. It compiles a function for every shape that it meets, which
+    takes as long as a small product and 0.3 MB of memory. It keeps the last 1,024. In a search nearly every step has
+    another number of rows. Here it is rounded up, so that few shapes occur. The rows may also be indices of rows.
+    """
+    if not rows.is_cpu or torch.is_grad_enabled():
+        return rows
+    step = _FINE if len(rows) <= _LARGE else _COARSE
+    missing = -len(rows) % step
+    return torch.cat([rows, rows.new_zeros(missing, *rows.shape[1:])]) if missing else rows
+
+
 def threads_of_steps() -> int:
     """How many threads run the calling thread's steps now."""
     return getattr(_mine, "threads", 1)
@@ -192,7 +210,7 @@ def new_single_threaded(threads: int, name: str) -> ThreadPoolExecutor:
 
 @contextmanager
 def tensor_threads(threads: int) -> Iterator[None]:
-    """Within it, each tensor operation is divided among so many threads. $OMP_NUM_THREADS, if set, decides instead."""
+    """Within it, each tensor operation is divided among `threads` threads, unless $OMP_NUM_THREADS is set."""
     if "OMP_NUM_THREADS" in os.environ:
         yield
         return

@@ -43,14 +43,14 @@ class GridEncoder(nn.Module):
         self.blocks = nn.Sequential(*(ResidualBlock(joined) for _ in range(settings.blocks)))
         self.linear = nn.Linear(joined * (SIDE // settings.patch) ** 2, settings.code_size)
         self.norm = nn.LayerNorm(settings.code_size) if settings.normalise_code else nn.Identity()
-        self.frame = HeroFrame() if settings.hero_frame else None
+        self.view = EgocentricView() if settings.egocentric else None
         self.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
 
     def forward(self, inputs: Tensor, outputs: Tensor) -> Tensor:
         """Cell codes uint8 [N, 18, 18] of inputs and outputs to codes of pairs [N, code_size]."""
         cells = torch.stack([inputs, outputs], dim=-1).int()
-        if self.frame is not None:
-            cells = self.frame(cells)
+        if self.view is not None:
+            cells = self.view(cells)
         if self.patch > 1:
             places = SIDE // self.patch
             cells = cells.view(-1, places, self.patch, places, self.patch, 2).permute(0, 1, 3, 5, 2, 4).flatten(3)
@@ -82,7 +82,7 @@ def _bias(convolution: nn.Conv2d) -> Tensor:
     return convolution.bias
 
 
-class HeroFrame(nn.Module):
+class EgocentricView(nn.Module):
     """Shifts and rotates pairs of grids so that the input's hero is in the same cell and faces north.
 
     Programs depend neither on position nor on north, so this only maps equivalent grids to the same one. Nothing is

@@ -19,7 +19,7 @@ from karelsynth.model.decoder import (
     pooled,
     token_scores,
 )
-from karelsynth.model.devices import single_threaded, threads_of_steps
+from karelsynth.model.devices import padded, single_threaded, threads_of_steps
 from karelsynth.model.encoder import StepExecution, distinct
 from karelsynth.model.lstm_step import (
     LSTMState,
@@ -30,7 +30,6 @@ from karelsynth.model.lstm_step import (
     lstm_step,
 )
 from karelsynth.model.lstm_training import Gates, Parts, run_layers
-from karelsynth.model.row_counts import padded
 
 if TYPE_CHECKING:
     from karelsynth.model.encoder import ExecutionEncoder

@@ -17,8 +17,7 @@ from torch import Tensor, nn
 
 from karelsynth.model import triton_launch
 from karelsynth.model.decoder import pooled
-from karelsynth.model.devices import EightBits, cast, narrowed
-from karelsynth.model.row_counts import padded
+from karelsynth.model.devices import EightBits, cast, narrowed, padded
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -26,7 +26,7 @@ _ALIGNED: Final = 8
 
 _RETIRED: Final = {"code_stride": 1}
 """Removed settings with the value that had no effect. Files that hold this value still load."""
-_RENAMED: Final = {"choices": "skip_forced_tokens"}
+_RENAMED: Final = {"choices": "skip_forced_tokens", "hero_frame": "egocentric"}
 """Old names of settings. Files that hold them still load."""
 
 
@@ -78,8 +78,8 @@ class ModelSettings:
     squares with four times the planes: a quarter of the convolutions' work."""
     normalise_code: bool = False
     """Whether the code is normalised (LayerNorm). The paper's is not, and needs a low learning rate."""
-    hero_frame: bool = False
-    """Whether the encoder sees both grids in the frame of the input's hero: see `encoder.HeroFrame`."""
+    egocentric: bool = False
+    """Whether the encoder sees both grids from the view of the input's hero: see `encoder.EgocentricView`."""
     execution: bool = False
     """Whether the decoder sees the state each example is in after the prefix: see `karelsynth.model.prefix_runner`."""
     execution_size: int = 256

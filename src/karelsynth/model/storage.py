@@ -142,7 +142,7 @@ class Checksums:
 
 
 def write_parts(path: Path, content: bytes, part_bytes: int | None) -> dict[str, bytes]:
-    """Write a file, or if it is larger, parts of so many bytes; they replace an earlier one, whole or in parts.
+    """Write a file; if it is larger than `part_bytes`, in parts. Replaces an earlier one, whole or in parts.
 
     Returns the files by name. An interruption leaves the old content, the new one, or a missing part, which reading
     reports: never parts of both.

@@ -100,8 +100,8 @@ class Synthesizer(nn.Module):
     def machine_for(self, machine: SyntaxMachine | None = None, max_length: int | None = None) -> SyntaxMachine | None:
         """The handwritten syntax that defines p: the given one, or else the model's own, if it has one.
 
-        Single source of the syntax constraint for search and scoring. With a `max_length` the model's own is for
-        programs of so many tokens; a machine that is given must be made for it.
+        Single source of the syntax constraint for search and scoring. `max_length` is that of the machine; a given
+        machine must have been made for it.
         """
         if machine is None:
             own = self.settings.syntax == "handwritten"

@@ -163,7 +163,7 @@ class MarkovChain:
         return int(run_chain(self._tables, self._task, self._state, True, 0, particles, self._history)) >= 0
 
     def run(self, steps: int) -> None:
-        """Make so many more steps."""
+        """Make `steps` more steps."""
         while self.started and steps > 0:
             piece = min(steps, _PIECE)
             written, larger = self._written, _empty_history(self._written + piece)

@@ -90,7 +90,7 @@ def aliasing_scene() -> Scene:
     """An example on which both programs are correct, and below it a world on which they differ."""
     theme = THEMES["light"]
     before, after = aliasing_examples()[0]
-    alike = (("before", before), ("after A, and after B", after))
+    same = (("before", before), ("after A, and after B", after))
     elsewhere = (
         ("elsewhere, before", ELSEWHERE),
         ("after A", PROGRAM_A.run(ELSEWHERE).world),
@@ -98,7 +98,7 @@ def aliasing_scene() -> Scene:
     )
     groups: list[ShapeGroup] = []
     top, widest = _CAPTION, 0
-    for line in (alike, elsewhere):
+    for line in (same, elsewhere):
         left = 0
         for caption, world in line:
             layout = layout_of(world, theme="light", cell=_CELL)

@@ -309,9 +309,9 @@ def _read(path: Path) -> Result:
         _check(record, _inside("report.novel", _NOVEL), path, _AGAIN)
     if row.draws_masks:
         _check(record, {**_inside("validity", _VALIDITY), **_inside("masks", _MASKS)}, path, _AGAIN)
-    score_programs = record.get("aliasing")
-    if not isinstance(score_programs, list) or len(score_programs) != 2:
+    aliasing = record.get("aliasing")
+    if not isinstance(aliasing, list) or len(aliasing) != 2:
         raise ResultError(f'{path}: has no "aliasing", a list of two; {_AGAIN}')
-    for opinion in score_programs:
-        _check(opinion, {"logprob": "number", "rank": "number or null"}, path, _AGAIN)
+    for scores in aliasing:
+        _check(scores, {"logprob": "number", "rank": "number or null"}, path, _AGAIN)
     return Result(job, record)

@@ -112,7 +112,7 @@ class Runner:
         at_once: how many runs share the device. Results record it, since sharing makes each run slower.
         commit: of the source tree, where git is not available.
         log: callback for messages, a line each.
-        on_progress: record how training goes, see `train`.
+        on_progress: callback for the progress of training, see `train`.
     """
 
     def __init__(
@@ -135,7 +135,7 @@ class Runner:
             raise KarelsynthError(f"{paths.recipes}: there is no such folder of recipes")
 
     def run(self, jobs: Sequence[Job], *, minutes: float | None = None) -> RunSummary:
-        """Measure the jobs that have no result yet. After so many minutes, save the current run and stop."""
+        """Measure the jobs that have no result yet. After `minutes`, save the current run and stop."""
         deadline = deadline_after(minutes)
         ended: dict[Job, HowEnded] = {}
         with locked_folder(self._paths.results):
@@ -359,7 +359,7 @@ class Runner:
 
 
 def _brief(report: Report, data: str) -> dict[str, Any]:
-    """What `results` keeps of the scores on further tasks, or of a further model."""
+    """The scores that a result file keeps of further tasks, or of a further model."""
     whole = report.to_json()
     intervals = whole["confidence_95"]
     return {

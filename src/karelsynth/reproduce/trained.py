@@ -58,7 +58,7 @@ def read_history(folder: Path) -> History:
             return History(tuple(machines), start, memory)
     except (OSError, LookupError, TypeError, ValueError):
         pass
-    raise KarelsynthError(f"{path}: not the history of a run; remove {folder} to have it trained again")
+    raise KarelsynthError(f"{path}: not the history of a run; remove {folder} to train it again")
 
 
 def write_history(folder: Path, history: History) -> None:
@@ -88,8 +88,8 @@ def is_finished(folder: Path) -> bool:
 
 def from_run(folder: Path, wanted: Recipe, start: Mapping[str, Any] | None) -> Trained:
     """The model of a finished run."""
-    recipe = read_json(_finished(folder), _anew(folder))
-    check_recipe(recipe, _finished(folder), _anew(folder))
+    recipe = read_json(_finished(folder), _retrain(folder))
+    check_recipe(recipe, _finished(folder), _retrain(folder))
     history = read_history(folder)
     check_same(recipe, history.start, wanted, start, folder)
     return Trained(folder / BEST, recipe, history.start, training_of(folder), folder / FINAL)
@@ -97,8 +97,8 @@ def from_run(folder: Path, wanted: Recipe, start: Mapping[str, Any] | None) -> T
 
 def training_of(folder: Path) -> dict[str, Any]:
     """The cost of training of a finished run: see `results`."""
-    history, recipe = read_history(folder), read_json(_finished(folder), _anew(folder))
-    check_recipe(recipe, _finished(folder), _anew(folder))
+    history, recipe = read_history(folder), read_json(_finished(folder), _retrain(folder))
+    check_recipe(recipe, _finished(folder), _retrain(folder))
     seconds, steps, validations = _logged(folder)
     return {
         "seconds": seconds,
@@ -117,8 +117,8 @@ def is_kept(folder: Path) -> bool:
 
 def from_kept(folder: Path, wanted: Recipe) -> Trained:
     """A kept model. It started from random weights."""
-    record = read_json(folder / KEPT, _anew(folder))
-    check_trained(record, folder / KEPT, _anew(folder))
+    record = read_json(folder / KEPT, _retrain(folder))
+    check_trained(record, folder / KEPT, _retrain(folder))
     check_same(record["recipe"], None, wanted, None, folder)
     return Trained(folder, record["recipe"], None, record["training"])
 
@@ -147,7 +147,7 @@ def check_same(
     if different:
         raise KarelsynthError(
             f"{folder}: holds a model trained by another version of {wanted.name} (different: {different}); "
-            "move it away to have it trained again"
+            "move it away to train it again"
         )
 
 
@@ -167,9 +167,11 @@ def _logged(folder: Path) -> tuple[float, int, list[list[float]]]:
             if not math.isfinite(value):
                 raise ValueError(f"{value} in it")
     except (OSError, LookupError, OverflowError, TypeError, ValueError) as error:
-        raise KarelsynthError(f"{folder / METRICS}: not the log of a training run ({error}); {_anew(folder)}") from None
+        raise KarelsynthError(
+            f"{folder / METRICS}: not the log of a training run ({error}); {_retrain(folder)}"
+        ) from None
     return round(seconds, 1), steps, validations
 
 
-def _anew(folder: Path) -> str:
-    return f"remove {folder} to have it trained again"
+def _retrain(folder: Path) -> str:
+    return f"remove {folder} to train it again"

@@ -1,4 +1,4 @@
-"""Finding programs: beam search and sampling with a synthesizer, trying out what was found, and repair of programs."""
+"""Finding programs: beam search and sampling with a synthesizer, running what was found, and repairing it."""
 
 from __future__ import annotations
 

@@ -3,16 +3,16 @@
 Each task has S open hypotheses. A step extends each of them by every token. Those that end in `m)` compete for the S
 places of the task's pool of finished programs; the S likeliest others are the next open ones. So a finished program
 leaves the beam and frees its place. There is no length normalisation: a hypothesis' score is its log-probability, which
-only falls as it grows. Hence an open hypothesis that is no better than the S-th best finished program can be dropped,
-and a task is done when it has no open hypothesis left. What is unfinished at `max_length` is dropped.
+only falls as it grows. So an open hypothesis that is no better than the S-th best finished program is dropped, and a
+task is done when it has no open hypothesis left. Hypotheses that are unfinished at `max_length` are dropped.
 
 A step is one token. For models with `skip_forced_tokens` it is one token that is a choice, followed by all tokens that
 it forces. Hypotheses then differ in length but have made equally many choices, which makes them easier to compare.
 
-Hypotheses are rows of fixed-shape arrays; nothing loops over tasks or hypotheses. The host decides few things. Every
-few steps, tasks that are done leave the batch. With `skip_forced_tokens`, the host checks whether more of them follow.
-On a CPU, where synchronising costs nothing, the network runs for open hypotheses only: most places are empty in the
-first steps, when a valid program has few prefixes, and in the last ones.
+Hypotheses are rows of fixed-shape arrays; nothing loops over tasks or hypotheses. The host is needed for two things
+only. Every few steps, it removes tasks that are done from the batch. With `skip_forced_tokens`, it checks whether more
+forced tokens follow. On a CPU, where synchronising costs nothing, the network runs for open hypotheses only. Most
+places are empty in the first steps, when a valid program has few prefixes, and in the last ones.
 
 With `Pruning`, twice as many continuations as there are places are run on the examples. Those that cannot be part of a
 correct program are dropped, and the likeliest of the rest get the places. Finished programs are then ranked by the
@@ -60,13 +60,13 @@ CHECK_EVERY: Final = 4
 _NARROW_STEPS: Final = 4
 """First steps, all followed by a check: a valid program has few short prefixes."""
 
-_TRIED: Final = 2
-"""With pruning: continuations run for each place."""
-_TELLING: Final = torch.zeros(VOCABULARY_SIZE, dtype=torch.bool)
-"""bool [52]: actions and the ends of blocks. After these, a prefix can be run further."""
-_TELLING[[ID[name] for name in (*ACTIONS, "w)", "r)", "i)", "e)")]] = True
-_RANK: Final = 1000.0
-"""The weight of one more correct example in the ranking of finished programs: above any log-likelihood."""
+_RUN_PER_PLACE: Final = 2
+"""With pruning: continuations that are run on the examples, for each place of the beam."""
+_ENDS_STATEMENT: Final = torch.zeros(VOCABULARY_SIZE, dtype=torch.bool)
+"""bool [52]: actions and the ends of blocks. A prefix is run again after these tokens only."""
+_ENDS_STATEMENT[[ID[name] for name in (*ACTIONS, "w)", "r)", "i)", "e)")]] = True
+_PER_CORRECT_EXAMPLE: Final = 1000.0
+"""What a correct example adds to a finished program's rank: more than any difference of log-probabilities."""
 TASKS_PER_THREAD: Final = 4
 """On a CPU, each thread searches alone if there are this many tasks for it; otherwise threads share each step."""
 _ENCODED_ALONE: Final = 16
@@ -136,7 +136,7 @@ def beam_search(
             [B, S, L], padded, and their scores float32 [B, S], −∞ where there is none. Every thread calls it for its
             own tasks.
         finished: called when tasks are done, with their numbers int64 [B'], on the host, and their candidates, on the
-            device, so that these can be used while the search goes on. Every task is reported once.
+            device, so that these can be used while the search continues. Every task is reported once.
         replay: whether steps are replayed as CUDA graphs (`search.replay`), for models and tasks that allow it; by
             default on a GPU. The result is the same.
     """
@@ -234,15 +234,15 @@ class BeamSearch:
                     width = self.beam
                 if len(active) < len(left):
                     done = torch.ones_like(left, dtype=torch.bool).index_fill_(0, active, value=False)
-                    self._leave(beams, left[done], found)
+                    self._record_done(beams, left[done], found)
                     left = left[active]
                 beams.keep(active, width)
                 if not len(active):
                     break
-        self._leave(beams, left, found)
+        self._record_done(beams, left, found)
         return found
 
-    def _leave(self, beams: Beams, done: Tensor, found: Candidates) -> None:
+    def _record_done(self, beams: Beams, done: Tensor, found: Candidates) -> None:
         """Record what was found, and report the tasks that are done, int64 [B'], on the host."""
         beams.record(found)
         if self.finished is not None and len(done):
@@ -281,7 +281,7 @@ class BeamSearch:
         totals, rows = self._totals(beams)
         beams.collect(totals[:, :, END])
         totals[:, :, END] = -torch.inf
-        places = self.beam if self.pruning is None else _TRIED * self.beam
+        places = self.beam if self.pruning is None else _RUN_PER_PLACE * self.beam
         scores, chosen = totals.flatten(1).topk(min(places, totals[0].numel()))
         scores = scores.masked_fill(scores <= self._floor(beams), -torch.inf)
         if self.pruning is not None:
@@ -327,7 +327,7 @@ class BeamSearch:
         """Run continuations [B, S'], best first, on the examples; the likeliest that pass, [B, S]."""
         device = scores.device
         parent, token = chosen // VOCABULARY_SIZE, chosen % VOCABULARY_SIZE
-        places = ((scores > -torch.inf) & _TELLING.to(device)[token]).flatten().nonzero()[:, 0]
+        places = ((scores > -torch.inf) & _ENDS_STATEMENT.to(device)[token]).flatten().nonzero()[:, 0]
         row = torch.div(places, scores.shape[1], rounding_mode="floor")
         before = row * beams.tokens.shape[1] + parent.flatten().index_select(0, places)
         ends = beams.lengths.flatten().index_select(0, before)
@@ -382,11 +382,10 @@ def _run_on_threads(search: BeamSearch, tasks: StepTasks, limit: int, threads: i
     def run(some: Tensor) -> Candidates:
         pruning = None if search.pruning is None else search.pruning.select(some.numpy())
         runner = None if search.runner is None else search.runner.select(some)
-        observer = search.left_open
-        left_open = None if observer is None else lambda number, *hypotheses: observer(some[number], *hypotheses)
+        on_open, on_finished = search.left_open, search.finished
+        left_open = None if on_open is None else lambda number, *hypotheses: on_open(some[number], *hypotheses)
+        finished = None if on_finished is None else lambda number, found: on_finished(some[number], found)
         best_known = None if search.best_known is None else search.best_known.index_select(0, some)
-        told = search.finished
-        finished = None if told is None else lambda number, candidates: told(some[number], candidates)
         own = replace(
             search, pruning=pruning, runner=runner, best_known=best_known, left_open=left_open, finished=finished
         )
@@ -463,7 +462,7 @@ class Beams:
             self.pool_scores, best = scores.topk(self.pool_scores.shape[1])
         else:
             right = torch.cat([self.pool_correct, self.correct], dim=1)
-            best = (scores + _RANK * right.double()).topk(self.pool_scores.shape[1]).indices
+            best = (scores + _PER_CORRECT_EXAMPLE * right.double()).topk(self.pool_scores.shape[1]).indices
             self.pool_scores, self.pool_correct = scores.gather(1, best), right.gather(1, best)
         self.pool_tokens = gathered(torch.cat([self.pool_tokens, ended], dim=1), best)
         self.pool_lengths = torch.cat([self.pool_lengths, lengths], dim=1).gather(1, best)

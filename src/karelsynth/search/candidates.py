@@ -78,7 +78,7 @@ def check(
 
 
 class BackgroundChecks:
-    """Checks candidates of all tasks in a background thread, part by part, while the search goes on with other tasks.
+    """Checks candidates of all tasks in a background thread, part by part, while the search continues with other tasks.
 
         checks = BackgroundChecks(examples, given=5, reference=reference, add_reference=True)
         beam_search(model, encoded, finished=checks.submit)

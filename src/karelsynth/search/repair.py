@@ -90,7 +90,7 @@ PER_EDIT: Final = 1.0
 PER_TOKEN: Final = 0.05
 """It rises by this for each token."""
 CRASH_CELLS: Final = 8
-"""A crash counts as so many wrong cells."""
+"""The number of wrong cells that a crash counts as."""
 MOST_EXPANDED: Final = 8
 """Programs that are expanded at the same time. More keep all cores busy; fewer follow the priorities more closely."""
 QUEUED_PER_PROGRAM: Final = 20

@@ -1,8 +1,8 @@
 """Steps of beam search replayed as CUDA graphs: one launch for several steps instead of dozens for each.
 
 A step of a search is about sixty operations. Launching them takes the host longer than it takes the GPU to do them once
-most tasks are done. A CUDA graph is a recording of these operations with fixed shapes and addresses. So hypotheses lie
-in arrays of a fixed size (`_room`), for one of the task counts in `COUNTS`; missing tasks have no open hypotheses. The
+most tasks are done. A CUDA graph is a recording of these operations with fixed shapes and addresses. So hypotheses are
+kept in static buffers (`_buffers`), for one of the task counts in `COUNTS`; missing tasks have no open hypotheses. The
 recorded operations are those of `BeamSearch`, with the same results.
 
 Without a GPU the same steps run in the same arrays, one operation after the other, for tests.
@@ -40,13 +40,13 @@ _OPEN: Final = ("scores", "tokens", "lengths", "last")
 
 _recordings: OrderedDict[Any, ReplayedSteps] = OrderedDict()
 _lock = threading.Lock()
-_broken: list[str] = []
+_disabled: list[str] = []
 """Why steps are not recorded in this process, if they are not."""
 
 
 def can_replay(tasks: int, beam: int) -> bool:
-    """Whether so many tasks are worth a recording."""
-    return not _broken and COUNTS[0] < tasks <= COUNTS[-1] and recorded_count(tasks) * beam <= _ROWS
+    """Whether steps of this many tasks are recorded."""
+    return not _disabled and COUNTS[0] < tasks <= COUNTS[-1] and recorded_count(tasks) * beam <= _ROWS
 
 
 def recorded_count(tasks: int) -> int:
@@ -56,12 +56,12 @@ def recorded_count(tasks: int) -> int:
 
 @contextmanager
 def without_replay() -> Iterator[None]:
-    """Within it, no steps are replayed: for measuring what that brings."""
-    _broken.append("not wanted")
+    """Within it, no steps are replayed: for benchmarks of the gain."""
+    _disabled.append("not wanted")
     try:
         yield
     finally:
-        _broken.remove("not wanted")
+        _disabled.remove("not wanted")
 
 
 @contextmanager
@@ -99,11 +99,11 @@ class ReplayedSteps:
         self._search = replace(search, weights=_copied(search.weights))
         self._weights = _tensors(self._search.weights)
         self._count = count
-        self._room: Beams | None = None
+        self._buffers: Beams | None = None
         self._graphs: dict[int, Any] = {}
         self._pool: Any = None
         self._loaded = -1
-        """The number of tasks in the room; −1 if their hypotheses are elsewhere."""
+        """The number of tasks in the buffers; −1 if their hypotheses are elsewhere."""
 
     def set_weights(self, search: BeamSearch) -> None:
         """Use the weights of a search with the same shapes."""
@@ -111,14 +111,14 @@ class ReplayedSteps:
         self._loaded = -1
 
     def should_leave(self, tasks: int, active: int) -> bool:
-        """Whether tasks that are done should leave now: only if a smaller recording then suffices."""
+        """Whether to remove tasks that are done now: only if a smaller recording then suffices."""
         return active == 0 or recorded_count(active) < recorded_count(tasks)
 
     def advance(self, beams: Beams) -> bool:
         """Take `search.every` steps. False, without any step, if they cannot be recorded."""
         count = len(beams.number)
         recorded = recorded_count(count)
-        if self._loaded != count or self._room is None or beams.scores.data_ptr() != self._room.scores.data_ptr():
+        if self._loaded != count or self._buffers is None or beams.scores.data_ptr() != self._buffers.scores.data_ptr():
             if not self._load(beams, recorded):
                 return False
             self._loaded = count
@@ -126,42 +126,42 @@ class ReplayedSteps:
             self._graphs[recorded].replay()
         else:
             self._steps(recorded)
-        assert self._room is not None
+        assert self._buffers is not None
         own = self._views(count)
         for name in (*_BY_TASK, "syntax"):
             setattr(beams, name, getattr(own, name))
-        beams.tasks, beams.state = own.tasks, self._room.state
+        beams.tasks, beams.state = own.tasks, self._buffers.state
         return True
 
     def _load(self, beams: Beams, recorded: int) -> bool:
-        """Copy hypotheses into the room, and record the steps for so many tasks if that was not done yet."""
+        """Copy hypotheses into the buffers, and record the steps for `recorded` tasks if that was not done yet."""
         count, width, beam = *beams.scores.shape, self._search.beam
-        if self._room is None:
-            self._room = _room_like(beams, self._count, beam)
-        room = self._room
-        # A row of the state for each hypothesis, in their order; this may read the room itself, so it comes first.
+        if self._buffers is None:
+            self._buffers = _buffers_like(beams, self._count, beam)
+        buffers = self._buffers
+        # A row of the state for each hypothesis, in their order. First: this may read the buffers themselves.
         rows = torch.nn.functional.pad(beams.row, (0, beam - width)).flatten()
         states = [value.index_select(0, rows) for value in _tensors(beams.state)]
         if beams.scores.is_cuda and recorded not in self._graphs and not self._record(recorded):
             beams.state = _rebuilt(beams.state, iter(states))
             beams.row = torch.arange(count * beam, device=rows.device).view(count, beam)[:, :width]
             return False
-        for target, value in zip(_tensors(room.state), states, strict=True):
+        for target, value in zip(_tensors(buffers.state), states, strict=True):
             target[: count * beam].copy_(value)
-        room.scores[:recorded].fill_(-torch.inf)
-        room.row[:recorded].copy_(torch.arange(recorded * beam, device=rows.device).view(recorded, beam))
+        buffers.scores[:recorded].fill_(-torch.inf)
+        buffers.row[:recorded].copy_(torch.arange(recorded * beam, device=rows.device).view(recorded, beam))
         for name in _OPEN:
-            getattr(room, name)[:count, :width].copy_(getattr(beams, name))
-        if room.syntax is not None and beams.syntax is not None:
-            room.syntax[:count, :width].copy_(beams.syntax)
+            getattr(buffers, name)[:count, :width].copy_(getattr(beams, name))
+        if buffers.syntax is not None and beams.syntax is not None:
+            buffers.syntax[:count, :width].copy_(beams.syntax)
         for name in ("number", "pool_scores", "pool_tokens", "pool_lengths"):
-            getattr(room, name)[:count].copy_(getattr(beams, name))
-        for target, value in zip(_tensors(room.tasks), _tensors(beams.tasks), strict=True):
+            getattr(buffers, name)[:count].copy_(getattr(beams, name))
+        for target, value in zip(_tensors(buffers.tasks), _tensors(beams.tasks), strict=True):
             target[:count].copy_(value)
         return True
 
     def _record(self, recorded: int) -> bool:
-        """Record the steps for so many tasks; False if that fails, which the log then says once."""
+        """Record the steps for `recorded` tasks; False if that fails, which is logged once."""
         try:
             stream: Any = torch.cuda.Stream()  # type: ignore[no-untyped-call]
             stream.wait_stream(torch.cuda.current_stream())
@@ -176,51 +176,51 @@ class ReplayedSteps:
             self._graphs[recorded] = graph
             return True
         except RuntimeError as error:
-            _broken.append(" ".join(str(error).split()))
-            log.warning("steps of beam search cannot be recorded as CUDA graphs and are slower: %s", _broken[-1])
+            _disabled.append(" ".join(str(error).split()))
+            log.warning("steps of beam search cannot be recorded as CUDA graphs and are slower: %s", _disabled[-1])
             return False
 
     def _steps(self, count: int) -> None:
-        """`search.every` steps for the first tasks of the room, in place."""
-        room, beams, beam = self._room, self._views(count), self._search.beam
-        assert room is not None
-        beams.state = _rebuilt(room.state, (value[: count * beam] for value in _tensors(room.state)))
+        """`search.every` steps for the first tasks of the buffers, in place."""
+        buffers, beams, beam = self._buffers, self._views(count), self._search.beam
+        assert buffers is not None
+        beams.state = _rebuilt(buffers.state, (value[: count * beam] for value in _tensors(buffers.state)))
         for _ in range(self._search.every):
             self._search.expand(beams)
         for name in _BY_TASK:
-            getattr(room, name)[:count].copy_(getattr(beams, name))
-        if room.syntax is not None and beams.syntax is not None:
-            room.syntax[:count].copy_(beams.syntax)
-        for target, value in zip(_tensors(room.state), _tensors(beams.state), strict=True):
+            getattr(buffers, name)[:count].copy_(getattr(beams, name))
+        if buffers.syntax is not None and beams.syntax is not None:
+            buffers.syntax[:count].copy_(beams.syntax)
+        for target, value in zip(_tensors(buffers.state), _tensors(beams.state), strict=True):
             target[: count * beam].copy_(value)
 
     def _views(self, count: int) -> Beams:
-        """The first tasks of the room."""
-        room = self._room
-        assert room is not None
-        present = None if room.tasks.present is None else room.tasks.present[:count]
+        """The first tasks of the buffers."""
+        buffers = self._buffers
+        assert buffers is not None
+        present = None if buffers.tasks.present is None else buffers.tasks.present[:count]
         return replace(
-            room,
-            tasks=StepTasks(room.tasks.inputs[:count], present),
-            syntax=None if room.syntax is None else room.syntax[:count],
-            **{name: getattr(room, name)[:count] for name in _BY_TASK},
+            buffers,
+            tasks=StepTasks(buffers.tasks.inputs[:count], present),
+            syntax=None if buffers.syntax is None else buffers.syntax[:count],
+            **{name: getattr(buffers, name)[:count] for name in _BY_TASK},
         )
 
 
-def _room_like(beams: Beams, count: int, beam: int) -> Beams:
-    """Room for the hypotheses of so many tasks."""
+def _buffers_like(beams: Beams, count: int, beam: int) -> Beams:
+    """Empty buffers for the hypotheses of `count` tasks."""
 
-    def room(value: Tensor, *shape: int) -> Tensor:
+    def empty(value: Tensor, *shape: int) -> Tensor:
         return torch.zeros(*shape, dtype=value.dtype, device=value.device)
 
     def by_task(value: Tensor) -> Tensor:
-        return room(value, count, *value.shape[1:])
+        return empty(value, count, *value.shape[1:])
 
     def by_place(value: Tensor) -> Tensor:
-        return room(value, count, beam, *value.shape[2:])
+        return empty(value, count, beam, *value.shape[2:])
 
     present = None if beams.tasks.present is None else by_task(beams.tasks.present)
-    state = [room(value, count * beam, *value.shape[1:]) for value in _tensors(beams.state)]
+    state = [empty(value, count * beam, *value.shape[1:]) for value in _tensors(beams.state)]
     return replace(
         beams,
         tasks=StepTasks(by_task(beams.tasks.inputs), present),

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from karelsynth.model.prefix_runner import PrefixRunner
     from karelsynth.model.synthesizer import Encoded, Synthesizer
 
-_FULL: Final = 7 / 8
-"""Rollouts that have ended leave when the share of open ones is not above this."""
+_COMPACT_AT: Final = 7 / 8
+"""Finished rollouts are removed from the batch once the share of open ones is at most this."""
 
 
 @torch.no_grad()
@@ -82,7 +82,7 @@ def _draw(
         logits, state = weights.step(tasks, state, parents, task, last, features)
         parents = torch.arange(len(task), device=device)
         if syntax is not None and syntax_states is not None:
-            # A program that has ended admits nothing more. What is drawn after it is not used, but must be drawable.
+            # A finished program admits no token. What is drawn for it is not used, but the draw must not fail.
             logits = logits.masked_fill(~syntax.mask(syntax_states) & active[:, None], -torch.inf)
         distribution = logits.log_softmax(1)
         last = torch.multinomial(distribution.exp(), 1, generator=generator)[:, 0]
@@ -97,10 +97,10 @@ def _draw(
         active = active & (last != END)
         if (at + 1) % CHECK_EVERY == 0 and at + 1 < limit:
             parents = active.nonzero()[:, 0]  # waits for the device
-            if len(parents) > _FULL * len(task):
+            if len(parents) > _COMPACT_AT * len(task):
                 parents = torch.arange(len(task), device=device)
                 continue
-            _record(drawn, place, tokens, lengths, logprobs)  # those that have ended leave
+            _record(drawn, place, tokens, lengths, logprobs)  # finished ones are removed
             if not len(parents):
                 place = parents
                 break

@@ -118,8 +118,8 @@ def score_programs(
             open_now = np.flatnonzero(counts > number)
             at = ahead[open_now, number]
             last = tokens[open_now, ahead[open_now, number - 1]] if number else np.full(len(open_now), START)
-            ways = np.stack([place[open_now], last], axis=1)
-            distinct, first, which = np.unique(ways, axis=0, return_index=True, return_inverse=True)
+            extensions = np.stack([place[open_now], last], axis=1)
+            distinct, first, which = np.unique(extensions, axis=0, return_index=True, return_inverse=True)
             parents, chosen = (torch.from_numpy(column.copy()).to(device) for column in distinct.T)
             rows = open_now[first]
             task = torch.from_numpy(np.asarray(tasks)[rows].astype(np.int64)).to(device)

@@ -6,7 +6,7 @@
 Numba compiles one function at a time in a process, and a solver has some 200 of them. So the Markov chains, half of the
 work, are compiled in a helper process, `python -m karelsynth.solve.compiling chain`, while this one imports the tensor
 library, loads the model and compiles the rest. A file in the cache folder notes which parts are complete. The helper
-goes on if this process ends before it: the next start then finds its work.
+continues if this process ends first: the next start then finds its work.
 """
 
 from __future__ import annotations
@@ -161,18 +161,18 @@ def load_part(part: str) -> None:
 
 
 def _help(parts: list[str]) -> None:
-    """The helper: compile parts and say so on standard output, if someone still reads it."""
+    """The helper: compile parts and report each on standard output, if it is still read."""
 
-    def say(what: str) -> None:
+    def report(what: str) -> None:
         with suppress(OSError):
             sys.stdout.write(f"{what}\n")
             sys.stdout.flush()
 
-    _listen(_Counter(lambda: say(_FUNCTION)))
+    _listen(_Counter(lambda: report(_FUNCTION)))
     for part in parts:
         PARTS[part]()
         mark_complete(part)
-        say(part)
+        report(part)
     with suppress(OSError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python flushes it at exit
 

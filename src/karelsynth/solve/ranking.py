@@ -1,13 +1,17 @@
-"""Which answer is preferred, and how likely is it right on a further example?
+"""Choose among consistent programs: which one comes first, how likely it is right, and which question would decide.
 
 The network's order holds, unless the examples look like random ones (`look_random`) and the network leaves a doubt. The
 random generator is known, so MCMC samples the posterior over programs, and an answer that is right on clearly more of
 its further examples overrules the network's first.
 
 The first answer's probability is a logistic function of a few features (`Features`): what the network and MCMC think of
-it, how much of it the examples show, and what it does on variations of the examples' worlds (`variations`), where a
-program that was meant does not fail and likely programs agree. `tools/fit_ranking.py` fits the weights on generated
-tasks, random and purposeful ones. So one scale holds for both kinds.
+it, how much of it the examples show, and what it does on variations of the examples' worlds (`variations`). A program
+that was meant does not fail there, and likely programs agree. `tools/fit_ranking.py` fits the weights on generated
+tasks, random and purposeful ones, so one scale holds for both kinds.
+
+`find_ambiguity` makes a question that a person can answer, if likely programs differ. It shows one of the person's own
+worlds with one small change, says in words what was changed, and gives two or three outcomes to choose from. The chosen
+one becomes the next example.
 """
 
 from __future__ import annotations
@@ -16,13 +20,14 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from karelsynth.karel.formats.codes import HERO
-from karelsynth.karel.interpreter import MAX_TICKS
+from karelsynth.karel.formats.codes import FRAME, HERO, world_from_codes
+from karelsynth.karel.interpreter import MAX_TICKS, Status
 from karelsynth.karel.machine import run_batch
 from karelsynth.karel.threads import parallel_for
 from karelsynth.karel.tokens import ID
 from karelsynth.posterior.mcmc import MarkovChain, PosteriorSamples
-from karelsynth.tasks.variations import fingerprints, vary
+from karelsynth.solve.solution import Ambiguity, Outcome
+from karelsynth.tasks.variations import KINDS, fingerprints, vary
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -51,6 +56,15 @@ _CONDITIONALS: Final = [ID["IF"], ID["IFELSE"], ID["WHILE"]]
 LOWEST_TOTAL: Final = -12.0
 MOST_EXAMPLES: Final = 6
 _ALMOST_ONE: Final = 0.99
+MOST_OUTCOMES: Final = 3
+LIKELY: Final = 0.05
+"""An answer is likely if its odds of being right are at least this share of the first answer's odds."""
+_FAILURE_WEIGHT: Final = 0.2
+"""The weight of outcomes that are failures in a world's score; nobody chooses a crash."""
+_KIND_PENALTY: Final = 0.03
+"""How much a world's score falls from one kind of change to the next, in nats."""
+_CELL_PENALTY: Final = 0.0005
+"""How much a world's score falls with each cell, in nats: small worlds are read faster."""
 
 
 class Features(NamedTuple):
@@ -66,8 +80,8 @@ class Features(NamedTuple):
     failing: float
     """Share of the variations on which the program crashes or runs forever."""
     dissent: float
-    """Logarithm of the share of the variations, plus 0.02, on which another answer, drawn by its probability, ends
-    otherwise."""
+    """Logarithm of the share of the variations, plus 0.02, on which another answer, drawn by its probability, has
+    another outcome."""
     examples: float
     """At most MOST_EXAMPLES."""
     answers: float
@@ -117,8 +131,9 @@ def rank(
 ) -> Ranking:
     """Rank consistent answers, which come in the network's order.
 
-    Another answer's probability is lower than the first's, as far as fewer samples of MCMC, or else fewer answers on
-    the variations, agree with it.
+    The other answers' probabilities are the first's times a ratio of support: the samples of MCMC that agree with an
+    answer, relative to those that agree with the first. Without MCMC, support is the agreement with other answers on
+    the variations.
 
     Args:
         inputs, outputs: the examples, [K, 18, 18].
@@ -147,7 +162,7 @@ def rank(
 def look_random(inputs: NDArray[np.uint8], outputs: NDArray[np.uint8]) -> bool:
     """Whether examples [K, 18, 18] may come from the random generator.
 
-    It draws Karel's heading anew for each example, which people hardly ever do. Its programs change the markers of
+    It draws Karel's heading for each example, which people hardly ever do. Its programs change the markers of
     nearly every example, which people's programs often do not. Only the hero's cell has a code ≥ HERO.
     """
     headings_differ = len(np.unique(inputs.max((1, 2)) // HERO)) > 1
@@ -239,3 +254,58 @@ def _estimate(
     if estimated_at < blocks:  # stopped between two estimates
         probabilities = estimate()
     return probabilities
+
+
+def find_ambiguity(
+    programs: NDArray[np.uint8],
+    probabilities: NDArray[np.float64],
+    inputs: NDArray[np.uint8],
+    max_ticks: int = MAX_TICKS,
+) -> Ambiguity | None:
+    """The variation of an input that best distinguishes the likely programs; None if they agree on all of them.
+
+    Its score is the entropy of the outcomes, each with the odds of its likeliest program. Failures weigh little. Worlds
+    on which the first program fails, or with more than MOST_OUTCOMES outcomes of likely programs, are left out.
+
+    Args:
+        programs: consistent ones, [N, L], padded; the top-ranked one first.
+        probabilities: [N], of being right on a further example.
+        inputs: the examples' inputs as cell codes, [K, 18, 18].
+        max_ticks: the most ticks of a run.
+    """
+    odds = probabilities / np.maximum(1 - probabilities, 1e-9)
+    likely = odds >= LIKELY * odds[0]
+    likely[0] = True
+    if likely.sum() < 2:
+        return None
+    variations, worlds = vary(inputs)
+    runs = run_batch(programs, worlds[None], max_ticks=max_ticks)
+    assert runs.worlds is not None
+    ends = fingerprints(runs.worlds, runs.status)
+    sizes = ((worlds % HERO) < FRAME).sum((1, 2))
+    best, best_score = -1, 0.0
+    for number in np.flatnonzero(runs.ok[0] & (ends[likely] != ends[0]).any(0)).tolist():
+        score = _question_score(ends[likely, number], runs.ok[likely, number], odds[likely])
+        score -= _KIND_PENALTY * KINDS.index(variations[number].kind) + _CELL_PENALTY * sizes[number]
+        if score > best_score or (best < 0 and score > -np.inf):
+            best, best_score = number, score
+    if best < 0:
+        return None
+    outcomes = []
+    for end in dict.fromkeys(ends[likely, best].tolist()):
+        members = np.flatnonzero(ends[:, best] == end)
+        status, world = Status(int(runs.status[members[0], best])), world_from_codes(runs.worlds[members[0], best])
+        outcomes.append(Outcome(tuple(map(int, members)), status, world))
+    variation = variations[best]
+    return Ambiguity(world_from_codes(worlds[best]), tuple(outcomes), variation.example, str(variation))
+
+
+def _question_score(ends: NDArray[np.int64], ok: NDArray[np.bool_], odds: NDArray[np.float64]) -> float:
+    """The entropy of the outcomes `ends` [N] in nats, times the share of those that are no failure."""
+    different, first = np.unique(ends, return_index=True)
+    if len(different) > MOST_OUTCOMES:
+        return -np.inf
+    weights = np.array([odds[ends == end].max() for end in different])
+    weights /= weights.sum()
+    usable = np.where(ok[first], 1.0, _FAILURE_WEIGHT)
+    return float(-(weights * np.log(weights)).sum() * (weights * usable).sum())

@@ -80,7 +80,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Ambiguity:
-    """A world on which likely programs differ, and their outcomes there; see `question`."""
+    """A world on which likely programs differ, and their outcomes there; see `ranking.find_ambiguity`."""
 
     world: World
     """The input of an example with one change."""

@@ -42,8 +42,7 @@ from karelsynth.search.repair import repair
 from karelsynth.search.scoring import score_programs
 from karelsynth.solve.answers import CheckedPrograms, SearchState, check_programs, single_actions
 from karelsynth.solve.compiling import SEARCH, load_part, start_compiling
-from karelsynth.solve.question import find_ambiguity
-from karelsynth.solve.ranking import STEPS_PER_BLOCK, Ranking, look_random, rank
+from karelsynth.solve.ranking import STEPS_PER_BLOCK, Ranking, find_ambiguity, look_random, rank
 from karelsynth.solve.solution import Progress, Solution
 from karelsynth.solve.turns import Turn, Turns
 from karelsynth.tasks.batch import TaskBatch
@@ -93,9 +92,9 @@ MOST_ANSWERS: Final = 20
 _MOST_HYPOTHESES: Final = 4096
 """Hypotheses of all tasks that are searched at the same time: beam width times tasks."""
 _PIECE: Final = 32
-"""Tasks that a process elsewhere gets at a time: as many as the first round searches together."""
+"""Tasks that a process on another machine gets at a time: as many as the first round searches together."""
 _CORES_PER_SEARCH: Final = 2
-"""One search runs at a time for so many cores; further threads wait."""
+"""The number of cores for each search that runs at the same time; further threads wait."""
 _TOGETHER: Final = 16
 """Searches that make their first round together on a CPU, when many wait. More would gain little and wait longer."""
 NARROW: Final = 5.0
@@ -152,7 +151,7 @@ class Solver:
     def warm_up(self, tasks: Sequence[TaskLike] | None = None) -> None:
         """Load compiled code, or compile it, which takes a third of a minute the first time on a machine.
 
-        That is what these tasks need, by default all. A search does so itself, before its clock starts.
+        With `tasks`, only what their searches need. A search calls this itself, before its clock starts.
         """
         self._warm_up(None if tasks is None else [self.begin(task) for task in tasks])
 
@@ -242,10 +241,10 @@ class Solver:
         budget: float = DEFAULT_BUDGET,
         max_ticks: int | None = None,
     ) -> Iterator[Solution]:
-        """The solutions of many tasks, in their order, found elsewhere: `karelsynth.cluster.Cluster.map`.
+        """The solutions of many tasks, in their order, found on other machines: `karelsynth.cluster.Cluster.map`.
 
-        A process there solves some tasks at a time, always the same ones together. As here, a search that is ended by
-        its budget may find another program the next time.
+        The same tasks always go to a process together. As on one machine, a search that its budget ends may find
+        another program the next time.
         """
         pieces = (tasks[at : at + _PIECE] for at in range(0, len(tasks), _PIECE))
         for solutions in mapper(partial(self.solve_many, budget=budget, max_ticks=max_ticks), pieces):
@@ -258,7 +257,7 @@ class Solver:
         self._search(_Call([state], budget, None, None), lambda number, turn: None)
         return state
 
-    # A search step by step, for callers that decide themselves which searches go on together
+    # A search round by round, for callers that choose which searches run together
 
     def begin(
         self,
@@ -305,13 +304,13 @@ class Solver:
         return over or state.seconds >= state.budget or state.stopped
 
     def progress(self, state: SearchState, seconds: float) -> Progress:
-        """The progress of a search that has run for so many seconds."""
+        """The progress of a search that has run for `seconds`."""
         beam = self.rounds[min(state.rounds, len(self.rounds) - 1)].beam
         best = None if state.answers is None else state.answers.answer(0)
         return Progress(seconds, state.budget, beam, state.checked, best)
 
     def together(self, rounds: int) -> int:
-        """How many searches that have run so many rounds should run the next one together.
+        """How many searches should run their next round together, after `rounds` rounds.
 
         On a CPU a wide beam keeps the cores busy by itself.
         """
@@ -481,7 +480,7 @@ class Solver:
         before = state.checked
 
         def count(tried: int) -> None:
-            state.checked = before + tried  # for the reports of progress meanwhile
+            state.checked = before + tried  # progress reports read it
 
         repaired = repair(
             best.tokens,
@@ -501,7 +500,7 @@ class Solver:
                 self.simplify_answers(state, encoded, turn.threads)
 
     def simplify_answers(self, state: SearchState, encoded: Encoded | None = None, threads: int | None = None) -> None:
-        """Add the first answers without what no example needs. Long answers are rarely what was meant."""
+        """Add versions of the first answers without what no example needs. Few people mean long programs."""
         assert state.answers is not None
         threads = threads or self._threads
         if encoded is None:

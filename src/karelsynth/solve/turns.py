@@ -5,7 +5,7 @@
         deadline = turn.now() + 1.0
         while turn.now() < deadline:
             …
-            turn.poll()                 # lets another search go on, if one waits
+            turn.poll()                 # lets another search run, if one waits
 
 Threads that search at the same time would slow each other down, and each would find less in its budget. So only a few
 run at once. The others wait, and their clocks stand still: a budget counts the time that a search really got.
@@ -41,7 +41,7 @@ class Turn:
         return time.perf_counter() - self._waited
 
     def poll(self) -> None:
-        """Wait if the slice is over and another search should go on first.
+        """Wait if the slice is over and another search should run first.
 
         Only the search's own thread waits: the threads that it has started may call this, too.
         """
@@ -51,7 +51,7 @@ class Turn:
             self.wait()
 
     def grant(self) -> None:
-        """Let the search go on."""
+        """Let the search run."""
         self._granted.set()
 
     def wait(self) -> None:
@@ -73,7 +73,7 @@ class Turns:
     def __init__(self, at_once: int, threads: int = 1) -> None:
         self.at_once = at_once
         self.threads = threads
-        """Threads of each search, unless its caller wishes otherwise."""
+        """Threads of each search, unless its caller sets another number."""
         self._lock = threading.Lock()
         self._running = 0
         self._waiting: list[Turn] = []

@@ -52,14 +52,7 @@ def generate(
         threads: the number of threads; by default one for each core.
         sampler: a table to draw from instead of the one fitted to the original data.
     """
-    seed, start, count = (
-        checked_int("seed", seed, 0, _MOST),
-        checked_int("start", start, 0),
-        checked_int("count", count, 0),
-    )
-    if start + count > _MOST:
-        raise KarelsynthError(f"the sum of start and count must be below 2⁶³, not {start:,} + {count:,}")
-    examples = checked_int("the number of examples", examples, FEWEST_EXAMPLES, MOST_EXAMPLES)
+    seed, start, count, examples = check_stream(seed, start, count, examples)
     if sampler is not None and sampler.shape != fitted_sampler().shape:
         raise KarelsynthError(f"a sampler is a table {list(fitted_sampler().shape)}, not {list(sampler.shape)}")
     tokens = np.full((count, MAX_TOKENS), PAD, np.uint8)
@@ -82,6 +75,16 @@ def generate(
     parallel_for(work, count, examples, threads)
     shape = (count, examples, SIDE, SIDE)
     return TaskBatch(tokens, lengths, inputs.reshape(shape), outputs.reshape(shape), novel)
+
+
+def check_stream(seed: int, start: int, count: int, examples: int) -> tuple[int, int, int, int]:
+    """The arguments of a stream as plain integers; raises KarelsynthError if one is out of range."""
+    seed = checked_int("seed", seed, 0, _MOST)
+    start = checked_int("start", start, 0)
+    count = checked_int("count", count, 0)
+    if start + count > _MOST:
+        raise KarelsynthError(f"the sum of start and count must be below 2⁶³, not {start:,} + {count:,}")
+    return seed, start, count, checked_int("the number of examples", examples, FEWEST_EXAMPLES, MOST_EXAMPLES)
 
 
 def is_reserved(tokens: NDArray[Any]) -> NDArray[np.bool_]:

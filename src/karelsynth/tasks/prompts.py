@@ -92,7 +92,7 @@ _TOKENS: Final = re.compile(r"DEF\s+run\s+m\((?:(?!DEF).)*?\sm\)", re.DOTALL)  #
 
 
 def prompt_of(task: Task, *, programs: int = 1, dialect: str = "paper") -> str:
-    """A prompt that asks for one program, or for up to so many, in a dialect."""
+    """A prompt that asks for up to `programs` programs in a dialect."""
     programs = checked_int("the number of programs", programs, 1, MOST_PROGRAMS)
     if dialect not in _LANGUAGES:
         raise KarelsynthError(f"there is no dialect {quoted(dialect)}; there are {listed(_LANGUAGES, 'and')}")

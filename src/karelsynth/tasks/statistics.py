@@ -89,7 +89,7 @@ def compare(statistics: Statistics, *, judge: bool = True) -> list[FigureCompari
 
 
 def save_plot(rows: Sequence[FigureComparison], tasks: int, path: str | Path) -> None:
-    """Save a chart of the comparisons for so many tasks as `.svg` or `.png`: a panel of bars for each group.
+    """Save a chart of the comparisons as `.svg` or `.png`: a panel of bars for each group.
 
     Figures without a tolerance in the original, or that are not finite, are left out.
     """

@@ -208,7 +208,7 @@ class TaskIterator(Iterator[Arrays]):
         return self._ahead.popleft().result()
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without the threads, for worker processes; the copy goes on with the same batch."""
+        """Without the threads, for worker processes; the copy continues with the same batch."""
         return {**self.__dict__, "_pool": None, "_ahead": deque()}
 
     def state_dict(self) -> dict[str, int]:

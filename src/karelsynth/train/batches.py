@@ -133,9 +133,9 @@ class BatchLoader:
         order = rng.random((self._batch_size, examples))[mine].argsort(axis=1)
         present = None
         if self._drop_examples:
-            chance, number = rng.random((2, self._batch_size))[:, mine]
-            shown = np.where(chance < self._drop_examples, 1 + np.floor(number * (examples - 2)), examples - 1)
-            present = to_device(np.arange(examples - 1) < shown[:, None], self._device)
+            drops, share = rng.random((2, self._batch_size))[:, mine]
+            kept = np.where(drops < self._drop_examples, 1 + np.floor(share * (examples - 2)), examples - 1)
+            present = to_device(np.arange(examples - 1) < kept[:, None], self._device)
         given = np.arange(0, self._part * examples, examples)[:, None] + order[:, :-1]
         worlds = [to_device(part, self._device) for part in (tasks.inputs, tasks.outputs)]
         packed = None

@@ -92,7 +92,7 @@ def load_newest(folder: Path) -> Checkpoint | None:
         tensors = read_tensors(newest / "model.safetensors", model)
         return Checkpoint(record.pop("step"), tensors, safetensors.torch.load(optimizer), record)
     except Exception as error:  # whatever is wrong with these files, the message must name them
-        raise CheckpointError(f"{newest}: this checkpoint cannot be read ({error}); remove it to begin anew") from None
+        raise CheckpointError(f"{newest}: this checkpoint cannot be read ({error}); remove it to start again") from None
 
 
 def optimizer_tensors(optimizer: torch.optim.Optimizer, names: dict[torch.Tensor, str]) -> dict[str, torch.Tensor]:

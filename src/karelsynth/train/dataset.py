@@ -53,7 +53,7 @@ class TaskDataset(IterableDataset[Batch]):
         """In a worker of a loader, that worker's share."""
         info, (rank, ranks) = get_worker_info(), self._share
         number, count = (0, 1) if info is None else (info.id, info.num_workers)
-        # A loader asks its workers in turn, so the first after so many batches is not always worker 0's.
+        # A loader takes batches from its workers in turn, so after `_skipped` batches the next may not be worker 0's.
         self._current = self._iterator(rank + ranks * number, ranks * count)
         if self._loaded is not None:
             self._current.load_state_dict(self._loaded)
@@ -73,7 +73,7 @@ class TaskDataset(IterableDataset[Batch]):
         self._loaded = dict(state)
 
     def skip(self, batches: int) -> None:
-        """Let the next iteration begin after so many batches of this process."""
+        """Let the next iteration begin after this many batches of this process."""
         self._skipped, self._loaded = batches, None
 
     def loader(self, *, workers: int = 0, **options: Any) -> TaskLoader:
@@ -106,7 +106,7 @@ class TaskLoader:
         return {"batches": self._handed_out}
 
     def load_state_dict(self, state: Mapping[str, int]) -> None:
-        """Continue after so many batches, with any number of workers; begins with the next `iter`."""
+        """Continue after the batches that were handed out, with any number of workers, at the next `iter`."""
         if not isinstance(state.get("batches"), int) or state["batches"] < 0:
             raise KarelsynthError(f"this is no state of a {type(self).__name__}: {state!r}")
         self._handed_out = state["batches"]

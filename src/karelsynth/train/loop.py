@@ -37,7 +37,7 @@ from karelsynth.model.synthesizer import Synthesizer
 from karelsynth.tasks.named import NAMED_SETS
 from karelsynth.tasks.streams import TaskSource
 from karelsynth.train import checkpoint
-from karelsynth.train.batches import BatchLoader, check_lengths, open_source
+from karelsynth.train.batches import BatchLoader, TrainingBatch, check_lengths, open_source
 from karelsynth.train.distributed import ProcessGroup
 from karelsynth.train.metrics import MetricsLog
 from karelsynth.train.optimizers import Optimizers, learning_rate
@@ -113,8 +113,8 @@ def train(
         stop_after: end the run, with a checkpoint, after this many steps in total.
         deadline: end the run, with a checkpoint, after the step in which `time.monotonic()` reaches this. Several
             processes, which must agree, check it only when they log.
-        extend: whether the recipe may have more steps than the run in the folder, finished or not, was begun with. From
-            its last step on, the run then follows the longer schedule.
+        extend: whether the recipe may have more steps than the run in the folder began with, finished or not. From its
+            last step on, the run then follows the longer schedule.
 
     A run that ends early has no final model yet. Ctrl-C ends it with a checkpoint, too, and then raises
     KeyboardInterrupt; a second Ctrl-C does not wait for the checkpoint. The folder is locked against other processes.
@@ -123,7 +123,7 @@ def train(
     try:
         with locked_folder(folder) if group.is_main else nullcontext():
             run = _Run(recipe, folder, group, extend=extend)
-            return run.follow(
+            return run.run(
                 on_progress or (lambda progress: None), stop_after, math.inf if deadline is None else deadline
             )
     finally:
@@ -163,11 +163,12 @@ class _Run:
                 self.since_best = 0  # extended after it had ended
         self.ended = self._out_of_patience()
 
-    def follow(self, on_progress: Callable[[TrainingProgress], None], stop_after: int | None, deadline: float) -> Path:
+    def run(self, on_progress: Callable[[TrainingProgress], None], stop_after: int | None, deadline: float) -> Path:
+        """Train until the last step, `stop_after` or the deadline; returns the folder of the final model."""
         recipe, group = self.recipe, self.group
         steps = recipe.run.steps
         last = steps if stop_after is None else min(stop_after, steps)
-        if self.ended or self.step >= last or self._late(deadline):
+        if self.ended or self.step >= last or self._deadline_reached(deadline):
             return self._finish(steps)
         validator = Validator(recipe, group)  # first: its tasks are few, so errors in them appear early
         source = open_source(recipe.data)
@@ -175,16 +176,7 @@ class _Run:
         if self.step == 0:
             check_lengths(source, recipe)
         objective = Loss(self.model, recipe.objective, group)
-        loader = BatchLoader(
-            source,
-            self.model,
-            batch_size=recipe.run.batch_size,
-            seed=recipe.run.seed,
-            pack=objective.uses_references,
-            drop_examples=recipe.data.drop_examples,
-            rank=group.rank,
-            ranks=group.size,
-        )
+        loader = self._loader(source, pack=objective.uses_references)
         if recipe.run.compile:
             self.model.compile_parts()
         loss_of: nn.Module = DistributedDataParallel(objective) if group.size > 1 else objective
@@ -196,25 +188,17 @@ class _Run:
         ):
             if self.step == 0 and recipe.run.validate_start:
                 self._validate(validator, log)
-            late, sums = False, dict[str, Tensor]()
+            stops, sums = False, dict[str, Tensor]()
             since, since_step = time.perf_counter(), self.step
             for batch in loader.batches(self.step, last):
-                self.model.train()
-                with group.precision(recipe.run.precision):
-                    loss, metrics = loss_of(batch, self._generator())
-                self.optimizers.zero_grad()
-                loss.backward()
-                if recipe.optimizer.clip is not None:
-                    metrics["gradient_norm"] = nn.utils.clip_grad_norm_(self.model.parameters(), recipe.optimizer.clip)
-                self.optimizers.step(learning_rate(recipe.optimizer, self.step, steps))
-                self.step += 1
-                for name, value in {"loss": loss, **metrics}.items():
+                for name, value in self._update(loss_of, batch).items():
                     sums[name] = sums.get(name, torch.zeros((), device=group.device)) + value.detach()
                 validates = self.step % recipe.run.validate_every == 0 or self.step == steps
                 may_end = validates and recipe.run.patience > 0
                 logs = self.step % recipe.run.log_every == 0 or self.step == last or may_end
-                late = (logs or group.size == 1) and self._late(-math.inf if interrupt.stop_requested else deadline)
-                if logs or late:
+                until = -math.inf if interrupt.stop_requested else deadline
+                stops = (logs or group.size == 1) and self._deadline_reached(until)
+                if logs or stops:
                     averages = {name: float(value) / (self.step - since_step) for name, value in sums.items()}
                     self._check(averages)
                     speed = recipe.run.batch_size * (self.step - since_step) / (time.perf_counter() - since)
@@ -224,7 +208,7 @@ class _Run:
                     )
                     on_progress(TrainingProgress(self.step, steps, speed, averages))
                     sums, since, since_step = {}, time.perf_counter(), self.step
-                saves = self.step % recipe.run.checkpoint_every == 0 or self.step == last or late
+                saves = self.step % recipe.run.checkpoint_every == 0 or self.step == last or stops
                 if validates or saves:
                     self._check_weights()
                 if validates:
@@ -234,14 +218,41 @@ class _Run:
                     self.ended = self._any(self.group.is_main and self._out_of_patience())
                 if saves or self.ended:
                     self._save()
-                if late or self.ended:
+                if stops or self.ended:
                     break
         final = self._finish(steps)
         # If another process was interrupted, all have stopped before the deadline.
-        stopped = late and self.step < last and not self.ended
+        stopped = stops and self.step < last and not self.ended
         if interrupt.stop_requested or (stopped and time.monotonic() < deadline):
             raise KeyboardInterrupt
         return final
+
+    def _loader(self, source: TaskSource, *, pack: bool) -> BatchLoader:
+        """This process's part of the batches; `pack`: with the references packed for teacher forcing."""
+        return BatchLoader(
+            source,
+            self.model,
+            batch_size=self.recipe.run.batch_size,
+            seed=self.recipe.run.seed,
+            pack=pack,
+            drop_examples=self.recipe.data.drop_examples,
+            rank=self.group.rank,
+            ranks=self.group.size,
+        )
+
+    def _update(self, loss_of: nn.Module, batch: TrainingBatch) -> dict[str, Tensor]:
+        """One step: update the weights by a batch; returns the loss and the metrics."""
+        optimizer = self.recipe.optimizer
+        self.model.train()
+        with self.group.precision(self.recipe.run.precision):
+            loss, metrics = loss_of(batch, self._generator())
+        self.optimizers.zero_grad()
+        loss.backward()
+        if optimizer.clip is not None:
+            metrics["gradient_norm"] = nn.utils.clip_grad_norm_(self.model.parameters(), optimizer.clip)
+        self.optimizers.step(learning_rate(optimizer, self.step, self.recipe.run.steps))
+        self.step += 1
+        return {"loss": loss, **metrics}
 
     def _check_tasks(self, source: TaskSource, validator: Validator) -> None:
         """Raise CheckpointError if a file of tasks has changed since the run began."""
@@ -263,12 +274,12 @@ class _Run:
         seed = (self.recipe.run.seed * 1_000_003 + self.step) * 4096 + self.group.rank
         return generator.manual_seed(seed % 2**63)
 
-    def _late(self, deadline: float) -> bool:
+    def _deadline_reached(self, deadline: float) -> bool:
         """Whether any process has reached the deadline. All must stop after the same step."""
         return self._any(time.monotonic() >= deadline)
 
     def _any(self, value: bool) -> bool:
-        """Whether it is true of any process. All must ask at the same time."""
+        """Whether `value` is true in any process. All must call this after the same step."""
         if self.group.size == 1:
             return value
         return bool(self.group.total(torch.tensor(float(value), device=self.group.device)))
@@ -299,7 +310,7 @@ class _Run:
         )
 
     def _validate(self, validator: Validator, log: MetricsLog) -> None:
-        with tensor_threads(self.threads):  # a search divides its tasks among so many threads of its own
+        with tensor_threads(self.threads):  # a search divides its tasks among its own threads
             found = validator.score(self.model)
         if not self.group.is_main:
             return
@@ -309,7 +320,7 @@ class _Run:
         log.write(self.step, {**scores, "validations_since_best": self.since_best, **self._seconds()}, found.sample)
         if score > self.best:
             self.best = score
-            self._keep(self.folder / BEST)
+            self._save_model(self.folder / BEST)
 
     def _save(self) -> None:
         if self.group.is_main:
@@ -330,21 +341,22 @@ class _Run:
     def _finish(self, steps: int) -> Path:
         target = self.folder / FINAL
         if self.group.is_main and (self.ended or self.step >= steps):
-            self._keep(target)
+            self._save_model(target)
         return target
 
-    def _keep(self, target: Path) -> None:
+    def _save_model(self, target: Path) -> None:
         """Save the model and, last, its recipe: `final/recipe.json` marks a run as finished."""
         self.model.save_pretrained(target)
         write_atomically(target / RECIPE, json.dumps(self.recipe.to_json(), indent=1).encode())
 
 
 def _step_threads(model: Synthesizer) -> int:
-    """How many threads each operation of a training step is divided among. It depends on nothing that varies between
-    sessions, because sums depend on it.
+    """How many threads each operation of a training step is divided among.
 
-    Operations of small networks are over before other threads have woken up, and must wait for a thread whose core is
-    busy. The cores then make batches instead.
+    Sums depend on it, so it depends on nothing that varies between sessions.
+
+    Operations of small networks end before other threads have woken up, and would wait for a thread whose core is
+    busy. So they use one thread, and the other cores make batches.
     """
     small = sum(parameter.numel() for parameter in model.parameters()) < _SMALL_NETWORK
     return 1 if small and model.device.type == "cpu" else core_count()
@@ -385,7 +397,7 @@ def _start_model(recipe: Recipe) -> Synthesizer:
 
 
 def _check_same_run(saved: dict[str, Any], recipe: dict[str, Any], folder: Path, *, extend: bool) -> None:
-    """Raise CheckpointError if a run was begun with another recipe. Names and paths of the start may differ.
+    """Raise CheckpointError if a run began with another recipe. Its name and the path of `start_from` may differ.
 
     With `extend` the recipe may have more steps, too.
 

@@ -60,7 +60,7 @@ def _kept(path: Path, step: int) -> list[bytes]:
                 kept.append(line)
         except (LookupError, TypeError, ValueError):
             raise KarelsynthError(
-                f"{path}, line {number}: not an entry of a training run's log; remove the line to go on without it"
+                f"{path}, line {number}: not an entry of a training run's log; remove the line to continue without it"
             ) from None
     return kept
 

@@ -42,7 +42,7 @@ _MOST_SECTIONS: Final = 20
 _LONGEST_SHOWN: Final = 100
 """Characters of a value in a message."""
 RECIPES: Final = Path(__file__).parent.parent / "recipes"
-"""The package's recipes, which also go by their names."""
+"""The folder of the package's recipes, which can also be given by name."""
 
 
 class RecipeError(KarelsynthError, ValueError):
@@ -140,7 +140,7 @@ class RunRecipe:
     """The validation score that decides which model is the best: right on all examples, or on those given. The authors
     select by the latter."""
     patience: int = 0
-    """End the run after so many validations in a row without a new best score. 0: never before `steps`."""
+    """End the run after this many validations in a row without a new best score. 0: never before `steps`."""
     checkpoint_every: int = 1000
 
 
@@ -335,7 +335,7 @@ def _apply(table: dict[str, Any], change: str) -> None:
         value = text.strip()  # a string without quotes
     *sections, last = key.strip().split(".")
     if len(sections) > _MOST_SECTIONS:
-        raise RecipeError(f"`--set {_shortened(change)}`: no key has so many parts")
+        raise RecipeError(f"`--set {_shortened(change)}`: no key has that many parts")
     for section in sections:
         table = table.setdefault(section, {})
         if not isinstance(table, dict):

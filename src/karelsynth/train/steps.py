@@ -65,9 +65,9 @@ class Loss(nn.Module):
         values = REWARDS[recipe.reward](outcomes)
         wanted = objective.needs_gradient(values, found.lengths.numpy() > 0, settings)
         wanted = wanted | np.isnan(found.logprobs.numpy())  # added references: the search has not scored them
-        rewards, matter = (torch.from_numpy(part).to(model.device, non_blocking=True) for part in (values, wanted))
+        rewards, rescored = (torch.from_numpy(part).to(model.device, non_blocking=True) for part in (values, wanted))
         known = found.logprobs.to(model.device, non_blocking=True)
-        logprobs = torch.where(matter, rescore(model, encoded, found, wanted=wanted), known)
+        logprobs = torch.where(rescored, rescore(model, encoded, found, wanted=wanted), known)
         loss, metrics = objective.loss(logprobs, rewards, **settings, **recipe.options)
         if not loss.requires_grad:  # no candidate needs a gradient: the gradient is zero, not missing
             loss = loss + sum(parameter.sum() * 0 for parameter in model.parameters())

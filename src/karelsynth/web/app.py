@@ -142,7 +142,7 @@ class GuardMiddleware:
     - Requests that take long leave threads to the others.
     - Every response gets security headers, error responses too.
     - An unexpected error is logged; the client gets status 500 without details.
-    - Every request is counted, and logged if that is wished.
+    - Every request is counted, and logged if the log is on.
     """
 
     def __init__(self, app: ASGIApp, hosts: frozenset[str] | None, limits: RateLimits, metrics: ServiceMetrics) -> None:
@@ -185,7 +185,7 @@ class GuardMiddleware:
     async def _handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = Headers(scope=scope)
         host = headers.get("host", "")
-        if self.hosts is not None and _host_name(host) not in self.hosts:
+        if self.hosts is not None and host_name(host) not in self.hosts:
             message = f"this server is not called {quoted(host)}: use the address that it printed when it started"
             await error_response(400, message)(scope, receive, send)
             return
@@ -206,7 +206,7 @@ class GuardMiddleware:
             await self.app(scope, _replay(body, receive), send)
 
 
-def _host_name(host: str) -> str:
+def host_name(host: str) -> str:
     """The name in a Host header, without the port; an IPv6 address without its brackets. Malformed ones give ""."""
     found = _HOST.fullmatch(host)
     return (found[1] or found[2]).lower() if found else ""

@@ -462,7 +462,7 @@ class PoseRequest(RequestModel):
     ] = []
     like: Annotated[
         ProgramText | None,
-        Field(description="A program: exercises with its concepts and about its length. Instead of the other wishes."),
+        Field(description="A program: exercises with its concepts and about its length. It replaces the other fields."),
     ] = None
     least_tokens: Annotated[int, Field(ge=5, le=100)] = 6
     most_tokens: Annotated[int, Field(ge=5, le=100)] = 40
@@ -532,7 +532,7 @@ class GradesResponse(ResponseModel):
 
 
 class HintStepResponse(ResponseModel):
-    """One change, up to the level that was asked for."""
+    """One change, up to the requested level."""
 
     line: int
     where: str

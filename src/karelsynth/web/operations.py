@@ -1,7 +1,7 @@
 """What an operator needs: metrics, readiness, a log of requests, and limits by client.
 
 `/metrics` is Prometheus' text format. `/api/ready` says whether searches are accepted; `/api/health` (`toolkit`) only
-says that the process lives. The log has one line for each request and each search, as text or as JSON; it has no
+says that the process runs. The log has one line for each request and each search, as text or as JSON; it has no
 bodies. Rate limits are token buckets by client.
 """
 
@@ -289,7 +289,7 @@ def _timestamp(seconds: float) -> str:
 
 
 def _route(scope: Scope) -> str:
-    """The path of a request as its route declares it. What anybody may invent counts as `other`."""
+    """The path of a request as its route declares it; `other` for a path without a route."""
     path = getattr(scope.get("route"), "path", None)
     if path is not None:
         return str(path)

@@ -10,9 +10,9 @@ than one by one. Those that are not done join the queue again for their next rou
 comes between the slices of long ones (`solve.turns`), so nobody waits for another's ten seconds.
 
 **Fairness.** Each client is charged the seconds that its searches have run. The next search is one of the client that
-has been charged least. A client that comes new, or again, starts at the lowest charge of the present ones: having
-waited elsewhere earns nothing. If the queue is full, a client who has fewer searches in it takes the place of the
-newest search of the one who has most.
+has been charged least. A new or returning client starts at the lowest charge of the clients in the queue: time away
+earns no credit. If the queue is full, a client with fewer searches in it takes the place of the newest search of the
+client with most.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class UnknownSearch(KarelsynthError):
 
 @dataclass(eq=False)
 class Ticket:
-    """A submitted search. Who knows its `id` can stop it, so the id is as hard to guess as a key."""
+    """A submitted search. Whoever knows its `id` can stop it, so the id is as hard to guess as a key."""
 
     task: Task
     budget: float
@@ -113,7 +113,7 @@ class Ticket:
     submitted: float = field(default_factory=time.monotonic)
     began: float | None = None
     watched: bool = True
-    """Whether the callback wishes positions and progress, or only the end."""
+    """Whether the callback gets positions and progress, or only the end."""
 
     @property
     def rounds(self) -> int:
@@ -130,7 +130,7 @@ class Ticket:
 
 
 class QueueObserver(Protocol):
-    """Is told of every search that ends and every batch that begins, for statistics."""
+    """Receives every search that ends and every batch that begins, for statistics."""
 
     def search_ended(self, outcome: str, ticket: Ticket) -> None: ...
     def batch_began(self, size: int) -> None: ...
@@ -386,7 +386,7 @@ class SolveQueue:
         """Run one round of a batch; report the solutions of searches that are done, put the others back."""
         batch = [ticket for ticket in batch if ticket.state is not None or self._begin(ticket)]
         if batch and not self._run_round(batch, threads):
-            for ticket in batch:  # find out whose search failed; the others go on
+            for ticket in batch:  # find out whose search failed; the others continue
                 self._run_round([ticket], threads)
 
     def _run_round(self, batch: list[Ticket], threads: int) -> bool:
@@ -404,7 +404,7 @@ class SolveQueue:
             except Exception as error:
                 if len(batch) > 1:
                     return False
-                self._finish(batch[0], SearchFailure(error))  # the client is told; the worker goes on
+                self._finish(batch[0], SearchFailure(error))  # the client gets the error; the worker continues
                 return True
             meter.charge()
             for ticket in batch:

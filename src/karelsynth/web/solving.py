@@ -38,8 +38,8 @@ from karelsynth.web.toolkit import read_examples
 
 log = logging.getLogger("karelsynth.web")
 router = APIRouter()
-# After so many seconds without an event, a stream sends a comment: proxies close connections that stay silent.
 _KEEP_ALIVE: Final = 15.0
+"""Seconds without an event after which a stream sends a comment: proxies close connections that stay silent."""
 _STREAM: Final[dict[int | str, dict[str, Any]]] = {
     200: {
         "description": "The events `accepted` {id}, `queued` {position}, `progress` {seconds, budget, beam, checked, "

@@ -187,7 +187,8 @@ def read_pairs(examples: list[ExampleMessage]) -> list[Example]:
 def random_world(rows: int, cols: int, seed: int | None = None) -> World:
     """A random world of that size; the same seed gives the same world.
 
-    The tasks' generator draws a world for a given program. Here is no program: walls and markers are independent.
+    The generator of tasks draws a world for a given program. Here there is no program: walls and markers are
+    independent.
     """
     rng = random.Random(seed)
     cells = [(row, col) for row in range(rows) for col in range(cols)]

@@ -96,7 +96,7 @@ def grade(body: GradeRequest, request: Request) -> GradesResponse:
 
 @router.post("/api/hint", responses=BODY_ERRORS)
 def hint(body: HintRequest, request: Request) -> HintResponse:
-    """Help a student on: the smallest change that makes a program right, or the next step, up to a level."""
+    """A hint for a student: the smallest change that makes a program right, or the next step, up to a level."""
     task = read_examples(body.examples)
     hidden = _hidden(body, request)
     source = read_source(body.program)
@@ -120,7 +120,7 @@ def probe(body: ProbeRequest) -> ProbeResponse:
 
 @router.post("/api/pose", responses=BODY_ERRORS)
 def pose(body: PoseRequest) -> PoseResponse:
-    """Pose exercises with the concepts of a lesson, from easy to hard; fewer than wished if few are found in time."""
+    """Pose exercises with the concepts of a lesson, from easy to hard; fewer than requested if time runs out."""
     wish = Wish(frozenset(body.concepts), (body.least_tokens, body.most_tokens))
     if body.like is not None:
         wish = _wish_like(Program.parse(body.like))

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
     Font = ImageFont.FreeTypeFont | ImageFont.ImageFont
 
-FINER: Final = 4
+SUPERSAMPLING: Final = 4
+"""Painted pixels for each pixel of the picture, in each direction."""
 _PROBE: Final = 32
 """The font size for testing whether a font has a letter."""
 _NO_LETTER: Final = "\U0010ffff"
@@ -37,14 +38,14 @@ def scene_image(scene: Scene, box: Box | None = None) -> Image.Image:
     from PIL import Image, ImageDraw
 
     left, top, right, bottom = box or (0, 0, scene.width, scene.height)
-    large = Image.new("RGB", ((right - left) * FINER, (bottom - top) * FINER), scene.background)
+    large = Image.new("RGB", ((right - left) * SUPERSAMPLING, (bottom - top) * SUPERSAMPLING), scene.background)
     brush = _Brush(ImageDraw.Draw(large), left, top)
     for group in scene.groups:
         for shape in group.shapes:
             x1, y1, x2, y2 = _bounds(shape, group)
             if x1 < right and x2 > left and y1 < bottom and y2 > top:
                 brush.paint(shape, group)
-    return large.reduce(FINER)
+    return large.reduce(SUPERSAMPLING)
 
 
 class _Brush:
@@ -58,7 +59,7 @@ class _Brush:
             case Rect(x, y, width, height, fill, radius):
                 box = self.box((x, y), (x + width, y + height), group)
                 if box[2] >= box[0] and box[3] >= box[1]:
-                    self.draw.rounded_rectangle(box, radius * FINER, fill)
+                    self.draw.rounded_rectangle(box, radius * SUPERSAMPLING, fill)
             case Circle(x, y, radius, fill):
                 self.draw.ellipse(self.box((x - radius, y - radius), (x + radius, y + radius), group), fill)
             case Polygon(_, fill):
@@ -66,22 +67,22 @@ class _Brush:
                 self.draw.polygon([self.place(point, group) for point in outline], fill)
             case Line(x1, y1, x2, y2, width, fill):
                 ends = [self.place((x1, y1), group), self.place((x2, y2), group)]
-                self.draw.line(ends, fill, max(1, round(width * FINER)))
+                self.draw.line(ends, fill, max(1, round(width * SUPERSAMPLING)))
             case Text(x, _, text, size, fill, bold):
                 self.draw.text(
                     self.place((x, shape.baseline), group),
                     text,
                     fill,
-                    _font_for(text, round(size * FINER)),
+                    _font_for(text, round(size * SUPERSAMPLING)),
                     anchor="ms",
-                    stroke_width=max(1, round(size * FINER / 50)) if bold else 0,
+                    stroke_width=max(1, round(size * SUPERSAMPLING / 50)) if bold else 0,
                 )
 
     def place(self, point: Point, group: ShapeGroup) -> Point:
         x, y = point
         for _ in range(group.turns):
             x, y = -y, x
-        return (x + group.at[0] - self.left) * FINER, (y + group.at[1] - self.top) * FINER
+        return (x + group.at[0] - self.left) * SUPERSAMPLING, (y + group.at[1] - self.top) * SUPERSAMPLING
 
     def box(self, start: Point, end: Point, group: ShapeGroup) -> tuple[float, float, float, float]:
         """The corners in Pillow's order. Its boxes include their last pixel."""

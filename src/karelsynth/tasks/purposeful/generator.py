@@ -16,19 +16,17 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from karelsynth.errors import KarelsynthError, checked_int
 from karelsynth.karel.formats.codes import SIDE
 from karelsynth.karel.grammar import KAREL
 from karelsynth.karel.syntax_compiler import compile_grammar
 from karelsynth.karel.threads import parallel_for
 from karelsynth.karel.tokens import PAD
 from karelsynth.tasks.batch import EXAMPLES, TaskBatch
-from karelsynth.tasks.generate import FEWEST_EXAMPLES, MOST_EXAMPLES
+from karelsynth.tasks.generate import check_stream
 from karelsynth.tasks.purposeful.plans import plan_names, plan_tables
 
 PURPOSEFUL_TOKENS: Final = 112
 """The width of the token array, and the length of the longest program."""
-_MOST: Final = (1 << 63) - 1
 
 
 def generate_purposeful(
@@ -61,14 +59,7 @@ def plans_of(seed: int, start: int, count: int, *, examples: int = EXAMPLES, res
 def _generate(
     seed: int, start: int, count: int, examples: int, reserved: bool, threads: int | None
 ) -> tuple[TaskBatch, NDArray[np.uint8]]:
-    seed, start, count = (
-        checked_int("seed", seed, 0, _MOST),
-        checked_int("start", start, 0),
-        checked_int("count", count, 0),
-    )
-    if start + count > _MOST:
-        raise KarelsynthError(f"the sum of start and count must be below 2⁶³, not {start:,} + {count:,}")
-    examples = checked_int("the number of examples", examples, FEWEST_EXAMPLES, MOST_EXAMPLES)
+    seed, start, count, examples = check_stream(seed, start, count, examples)
     tokens = np.full((count, PURPOSEFUL_TOKENS), PAD, np.uint8)
     lengths = np.empty(count, np.uint8)
     inputs = np.empty((count, examples, SIDE * SIDE), np.uint8)
