@@ -9,6 +9,7 @@ import pytest
 
 from karelsynth.karel.dialects import convert, read_source
 from karelsynth.karel.program import Program
+from karelsynth.karel.tokens import TOKENS
 from karelsynth.karel.world import World
 from karelsynth.tasks.task import Task
 from karelsynth.tutor.edits import code_of, edits, flat_tokens
@@ -150,8 +151,8 @@ def test_every_edit_can_be_written_and_said(seed: int) -> None:
     before the change do not move."""
     rng = random.Random(seed)
     text, _ = with_helpers(random_program(rng, depth=2), rng)
-    if seed % 3 == 1:
-        text = convert(text, "stanford").text
+    if seed % 3:
+        text = convert(text, ("", "stanford", "tokens")[seed % 3]).text
     source = read_source(text)
     code = code_of(source)
     assert flat_tokens(code.bodies) == bytes(source.program.token_ids)
@@ -164,6 +165,10 @@ def test_every_edit_can_be_written_and_said(seed: int) -> None:
         assert step.where.startswith("Look at")
         assert step.kind.endswith(".")
         assert step.change.endswith(".")
+        if source.dialect == "tokens":
+            said = f"{step.where} {step.change}"
+            assert "line" not in said
+            assert all(set(code.split()) <= {*TOKENS, "…"} for code in re.findall("`(.*?)`", said))
         program = Program.from_tokens(list(flat_tokens(edited.bodies)))
         new = rewritten(source, edited.functions(), program)
         assert read_source(new).program == program

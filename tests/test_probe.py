@@ -36,8 +36,11 @@ def test_wrong_programs_that_pass_are_found_and_unmasked() -> None:
         assert WALK.run(impostor.world).world == impostor.expected
         assert outcome.world == impostor.actual
         assert not outcome.ok or outcome.world != impostor.expected
+        told = "Karel ends at row " if outcome.ok else f"It {outcome.explain()}."
+        assert impostor.explanation.startswith(told)
         assert impostor.world.rows * impostor.world.cols <= 6
     assert Program.parse("DEF run m( move move m)") in [each.program for each in report.impostors]
+    assert "def main():" in report.to_json("stanford")["impostors"][0]["program"]
 
 
 def test_added_worlds_leave_none() -> None:

@@ -90,6 +90,23 @@ def test_a_program_is_built_without_a_mouse(page: Page) -> None:
     expect_verdicts(page, "Right")
 
 
+def test_the_shelf_is_one_stop_of_the_tab_key_in_the_words_of_the_dialect(page: Page) -> None:
+    show(page, "DEF run m( WHILE c( frontIsClear c) w( move w) m)", "Blocks")
+    shelf = page.get_by_role("toolbar", name="Blocks to add")
+    words = ["move", "turnLeft", "turnRight", "pickMarker", "putMarker", "WHILE", "REPEAT", "IF", "IFELSE"]
+    expect(shelf.get_by_role("button")).to_have_text(words)
+    shelf.get_by_role("button", name="move", exact=True).focus()
+    for key in ("ArrowRight", "End", "ArrowRight", "ArrowLeft", "Home", "ArrowDown"):
+        page.keyboard.press(key)
+    expect(shelf.get_by_role("button", name="turnLeft", exact=True)).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(text(page)).to_have_value("DEF run m( WHILE c( frontIsClear c) w( move w) turnLeft m)")
+    page.keyboard.press("Tab")
+    expect(page.get_by_role("button", name="Undo the last edit of blocks")).to_be_focused()
+    page.keyboard.press("Shift+Tab")
+    expect(shelf.get_by_role("button", name="turnLeft", exact=True)).to_be_focused()
+
+
 def test_blocks_are_picked_up_and_moved_by_keyboard(page: Page) -> None:
     show(page, "def run():\n  putMarker()\n  while(frontIsClear):\n    move()", "Blocks")
     put = block(page, "put a marker")

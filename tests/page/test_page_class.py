@@ -68,6 +68,22 @@ def test_program_and_world_are_seen_together(new_page: NewPage, screen: dict[str
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
+def test_the_run_stays_in_sight_beside_a_long_program(new_page: NewPage) -> None:
+    page = new_page(ROW, **LAPTOP)
+    page.get_by_role("group", name="Show the program as").get_by_role("button", name="Both").click()
+    page.fill("#program-text", TWO_AND_PUT + "\n  move()" * 12)
+    expect(page.locator("#tutor")).to_be_visible()
+    expect(page.locator(".controls")).to_be_in_viewport(ratio=1)
+    page.locator("#bench").evaluate("bench => { bench.scrollTop = 90 }")
+    expect(page.locator("#stage")).to_be_in_viewport(ratio=1)
+    page.get_by_role("group", name="Show the program as").get_by_role("button", name="Text").click()
+    lines = page.locator("#program-paint .code-line")
+    page.locator("#bench").evaluate("bench => { bench.scrollTop = 0 }")
+    for number in range(12):  # with the head of the tutor below
+        expect(lines.nth(number)).to_be_in_viewport(ratio=0.9)
+    expect(page.get_by_role("button", name="Where should I look?")).to_be_in_viewport(ratio=0.5)
+
+
 @pytest.mark.parametrize("screen", [PROJECTOR, LAPTOP], ids=["projector", "laptop"])
 def test_a_projector_shows_the_program_and_the_world_only(new_page: NewPage, screen: dict[str, object]) -> None:
     page = new_page(ROW, **screen)
@@ -86,18 +102,25 @@ def test_a_projector_shows_the_program_and_the_world_only(new_page: NewPage, scr
     expect(page.locator("#projector")).to_be_focused()
 
 
-def test_a_large_world_has_numbers_and_can_be_enlarged(new_page: NewPage) -> None:
-    page = new_page(ROW, **LAPTOP)
+@pytest.mark.parametrize(("screen", "grows"), [(LAPTOP, 2), (ZOOMED, 1.5)], ids=["laptop", "200 %"])
+def test_a_large_world_has_numbers_and_can_be_enlarged(
+    new_page: NewPage, screen: dict[str, object], grows: float
+) -> None:
+    page = new_page(ROW, **screen)
     resize(page, 16, 16)
     board = grid(page, "Example 1, before")
-    assert board.locator(".axes text").all_text_contents() == [str(number) for number in range(1, 17)] * 2
+    numbers = board.locator(".axes text")
+    assert numbers.all_text_contents() == [str(number) for number in range(1, 17)] * 2
     small = board.bounding_box()
+    assert small is not None
+    seen = [each.bounding_box() for each in numbers.all() if each.is_visible()]
+    assert min(box["height"] for box in seen if box is not None) > 9  # pixels: they can be read
     page.get_by_role("button", name="Make this example larger or smaller").click()
     large = board.bounding_box()
-    assert small is not None
     assert large is not None
-    assert large["width"] > 2 * small["width"]
-    expect(board).to_be_in_viewport(ratio=0.9)
+    assert large["width"] > grows * small["width"]
+    expect(board).to_be_in_viewport(ratio=0.9 if screen is LAPTOP else 0.5)
+    assert all(each.is_visible() for each in numbers.all())
     line = page.locator("#examples .lines").first
     assert line.evaluate("line => getComputedStyle(line).vectorEffect") == "non-scaling-stroke"
 
@@ -149,6 +172,10 @@ def test_a_task_is_printed_as_a_worksheet(new_page: NewPage, tmp_path: Path) -> 
     expect(page.get_by_text("Date: ____")).to_be_visible()
     for other in (".top", "#tools", "#solve-panel", "#player", "#copy-program", "#add-example"):
         expect(page.locator(other)).to_be_hidden()
+    page.locator("#program-text").focus()
+    assert page.locator("#program-frame").evaluate("frame => getComputedStyle(frame).outlineStyle") == "none"
+    marker = page.locator("#examples .marker").first
+    assert marker.evaluate("marker => getComputedStyle(marker).stroke") == "rgb(0, 0, 0)"  # seen on a copy, too
     page.emulate_media(media="null")  # "screen" would be printed as it is there
     assert page.pdf(format="A4").count(b"/Type /Page\n") == 1
 

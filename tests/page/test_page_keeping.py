@@ -109,6 +109,12 @@ def test_skipping_to_solve_leaves_the_task_in_the_address(page: Page) -> None:
     page.keyboard.press("Enter")
     expect(page.locator("#solve")).to_be_focused()
     assert "#task=" in page.url
+    page.get_by_role("link", name="Skip to the program").press("Enter")
+    expect(page.locator("#program-text")).to_be_focused()
+    page.get_by_role("group", name="Show the program as").get_by_role("button", name="Blocks").click()
+    expect(page.locator(".block-tree [data-path]").first).to_be_visible()
+    page.get_by_role("link", name="Skip to the program").press("Enter")
+    expect(page.locator("#blocks :focus")).to_have_count(1)
 
 
 def test_a_description_can_be_edited_and_removed(page: Page, tmp_path: Path) -> None:

@@ -78,6 +78,28 @@ def test_a_swipe_scrolls_until_a_tool_is_taken_that_paints(new_page: NewPage) ->
     assert content(page, "Example 1, before", 1, 3) == "1 marker"
 
 
+def test_two_fingers_make_a_world_larger_and_draw_nothing(new_page: NewPage) -> None:
+    page = new_page(ROW, viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True)
+    tool(page, "Marker")
+    box = cell(page, "Example 1, before", 1, 2).bounding_box()
+    assert box is not None
+    x, y = box["x"] + 5, box["y"] + 5
+    session = page.context.new_cdp_session(page)
+
+    def touch(kind: str, *places: float) -> None:
+        points = [{"x": place, "y": y, "id": number} for number, place in enumerate(places)]
+        session.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
+
+    touch("touchStart", x)
+    assert content(page, "Example 1, before", 1, 2) == "1 marker"
+    touch("touchStart", x, x + 40)
+    for by in range(0, 100, 10):
+        touch("touchMove", x - by / 2, x + 40 + by)
+    touch("touchEnd")
+    page.wait_for_function("visualViewport.scale > 1.5")
+    assert [content(page, "Example 1, before", 1, col) for col in range(6)] == ["empty"] * 6
+
+
 def test_the_system_decides_on_dark_until_somebody_does(new_page: NewPage) -> None:
     page = new_page(color_scheme="dark")
     expect(page.locator("html")).to_have_attribute("data-theme", "dark")

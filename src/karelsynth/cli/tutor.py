@@ -528,7 +528,7 @@ def _print_probe(report: ProbeReport) -> None:
         print_out(impostor.program.to("paper"))
         worlds = [("a world", impostor.world), ("expected", impostor.expected), ("this program", impostor.actual)]
         out.print(side_by_side(worlds, color=out.color_system is not None, width=out.width))
-        print_out(f"It {impostor.explanation}.")
+        print_out(impostor.explanation)
     if report.added:
         print_out(f"{len(report.added)} examples added")
     tried = f"{report.tried:,} programs tried in {report.seconds:.1f} s"

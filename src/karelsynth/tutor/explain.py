@@ -94,9 +94,9 @@ def explain_run(source: SourceProgram, example: Example, *, max_ticks: int = TUT
             step = _step(source, where, number)
             verb = "puts a marker" if action is Action.PUT_MARKER else "picks a marker"
             has = _markers(expected.markers.get(cell, 0))
-            sentences.append(f"Step {number}, line {step.line}: `{step.code}` {verb} at {_at(cell)}, which should "
-                             f"have {has} in the end.")  # fmt: skip
-        sentences += _differences(expected, actual, cells)
+            there = f"at {cell_name(cell)}, which should have {has} in the end"
+            sentences.append(f"Step {number}, line {step.line}: `{step.code}` {verb} {there}.")
+        sentences += difference_sentences(expected, actual)
     return RunReport(right, outcome.status, expected, actual, cells, step, tuple(sentences))
 
 
@@ -153,37 +153,42 @@ def _failure(outcome: Run, step: WrongStep) -> str:
     """A crash or a run without an end as a sentence."""
     where = f"line {step.line}: `{step.code}`"
     row, col, heading = outcome.world.hero
-    place = f"{_at((row, col))}, facing {heading}"
+    place = f"{cell_name((row, col))}, facing {heading}"
     match outcome.status:
         case Status.HIT_WALL:
             return f"Step {step.number}, {where} moves into a wall or off the grid, from {place}."
         case Status.NO_MARKER_TO_PICK:
-            return f"Step {step.number}, {where} picks at {_at((row, col))}, where there is no marker."
+            return f"Step {step.number}, {where} picks at {cell_name((row, col))}, where there is no marker."
         case Status.TOO_MANY_MARKERS:
-            return f"Step {step.number}, {where} puts a marker at {_at((row, col))}, which is full."
+            return f"Step {step.number}, {where} puts a marker at {cell_name((row, col))}, which is full."
         case Status.OUT_OF_TICKS:
             spent = f"after {outcome.ticks:,} steps and tests it still runs"
-            return f"An endless loop, it seems: {spent}, {where}, Karel at {place}."
-    return f"An endless loop: {where} repeats for ever, with Karel at {place}."
+            return f"An endless loop, it seems: {spent}, in {where}, with Karel at {place}."
+    return f"An endless loop: `{step.code}` in line {step.line} repeats for ever, with Karel at {place}."
 
 
-def _differences(expected: World, actual: World, cells: tuple[Cell, ...]) -> list[str]:
+def difference_sentences(expected: World, actual: World) -> list[str]:
+    """What is other than expected in a world where a run has ended."""
     sentences = []
     if expected.hero[:2] != actual.hero[:2]:
-        sentences.append(f"Karel ends at {_at(actual.hero[:2])} instead of {_at(expected.hero[:2])}.")
+        sentences.append(f"Karel ends at {cell_name(actual.hero[:2])} instead of {cell_name(expected.hero[:2])}.")
     elif expected.hero != actual.hero:
         sentences.append(f"Karel ends facing {actual.hero.heading} instead of {expected.hero.heading}.")
-    wrong = [cell for cell in cells if expected.markers.get(cell, 0) != actual.markers.get(cell, 0)]
+    wrong = [
+        cell
+        for cell in differing_cells(expected, actual)
+        if expected.markers.get(cell, 0) != actual.markers.get(cell, 0)
+    ]
     for cell in wrong[:_MOST_CELLS]:
         wanted, found = expected.markers.get(cell, 0), actual.markers.get(cell, 0)
         there = {0: "there is none", 1: "there is 1"}.get(found, f"there are {found}")
-        sentences.append(f"At {_at(cell)} there should be {_markers(wanted)}, but {there}.")
+        sentences.append(f"At {cell_name(cell)} there should be {_markers(wanted)}, but {there}.")
     if len(wrong) > _MOST_CELLS:
         sentences.append(f"{len(wrong) - _MOST_CELLS} more cells have the wrong number of markers.")
     return sentences
 
 
-def _at(cell: Cell) -> str:
+def cell_name(cell: Cell) -> str:
     """A cell for people: row 1 is the bottom row, column 1 the leftmost."""
     return f"row {cell[0] + 1}, column {cell[1] + 1}"
 

@@ -30,6 +30,7 @@ from karelsynth.search.repair import ProgramScorer
 from karelsynth.tasks.task import MOST_EXAMPLES, Example, Task
 from karelsynth.tasks.variations import RandomVariations, smaller
 from karelsynth.tutor.edits import code_of, edits, flat_tokens
+from karelsynth.tutor.explain import cell_name, difference_sentences
 from karelsynth.tutor.limits import TUTOR_TICKS
 
 WORLDS: Final = 256
@@ -54,14 +55,14 @@ class Impostor:
     actual: World
     """What the impostor makes of it; if it fails, the world at that point."""
     explanation: str
-    """How the impostor ends there."""
+    """What the impostor does there instead, in sentences."""
     share: float
     """The share of varied worlds on which it is wrong."""
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self, dialect: str) -> dict[str, Any]:
         """As plain data."""
         return {
-            "program": self.program.to("paper"),
+            "program": self.program.to(dialect),
             "world": self.world.to_text(),
             "expected": self.expected.to_text(),
             "actual": self.actual.to_text(),
@@ -91,13 +92,13 @@ class ProbeReport:
         """Whether no wrong program was found that passes."""
         return not self.passing
 
-    def to_json(self) -> dict[str, Any]:
-        """As plain data."""
+    def to_json(self, dialect: str = "paper") -> dict[str, Any]:
+        """As plain data, with programs in a dialect."""
         return {
             "well_posed": self.well_posed,
-            "reference": self.reference.to("paper"),
+            "reference": self.reference.to(dialect),
             "passing": self.passing,
-            "impostors": [each.to_json() for each in self.impostors],
+            "impostors": [each.to_json(dialect) for each in self.impostors],
             "added": [{"input": pair.input.to_text(), "output": pair.output.to_text()} for pair in self.added],
             "tried": self.tried,
             "seconds": self.seconds,
@@ -116,8 +117,8 @@ def impossible_examples(task: Task) -> list[tuple[int, str]]:
     for number, (before, after) in enumerate(task.examples, 1):
         reach = reachable(before)
         if after.hero[:2] not in reach:
-            found.append((number, f"no way leads Karel from {_at(before.hero[:2])} to {_at(after.hero[:2])}: "
-                                  "walls close it off"))  # fmt: skip
+            ends = f"from {cell_name(before.hero[:2])} to {cell_name(after.hero[:2])}"
+            found.append((number, f"no way leads Karel {ends}: walls close it off"))
             continue
         changed = {
             cell
@@ -126,7 +127,9 @@ def impossible_examples(task: Task) -> list[tuple[int, str]]:
         }
         closed = sorted(changed - reach, key=lambda cell: (-cell[0], cell[1]))
         if closed:
-            found.append((number, f"the markers at {_at(closed[0])} change, but walls keep Karel from getting there"))
+            found.append(
+                (number, f"the markers at {cell_name(closed[0])} change, but walls keep Karel from getting there")
+            )
     return found
 
 
@@ -141,11 +144,6 @@ def reachable(world: World) -> set[Cell]:
                 reach.add(cell)
                 waiting.append(cell)
     return reach
-
-
-def _at(cell: Cell) -> str:
-    """A cell for people: row 1 is the bottom row, column 1 the leftmost."""
-    return f"row {cell[0] + 1}, column {cell[1] + 1}"
 
 
 # Worlds that unmask
@@ -340,5 +338,6 @@ def _described(comparison: Comparison, programs: Sequence[Program]) -> tuple[Imp
         assert world is not None
         outcome = program.run(world, max_ticks=TUTOR_TICKS)
         expected = comparison.reference.run(world, max_ticks=TUTOR_TICKS).world
-        described.append(Impostor(program, world, expected, outcome.world, outcome.explain(), float(wrong.mean())))
+        told = difference_sentences(expected, outcome.world) if outcome.ok else [f"It {outcome.explain()}."]
+        described.append(Impostor(program, world, expected, outcome.world, " ".join(told), float(wrong.mean())))
     return tuple(described)

@@ -8,7 +8,7 @@ anew, in the text's own indentation.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -335,6 +335,13 @@ class _Rewriter:
         return margin + self.unit
 
 
+_HEADS: Final[Mapping[str, Callable[[Sequence[str]], int]]] = {
+    "REPEAT": lambda words: 2,
+    **dict.fromkeys(("WHILE", "IF", "IFELSE"), lambda words: words.index("c)") + 1),
+}
+"""How many tokens of a statement with a block come before the block."""
+
+
 def changed_lines(old: str, new: str) -> list[str]:
     """The change as lines that begin with `-`, `+` or a space, with two lines around each change."""
     before, after = old.rstrip("\n").split("\n"), new.rstrip("\n").split("\n")
@@ -345,6 +352,19 @@ def changed_lines(old: str, new: str) -> list[str]:
 def fragment(statement: SourceStatement, dialect: str) -> str:
     """A statement on one line, for sentences: its head, or with one action inside, all of it."""
     if dialect == "tokens":
-        dialect = "paper"
+        return _token_fragment(statement)
     lines = [line.strip() for line in source_lines((statement,), SPELLINGS[dialect], 0)]
     return " ".join(lines) if len(lines) <= 2 else lines[0].removesuffix(":")
+
+
+def _token_fragment(statement: SourceStatement) -> str:
+    if statement.keyword not in _HEADS:
+        return statement.keyword
+    action = SourceStatement("move")
+    inside = statement.blocks[0] if len(statement.blocks) == 1 else ()
+    is_short = len(inside) == 1 and not inside[0].blocks
+    body = inside if is_short else (action,)
+    written = SourceStatement(statement.keyword, statement.detail, (body,) * (1 + (statement.keyword == "IFELSE")))
+    text = "\n".join(["def run():", *source_lines((written,), SPELLINGS["paper"], 1)])
+    words = Program.parse(text, "paper").tokens[3:-1]
+    return " ".join(words if is_short else words[: _HEADS[statement.keyword](words)])

@@ -45,6 +45,7 @@ class _Describer:
     def __init__(self, source: SourceProgram, code: EditedCode, edit: Edit) -> None:
         self.source, self.code, self.edit = source, code, edit
         self.dialect = source.dialect
+        self.on_one_line = source.dialect == "tokens"
         self.old = code.statement_at(edit.function, edit.at)
         self.before = self.statement_before()
 
@@ -77,6 +78,8 @@ class _Describer:
     def step(self) -> HintStep:
         line, where = self.place()
         kind, change = getattr(self, "_" + self.edit.kind.replace(" ", "_"))()
+        if self.on_one_line:
+            kind, change = (_with_tokens(words) for words in (kind, change))
         return HintStep(line, where, kind, change)
 
     def place(self) -> tuple[int, str]:
@@ -84,14 +87,23 @@ class _Describer:
         statement = self.old or self.before
         if statement is None or statement.place is None:
             function = self.source.functions[self.code.code.names[self.edit.function]]
+            if self.on_one_line:
+                return function.span.line, "Look at the beginning of the program."
             return function.span.line, f"Look at `{function.name}`, from line {function.span.line} on."
         line = statement.place.span.line
         if self.edit.kind in ("insert", "insert block"):
             if statement is self.before:
-                line = statement.place.last_line
-                return line, f"Look at what happens after line {line}."
-            return line, f"Look at what happens before line {line}, `{fragment(statement, self.dialect)}`."
-        return line, f"Look at line {line}, `{fragment(statement, self.dialect)}`."
+                return statement.place.last_line, f"Look at what happens {self.after(statement)}."
+            return line, f"Look at what happens before {self.line_words(line)}{self.text(statement)}."
+        return line, f"Look at {self.line_words(line)}{self.text(statement)}."
+
+    def line_words(self, line: int) -> str:
+        """A line, before its code; nothing where all is on one line."""
+        return "" if self.on_one_line else f"line {line}, "
+
+    def after(self, statement: SourceStatement) -> str:
+        assert statement.place is not None
+        return f"after {self.text(statement) if self.on_one_line else f'line {statement.place.last_line}'}"
 
     # Levels two and three, by the kind of the edit
 
@@ -103,7 +115,9 @@ class _Describer:
         return "loop" if self.old is not None and self.old.keyword in _LOOPS else "`if`"
 
     def at_line(self) -> str:
-        return "" if self.old is None or self.old.place is None else f" in line {self.old.place.span.line}"
+        if self.on_one_line or self.old is None or self.old.place is None:
+            return ""
+        return f" in line {self.old.place.span.line}"
 
     def _replace(self) -> tuple[str, str]:
         new, old = self.new(), self.old
@@ -123,10 +137,8 @@ class _Describer:
         if self.before is not None and self.old is None and self.before.keyword in _LOOPS:
             kind = f"When this loop ends, {what} is still missing: it stops before the last place is done."
         if self.before is not None and self.before.place is not None:
-            return (
-                kind,
-                f"Insert {self.text(new)} after line {self.before.place.last_line}, indented like the statement there.",
-            )
+            indented = "" if self.on_one_line else ", indented like the statement there"
+            return kind, f"Insert {self.text(new)} {self.after(self.before)}{indented}."
         return kind, f"Insert {self.text(new)} before {self.text(self.old)}{self.at_line()}."
 
     def _insert_block(self) -> tuple[str, str]:
@@ -134,9 +146,11 @@ class _Describer:
         test = _words(new.detail)
         again = "again and again " if new.keyword == "WHILE" else ""
         kind = f"A case is forgotten here: something has to happen {again}{'while' if again else 'if'} {test}."
-        place = f" before line {self.old.place.span.line}" if self.old is not None and self.old.place else ""
+        place = ""
+        if self.old is not None and self.old.place:
+            place = f" before {self.text(self.old) if self.on_one_line else f'line {self.old.place.span.line}'}"
         if self.before is not None and self.before.place is not None:
-            place = f" after line {self.before.place.last_line}"
+            place = f" {self.after(self.before)}"
         return kind, f"Insert {self.text(new)}{place}."
 
     def _delete(self) -> tuple[str, str]:
@@ -237,7 +251,9 @@ class _Describer:
     def _move_in(self) -> tuple[str, str]:
         return (
             "This belongs into the block above.",
-            f"Indent {self.text(self.old)}{self.at_line()} like the block above.",
+            f"Move {self.text(self.old)} into the block before it."
+            if self.on_one_line
+            else f"Indent {self.text(self.old)}{self.at_line()} like the block above.",
         )
 
     def _move_out(self) -> tuple[str, str]:
@@ -248,6 +264,13 @@ class _Describer:
             f"This belongs {order} the block, not inside it.",
             f"Move {self.text(self.old)}{self.at_line()} out of its block, so that it comes {order} it.",
         )
+
+
+def _with_tokens(words: str) -> str:
+    """Words about a program in tokens: its keywords are in capitals."""
+    for keyword in ("while", "if", "else"):
+        words = words.replace(f"`{keyword}`", f"`{keyword.upper()}`")
+    return words
 
 
 def _opposite(one: Condition, other: Condition) -> bool:

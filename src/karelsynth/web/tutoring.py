@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from fastapi import APIRouter, Request
 
 from karelsynth.errors import KarelsynthError
-from karelsynth.karel.dialects import read_source
+from karelsynth.karel.dialects import read_source, recognise
 from karelsynth.karel.program import Program
 from karelsynth.karel.world import World
 from karelsynth.solve.solution import Solution
@@ -115,7 +115,7 @@ def probe(body: ProbeRequest) -> ProbeResponse:
     reference = Program.parse(body.reference)
     with _searching:
         report = probe_task(task, reference, add=body.add, seconds=body.budget)
-    return ProbeResponse.model_validate(report.to_json())
+    return ProbeResponse.model_validate(report.to_json(recognise(body.reference)))
 
 
 @router.post("/api/pose", responses=BODY_ERRORS)

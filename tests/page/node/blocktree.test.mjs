@@ -4,8 +4,8 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import {
-  blockAt, changed, conditionText, copied, flat, freshName, headText, inserted, moved, newBlock, nudged, removed, samePath, slotAfter,
-  slots, spoken, spokenSlot,
+  blockAt, changed, conditionText, copied, flat, freshName, headText, inserted, keywordText, moved, newBlock, nudged,
+  removed, samePath, slotAfter, slots, spoken, spokenSlot,
 } from "./static/blocktree.js";
 
 const leaf = (keyword, number) => ({ keyword, detail: null, blocks: [], number });
@@ -118,6 +118,11 @@ test("words are those of the dialect", () => {
   assert.equal(conditionText("markersPresent", "stanford"), "beepers_present");
   assert.deepEqual(headText(newBlock("turnLeft"), "stanford"), ["turn_left()", ""]);
   assert.deepEqual(headText(newBlock("turnLeft"), "paper"), ["turnLeft()", ""]);
+  assert.deepEqual(headText(newBlock("turnLeft"), "tokens"), ["turnLeft", ""]);
+  assert.deepEqual(headText(newBlock("REPEAT"), "paper"), ["repeat", "times"]);
+  assert.deepEqual(headText(newBlock("REPEAT"), "tokens"), ["REPEAT", ""]);
+  assert.deepEqual(["IFELSE", "ELSE"].map((word) => keywordText(word, "stanford")), ["if", "else"]);
+  assert.deepEqual(["IFELSE", "ELSE"].map((word) => keywordText(word, "tokens")), ["IFELSE", "ELSE"]);
   assert.equal(spoken(newBlock("WHILE")), "while front is clear, empty");
   assert.equal(spoken(newBlock("IFELSE", "not markersPresent")), "if not markers are present, else, empty");
   assert.equal(spokenSlot(sample(), [0, 1, 0, 1]), "2 of 2 inside while front is clear");

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { applied, changesOf } from "./static/changes.js";
+import { applied, changesOf, wordsOf } from "./static/changes.js";
 
 const OLD = "def run():\n  if(markersPresent):\n    pickMarker()\n  move()";
 
@@ -39,4 +39,15 @@ test("all parts give the new text, none the old one", () => {
     assert.equal(applied(parts, () => true), after);
     assert.equal(applied(parts, () => false), before);
   }
+});
+
+test("of a line that replaces another, the words that differ are told", () => {
+  assert.deepEqual(wordsOf("  if(markersPresent):", "  while(markersPresent):"), [
+    [["  ", false], ["if", true], ["(markersPresent):", false]],
+    [["  ", false], ["while", true], ["(markersPresent):", false]],
+  ]);
+  assert.deepEqual(wordsOf("IF i( move i)", "WHILE w( move w)")[1].filter(([, isOther]) => isOther), [
+    ["WHILE", true], ["w", true], ["w", true],
+  ]);
+  assert.deepEqual(wordsOf("", "move"), [[], [["move", true]]]);
 });

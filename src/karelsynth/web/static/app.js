@@ -90,14 +90,22 @@ blocks = new Blocks({ source: () => program.source, edit: (text) => program.edit
 const tutor = new Tutor({
   source: () => program.source,
   edit: (text) => program.edit(text),
+  isPending: () => program.isPending,
   jump: (id, choose) => player.jump(id, choose),
   number: (id) => history.value.examples.findIndex((one) => one.id === id) + 1,
   onGrade: (grade) => challenge?.judge(grade),
   onHint: (level) => challenge?.sawHint(level),
   onExamples: (list) => {
-    for (const [input, output] of list) examples.insert(example(input, output, true));
+    const stroke = `add ${history.value.examples.length}`;
+    return list.filter(([input, output]) => examples.insert(example(input, output, true), { stroke })).length;
   },
-  onTasks: (list) => (challenge ? challenge.add(list.map((one) => challengeOf(one))) : openTask(fromJson(list[0]))),
+  onTasks: (list) => {
+    if (challenge) challenge.add(list.map((one) => challengeOf(one)));
+    else {
+      openTask(fromJson(list[0]));
+      byId("task-name").focus({ preventScroll: true }); // what was pressed goes
+    }
+  },
   onCollect: (list) => teacher.collect(list),
 });
 const teacher = new Teacher({
@@ -223,10 +231,13 @@ byId("undo").addEventListener("click", () => history.undo());
 byId("redo").addEventListener("click", () => history.redo());
 byId("theme").addEventListener("click", switchTheme);
 byId("help-button").addEventListener("click", showHelp);
-document.querySelector(".skip").addEventListener("click", (event) => {
-  event.preventDefault(); // the address may hold the task
-  byId(lesson ? "program-text" : "solve").focus();
-});
+for (const skip of document.querySelectorAll(".skip")) {
+  const target = skip.hash.slice(1);
+  skip.addEventListener("click", (event) => {
+    event.preventDefault(); // the address may hold the task
+    (byId(target).checkVisibility() ? byId(target) : byId("blocks").querySelector("[tabindex='0']"))?.focus();
+  });
+}
 byId("notice-close").addEventListener("click", closeNotice);
 byId("new-task").addEventListener("click", () => openTask(empty()));
 byId("open-task").addEventListener("click", () => byId("task-file").click());

@@ -4,7 +4,7 @@
 import { post } from "./api.js";
 import {
   ACTIONS, CALL, CONTROL, LARGEST_COUNT, SENSORS, blockAt, changed, conditionText, copied, flat, freshName, headText,
-  inserted, moved, newBlock, nudged, parentOf, removed, samePath, slotAfter, slots, spoken, spokenSlot,
+  inserted, keywordText, moved, newBlock, nudged, parentOf, removed, samePath, slotAfter, slots, spoken, spokenSlot,
 } from "./blocktree.js";
 import { announce, button, byId, debounced, el, guarded, iconButton, prose } from "./dom.js";
 import { LONGEST } from "./editor.js";
@@ -47,6 +47,7 @@ export class Blocks {
     byId("blocks").append(el("div", { class: "block-bar" }, this.#palette, tools), this.#note, this.#tree);
     byId("blocks").addEventListener("keydown", (event) => this.#key(event));
     byId("blocks").addEventListener("pointerdown", (event) => this.#press(event));
+    this.#palette.addEventListener("focusin", ({ target }) => this.#setPaletteStop(target));
     this.#tree.addEventListener("focusin", (event) => this.#focused(event));
     this.#tree.addEventListener("change", (event) => this.#chosen(event));
     this.mode = recall(MODE) in MODES ? recall(MODE) : "text";
@@ -271,8 +272,9 @@ export class Blocks {
 
   /** The head of a function. A helper's is part of the tree: its name can be changed. */
   #functionHead(name, index) {
-    const def = el("span", { class: "block-word" }, "def");
-    if (name === this.#main) return el("div", { class: "function-head" }, def, ` ${name}()`);
+    const [word, end] = this.#dialect === "tokens" ? ["DEF", ""] : ["def", "()"];
+    const def = el("span", { class: "block-word" }, word);
+    if (name === this.#main) return el("div", { class: "function-head" }, def, ` ${name}${end}`);
     const limits = { type: "text", maxlength: 40, autocomplete: "off", autocapitalize: "off", spellcheck: "false" };
     const field = el("input", { ...limits, "data-part": "name", "aria-label": "Name of the helper" });
     field.value = name;
@@ -309,7 +311,7 @@ export class Blocks {
     const position = { "aria-level": level, "aria-posinset": place, "aria-setsize": total, "aria-selected": "false" };
     const node = el("div", { ...looks, ...position, "aria-label": spoken(block) }, this.#head(block));
     block.blocks.forEach((inner, which) => {
-      if (which) node.append(el("div", { class: "block-else" }, "else"));
+      if (which) node.append(el("div", { class: "block-else" }, keywordText("ELSE", this.#dialect)));
       const nodes = this.#listNodes(inner, [...path, which], places);
       node.append(el("div", { class: "block-inside", role: "group" }, ...nodes));
     });
@@ -321,7 +323,8 @@ export class Blocks {
     const [before, after] = headText(block, this.#dialect);
     const head = el("div", { class: "block-head" }, el("span", { class: "grip", "aria-hidden": "true" }));
     if (["WHILE", "IF"].includes(block.keyword)) {
-      head.append(select("keyword", "Kind of block", [["WHILE", "while"], ["IF", "if"]], block.keyword));
+      const kinds = ["WHILE", "IF"].map((keyword) => [keyword, keywordText(keyword, this.#dialect)]);
+      head.append(select("keyword", "Kind of block", kinds, block.keyword));
     } else {
       head.append(el("span", { class: "block-word" }, before));
     }
@@ -346,20 +349,27 @@ export class Blocks {
     const signature = JSON.stringify([wanted, this.#dialect]);
     if (this.#palette.dataset.shown === signature) return;
     this.#palette.dataset.shown = signature;
-    const words = { WHILE: "while", REPEAT: "repeat", IF: "if", IFELSE: "if else" };
     this.#palette.replaceChildren(
       ...wanted.map(([keyword, detail]) => {
         const block = newBlock(keyword, detail);
         const kind = block.blocks.length ? "control" : keyword === CALL ? "call" : "action";
-        const label = words[keyword] ?? headText(block, this.#dialect)[0];
+        const more = keyword === "IFELSE" && this.#dialect !== "tokens" ? " else" : "";
+        const label = headText(block, this.#dialect)[0] + more;
         const data = { "data-keyword": keyword, "data-detail": detail };
         const looks = { ...data, title: "Drag it into the program, or click to add it" };
         return button(`palette-block ${kind}`, () => this.#add(block), looks, label);
       }),
     );
-    if (this.#dialect === "tokens") return; // a program on one line has no helpers
-    const looks = { title: "Make a helper: a function of your own, which blocks can call" };
-    this.#palette.append(button("palette-new", () => this.#define(), looks, "New helper"));
+    if (this.#dialect !== "tokens") { // a program on one line has no helpers
+      const looks = { title: "Make a helper: a function of your own, which blocks can call" };
+      this.#palette.append(button("palette-new", () => this.#define(), looks, "New helper"));
+    }
+    this.#setPaletteStop(this.#palette.firstChild);
+  }
+
+  /** The shelf is one stop of the Tab key; arrow keys go on from there. */
+  #setPaletteStop(stop) {
+    for (const one of this.#palette.children) one.tabIndex = one === stop ? 0 : -1;
   }
 
   // Edits.
@@ -451,11 +461,11 @@ export class Blocks {
   }
 
   #paletteKey(key) {
-    const step = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[key];
-    if (!step) return false;
     const all = [...this.#palette.children];
     const at = all.indexOf(document.activeElement);
-    all[(at + step + all.length) % all.length].focus();
+    const to = { ArrowRight: at + 1, ArrowDown: at + 1, ArrowLeft: at - 1, ArrowUp: at - 1, Home: 0, End: -1 }[key];
+    if (to === undefined) return false;
+    all.at(to % all.length).focus();
     return true;
   }
 

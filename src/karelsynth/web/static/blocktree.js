@@ -182,12 +182,18 @@ export function conditionText(detail, dialect) {
   return nots.slice(4) + (OPPOSITES[word] ?? `not ${word}`);
 }
 
+/** The word that a block with others inside begins with, or `ELSE`, in a dialect. */
+export function keywordText(keyword, dialect) {
+  return dialect === "tokens" ? keyword : keyword === "IFELSE" ? "if" : keyword.toLowerCase();
+}
+
 /** The parts of a block's head: the words before and after what can be chosen in it. */
 export function headText({ keyword, detail }, dialect) {
-  if (keyword === "REPEAT") return ["repeat", "times"];
-  if (keyword === "WHILE") return ["while", ""];
-  if (keyword === "IF" || keyword === "IFELSE") return ["if", ""];
+  if (CONTROL.includes(keyword)) {
+    return [keywordText(keyword, dialect), keyword === "REPEAT" && dialect !== "tokens" ? "times" : ""];
+  }
   if (keyword === CALL) return [`${detail}()`, ""];
+  if (dialect === "tokens") return [keyword, ""];
   return [`${dialect === "stanford" ? STANFORD[keyword] ?? keyword : keyword}()`, ""];
 }
 

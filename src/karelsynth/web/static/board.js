@@ -6,6 +6,7 @@ import { HEADINGS, WALL, at, isHero } from "./world.js";
 export const CELL = 40;
 const MARGIN = 3;
 const GAP = 2;
+const MANY = 12; // rows or columns whose numbers are small
 
 /** Karel from above, facing north around the origin: tracks, a body with a prow, a visor with two eyes. */
 function karel() {
@@ -97,6 +98,9 @@ export class Board {
     for (let row = 0; row < rows; row++) {
       numbers.push(text(-MARGIN - 0.75 * size, (rows - row - 0.5) * CELL, row + 1, size));
     }
+    // Where the picture is small, only every fifth number is seen, and larger.
+    for (const one of numbers) one.classList.toggle("between", ![1, 5, 10, 15].includes(Number(one.textContent)));
+    this.#axes.classList.toggle("many", Math.max(rows, cols) >= MANY);
     this.#axes.replaceChildren(...numbers);
   }
 

@@ -185,7 +185,7 @@ export class Card {
   #copy() {
     const { input, output } = this.#task.examples[this.#index];
     const copied = example(input, output, this.#task.examples[this.#index].touched);
-    if (this.#list.insert(copied, this.#index + 1)) this.#list.reveal(copied.id);
+    if (this.#list.insert(copied, { index: this.#index + 1 })) this.#list.reveal(copied.id);
   }
 
   #move(by) {

@@ -110,7 +110,7 @@ export class Challenge {
     document.documentElement.dataset.challenge = "";
     byId("challenge").hidden = false;
     byId("task-name").readOnly = true;
-    document.querySelector(".skip").textContent = "Skip to the program";
+    document.querySelector(".skip").hidden = true; // to Solve, which is not there
     byId("work-form").addEventListener("submit", (event) => {
       event.preventDefault();
       this.#hand();

@@ -1,6 +1,6 @@
 // A change of a text, line by line: what can be accepted or left, one by one. No page in here.
 
-/** The longest common subsequence of two lists of lines, as pairs of indices. */
+/** The longest common subsequence of two lists of lines or words, as pairs of indices. */
 function common(old, next) {
   const width = next.length + 1;
   const lengths = new Uint32Array((old.length + 1) * width);
@@ -38,6 +38,22 @@ export function changesOf(before, after) {
     [i, j] = [one + 1, other + 1];
   }
   return parts;
+}
+
+/** Two lines in pieces, [[text, isOther], …] for each: the words that only one of them has, and those that both have. */
+export function wordsOf(old, next) {
+  const [one, other] = [old, next].map((line) => line.match(/\s+|\w+|[^\s\w]/g) ?? []);
+  const pairs = common(one, other);
+  const pieces = (words, shared) => {
+    const found = [];
+    words.forEach((word, at) => {
+      const isOther = !shared.has(at);
+      if (found.at(-1)?.[1] === isOther) found.at(-1)[0] += word;
+      else found.push([word, isOther]);
+    });
+    return found;
+  };
+  return [pieces(one, new Set(pairs.map(([at]) => at))), pieces(other, new Set(pairs.map(([, at]) => at)))];
 }
 
 /** The text with the accepted parts of a change; `accepted(id)` says which. */

@@ -84,6 +84,18 @@ export async function guarded(action) {
   }
 }
 
+/** Does something while a button waits for it. It cannot be pressed again, but it keeps the keyboard, as a button that
+ *  is disabled would not. */
+export async function whileBusy(pressed, action) {
+  if (pressed.getAttribute("aria-disabled")) return undefined;
+  pressed.setAttribute("aria-disabled", "true");
+  try {
+    return await action();
+  } finally {
+    pressed.removeAttribute("aria-disabled");
+  }
+}
+
 /** Enables or disables two buttons. If the one with the focus can no longer be pressed, the other gets the focus. */
 export function enablePair(first, canFirst, second, canSecond) {
   const focused = document.activeElement; // asked first: a browser may take the focus from a button that it disables

@@ -53,13 +53,14 @@ export class Examples {
     announce(`Example ${this.#task.examples.length} added.`);
   }
 
-  /** Every example that is added comes through here; says whether there was room for it. */
-  insert(added, index = this.#task.examples.length) {
+  /** Every example that is added comes through here; says whether there was room for it. Those of one `stroke` are
+   *  undone together. */
+  insert(added, { index = this.#task.examples.length, stroke = null } = {}) {
     if (isFull(this.#task)) {
       notice(`A task has at most ${MOST_EXAMPLES} examples: remove one first.`, "problem");
       return false;
     }
-    this.#history.change(withAdded(this.#task, added, index));
+    this.#history.change(withAdded(this.#task, added, index), stroke);
     return true;
   }
 

@@ -74,7 +74,7 @@ export class Grid {
     this.node.addEventListener("pointerdown", (event) => this.#press(event));
     this.node.addEventListener("pointermove", (event) => this.#drag(event));
     this.node.addEventListener("pointerup", (event) => this.#release(event));
-    this.node.addEventListener("pointercancel", (event) => this.#lift(event));
+    this.node.addEventListener("pointercancel", (event) => this.#cancel(event));
     this.node.addEventListener("contextmenu", (event) => event.preventDefault());
     this.node.addEventListener("keydown", (event) => this.press(event));
     grids.set(this.node, this);
@@ -200,7 +200,8 @@ export class Grid {
     const tapping = tool === "karel" && event.pointerType === "touch"; // counts when lifted: it may become a scroll
     const paint = brush(tool, this.world, place.row, place.col);
     strokes += 1;
-    this.#stroke = { ...place, id: `paint ${strokes}`, pointer: event.pointerId, tool, paint, turning, tapping };
+    const begin = { id: `paint ${strokes}`, pointer: event.pointerId, old: this.world };
+    this.#stroke = { ...place, ...begin, tool, paint, turning, tapping };
     if (!turning && !tapping) this.#paint(place);
   }
 
@@ -226,6 +227,12 @@ export class Grid {
     else if (stroke?.tapping && inside(this.world, stroke.row, stroke.col)) {
       this.#edit(stroke.paint(this.world, stroke.row, stroke.col), stroke.id);
     }
+  }
+
+  /** A second finger makes the page larger: what the first has drawn by then was not meant. */
+  #cancel(event) {
+    const stroke = this.#lift(event);
+    if (stroke) this.#edit(stroke.old, stroke.id);
   }
 
   /** Ends the stroke of this pointer and returns it; another finger ends nothing. */

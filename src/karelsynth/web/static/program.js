@@ -17,6 +17,7 @@ export class ProgramPanel {
   #notes = []; // what the view does not show of it
   #dialect = "paper";
   #valid = false;
+  #pending = false; // the text is not checked yet
   #revision = 0; // answers of the server to an older text are dropped
   #checkSoon = debounced(() => this.#check(), 250);
 
@@ -36,6 +37,11 @@ export class ProgramPanel {
   /** The text, if it is a program; else null. */
   get text() {
     return this.#valid ? this.#editor.text : null;
+  }
+
+  /** Whether the text was edited, and it is not known yet whether it is a program. */
+  get isPending() {
+    return this.#pending;
   }
 
   /** Whether this is an answer of the search, as it was found. */
@@ -160,6 +166,7 @@ export class ProgramPanel {
   }
 
   #accept(same = false) {
+    this.#pending = false;
     this.#valid = true;
     this.#update();
     this.#showProblem(null);
@@ -172,6 +179,7 @@ export class ProgramPanel {
     this.#viewed = null;
     this.#programs = null;
     this.#valid = false;
+    this.#pending = this.#editor.text.trim() !== "";
     this.#update();
     this.onBroken();
     this.#checkSoon();
@@ -179,23 +187,23 @@ export class ProgramPanel {
 
   async #check() {
     const revision = this.#revision;
-    if (!this.#editor.text.trim()) {
+    const { text } = this.#editor;
+    if (!text.trim()) {
       this.#showProblem(null);
       return;
     }
-    if (this.#editor.text.length > LONGEST) {
-      this.#showProblem(tooLong(this.#editor.text));
-      return;
-    }
-    const result = await guarded(() => post("/api/check", { program: this.#editor.text }));
-    if (!result || revision !== this.#revision) return;
-    if (result.dialect) this.#dialect = result.dialect;
-    if (result.ok) {
+    const isLong = text.length > LONGEST;
+    const result = isLong ? { problem: tooLong(text) } : await guarded(() => post("/api/check", { program: text }));
+    if (revision !== this.#revision) return;
+    if (result?.dialect) this.#dialect = result.dialect;
+    if (result?.ok) {
       this.#accept();
       return;
     }
+    this.#pending = false;
     this.#update();
-    this.#showProblem(result.problem);
+    if (result) this.#showProblem(result.problem);
+    this.onBroken();
   }
 
   async #switchTo(dialect) {

@@ -22,8 +22,8 @@ const SECRETS =
   "A link or a file holds the hidden tests, too: they are out of sight, not secret. A set that is handed out by " +
   "`karelsynth serve --set` keeps them at the server.";
 const LOCAL =
-  "This address works on this machine only. Start the server with `--host 0.0.0.0` and open the address that it " +
-  "prints, or give out the file.";
+  "This address works on this computer only. For a class, start the server with `karelsynth serve --host 0.0.0.0` " +
+  "and open the address that it prints. Or give out the file.";
 const NO_SET = "This file holds no challenges: expected one that was saved here, or the `tasks.jsonl` of `pose`.";
 const LOOPBACK = new Set(["localhost", "127.0.0.1", "[::1]"]);
 

@@ -4,11 +4,11 @@
 import { post } from "./api.js";
 import { ACTIONS } from "./blocktree.js";
 import { Board } from "./board.js";
-import { applied, changesOf } from "./changes.js";
-import { announce, button, byId, count, debounced, el, guarded, icon, prose } from "./dom.js";
+import { applied, changesOf, wordsOf } from "./changes.js";
+import { announce, button, byId, count, debounced, el, guarded, icon, notice, prose, whileBusy } from "./dom.js";
 import { ending } from "./run.js";
 import { filled, fromJson, pairs } from "./task.js";
-import { parse } from "./world.js";
+import { differences, parse } from "./world.js";
 
 const MOST_HINTS = 3;
 const MORE = 4; // exercises that are asked for at once
@@ -37,14 +37,14 @@ export class Tutor {
   #running = null;
   #gradeSoon = debounced(() => this.#ask(), 150);
 
-  /** `source()` is the text that a person works on; `edit(text)` puts another in its place; `jump(id, choose)` shows a
-   *  run; `number(id)` is that of an example; `onGrade(grade)`: a program was graded, or null; `onExamples(list)` gets
-   *  further examples; `onTasks(list)` opens exercises; `onCollect(list)` puts them into a class set; `onHint(level)`:
-   *  one was seen. */
+  /** `source()` is the text that a person works on; `edit(text)` puts another in its place; `isPending()`: it was
+   *  edited and is being read; `jump(id, choose)` shows a run; `number(id)` is that of an example; `onGrade(grade)`: a
+   *  program was graded, or null; `onExamples(list)` gets further examples, and says how many there was room for;
+   *  `onTasks(list)` opens exercises; `onCollect(list)` puts them into a class set; `onHint(level)`: one was seen. */
   constructor(callbacks) {
     Object.assign(this, callbacks);
     this.title = el("h3", { class: "card-title", id: "tutor-title" }, "Tutor");
-    this.status = el("span", { class: "verdict", hidden: true });
+    this.status = el("span", { class: "verdict", role: "status", hidden: true });
     this.ask = button("button small", () => this.#askHint(), {}, icon("help-icon"), el("span", {}, ASK[0]));
     this.clear = button("button small", () => this.#probe(false), {}, "Is my task clear?");
     this.more = button("button small", () => this.#pose(), {}, "More like this");
@@ -58,6 +58,7 @@ export class Tutor {
 
   /** The program to judge, or null; the examples; in a challenge, its rules. */
   update(text, examples, rules = null) {
+    if (text === null && this.isPending()) return; // what is here stays: most of it will be needed again
     const counted = filled(examples);
     const source = this.source().text;
     const posed = JSON.stringify([pairs(counted), rules]);
@@ -111,10 +112,12 @@ export class Tutor {
     const kept = grade.hidden_right.filter(Boolean).length;
     this.status.hidden = false;
     this.status.dataset.kind = this.#passed ? "right" : "wrong";
-    const everywhere = total === 1 ? "the example" : `all ${total} examples`;
+    const everywhere = total === 1 ? "the example" : total === 2 ? "both examples" : `all ${total} examples`;
     const words = `Right on ${this.#passed ? everywhere : `${right} of ${total}`}`;
     const more = tests ? ` · ${kept} of ${count(tests, "hidden test")} right` : "";
-    this.status.replaceChildren(icon(this.#passed ? "check" : "cross"), words + more);
+    if (this.status.textContent !== words + more) { // screen readers say it when it changes
+      this.status.replaceChildren(icon(this.#passed ? "check" : "cross"), words + more);
+    }
     const levels = this.#rules?.hints ?? MOST_HINTS;
     this.ask.hidden = this.#passed || levels === 0 || (this.#hint?.level ?? 0) >= levels;
     this.clear.hidden = !this.#passed || Boolean(this.#rules);
@@ -159,13 +162,14 @@ export class Tutor {
     );
     const { step } = report;
     const place = (steps) => (step ? placeOfAction(steps, step.number) : null);
-    const where = step ? `Go to step ${step.number}, line ${step.line}` : "Watch how it ends";
+    const where = step ? `Show me that moment, at line ${step.line}` : "Watch how it ends";
     const go = button("button small", () => this.jump(one.id, place), {}, icon("arrow"), where);
     const list =
       wrong.length > 1
         ? el("div", { class: "strip", role: "group", "aria-label": "Wrong examples" }, ...choose)
         : el("p", { class: "detail" }, `Example ${this.#numberOf(at)}`);
-    this.wrong.replaceChildren(list, worlds, el("p", { class: "tutor-says" }, ...prose(report.explanation)), go);
+    const says = el("p", { class: "tutor-says" }, ...prose(withoutStep(report.explanation)));
+    this.wrong.replaceChildren(list, worlds, says, go);
   }
 
   /** The number that an example has on the page: those that are not filled in count there. */
@@ -178,15 +182,15 @@ export class Tutor {
   async #askHint() {
     const level = Math.min(MOST_HINTS, (this.#hint?.level ?? 0) + 1);
     const { text } = this.source();
-    this.ask.disabled = true;
-    const answer = await guarded(() => post("/api/hint", { ...this.#posed(), program: text, level }));
-    this.ask.disabled = false;
+    const ask = () => guarded(() => post("/api/hint", { ...this.#posed(), program: text, level }));
+    const answer = await whileBusy(this.ask, ask);
     if (!answer || text !== this.source().text) return;
     const parts = answer.text === null ? [] : changesOf(text, answer.text);
     this.#hint = { level, answer, parts, accepted: new Set(), shown: text };
     this.onHint(level);
     this.#showHint();
-    announce(this.help.textContent);
+    this.help.scrollIntoView({ block: "nearest" });
+    announce([...this.help.querySelectorAll("p")].map((each) => each.textContent).join(" "));
   }
 
   #forgetHint(keep = false) {
@@ -229,7 +233,7 @@ export class Tutor {
       const lines = head.length + tail.length >= shown.length ? shown : [...head, [null], ...tail];
       return lines
         .filter(([text], at) => text !== null || (at > 0 && at < lines.length - 1))
-        .map(([text, line]) => row("same", text === null ? "⋯" : ` ${text}`, line));
+        .map(([text, line]) => row("same", "", [text ?? "⋯"], line));
     });
     const all = parts.filter((part) => !part.same);
     const toggleAll = () => {
@@ -255,8 +259,11 @@ export class Tutor {
     const what = taken ? "Take back" : "Accept";
     const named = { "aria-label": `${what} the change at line ${part.line}`, "data-part": part.id };
     const press = button("button small", toggle, named, what);
-    const gone = part.old.map((text) => row("gone", `-${text}`));
-    const rows = [...gone, ...part.next.map((text) => row("come", `+${text}`))];
+    const isOne = part.old.length === 1 && part.next.length === 1;
+    const lines = isOne ? wordsOf(part.old[0], part.next[0]).map((line) => [line]) : whole(part.old, part.next);
+    const [old, next] = lines.map((side) => side.map(emphasised));
+    const gone = old.map((words, at) => row("gone", "−", words, part.line + at));
+    const rows = [...gone, ...next.map((words) => row("come", "+", words))];
     rows[0].append(el("td", { rowspan: rows.length }, press));
     return rows;
   }
@@ -273,15 +280,12 @@ export class Tutor {
   // For those who pose a task.
 
   async #probe(add) {
-    const text = this.#text;
-    this.#wait(this.clear, "Looking for wrong programs that pass all examples …");
-    const body = { examples: pairs(this.#examples), reference: text, add, budget: 3 };
-    const report = await guarded(() => post("/api/probe", body));
-    this.#done(this.clear, report && text === this.#text);
-    if (!report || text !== this.#text) return;
+    const body = { examples: pairs(this.#examples), reference: this.#text, add, budget: 3 };
+    const doing = "Looking for wrong programs that pass all examples …";
+    const report = await this.#search(this.clear, doing, () => post("/api/probe", body));
+    if (!report) return;
     if (add && report.added.length) {
-      this.onExamples(report.added.map(({ input, output }) => [parse(input), parse(output)]));
-      announce(`${count(report.added.length, "example")} added.`);
+      this.#addExamples(report.added.map(({ input, output }) => [parse(input), parse(output)]));
       return;
     }
     const tried = `${count(report.tried, "program")} tried`;
@@ -300,16 +304,29 @@ export class Tutor {
     );
   }
 
+  #addExamples(list) {
+    const added = this.onExamples(list);
+    this.clear.focus({ preventScroll: true }); // the button that was pressed goes
+    const them = added === 1 ? "it" : "them";
+    if (added) notice(`${count(added, "example")} added, below the others. Undo takes ${them} back.`);
+  }
+
   #impostor({ program, world, expected, actual, explanation }, index) {
     const [before, right, wrong] = [parse(world), parse(expected), parse(actual)];
-    const add = () => this.onExamples([[before, right]]);
-    const worlds = [picture("Before", before), picture("Yours", right), picture("The wrong one", wrong)];
-    const words = /^[a-z]/.test(explanation) ? `The wrong one ${ending(explanation)}.` : explanation;
+    const add = () => this.#addExamples([[before, right]]);
+    const cells = differences(right, wrong);
+    const failed = explanation.startsWith("It ");
+    const worlds = [
+      picture("Before", before),
+      picture("Yours", right, failed ? [] : cells),
+      picture("The wrong one", wrong, failed ? [] : cells, failed),
+    ];
+    const words = ending(explanation).replace(/^It /, "The wrong one ");
     const named = { class: "tutor-code", tabindex: 0, role: "group", "aria-label": `Wrong program ${index + 1}` };
     return el(
       "li",
       {},
-      el("pre", named, program),
+      el("pre", named, inner(program)),
       el(
         "div",
         {},
@@ -321,12 +338,11 @@ export class Tutor {
   }
 
   async #pose() {
-    const text = this.#text;
-    this.#wait(this.more, "Looking for tasks with the same ideas …");
     const seed = Math.floor(Math.random() * 2 ** 31);
-    const posed = await guarded(() => post("/api/pose", { like: text, count: MORE, seed, budget: 6 }));
-    this.#done(this.more, posed && text === this.#text);
-    if (!posed || text !== this.#text) return;
+    const body = { like: this.#text, count: MORE, seed, budget: 6 };
+    const doing = "Looking for tasks with the same ideas …";
+    const posed = await this.#search(this.more, doing, () => post("/api/pose", body));
+    if (!posed) return;
     const { exercises } = posed;
     if (!exercises.length) {
       this.#tell(el("p", {}, "None were found in the time there was. Try again: every search is another one."));
@@ -356,28 +372,53 @@ export class Tutor {
     );
   }
 
-  #wait(pressed, words) {
-    pressed.disabled = true;
-    this.#tell(el("p", { class: "detail" }, words));
-    byId("tutor").setAttribute("aria-busy", "true");
-  }
-
-  #done(pressed, isKnown) {
-    pressed.disabled = false;
-    if (!isKnown) this.found.hidden = true;
-    byId("tutor").removeAttribute("aria-busy");
+  /** What a search of the server finds for the program that is there; undefined if nothing, or if it is another now.
+   *  The keyboard stays at the button that starts such searches. */
+  async #search(pressed, words, action) {
+    const text = this.#text;
+    pressed.focus({ preventScroll: true });
+    return whileBusy(pressed, async () => {
+      this.#tell(el("p", { class: "detail" }, words));
+      byId("tutor").setAttribute("aria-busy", "true");
+      const found = await guarded(action);
+      byId("tutor").removeAttribute("aria-busy");
+      const isKnown = found && text === this.#text;
+      if (!isKnown) this.found.hidden = true;
+      return isKnown ? found : undefined;
+    });
   }
 
   #tell(...nodes) {
     this.found.replaceChildren(...nodes.filter(Boolean));
     this.found.hidden = false;
+    this.found.scrollIntoView({ block: "nearest" });
     announce(this.found.firstChild.textContent);
   }
 }
 
-function row(kind, text, line = "") {
-  const number = el("td", { class: "change-line" }, String(line ?? ""));
-  return el("tr", { class: `change-${kind}` }, number, el("td", {}, el("code", {}, text)));
+/** A line of a change; `words` are parts of it. */
+function row(kind, sign, words, line = "") {
+  const [number, mark] = [String(line), sign].map((text) => el("td", { class: "change-line" }, text));
+  return el("tr", { class: `change-${kind}` }, number, mark, el("td", {}, el("code", {}, ...words)));
+}
+
+/** Lines in one piece each, as `wordsOf` gives them. */
+function whole(...sides) {
+  return sides.map((lines) => lines.map((text) => [[text, false]]));
+}
+
+function emphasised(pieces) {
+  return pieces.map(([text, isOther]) => (isOther && text.trim() ? el("mark", {}, text) : text));
+}
+
+/** A program without the lines that each Python program for Karel has. */
+function inner(program) {
+  return program.replace(/^from stanfordkarel import \*\n+/, "").replace(/\n+if __name__[^]*$/, "");
+}
+
+/** An explanation without the number of the step: it counts actions, but a run on the page shows tests, too. */
+function withoutStep(explanation) {
+  return explanation.replace(/^Step \d+, line/, "Line");
 }
 
 /** A world with its name below; `marked` cells differ. */
