@@ -52,7 +52,7 @@ COMMANDS: Final = {
     "unpack-weights": ("unpack-weights", "../weights.zip", "--out", "out"),
     "solve": ("solve", "newspaper", "--budget", "60", "--out", "out"),
     "hint": ("hint", "newspaper", "../program", "--level", "3", "--out", "hinted"),
-    "probe": ("probe", "../given.task", "--reference", "../program", "--add", "--budget", "1", "--out", "more.task"),
+    "probe": ("probe", "../given.task", "--reference", "../program", "--add", "--programs", "20000", "--out", "more.task"),
     "pose": ("pose", "--count", "3", "--tokens", "6-12", "--out", "out"),
     "score": ("score", "../predictions.jsonl", "../set", "--json", "report.json"),
     "evaluate": ("evaluate", "../model", "../set", "--limit", "60", "--beam", "2", "--json", "report.json"),

@@ -484,7 +484,9 @@ def probe(
     output: Annotated[
         Path | None, typer.Option(*OUT, metavar="FILE", help="The task file to write with the added examples.")
     ] = None,
-    budget: Annotated[float, typer.Option(min=0.1, help="Seconds to search wrong programs for.")] = 5.0,
+    programs: Annotated[
+        int, typer.Option(min=1, max=2_000_000, help="About how many programs to try; more find more wrong ones.")
+    ] = 100_000,
     as_json: JsonOption = False,
     seed: SeedOption = 0,
 ) -> None:
@@ -507,7 +509,7 @@ def probe(
         raise typer.Exit(1)
     right = _reference(reference, posed)
     with error_console().status("looking for wrong programs that pass"):
-        report = probe_task(posed, right, add=add, seconds=budget, seed=seed)
+        report = probe_task(posed, right, add=add, programs=programs, seed=seed)
     if output is not None:
         write_text(render_task(report.task), output)
     if as_json:
