@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from karelsynth.karel.program import Program
+    from karelsynth.solve.solver import Solver
     from karelsynth.tasks.task import Example, Task
     from karelsynth.tutor.challenges import Challenge, ChallengeSet
     from karelsynth.tutor.explain import RunReport
@@ -40,6 +41,8 @@ if TYPE_CHECKING:
     from karelsynth.tutor.probe import ProbeReport
 
 _GRADING: Final = "grading; the first time on a machine, compiling takes up to a minute more"
+_WITHOUT_SOLVER: Final = 1.0
+"""Seconds to look for a hint before the solver is loaded."""
 _FEW: Final = 5
 """Up to so many programs, wrong runs are explained without being asked to."""
 
@@ -101,35 +104,21 @@ def _reference(path: str | None, task: Task) -> Program:
     """The program of a file, or the solver's."""
     if path is not None:
         return read_program(path)[1]
-    programs = _solve(task, 1.0)
-    if not programs:
+    solution = _load_solver(task).solve(task, budget=1.0)
+    if not solution.solved or solution.program is None:
         raise KarelsynthError("no right program was found for this task in a second: give one with --reference")
     print_err("without --reference, the program that `solve` finds says what is right:", "yellow")
-    print_err(programs[0].to("paper"))
-    return programs[0]
+    print_err(solution.program.to("paper"))
+    return solution.program
 
 
-def _solve(task: Task, seconds: float) -> Sequence[Program]:
-    """Right programs for a task. Loads the model."""
+def _load_solver(task: Task) -> Solver:
     with loading():
         from karelsynth.solve.solver import Solver
 
         solver = Solver.load()
         solver.warm_up([task])
-    solution = solver.solve(task, budget=seconds)
-    return [answer.program for answer in solution.answers] if solution.solved else []
-
-
-def _solve_if_possible(task: Task, seconds: float) -> Sequence[Program]:
-    """Right programs for a task; none where PyTorch is not installed."""
-    try:
-        return _solve(task, seconds)
-    except ImportError as error:
-        missing = missing_extra(error)
-        if missing is None:
-            raise
-        print_err(f"looking for a right program further away: {missing}", "yellow")
-        return []
+    return solver
 
 
 # Grade
@@ -421,7 +410,7 @@ def hint(
     The exit status is 0 if the program is right or a hint was found, 1 if there is none.
     """
     from karelsynth.karel.dialects import read_source
-    from karelsynth.tutor.hint import find_hint
+    from karelsynth.tutor.hint import find_hint, right_programs
 
     if output is not None and level < 3:
         raise KarelsynthError("--out saves the change itself: add --level 3")
@@ -431,7 +420,15 @@ def hint(
     more = (*challenge.hidden, *(() if hidden is None else _read_task(hidden).examples))
     text, _ = read_program(program)
     source = read_source(text)
-    found = find_hint(posed, source, hidden=more, solve=_solve_if_possible)
+    found = find_hint(posed, source, hidden=more, seconds=_WITHOUT_SOLVER)
+    if found.kind in ("step", "none"):  # loading the solver takes longer than a search near the program
+        try:
+            found = find_hint(posed, source, hidden=more, solve=right_programs(_load_solver(posed)))
+        except ImportError as error:
+            missing = missing_extra(error)
+            if missing is None:
+                raise
+            print_err(f"looking for a right program further away: {missing}", "yellow")
     if as_json:
         write_text(json.dumps(found.to_json(level), indent=1), None)
     else:
