@@ -289,7 +289,7 @@ def token_distances(programs: Sequence[bytes], target: bytes) -> NDArray[np.int6
     goal = np.frombuffer(target, np.uint8)[:, None]
     steps = np.arange(len(target) + 1, dtype=np.int16)[:, None]
     distances = np.repeat(steps, len(programs), axis=1)  # [goal + 1, N], of the empty prefix
-    result = distances[-1].astype(np.int64)
+    result: NDArray[np.int64] = distances[-1].astype(np.int64)
     for place in range(rows.shape[1]):
         best = np.minimum(distances[:-1] + (rows[:, place] != goal), distances[1:] + 1)  # changed or left out
         first = np.full((1, len(programs)), place + 1, np.int16)
