@@ -47,7 +47,7 @@ from karelsynth.tasks.task import Example, Task
 from karelsynth.tasks.task_files import gallery
 from karelsynth.tasks.variations import fresh_examples
 from karelsynth.tutor.grade import Submission, grade
-from karelsynth.tutor.hint import find_hint
+from karelsynth.tutor.hint import Solve, find_hint, right_programs
 from karelsynth.tutor.probe import unmasking_world
 
 ROOT = Path(__file__).parent.parent
@@ -228,11 +228,13 @@ def right_on(program: Program, inputs: Any, outputs: Any) -> bool:
     return bool(runs.correct.all())
 
 
-def measure(mutant: Mutant, clock: Callable[[], float] = time.perf_counter) -> dict[str, Any]:
+def measure(
+    mutant: Mutant, solve: Solve | None = None, clock: Callable[[], float] = time.perf_counter
+) -> dict[str, Any]:
     """The hint for a mutant, scored."""
     source = read_source(mutant.program.to("paper"))
     start, cpu = time.perf_counter(), time.process_time()
-    hint = find_hint(mutant.exercise.task, source, clock=clock)
+    hint = find_hint(mutant.exercise.task, source, solve=solve, clock=clock)
     seconds = time.perf_counter() - start
     repaired = hint.kind == "repair"
     general = False
@@ -256,7 +258,9 @@ def measure(mutant: Mutant, clock: Callable[[], float] = time.perf_counter) -> d
     }
 
 
-def measure_all(mutants: Sequence[Mutant], clock: Callable[[], float], path: Path | None) -> list[dict[str, Any]]:
+def measure_all(
+    mutants: Sequence[Mutant], solve: Solve, clock: Callable[[], float], path: Path | None
+) -> list[dict[str, Any]]:
     """The hints for all mutants. With a path, each is appended to that file at once; those in it are not repeated."""
     rows = read_rows(path) if path is not None and path.exists() else []
     if [row["program"] for row in rows] != [each.program.to("paper") for each in mutants[: len(rows)]]:
@@ -264,7 +268,7 @@ def measure_all(mutants: Sequence[Mutant], clock: Callable[[], float], path: Pat
     if path is not None:  # without a last line that was cut off
         path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     for number, each in enumerate(mutants[len(rows) :], len(rows) + 1):
-        rows.append(measure(each, clock))
+        rows.append(measure(each, solve, clock))
         if path is not None:
             with path.open("a", encoding="utf-8") as file:
                 file.write(json.dumps(rows[-1]) + "\n")
@@ -365,23 +369,27 @@ def far_programs(exercises: Sequence[Exercise]) -> Iterator[Mutant]:
                 yield Mutant(exercise, program, (kind,))
 
 
-def measure_far(exercises: Sequence[Exercise], count: int) -> dict[str, Any]:
-    """The seconds of hints for programs that are far off, of those hints that called the solver, which is loaded."""
+def loaded_solver(exercises: Sequence[Exercise]) -> Solve:
+    """The solver, ready for some exercises."""
     from karelsynth.solve.solver import Solver
 
     solver = Solver.load()
     solver.warm_up([exercise.task for exercise in exercises])
+    return right_programs(solver)
+
+
+def measure_far(exercises: Sequence[Exercise], count: int, solve: Solve) -> dict[str, Any]:
+    """The seconds of hints for programs that are far off, of those hints that called the solver."""
     calls = list[str]()
 
-    def solve(task: Task, seconds: float) -> Sequence[Program]:
+    def counted(task: Task, seconds: float) -> Sequence[Program]:
         calls.append(task.name)
-        solution = solver.solve(task, budget=seconds)
-        return [answer.program for answer in solution.answers] if solution.solved else []
+        return solve(task, seconds)
 
     programs, times, kinds = list(far_programs(exercises))[:count], list[float](), Counter[str]()
     for each in programs:
         before, start = len(calls), time.perf_counter()
-        hint = find_hint(each.exercise.task, read_source(each.program.to("paper")), solve=solve)
+        hint = find_hint(each.exercise.task, read_source(each.program.to("paper")), solve=counted)
         if len(calls) > before:
             times.append(time.perf_counter() - start)
             kinds[hint.kind] += 1
@@ -443,14 +451,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
             print_summary(each)
         return
     exercises = read_exercises(options.only)
+    solve = loaded_solver(exercises)
+    find_hint(exercises[0].task, read_source("def run(): turnLeft()"), solve=solve)  # compiles
     if options.far_only:
-        print_far(measure_far(exercises, options.far))
+        print_far(measure_far(exercises, options.far, solve))
         return
     mutants = list(make_mutants(exercises, options.mutants, options.seed))
-    find_hint(exercises[0].task, read_source(exercises[0].reference.to("tokens")))  # compiles
-    measure(mutants[0])
+    measure(mutants[0], solve)
     clock = time.process_time if options.processor else time.perf_counter
-    rows = measure_all(mutants, clock, options.rows)
+    rows = measure_all(mutants, solve, clock, options.rows)
     figures = summaries(rows)
     for each in figures:
         print_summary(each)
@@ -460,7 +469,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for each in grading:
         print(f"{each['programs']} programs graded and explained in {each['seconds']:.2f} s")
     print(f"a folder of {len(mutants[:500])} programs graded in {measure_folder(mutants[:500]):.2f} s")
-    far = measure_far(exercises, options.far) if options.far else {}
+    far = measure_far(exercises, options.far, solve) if options.far else {}
     if far:
         print_far(far)
     probing = measure_probe(exercises, options.probes, options.seed)

@@ -69,7 +69,7 @@ def test_hint_has_levels(folder: Path) -> None:
 
 
 def test_probe_and_pose(folder: Path) -> None:
-    arguments = ("probe", "clean.task", "--reference", "right.karel", "--budget", "0.1")
+    arguments = ("probe", "clean.task", "--reference", "right.karel", "--programs", "1")
     result = call(*arguments, "--add", "--out", "more.task")
     assert result.exit_code == 0
     assert read_tasks("more.task")[0].examples[: len(TASK.examples)] == TASK.examples

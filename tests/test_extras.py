@@ -41,7 +41,7 @@ for command in (
     "draw w.txt --out w.svg", "generate --count 4 --seed 1 --out tasks", "stats tasks",
     "export-msr tasks --out t.jsonl", "import-msr t.jsonl --out again",
     "grade clean-the-row p.karel", "hint clean-the-row p.karel",
-    "probe walk-to-the-wall --reference t.karel --budget 0.1",
+    "probe walk-to-the-wall --reference t.karel --programs 1",
 ):
     app(command.split(), standalone_mode=False)
 assert len(load_tasks("again")) == 4

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 import re
 
@@ -13,7 +14,8 @@ from karelsynth.karel.tokens import TOKENS
 from karelsynth.karel.world import World
 from karelsynth.tasks.task import Task
 from karelsynth.tutor.edits import code_of, edits, flat_tokens
-from karelsynth.tutor.hint import Hint, find_hint, token_distances
+from karelsynth.tutor.hint import HINT_SECONDS, Hint, find_hint
+from karelsynth.tutor.nearest import NearestSearch, token_distances
 from karelsynth.tutor.rewrite import EditedCode, rewritten
 from karelsynth.tutor.wording import hint_steps
 from tests.posed import CLEAN, PATIENT, TASK, by
@@ -117,16 +119,70 @@ def test_a_first_right_turn_in_classroom_python_brings_its_function() -> None:
     assert hint.program == read_source(hint.text).program
 
 
-def test_a_student_who_is_far_off_gets_one_step_towards_a_solution() -> None:
+def test_a_student_who_is_far_off_gets_one_step_towards_a_solution(monkeypatch: pytest.MonkeyPatch) -> None:
     answer = Program.parse(CLEAN)
     source = read_source("def run():\n  putMarker()")
-    hint = find_hint(TASK, source, solve=lambda task, seconds: [answer], seconds=0)
+    monkeypatch.setattr("karelsynth.tutor.hint.FAR", 0)  # so that no way of three edits is sought
+    monkeypatch.setattr("karelsynth.tutor.hint.FIRST_PROGRAMS", 1)
+    hint = find_hint(TASK, source, solve=lambda task, seconds: [answer], seconds=PATIENT)
     assert hint.kind == "step"
     assert len(hint.steps) == 1
     assert hint.program is not None
     before, after = token_distances([bytes(source.program.token_ids), bytes(hint.program.token_ids)],
                                     bytes(answer.token_ids))  # fmt: skip
     assert after < before
+
+
+def test_right_programs_of_the_solver_show_the_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three edits that the search alone does not find in so few programs."""
+    monkeypatch.setattr("karelsynth.tutor.hint.FIRST_PROGRAMS", 1)
+    source = read_source(CLEAN.replace("while(front", "if(not front").replace("pickMarker", "putMarker"))
+    alone = NearestSearch(code_of(source).bodies, *TASK.codes(), seconds=PATIENT)
+    alone.run(until=math.inf, programs=1)
+    assert alone.repairs == ()
+    hint = find_hint(TASK, source, solve=lambda task, seconds: [Program.parse(CLEAN)], seconds=PATIENT)
+    assert (hint.kind, hint.edits) == ("repair", 3)
+    alone.run(until=math.inf)
+    assert hint.tried < alone.tried
+
+
+class BusyClock:
+    """The clock of a busy machine: a tenth of a second passes whenever somebody looks at it."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        self.now += 0.1
+        return self.now
+
+
+@pytest.mark.parametrize("answers", [[], [Program.parse("def run(): move()")]])
+def test_a_hint_ends_in_time(answers: list[Program]) -> None:
+    """Its parts share one deadline, and the solver gets no more than what is left."""
+    clock, given = BusyClock(), []
+
+    def solve(task: Task, seconds: float) -> list[Program]:
+        given.append((clock.now, seconds))
+        clock.now += seconds
+        return answers
+
+    text = "def run():\n" + "  turnLeft()\n  move()\n" * 40  # has more neighbours than are run in time
+    hint = find_hint(TASK, read_source(text), solve=solve, clock=clock)
+    assert hint.seconds < 2
+    assert len(given) == 1
+    assert all(began + seconds <= 0.1 + HINT_SECONDS for began, seconds in given)
+
+
+def test_long_runs_are_run_few_at_a_time() -> None:
+    tried = []
+    for times in (1, 19):
+        text = "def run():\n" + "".join(f"{'  ' * depth}repeat({times}):\n" for depth in (1, 2, 3, 4))
+        code = code_of(read_source(text + "          turnLeft()\n          turnRight()"))
+        search = NearestSearch(code.bodies, *TASK.codes(), seconds=PATIENT)
+        search.run(until=math.inf, programs=1)  # until the clock is read first
+        tried.append(search.tried)
+    assert tried[0] > 3 * tried[1]
 
 
 def test_hidden_examples_count_but_are_not_shown() -> None:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Callable
+from dataclasses import replace
+
 import pytest
 
 from karelsynth.errors import KarelsynthError
@@ -28,7 +32,7 @@ WALK = Program.parse("def run():\n  while(frontIsClear):\n    move()")
 
 def test_wrong_programs_that_pass_are_found_and_unmasked() -> None:
     task = by(str(WALK), World.parse("> . .\n. . ."))  # so does `move(); move()`
-    report = probe(task, WALK, seconds=0.1)
+    report = probe(task, WALK, programs=1)
     assert not report.well_posed
     for impostor in report.impostors:
         assert all(impostor.program.run(before).world == after for before, after in task.examples)
@@ -45,11 +49,26 @@ def test_wrong_programs_that_pass_are_found_and_unmasked() -> None:
 
 def test_added_worlds_leave_none() -> None:
     task = by(str(WALK), World.parse("> . .\n. . ."))
-    report = probe(task, WALK, add=True, seconds=0.1)
+    report = probe(task, WALK, add=True, programs=1)
     assert report.well_posed
     assert report.task.examples == (*task.examples, *report.added)
     assert 1 <= len(report.added) <= 8
     assert all(WALK.run(before).world == after for before, after in report.task.examples)
+
+
+def slow_clock() -> Callable[[], float]:
+    """A clock of a machine so busy that a minute passes between any two looks at it."""
+    return itertools.count(step=60.0).__next__
+
+
+def test_a_busy_machine_finds_the_same() -> None:
+    task = by(str(WALK), World.parse("> . .\n. . ."))
+    quiet, busy = (replace(probe(task, WALK, programs=20_000, clock=clock), seconds=0.0)
+                   for clock in (float, slow_clock()))  # fmt: skip
+    assert quiet == busy
+    assert quiet.tried > 20_000 > probe(task, WALK, programs=20_000, seconds=30, clock=slow_clock()).tried
+    wish = Wish(frozenset({"while"}), (8, 16))
+    assert pose(wish, count=2, seed=7, clock=float) == pose(wish, count=2, seed=7, clock=slow_clock())
 
 
 def test_outputs_that_cannot_be_reached() -> None:

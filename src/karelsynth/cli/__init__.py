@@ -13,7 +13,7 @@ import typer
 from typer.core import TyperGroup
 
 from karelsynth._version import __version__
-from karelsynth.cli import karel, model, reproduce, score, solve, tasks, tutor
+from karelsynth.cli import grade, karel, model, reproduce, score, solve, tasks, tutor
 from karelsynth.cli.common import INTERRUPTED, print_err
 from karelsynth.errors import KarelsynthError, missing_extra, out_of_memory
 from karelsynth.files import FileError
@@ -103,7 +103,7 @@ def _main(
 for command in (  # the order of `--help`
     *(solve.solve, solve.serve),
     *(karel.run, karel.check, karel.convert, karel.draw, karel.verify),
-    *(tutor.grade, tutor.hint, tutor.probe, tutor.pose),
+    *(grade.grade, tutor.hint, tutor.probe, tutor.pose),
     *(tasks.generate, tasks.stats, tasks.import_msr, tasks.download_val, tasks.export_msr),
     *(model.train, model.evaluate, score.score, score.prompt, score.ask, reproduce.reproduce, reproduce.curves),
     *(reproduce.pack_weights, reproduce.unpack_weights),

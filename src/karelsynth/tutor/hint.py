@@ -6,15 +6,21 @@
 
 A student whose program is at most three edits away from a right one gets these edits. One who is further off gets one
 edit, the next step towards the nearest program that `solve` finds.
+
+There is one deadline for all of it. The search near the student's program begins. If it finds nothing soon, `solve` is
+asked for right programs. They show which way to search on, or that the student is far off.
 """
 
 from __future__ import annotations
 
+import gc
+import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import Any, Final
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,14 +34,27 @@ from karelsynth.tasks.variations import RandomVariations
 from karelsynth.tutor.edits import MOST_FUNCTIONS, code_of
 from karelsynth.tutor.explain import RunReport, explain_run
 from karelsynth.tutor.limits import TUTOR_TICKS
-from karelsynth.tutor.nearest import LONGEST, NearestPrograms, Repair, nearest_programs
+from karelsynth.tutor.nearest import LONGEST, NearestSearch, Repair, token_distances
 from karelsynth.tutor.rewrite import EditedCode, changed_lines, rewritten
 from karelsynth.tutor.wording import HintStep, hint_steps
 
-SEARCH_SECONDS: Final = 1.0
-"""The most time to search for a right program near the student's."""
-SOLVE_SECONDS: Final = 0.4
-"""The time to search for any right program, if none is near."""
+if TYPE_CHECKING:
+    from karelsynth.solve.solver import Solver
+
+HINT_SECONDS: Final = 1.5
+"""The time after which a hint ends with what it has. Hints should take less than two seconds."""
+SEARCH_SHARE: Final = 0.9
+"""When the search ends; the rest is for choosing among repairs."""
+NEAR_SHARE: Final = 2 / 3
+"""The most of it for the search near the student's program."""
+SOLVE_SHARE: Final = 1 / 3
+"""The most of it for `solve`."""
+FIRST_PROGRAMS: Final = 6_000
+"""Programs near the student's that are tried before `solve` is asked."""
+FAR: Final = 13
+"""Tokens between the student's program and every right one that is known, from which on the student is far off."""
+MOST_TARGETS: Final = 3
+"""Right programs, the nearest ones, towards which a way is sought."""
 WORLDS: Final = 64
 """Varied worlds on which the repairs are compared."""
 PER_FAILURE: Final = 2.0
@@ -43,7 +62,10 @@ PER_TOKEN: Final = 0.02
 PER_DISAGREEMENT: Final = 1.0
 """What a repair pays for failing on all varied worlds, for a token, and for behaving as no other repair does, in units
 of the cost of an edit."""
+PER_STEP_COST: Final = 0.1
+"""What a step towards a right program pays for the cost of its edit, in tokens that it leaves."""
 _MOST_COMPARED: Final = 200
+_COMPARED_AT_ONCE: Final = 25
 Solve = Callable[[Task, float], Sequence[Program]]
 """Finds right programs for a task within a number of seconds."""
 
@@ -92,7 +114,7 @@ def find_hint(
     *,
     hidden: Sequence[Example] = (),
     solve: Solve | None = None,
-    seconds: float = SEARCH_SECONDS,
+    seconds: float = HINT_SECONDS,
     max_ticks: int = TUTOR_TICKS,
     clock: Callable[[], float] = time.perf_counter,
 ) -> Hint:
@@ -100,9 +122,9 @@ def find_hint(
 
     Args:
         hidden: further examples on which a repair must be right; reports never show them.
-        solve: finds right programs for students who are far off; without it, the next step is the single edit that
-            brings the program nearest to being right, if there is one.
-        seconds: the most time to search for a right program near the student's.
+        solve: finds right programs where none is found soon; without it, the next step for students who are far off is
+            the single edit that brings the program nearest to being right, if there is one.
+        seconds: when the hint ends with what it has.
         max_ticks: the most ticks of a run.
         clock: what the seconds are measured by.
     """
@@ -118,14 +140,9 @@ def find_hint(
     kind, chosen, tried = "none", None, 0
     if source.program.size <= LONGEST and len(source.functions) <= MOST_FUNCTIONS:
         code = code_of(source)
-        found = nearest_programs(code.bodies, inputs, outputs, deadline=start + seconds, clock=clock)
-        tried = found.tried
-        if found.repairs:
-            kind, chosen = "repair", likeliest(found.repairs, task)
-        else:
-            answers = [] if solve is None else list(solve(task, SOLVE_SECONDS))
-            chosen = next_step(found, source.program, answers)
-            kind = "none" if chosen is None else "step"
+        with without_garbage_collection():  # the search is freed before it begins again
+            begin = partial(NearestSearch, code.bodies, inputs, outputs, seconds=NEAR_SHARE * seconds, clock=clock)
+            kind, chosen, tried = _best_change(begin, task, source.program, solve, seconds, start + seconds)
     if chosen is None:
         return Hint(kind, (), None, (), None, 0, report, number, clock() - start, tried)
     edited = EditedCode(code)
@@ -135,6 +152,74 @@ def find_hint(
     change = tuple(changed_lines(source.text, text))
     taken = clock() - start
     return Hint(kind, tuple(steps), text, change, program, chosen.edit_count, report, number, taken, tried)
+
+
+@contextmanager
+def without_garbage_collection() -> Iterator[None]:
+    """No cyclic garbage is made meanwhile. Among the objects of PyTorch, looking for it takes a fifth of a second."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+def right_programs(solver: Solver) -> Solve:
+    """What a loaded solver finds first: right programs, which need not be the likeliest ones."""
+
+    def solve(task: Task, seconds: float) -> Sequence[Program]:
+        state = solver.begin(task, budget=seconds)
+        with solver.turns.turn() as turn:
+            while not state.solved and not solver.done(state):
+                solver.advance([state], turn, narrow=True)
+        answers = state.answers
+        if answers is None or not state.solved:
+            return []
+        return [answers.answer(row).program for row in range(len(answers))]
+
+    return solve
+
+
+def _best_change(
+    begin: Callable[[], NearestSearch],
+    task: Task,
+    program: Program,
+    solve: Solve | None,
+    seconds: float,
+    deadline: float,
+) -> tuple[str, Repair | None, int]:
+    """The kind of the hint, the program that it leads to, and how many were run."""
+    end = deadline - (1 - SEARCH_SHARE) * seconds
+    with closing(begin()) as search:
+        search.run(end, math.inf if solve is None else FIRST_PROGRAMS)
+        targets: list[bytes] = []
+        left = end - search.clock()
+        if solve is not None and not search.repairs and left > 0:
+            answers = [bytes(answer.token_ids) for answer in solve(task, min(left, SOLVE_SHARE * seconds))]
+            distances = token_distances(answers, bytes(program.token_ids)) if answers else np.empty(0)
+            targets = [answers[row] for row in distances.argsort(kind="stable")[:MOST_TARGETS].tolist()]
+            near = not targets or distances.min() < FAR
+            if targets and near:
+                search.run_towards(targets, end)
+            if near and not search.repairs:
+                search.run(end)
+        if search.repairs:
+            return "repair", likeliest(search.repairs, task, lambda: search.clock() >= deadline), search.tried
+        step = next_step(search, program, targets[:1])
+        return "none" if step is None else "step", step, search.tried
+
+
+def next_step(search: NearestSearch, program: Program, targets: Sequence[bytes]) -> Repair | None:
+    """The program one edit away that is nearest to a target; without a target, the one nearest to being right."""
+    for target in targets:
+        before, *after = token_distances([bytes(program.token_ids), *(each.tokens for each in search.first)], target)
+        costs = np.array(after) + PER_STEP_COST * np.array([each.cost for each in search.first])
+        row = int(costs.argmin())
+        if after[row] < before:
+            return search.first[row]
+    return search.best
 
 
 def right_examples(
@@ -147,26 +232,37 @@ def right_examples(
     return runs.correct
 
 
-def likeliest(repairs: Sequence[Repair], task: Task) -> Repair:
+def likeliest(repairs: Sequence[Repair], task: Task, late: Callable[[], bool] = bool) -> Repair:
     """The repair that is likeliest to be right elsewhere: usual edits, few tokens, no failures on varied worlds, and
-    the same behaviour there as other repairs."""
+    the same behaviour there as other repairs. When it is late, no more are compared, only the most usual ones."""
     repairs = sorted(repairs, key=lambda repair: repair.cost)[:_MOST_COMPARED]
-    if len(repairs) == 1:
+    if len(repairs) == 1 or late():
         return repairs[0]
-    programs = [Program.from_tokens(list(repair.tokens)) for repair in repairs]
-    runs = run_batch(encode_programs(programs), _varied_codes(task.examples))
-    assert runs.worlds is not None
+    worlds, compared = _varied_codes(task.examples), list[tuple[NDArray[np.bool_], NDArray[np.uint64]]]()
+    for at in range(0, len(repairs), _COMPARED_AT_ONCE):
+        programs = [Program.from_tokens(list(each.tokens)) for each in repairs[at : at + _COMPARED_AT_ONCE]]
+        compared.append(_ends(programs, worlds))
+        if late():
+            break
+    every, hashes = (np.concatenate(part) for part in zip(*compared, strict=True))
+    repairs = repairs[: len(every)]
     costs = np.array([repair.cost for repair in repairs])
-    possible = runs.ok.any(0)  # on other worlds, no repair says anything
+    possible = every.any(0)  # on other worlds, no repair says anything
     if possible.any():
-        ok = runs.ok[:, possible]
+        ok, hashes = every[:, possible], hashes[:, possible]
         weights = np.exp(-costs)
-        ends = runs.worlds[:, possible].reshape(len(repairs), ok.shape[1], -1)
-        hashes = (ends.astype(np.uint64) * _mixing(ends.shape[2])).sum(2) * ok
         agreement = np.stack([(hashes == row).mean(1) @ weights / weights.sum() for row in hashes])
         costs = costs + PER_FAILURE * (1 - ok.mean(1)) + PER_DISAGREEMENT * (1 - agreement)
     costs = costs + PER_TOKEN * np.array([len(repair.tokens) for repair in repairs])
     return repairs[int(costs.argmin())]
+
+
+def _ends(programs: Sequence[Program], worlds: NDArray[np.uint8]) -> tuple[NDArray[np.bool_], NDArray[np.uint64]]:
+    """Whether runs on worlds [W, 18, 18] end well, and a hash of their final worlds, 0 if not: [N, W] each."""
+    runs = run_batch(encode_programs(programs), worlds)
+    assert runs.worlds is not None
+    ends = runs.worlds.reshape(*runs.ok.shape, -1)
+    return runs.ok, (ends.astype(np.uint64) * _mixing(ends.shape[2])).sum(2) * runs.ok
 
 
 def _mixing(size: int) -> NDArray[np.uint64]:
@@ -177,40 +273,3 @@ def _mixing(size: int) -> NDArray[np.uint64]:
 def _varied_codes(examples: tuple[Example, ...]) -> NDArray[np.uint8]:
     """Varied inputs of a task, uint8 [WORLDS, 18, 18]."""
     return RandomVariations(worlds_to_codes([example.input for example in examples]), seed=1).worlds(WORLDS)
-
-
-def next_step(found: NearestPrograms, program: Program, answers: Sequence[Program]) -> Repair | None:
-    """The neighbour of a program that is nearest to one of the answers; without answers, the search's best."""
-    if not answers or not found.neighbours:
-        return found.best
-    rows = [repair.tokens for repair in found.neighbours]
-    best: tuple[float, Repair] | None = None
-    for answer in answers:
-        target = bytes(answer.token_ids)
-        distances = token_distances([bytes(program.token_ids), *rows], target)
-        gains = distances[1:] + 0.1 * np.array([repair.cost for repair in found.neighbours])
-        row = int(gains.argmin())
-        if distances[1 + row] < distances[0] and (best is None or gains[row] < best[0]):
-            best = float(gains[row]), found.neighbours[row]
-    return found.best if best is None else best[1]
-
-
-def token_distances(rows: Sequence[bytes], target: bytes) -> NDArray[np.int64]:
-    """The edit distances of N sequences of tokens from one, by dynamic programming over all at once, int64 [N]."""
-    lengths = np.array([len(row) for row in rows])
-    width = int(lengths.max())
-    tokens = np.frombuffer(b"".join(row.ljust(width, b"\0") for row in rows), np.uint8).reshape(len(rows), width)
-    goal = np.frombuffer(target, np.uint8)
-    previous = np.tile(np.arange(len(goal) + 1), (len(rows), 1))  # distances of the empty prefix
-    result = previous[:, -1].copy()
-    for place in range(width):
-        current = np.empty_like(previous)
-        current[:, 0] = place + 1
-        changed = previous[:, :-1] + (tokens[:, place, None] != goal)
-        best = np.minimum(changed, previous[:, 1:] + 1)
-        for column in range(len(goal)):
-            current[:, column + 1] = np.minimum(best[:, column], current[:, column] + 1)
-        previous = current
-        ended = lengths == place + 1
-        result[ended] = previous[ended, -1]
-    return result

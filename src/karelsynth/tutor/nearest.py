@@ -1,24 +1,31 @@
 """The right programs nearest to a student's: a search over edits, by their number.
 
-    found = nearest_programs(code_of(source).bodies, inputs, outputs, deadline=time.perf_counter() + 1.0)
-    found.repairs  # right on all examples, with the fewest edits that the search found
+    search = NearestSearch(code_of(source).bodies, inputs, outputs, seconds=1.0)
+    search.run(until=time.perf_counter() + 1.0)
+    search.repairs  # right on all examples, with the fewest edits that the search found
 
 The programs one edit away are all run. Those two and three edits away are too many: the search continues from the
 most promising ones, as `search.repair` does, with usual edits before rare ones. A program is promising if it is right
 on many examples and nearly right on the others, and if its edits are usual.
+
+The search can be interrupted and continued. Whoever knows right programs, by `solve`, can also direct it: `run_towards`
+continues from the programs nearest to those.
 """
 
 from __future__ import annotations
 
+import heapq
+import math
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from karelsynth.karel.machine import run_batch
 from karelsynth.search.repair import ProgramScorer
 from karelsynth.tutor.edits import HEAD, TAIL, Edit, edits, flat_tokens
 
@@ -31,7 +38,9 @@ PER_COST: Final = 0.5
 MOST_EQUIVALENT: Final = 3
 """The most programs that are continued from among those that leave all examples in the same states."""
 AT_ONCE: Final = 3_000
-"""About how many programs are run before the clock is read."""
+"""The most programs that are run before the clock is read."""
+TICKS_AT_ONCE: Final = 5_000_000
+"""Ticks of runs before the clock is read, some hundredths of a second, if all programs run as long as the student's."""
 STAGES: Final = ((1, False, 0.35), (1, True, 0.5), (2, False, 1.0), (2, True, 1.0))
 """After all programs one edit away: from how many edits the search continues, whether with unusual edits too, and the
 share of the time at which the stage ends."""
@@ -41,6 +50,12 @@ MOST_QUEUED: Final = 500
 """The most programs of one run that wait to be expanded."""
 FURTHER: Final = 40
 """Programs, at least, that are expanded after the first repair to find more usual ones with as many edits."""
+DIRECTED: Final = 4
+"""Programs that are expanded at a time on the way towards known right ones."""
+DIRECTED_ROUNDS: Final = 3
+"""How many times this is done."""
+PER_DISTANCE: Final = 10.0
+"""On this way, a token of distance counts as much as so much cost of edits."""
 LEAST_COST: Final = 0.5
 """The cost of the most usual edit."""
 LONGEST: Final = 400
@@ -61,20 +76,6 @@ class Repair(NamedTuple):
         return sum(edit.edit_count for edit in self.path)
 
 
-@dataclass(frozen=True)
-class NearestPrograms:
-    """The result of a search."""
-
-    repairs: tuple[Repair, ...]
-    """Right programs, all with equally many edits; empty if none was found."""
-    best: Repair | None
-    """Without repairs: the program one edit away that comes nearest to being right, if it is nearer than before."""
-    neighbours: tuple[Repair, ...]
-    """Without repairs: all programs one edit away."""
-    tried: int
-    """How many programs were run."""
-
-
 @dataclass
 class _Level:
     """The programs with a number of edits that wait to be expanded."""
@@ -86,134 +87,213 @@ class _Level:
     """Programs whose usual edits have been tried, but not the rare ones."""
 
 
-def nearest_programs(
-    bodies: tuple[bytes, ...],
-    inputs: NDArray[np.uint8],
-    outputs: NDArray[np.uint8],
-    *,
-    deadline: float,
-    clock: Callable[[], float] = time.perf_counter,
-) -> NearestPrograms:
-    """Search until `deadline` on a clock.
+class NearestSearch:
+    """The search for one program.
 
     Args:
         bodies: a program that is wrong on some example, as `edits.code_of` makes it.
         inputs, outputs: the examples as cell codes, uint8 [K, 18, 18].
+        seconds: the time that the search takes if it is let, not counting that between calls.
+        clock: what the time is measured by.
     """
-    return _Search(bodies, inputs, outputs, clock).run(deadline)
 
-
-class _Search:
     def __init__(
         self,
         bodies: tuple[bytes, ...],
         inputs: NDArray[np.uint8],
         outputs: NDArray[np.uint8],
-        clock: Callable[[], float],
+        *,
+        seconds: float,
+        clock: Callable[[], float] = time.perf_counter,
     ) -> None:
-        self.scorer, self.clock = ProgramScorer(inputs, outputs), clock
-        self.examples = len(inputs)
-        self.root = Repair(bodies, flat_tokens(bodies), (), 0.0)
-        self.seen = {self.root.tokens}
-        self.tried = self.pushed = 0
-        self.levels = [_Level() for _ in range(MOST_EDITS + 1)]
-        self.found: list[list[Repair]] = [[] for _ in range(MOST_EDITS + 1)]
+        self.seconds, self.clock = seconds, clock
+        self.used = 0.0
+        """Seconds so far."""
+        self.tried = 0
+        """How many programs were run."""
+        self.first: list[Repair] = []
+        """The programs one edit away."""
+        self._scorer, self._examples = ProgramScorer(inputs, outputs), len(inputs)
+        self._root = Repair(bodies, flat_tokens(bodies), (), 0.0)
+        self._seen = {self._root.tokens}
+        self._made: list[Repair] = []
+        """All programs that were run, but those with MOST_EDITS."""
+        self._pushed = 0
+        self._best: tuple[float, int, Repair] | None = None
+        self._levels = [_Level() for _ in range(MOST_EDITS + 1)]
+        self._found: list[list[Repair]] = [[] for _ in range(MOST_EDITS + 1)]
+        self._root_scores = self._scores([self._root])
+        ticks = run_batch(token_rows([self._root.tokens])[0], inputs, keep_worlds=False).ticks.sum(dtype=np.int64)
+        self._at_once = int(np.clip(TICKS_AT_ONCE // max(1, ticks), 1, AT_ONCE))
+        self._rest = self._stages()
 
-    def run(self, deadline: float) -> NearestPrograms:
-        start = self.clock()
-        (right,), (wrong,), _ = self.scores([self.root])
-        first = self.neighbours(self.root, usual=True, rare=True)
-        self.expand(first)
-        best = min(self.levels[1].waiting, default=None)
-        for depth, rare, share in STAGES:
-            if any(self.found[: depth + 1]) or (rare and self.found[depth + 1]):
+    @property
+    def repairs(self) -> tuple[Repair, ...]:
+        """Right programs, all with equally many edits, the fewest; empty if none was found."""
+        return tuple(next((found for found in self._found if found), ()))
+
+    @property
+    def best(self) -> Repair | None:
+        """The program one edit away that comes nearest to being right, if it is nearer than the student's."""
+        (right,), (wrong,), _ = self._root_scores
+        if (
+            self._best is None
+            or self._best[0] - PER_COST * self._best[2].cost >= PER_CELL * wrong - PER_EXAMPLE * right
+        ):
+            return None
+        return self._best[2]
+
+    def close(self) -> None:
+        """End the search and free its memory, which it would otherwise keep until the next garbage collection."""
+        self._rest.close()
+
+    def run(self, until: float, programs: float = math.inf) -> None:
+        """Continue until a time on the clock. Without a repair, stop also after a number of programs in all."""
+        began = self.clock() - self.used
+        for _ in self._rest:
+            now = self.clock()
+            self.used = now - began
+            if now >= until or (self.tried >= programs and not self.repairs):
                 break
-            self.stage(depth, start + share * (deadline - start), rare=rare)
-        for found in self.found:
-            if found:
-                return NearestPrograms(tuple(found), None, (), self.tried)
-        better = best is not None and best[0] - PER_COST * best[2].cost < PER_CELL * wrong - PER_EXAMPLE * right
-        return NearestPrograms((), best[2] if best is not None and better else None, tuple(first), self.tried)
 
-    def stage(self, depth: int, until: float, *, rare: bool) -> None:
-        """Expand the programs of a level in their order, with usual or with rare edits, until one is right. Then expand
-        those that may lead to more usual edits, so that a choice can be made."""
-        level = self.levels[depth]
+    def run_towards(self, targets: Sequence[bytes], until: float) -> None:
+        """Expand the programs that are nearest to one of the targets, which are right ones, until one is right itself,
+        or until a time on the clock."""
+        heap: list[tuple[float, int, Repair]] = []
+        noted = 0
+        for _ in range(DIRECTED_ROUNDS):
+            new = [repair for repair in self._made[noted:] if repair.edit_count < MOST_EDITS]
+            noted = len(self._made)
+            if new:
+                distances = np.min(
+                    [token_distances([repair.tokens for repair in new], each) for each in targets], axis=0
+                )
+                for repair, distance in zip(new, distances.tolist(), strict=True):
+                    heapq.heappush(heap, (PER_DISTANCE * distance + repair.cost, len(heap), repair))
+            queue = [heapq.heappop(heap)[2] for _ in range(min(DIRECTED, len(heap)))]
+            for _, made in self._batches(queue, usual=True, rare=True):
+                self._expand(made)
+                if self.clock() >= until:
+                    return
+            if self.repairs:
+                return
+
+    def _stages(self) -> Generator[None]:
+        """The whole search; yields whenever it can be interrupted."""
+        for _, made in self._batches([self._root], usual=True, rare=True):
+            self.first += made
+            self._expand(made)
+            self._best = min(self._levels[1].waiting, default=None)
+            yield
+        for depth, rare, share in STAGES:
+            if any(self._found[: depth + 1]) or (rare and self._found[depth + 1]):
+                return
+            yield from self._stage(depth, share * self.seconds, rare=rare)
+
+    def _stage(self, depth: int, end: float, *, rare: bool) -> Iterator[None]:
+        """Expand the programs of a level in their order, with usual or with rare edits, until one is right or the
+        search has used the time up to `end`. Then expand those that may lead to more usual edits, so that a choice can
+        be made."""
+        level = self._levels[depth]
         level.waiting.sort()
         queue = level.expanded[:WIDE] if rare else [repair for _, _, repair in level.waiting]
         done = 0
-        while done < len(queue) and self.clock() < until and not self.found[depth + 1]:
-            made: list[Repair] = []
-            while done < len(queue) and len(made) < AT_ONCE:
-                made += self.neighbours(queue[done], usual=not rare, rare=rare)
-                done += 1
-            self.expand(made)
-        if self.found[depth + 1]:
-            self.cheaper(queue[done:], max(FURTHER, done), until, depth, rare=rare)
+        if self.used < end and not self._found[depth + 1]:
+            for done, made in self._batches(queue, usual=not rare, rare=rare):  # noqa: B007 - used after the loop
+                self._expand(made)
+                yield
+                if self.used >= end or self._found[depth + 1]:
+                    break
+        if self._found[depth + 1]:
+            yield from self._cheaper(queue[done:], max(FURTHER, done), end, depth, rare=rare)
         if not rare:
             level.expanded += queue[:done]
             del level.waiting[:done]
 
-    def cheaper(self, rest: list[Repair], most: int, until: float, depth: int, *, rare: bool) -> None:
+    def _cheaper(self, rest: list[Repair], most: int, end: float, depth: int, *, rare: bool) -> Iterator[None]:
         """After the first repairs of a level: expand programs that may lead to more usual ones, the cheapest first."""
-        limit = min(repair.cost for repair in self.found[depth + 1]) - LEAST_COST
+        limit = min(repair.cost for repair in self._found[depth + 1]) - LEAST_COST
         queue = sorted((repair for repair in rest if repair.cost <= limit), key=lambda repair: repair.cost)[:most]
-        done = 0
-        while done < len(queue) and self.clock() < until:
-            made: list[Repair] = []
-            while done < len(queue) and len(made) < AT_ONCE:
-                made += self.neighbours(queue[done], usual=not rare, rare=rare)
-                done += 1
-            self.expand(made)
+        for _, made in self._batches(queue, usual=not rare, rare=rare):
+            self._expand(made)
+            yield
+            if self.used >= end:
+                return
 
-    def neighbours(self, repair: Repair, *, usual: bool, rare: bool) -> list[Repair]:
-        """The new programs one edit away."""
-        found = []
-        bodies, _, path, cost = repair
-        seen, alone = self.seen, len(bodies) == 1
-        head, tail = (HEAD, TAIL) if alone else (b"", b"")
-        body = bodies[0]
-        for edit in edits(bodies, usual=usual, rare=rare):
-            if alone:
-                changed: tuple[bytes, ...] = (body[: edit.begin] + edit.middle + body[edit.end :],)
-                tokens = head + changed[0] + tail
-            else:
-                changed = edit.applied(bodies)
-                tokens = flat_tokens(changed)
-            if tokens not in seen and len(tokens) <= LONGEST:
-                seen.add(tokens)
-                found.append(Repair(changed, tokens, (*path, edit), cost + edit.cost))
-        return found
+    def _batches(self, queue: Sequence[Repair], *, usual: bool, rare: bool) -> Iterator[tuple[int, list[Repair]]]:
+        """The new programs one edit away from some, about as many at a time as are run at once; and from how many all
+        have been made."""
+        made: list[Repair] = []
+        seen, most = self._seen, self._at_once
+        for done, (bodies, _, path, cost) in enumerate(queue):
+            alone, body = len(bodies) == 1, bodies[0]
+            for edit in edits(bodies, usual=usual, rare=rare):
+                if alone:
+                    changed: tuple[bytes, ...] = (body[: edit.begin] + edit.middle + body[edit.end :],)
+                    tokens = HEAD + changed[0] + TAIL
+                else:
+                    changed = edit.applied(bodies)
+                    tokens = flat_tokens(changed)
+                if tokens not in seen and len(tokens) <= LONGEST:
+                    seen.add(tokens)
+                    made.append(Repair(changed, tokens, (*path, edit), cost + edit.cost))
+                    if len(made) >= most:
+                        yield done, made
+                        made = []
+        yield len(queue), made
 
-    def scores(self, made: list[Repair]) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.uint64]]:
+    def _scores(self, made: list[Repair]) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.uint64]]:
         """Right examples, wrong cells and a hash of the final states of programs, [N] each."""
-        width = max(len(repair.tokens) for repair in made)
-        joined = b"".join([repair.tokens.ljust(width, b"\0") for repair in made])
-        rows = np.frombuffer(joined, np.uint8).reshape(len(made), width)
-        lengths = np.array([len(repair.tokens) for repair in made])
+        rows, lengths = token_rows([repair.tokens for repair in made])
         self.tried += len(made)
-        return self.scorer(rows, lengths, np.full(len(made), np.inf))
+        return self._scorer(rows, lengths, np.full(len(made), np.inf))
 
-    def expand(self, made: list[Repair]) -> None:
+    def _expand(self, made: list[Repair]) -> None:
         """Run programs. Those that are right on all examples are found; the promising ones of the others wait."""
         if not made:
             return
-        right, wrong, behaviours = self.scores(made)
-        for row in np.flatnonzero(right == self.examples).tolist():
+        right, wrong, behaviours = self._scores(made)
+        for row in np.flatnonzero(right == self._examples).tolist():
             if made[row].edit_count <= MOST_EDITS:
-                self.found[made[row].edit_count].append(made[row])
+                self._found[made[row].edit_count].append(made[row])
+        if len(made[0].path) < MOST_EDITS:
+            self._made += made
         costs = np.array([repair.cost for repair in made])
         priorities = PER_CELL * wrong - PER_EXAMPLE * right + PER_COST * costs
         pushed = 0
         for row in priorities.argsort(kind="stable").tolist():
             count = made[row].edit_count
-            if right[row] == self.examples or count >= MOST_EDITS:
+            if right[row] == self._examples or count >= MOST_EDITS:
                 continue
-            level, behaviour = self.levels[count], int(behaviours[row])
+            level, behaviour = self._levels[count], int(behaviours[row])
             if level.by_behaviour[behaviour] < MOST_EQUIVALENT:
                 level.by_behaviour[behaviour] += 1
-                self.pushed += 1
-                level.waiting.append((float(priorities[row]), self.pushed, made[row]))
+                self._pushed += 1
+                level.waiting.append((float(priorities[row]), self._pushed, made[row]))
                 pushed += 1
                 if pushed == MOST_QUEUED:
                     break
+
+
+def token_rows(programs: Sequence[bytes]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """Programs as rows of tokens, padded, [N, L], and their lengths [N]."""
+    lengths = np.array([len(tokens) for tokens in programs])
+    width = int(lengths.max())
+    joined = b"".join([tokens.ljust(width, b"\0") for tokens in programs])
+    return np.frombuffer(joined, np.uint8).reshape(len(programs), width), lengths
+
+
+def token_distances(programs: Sequence[bytes], target: bytes) -> NDArray[np.int64]:
+    """The edit distances of N sequences of tokens from one, by dynamic programming over all at once, int64 [N]."""
+    rows, lengths = token_rows(programs)
+    goal = np.frombuffer(target, np.uint8)[:, None]
+    steps = np.arange(len(target) + 1, dtype=np.int16)[:, None]
+    distances = np.repeat(steps, len(programs), axis=1)  # [goal + 1, N], of the empty prefix
+    result: NDArray[np.int64] = distances[-1].astype(np.int64)
+    for place in range(rows.shape[1]):
+        best = np.minimum(distances[:-1] + (rows[:, place] != goal), distances[1:] + 1)  # changed or left out
+        first = np.full((1, len(programs)), place + 1, np.int16)
+        distances = np.minimum.accumulate(np.concatenate([first, best]) - steps) + steps  # or inserted
+        ended = lengths == place + 1
+        result[ended] = distances[-1, ended]
+    return result

@@ -48,7 +48,9 @@ FEWEST_EXAMPLES, MOST_EXAMPLES = 3, 6
 _AT_ONCE: Final = 500
 _MOST_DRAWN: Final = 100_000
 """Tasks that are drawn before the search for exercises ends."""
-_PROBE_SECONDS: Final = 0.4
+_PROBE_PROGRAMS: Final = 25_000
+"""Programs that are tried to find doubt about an exercise. A number, no time: a seed gives the same exercises on every
+machine."""
 _NAMES: Final = {
     **dict.fromkeys(("free", "mixed", "conditions", "steering"), "Find the rule"),
     "ends": "The ends of a row",
@@ -169,23 +171,27 @@ def pose(
     seed: int = 0,
     seconds: float | None = None,
     progress: Callable[[int], None] | None = None,
+    clock: Callable[[], float] = time.perf_counter,
 ) -> list[PosedExercise]:
     """Up to `count` exercises with different programs, from easy to hard; fewer if few fit the wish.
+
+    A seed gives the same exercises always, unless `seconds` ends the search.
 
     Args:
         seconds: the most time; None for as long as it takes.
         progress: called with 1 for each exercise that is found.
+        clock: what the seconds are measured by.
     """
     found: list[PosedExercise] = []
     seen: set[Program] = set()
-    deadline = math.inf if seconds is None else time.monotonic() + seconds
+    deadline = math.inf if seconds is None else clock() + seconds
     for task, program in _drawn(seed):
-        if len(found) == count or time.monotonic() >= deadline:
+        if len(found) == count or clock() >= deadline:
             break
         if program in seen or not wish.fits(program):
             continue
         seen |= {program, Program(mirrored_block(program.body))}
-        exercise = _well_posed(task, program)
+        exercise = _well_posed(task, program, clock)
         if exercise is not None:
             found.append(exercise)
             if progress is not None:
@@ -214,11 +220,12 @@ def _drawn(seed: int) -> Iterator[tuple[Task, Program]]:
                 yield Task(examples[:MOST_EXAMPLES], name), program
 
 
-def _well_posed(task: Task, program: Program) -> PosedExercise | None:
+def _well_posed(task: Task, program: Program, clock: Callable[[], float]) -> PosedExercise | None:
     """The exercise with the examples that leave no doubt about its program; None if there is doubt."""
     size = lambda example: (example.input.rows * example.input.cols, len(example.input.markers))  # noqa: E731
     pairs = sorted(task.examples, key=size)[:FEWEST_EXAMPLES]
-    report = probe(replace(task, examples=tuple(pairs)), program, add=True, seconds=_PROBE_SECONDS)
+    given = replace(task, examples=tuple(pairs))
+    report = probe(given, program, add=True, programs=_PROBE_PROGRAMS, clock=clock)
     examples = report.task.examples
     if len(examples) > MOST_EXAMPLES or any(each.program.size <= program.size for each in report.impostors):
         return None

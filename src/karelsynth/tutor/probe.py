@@ -11,8 +11,9 @@ unmasks one is made as small as possible.
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, Final
@@ -38,7 +39,9 @@ WORLDS: Final = 256
 MOST_VARIED: Final = 12
 """How many times as many worlds are tried to unmask a program that the first ones do not."""
 MOST_SHOWN: Final = 10
-DEFAULT_SECONDS: Final = 5.0
+DEFAULT_PROGRAMS: Final = 100_000
+"""About how many programs are tried. This is a number and no time, so that the result does not depend on how busy the
+machine is."""
 _MOST_THINGS: Final = LARGEST_SIDE * LARGEST_SIDE * (MOST_MARKERS + 1)
 """More walls and markers than a world has."""
 
@@ -218,14 +221,22 @@ def probe(
     reference: Program,
     *,
     add: bool = False,
-    seconds: float = DEFAULT_SECONDS,
+    programs: int = DEFAULT_PROGRAMS,
+    seconds: float = math.inf,
     seed: int = 0,
+    clock: Callable[[], float] = time.perf_counter,
 ) -> ProbeReport:
     """Search wrong programs that pass all examples of a task. With `add`, add worlds that unmask them, all if possible.
 
+    Args:
+        programs: the search ends after about so many; those one edit away and the shortest ones are always tried.
+        seconds: the most time to search, for callers who cannot wait. If it ends the search, another call may find
+            other programs.
+        clock: what the seconds are measured by.
+
     Raises KarelsynthError if the reference is not right on the task's examples, or if an example is impossible.
     """
-    start = time.perf_counter()
+    start = clock()
     for number, reason in impossible_examples(task):
         raise KarelsynthError(f"example {number} cannot be done by any program: {reason}")
     for number, (before, after) in enumerate(task.examples, 1):
@@ -233,7 +244,7 @@ def probe(
         if not outcome.ok or outcome.world != after:
             raise KarelsynthError(f"the reference is wrong on example {number}: {outcome.explain()}")
     comparison = Comparison(task, reference, seed=seed)
-    passing, tried = _passing(task, reference, comparison, start + seconds)
+    passing, tried = _passing(task, reference, comparison, programs, lambda: clock() > start + seconds)
     added: list[Example] = []
     while add and passing and len(task.examples) < MOST_EXAMPLES:
         wrong = comparison.wrong(encode_programs(passing))
@@ -250,7 +261,7 @@ def probe(
         keep = [not differing(reference, program, [world])[0] for program in passing]
         passing = [program for program, kept in zip(passing, keep, strict=True) if kept]
     impostors = _described(comparison, passing)
-    return ProbeReport(task, reference, impostors, len(passing), tuple(added), tried, time.perf_counter() - start)
+    return ProbeReport(task, reference, impostors, len(passing), tuple(added), tried, clock() - start)
 
 
 def differing_count(reference: Program, programs: Sequence[Program], world: World) -> int:
@@ -258,8 +269,13 @@ def differing_count(reference: Program, programs: Sequence[Program], world: Worl
     return sum(bool(differing(reference, program, [world])[0]) for program in programs)
 
 
-def _passing(task: Task, reference: Program, comparison: Comparison, deadline: float) -> tuple[list[Program], int]:
-    """Wrong programs that pass, simplest first, one for each behaviour on the compared worlds; how many were run."""
+def _passing(
+    task: Task, reference: Program, comparison: Comparison, most: int, late: Callable[[], bool]
+) -> tuple[list[Program], int]:
+    """Wrong programs that pass, simplest first, one for each behaviour on the compared worlds; how many were run.
+
+    The search ends after `most` programs, or when it is late.
+    """
     scorer = ProgramScorer(*task.codes())
     seen: set[bytes] = set()
     found: dict[bytes, Program] = {}
@@ -300,13 +316,12 @@ def _passing(task: Task, reference: Program, comparison: Comparison, deadline: f
     short = [row for row in _short_programs() if row not in seen]
     check(short)
     for tokens in [*waiting, *near]:  # two edits away, first from those that pass
-        if time.perf_counter() > deadline or len(seen) > 2_000_000:
+        if tried >= most or late():
             break
         made = neighbours((tokens[3:-1],))
         if made:
             check(made)
-    programs = sorted(found.values(), key=lambda program: program.size)
-    return programs, tried
+    return sorted(found.values(), key=lambda program: program.size), tried
 
 
 def as_source(program: Program) -> SourceProgram:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from typing import Final
 
 from fastapi import APIRouter, Request
 
@@ -48,6 +49,8 @@ from karelsynth.web.toolkit import read_examples, read_pairs
 router = APIRouter()
 _searching = threading.BoundedSemaphore(2)
 """More searches at the same time would only slow each other down."""
+_STOPPING: Final = 0.2
+"""Seconds to wait for a search that was asked to stop."""
 
 
 @router.post("/api/judge", responses=BODY_ERRORS)
@@ -153,7 +156,7 @@ def _wish_like(program: Program) -> Wish:
 
 
 def _solve(queue: SolveQueue, task: Task, seconds: float) -> Sequence[Program]:
-    """Right programs for a task, through the queue; waits for them."""
+    """Right programs for a task, through the queue; waits for them, but not much longer than `seconds`."""
     ended = threading.Event()
     result: list[SearchEvent] = []
 
@@ -163,10 +166,13 @@ def _solve(queue: SolveQueue, task: Task, seconds: float) -> Sequence[Program]:
             ended.set()
 
     try:
-        queue.submit(task, seconds, on_event)
+        ticket = queue.submit(task, seconds, on_event)
     except (QueueFull, ServerStopping):  # a hint without a search is better than none
         return []
-    ended.wait()  # the queue reports an end in any case
+    if not ended.wait(seconds):
+        waiting = queue.cancel(ticket)
+        if waiting or not ended.wait(_STOPPING):
+            return []
     solution = result[0]
     if not isinstance(solution, Solution) or not solution.solved:
         return []
