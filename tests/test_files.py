@@ -193,9 +193,10 @@ def test_the_files_of_a_folder_appear_together(tmp_path: Path, monkeypatch: pyte
         path.write_bytes(written)
 
     make_new_folder(folder)
-    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+    with monkeypatch.context() as patched:
         patched.setattr(files, "write_atomically", interrupted)
-        write_folder(folder, content)
+        with pytest.raises(KeyboardInterrupt):
+            write_folder(folder, content)
     assert seen == [[files._UNFINISHED]] * 2
     make_new_folder(folder)  # what was left does not stand in the way
     write_folder(folder, content)

@@ -13,6 +13,7 @@ import argparse
 import http.server
 import json
 import random
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -22,6 +23,8 @@ from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
+
+import karelsynth as package
 
 COMMAND: Final = (sys.executable, "-m", "karelsynth")
 SETTINGS: Final = (
@@ -48,7 +51,7 @@ COMMANDS: Final = {
     "solve": ("solve", "newspaper", "--budget", "60", "--out", "out"),
     "hint": ("hint", "newspaper", "../program", "--level", "3", "--out", "hinted"),
     "probe": ("probe", "../given.task", "--reference", "../program", "--add", "--budget", "1", "--out", "more.task"),
-    "pose": ("pose", "--count", "3", "--tokens", "6-12", "--out", "out"),
+    "pose": ("pose", "--like", "../given.task", "--reference", "../program", "--count", "9", "--out", "out"),
     "score": ("score", "../predictions.jsonl", "../set", "--json", "report.json"),
     "evaluate": ("evaluate", "../model", "../set", "--limit", "60", "--beam", "2", "--json", "report.json"),
     "curves": ("curves", "../model", "--tasks", "4", "--beam", "2", "--only", "length", "--json", "curves.json"),
@@ -58,7 +61,7 @@ COMMANDS: Final = {
     ),
     "reproduce": (
         *("reproduce", "objectives", "--only", "mle", "--seeds", "0", "--recipes", "../recipes", "--commit", "none"),
-        *("--data", "../set", "--train", "../set", "--val", "../set", "--device", "cpu"),
+        *("--data", "../other", "--train", "../set", "--val", "../set", "--device", "cpu"),
         *("--results", "results", "--runs", "runs"),
     ),
 }
@@ -79,6 +82,7 @@ def prepare(folder: Path, names: Iterable[str]) -> None:
     (folder / "program").write_text("def run():\n  while(frontIsClear):\n    move()\n")
     (folder / "world").write_text("> . .\n. . .\n")
     karelsynth(folder, "generate", "--count", "300", "--seed", "2", "--out", "set")
+    karelsynth(folder, "generate", "--count", "30", "--seed", "3", "--out", "other")
     karelsynth(folder, "export-msr", "set", "--out", "tasks.jsonl")
     if used & {"../model", "../weights.zip"}:
         karelsynth(folder, "train", "mle", "--out", "trained", *TRAINING)
@@ -86,8 +90,8 @@ def prepare(folder: Path, names: Iterable[str]) -> None:
         karelsynth(folder, "pack-weights", "model", "--out", "weights.zip")
     line = json.dumps({"number": 1, "programs": ["def run(): move()"]})
     (folder / "predictions.jsonl").write_text(f"{line}\n")
-    (folder / "given.task").write_text("example:\n> . -> . >\n. .    . .\n")
-    (folder / "recipes").mkdir()
+    (folder / "given.task").write_text("example:\n> . . . -> . . . >\n. . . .    . . . .\n")
+    shutil.copytree(Path(package.__file__).parent / "recipes", folder / "recipes")
     (folder / "recipes" / "mle.toml").write_text("\n".join(('objective.name="mle"', *SETTINGS)))
 
 
