@@ -213,9 +213,14 @@ def test_requests_that_take_long_get_a_response_when_the_server_stops(monkeypatc
     with listen("127.0.0.1", 0) as listener:
         asking = [threading.Thread(target=ask, args=(address_of(listener),)) for _ in range(4)]
         threads = [*asking, threading.Thread(target=stop)]
+
+        def start() -> None:
+            for thread in threads:
+                thread.start()
+
         try:
             with pytest.raises(SystemExit):
-                serve(create_app(FakeSolver()), listener, lambda: [thread.start() for thread in threads][0])
+                serve(create_app(FakeSolver()), listener, start)
             for thread in threads:
                 thread.join(PATIENCE)
         finally:

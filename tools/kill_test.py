@@ -49,7 +49,7 @@ COMMANDS: Final = {
     "pack-weights": ("pack-weights", "../model", "--out", "weights.zip"),
     "unpack-weights": ("unpack-weights", "../weights.zip", "--out", "out"),
     "solve": ("solve", "newspaper", "--budget", "60", "--out", "out"),
-    "hint": ("hint", "newspaper", "../program", "--level", "3", "--out", "hinted"),
+    "hint": ("hint", "../given.task", "../wrong", "--level", "3", "--out", "hinted"),
     "probe": ("probe", "../given.task", "--reference", "../program", "--add", "--budget", "1", "--out", "more.task"),
     "pose": ("pose", "--like", "../given.task", "--reference", "../program", "--count", "9", "--out", "out"),
     "score": ("score", "../predictions.jsonl", "../set", "--json", "report.json"),
@@ -80,6 +80,7 @@ def prepare(folder: Path, names: Iterable[str]) -> None:
     """The inputs of these commands."""
     used = {argument for name in names for argument in COMMANDS[name]}
     (folder / "program").write_text("def run():\n  while(frontIsClear):\n    move()\n")
+    (folder / "wrong").write_text("def run():\n  while(frontIsClear):\n    turnLeft()\n")
     (folder / "world").write_text("> . .\n. . .\n")
     karelsynth(folder, "generate", "--count", "300", "--seed", "2", "--out", "set")
     karelsynth(folder, "generate", "--count", "30", "--seed", "3", "--out", "other")
