@@ -19,8 +19,10 @@ from karelsynth.files import (
     exists,
     is_file,
     is_folder,
+    make_new_folder,
     read_text,
     write_atomically,
+    write_folder,
 )
 
 POSIX = pytest.mark.skipif(sys.platform == "win32", reason="devices, pipes and locks of POSIX")
@@ -178,3 +180,30 @@ def test_two_who_write_the_same_file_do_not_mix(tmp_path: Path, monkeypatch: pyt
         writer.join()
     assert path.read_bytes() in contents
     assert [found.name for found in tmp_path.iterdir()] == ["a"]
+
+
+def test_the_files_of_a_folder_appear_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder, content = tmp_path / "new", {"a.txt": b"one", "more/b.txt": b"two"}
+    seen: list[list[str]] = []
+
+    def interrupted(path: Path, written: bytes) -> None:
+        seen.append(sorted(each.name for each in folder.iterdir()))
+        if len(seen) == 2:
+            raise KeyboardInterrupt
+        path.write_bytes(written)
+
+    make_new_folder(folder)
+    with monkeypatch.context() as patched:
+        patched.setattr(files, "write_atomically", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            write_folder(folder, content)
+    assert seen == [[files._UNFINISHED]] * 2
+    make_new_folder(folder)  # what was left does not stand in the way
+    write_folder(folder, content)
+    found = {str(each.relative_to(folder)): each.read_bytes() for each in folder.rglob("*") if each.is_file()}
+    assert found == content
+    assert not (folder / files._UNFINISHED).exists()
+    with pytest.raises(FileError, match="something already"):
+        make_new_folder(folder)
+    with pytest.raises(FileError, match="in the way"):
+        make_new_folder(folder / "a.txt")

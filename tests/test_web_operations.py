@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import re
@@ -12,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from karelsynth.web.app import ServiceSettings, create_app
-from karelsynth.web.operations import Histogram, RateLimited, RateLimits, access_log, start_logging
+from karelsynth.web.operations import Histogram, LongRequests, RateLimited, RateLimits, access_log, start_logging
 from tests.fake_solver import FakeSolver
 from tests.web_client import BODY, TASK, client_of, refusal
 
@@ -153,3 +154,24 @@ def test_the_files_for_administrators_run_commands_that_exist() -> None:
     command = next(line for line in (folder / "Containerfile").read_text().splitlines() if line.startswith("CMD"))
     for words in (start, json.loads(command.removeprefix("CMD "))):
         assert {word for word in words if word.startswith("--")} <= known
+
+
+def test_long_requests_take_turns_by_client() -> None:
+    """One client sends many; another one's only request is next. Who leaves while waiting gives its place up."""
+    order: list[str] = []
+
+    async def ask(long: LongRequests, client: str) -> None:
+        async with long.turn(client):
+            order.append(client)
+            await asyncio.sleep(0)
+
+    async def all_of_them() -> None:
+        long = LongRequests(1)
+        asking = [asyncio.create_task(ask(long, client)) for client in ("many", "many", "many", "left", "few")]
+        await asyncio.sleep(0)
+        asking[3].cancel()
+        await asyncio.gather(*asking, return_exceptions=True)
+        await asyncio.wait_for(ask(long, "later"), 10)
+
+    asyncio.run(all_of_them())
+    assert order == ["many", "few", "many", "many", "later"]

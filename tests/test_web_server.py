@@ -7,9 +7,13 @@ import logging
 import os
 import signal
 import socket
+import subprocess
+import sys
+import threading
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from urllib.error import HTTPError
 from urllib.parse import urlsplit
 from urllib.request import Request, urlopen
 
@@ -18,7 +22,9 @@ from fastapi import FastAPI
 from typer.testing import CliRunner
 
 from karelsynth.errors import KarelsynthError
+from karelsynth.web.app import create_app
 from karelsynth.web.server import AddressError, address_of, is_loopback, listen, network_address_of, serve
+from tests.fake_solver import FakeSolver
 from tests.web_client import BODY, PATIENCE, server
 
 
@@ -127,3 +133,68 @@ def test_a_signal_that_comes_before_the_server_is_up_ends_it(monkeypatch: pytest
         serve(FastAPI(lifespan=lifespan), listener, lambda: ready.append(True))
     assert ended.value.code == 0
     assert not ready
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals")
+def test_a_server_that_ends_does_not_wait_for_threads() -> None:
+    """Python itself would, and would also free all memory piece by piece, which takes long on a busy machine."""
+    code = (
+        "import threading, time; threading.Thread(target=time.sleep, args=(60,)).start(); "
+        "from tests.fake_solver import main; main()"
+    )
+    for sent, status in ((signal.SIGINT, 130), (signal.SIGTERM, 0)):
+        command = [sys.executable, "-c", code, "0", "serve", "--port", "0"]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+            try:
+                assert process.stdout is not None
+                assert process.stdout.readline().startswith("karelsynth is ready")
+                process.send_signal(sent)
+                assert process.wait(2 * PATIENCE) == status
+            finally:
+                process.kill()
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals")
+def test_requests_that_take_long_get_a_response_when_the_server_stops(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One is at work in a thread, which goes on; the others wait for their turn."""
+    began, may_end = threading.Event(), threading.Event()
+
+    def pose(*_: object, **__: object) -> list[object]:
+        began.set()
+        may_end.wait(6 * PATIENCE)
+        return []
+
+    monkeypatch.setattr("karelsynth.web.tutoring.pose_all", pose)
+    monkeypatch.setattr("karelsynth.web.server._GRACE", 0.2)
+    monkeypatch.setattr(logging.getLogger("karelsynth.web"), "handlers", [])
+    statuses: list[int] = []
+
+    def ask(address: str) -> None:
+        head = {"Content-Type": "application/json"}
+        try:
+            with urlopen(Request(f"{address}api/pose", b'{"concepts": ["while"]}', head), timeout=PATIENCE) as response:
+                statuses.append(response.status)
+        except HTTPError as error:
+            statuses.append(error.code)
+
+    def stop() -> None:
+        assert began.wait(PATIENCE)
+        time.sleep(0.2)  # the others arrive
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    with listen("127.0.0.1", 0) as listener:
+        asking = [threading.Thread(target=ask, args=(address_of(listener),)) for _ in range(4)]
+        threads = [*asking, threading.Thread(target=stop)]
+
+        def start() -> None:
+            for thread in threads:
+                thread.start()
+
+        try:
+            with pytest.raises(SystemExit):
+                serve(create_app(FakeSolver()), listener, start)
+            for thread in threads:
+                thread.join(PATIENCE)
+        finally:
+            may_end.set()
+    assert statuses == [503] * 4

@@ -32,6 +32,7 @@ from copy import deepcopy
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Final
 
 import karelsynth
@@ -275,10 +276,10 @@ def _classroom_targets() -> dict[str, Target]:
 
     from karelsynth.karel.dialects import DIALECTS
     from karelsynth.parsing import parse_json
+    from karelsynth.tasks.task_files import gallery
     from karelsynth.tutor.blocks import read_blocks, write_blocks
     from karelsynth.tutor.challenges import parse_challenges
-    from karelsynth.web.classroom import change_helper, text_of_blocks
-    from karelsynth.web.messages import BlocksResponse, ChangeHelperRequest, WriteBlocksRequest
+    from karelsynth.web import classroom, messages, toolkit, tutoring
 
     example = {"input": "> . .\n. . .", "output": ". . >\n. . ."}
     given = {"examples": [example], "hidden": [{"input": "> .\n. .", "output": ". >\n. ."}], "hints": 2}
@@ -286,35 +287,78 @@ def _classroom_targets() -> dict[str, Target]:
     whole = {"karelsynth": "challenges", "title": "Monday", "challenges": [challenge, challenge]}
     written, helpers = [], []
     for text in PROGRAMS:
-        functions = BlocksResponse.of(read_blocks(text)).model_dump()["functions"]
+        functions = messages.BlocksResponse.of(read_blocks(text)).model_dump()["functions"]
         written.append({"program": text, "functions": functions})
         helpers.append({"program": text, "change": "define", "name": "side", "new_name": ""})
     helpers.append({"program": PROGRAMS[3], "change": "rename", "name": "twice", "new_name": "double"})
     helpers.append({"program": f"{PROGRAMS[3]}def rest():\n  move()\n", "change": "delete", "name": "rest"})
 
-    def request(kind: type[BaseModel], answer: Callable[[Any], object]) -> Callable[[bytes], object]:
-        def run(data: bytes) -> object:
-            try:
-                body = kind.model_validate(parse_json(data))
-            except ValidationError as error:  # the service answers 422
-                raise KarelsynthError("not what the request should have") from error
-            return answer(body)
+    def validated(kind: type[BaseModel], value: object) -> Any:
+        try:
+            return kind.model_validate(value)
+        except ValidationError as error:  # the service answers 422
+            raise KarelsynthError("not what the request should have") from error
 
-        return run
+    def request(kind: type[BaseModel], answer: Callable[[Any], object]) -> Callable[[bytes], object]:
+        return lambda data: answer(validated(kind, parse_json(data)))
+
+    state = SimpleNamespace(settings=SimpleNamespace(challenges=parse_challenges(json.dumps(whole))))
+    service: Any = SimpleNamespace(app=SimpleNamespace(state=state))
+    routes: dict[str, tuple[type[BaseModel], Callable[[Any], object]]] = {
+        "run": (messages.RunRequest, toolkit.run),
+        "check": (messages.CheckRequest, toolkit.check),
+        "convert": (messages.ConvertRequest, toolkit.convert),
+        "stanford": (messages.StanfordRequest, toolkit.stanford),
+        "random-world": (messages.RandomWorldRequest, toolkit.make_random_world),
+        "task/parse": (messages.TaskTextRequest, toolkit.read_task),
+        "task/render": (messages.TaskRequest, toolkit.write_task),
+        "judge": (messages.JudgeRequest, tutoring.judge),
+        "grade": (messages.GradeRequest, lambda body: tutoring.grade(body, service)),
+        "solve": (messages.SolveRequest, lambda body: toolkit.read_examples(body.examples).codes()),
+        "challenges/parse": (messages.ChallengeTextRequest, classroom.read_challenges),
+        "blocks/read": (messages.ReadBlocksRequest, classroom.blocks_of_text),
+    }
+    asked = {
+        "run": {"program": PROGRAMS[0], "world": "> . .\n. 2 #"},
+        "check": {"program": PROGRAMS[2]},
+        "convert": {"program": PROGRAMS[3], "to": "stanford"},
+        "stanford": {"program": PROGRAMS[1], "world": "> .\n. .", "name": "walk"},
+        "random-world": {"rows": 4, "cols": 5, "seed": 1},
+        "task/parse": {"text": "name: walk\nexample:\n> . -> . >\n. .    . .\n"},
+        "task/render": {"examples": [example], "name": "walk", "about": "two steps"},
+        "judge": {"examples": [example, example], "program": PROGRAMS[0]},
+        "grade": {"examples": [example], "programs": [{"name": "Ada", "program": PROGRAMS[0]}], "challenge": 1},
+        "solve": {"examples": [example], "budget": 1},
+        "challenges/parse": {"text": json.dumps(whole)},
+        "blocks/read": {"program": PROGRAMS[3], "dialect": "paper"},
+    }
+
+    def answered(data: bytes) -> object:
+        value = parse_json(data)
+        path = value.get("path") if isinstance(value, dict) else None
+        if not isinstance(path, str) or path not in routes:
+            raise KarelsynthError("no such path")
+        kind, answer = routes[path]
+        response = answer(validated(kind, value.get("body")))
+        return response.model_dump_json() if isinstance(response, BaseModel) else response
 
     def rewritten(text: str) -> None:
         for dialect in (None, *DIALECTS):
             with suppress(KarelsynthError):
                 write_blocks(text, read_blocks(text, dialect).functions, dialect)
 
+    posed = [{**entry.task.to_json(), "reference": PROGRAMS[0], "level": "easy"} for entry in gallery()[:2]]
+    lines = [json.dumps(each).encode() for each in posed]
+
     def encoded(values: Sequence[object]) -> tuple[bytes, ...]:
         return tuple(json.dumps(value).encode() for value in values)
 
     return {
-        "challenges": Target(text_target(parse_challenges), encoded([whole, challenge])),
+        "challenges": Target(text_target(parse_challenges), (*encoded([whole, challenge, *posed]), b"\n".join(lines))),
         "blocks": Target(text_target(rewritten), tuple(text.encode() for text in PROGRAMS)),
-        "block_tree": Target(request(WriteBlocksRequest, text_of_blocks), encoded(written)),
-        "helper": Target(request(ChangeHelperRequest, change_helper), encoded(helpers)),
+        "block_tree": Target(request(messages.WriteBlocksRequest, classroom.text_of_blocks), encoded(written)),
+        "helper": Target(request(messages.ChangeHelperRequest, classroom.change_helper), encoded(helpers)),
+        "request": Target(answered, encoded([{"path": path, "body": body} for path, body in asked.items()])),
     }
 
 
@@ -377,7 +421,6 @@ def _task_targets(folder: Path) -> dict[str, Target]:
     handed_in = json.dumps({"karelsynth": "work", "student": "Ada", "programs": programs}).encode()
     return {
         "task": Target(text_target(lambda text: tasks_from_text(text, "here")), (*ours, *texts, b"[" + ours[0] + b"]")),
-        "challenges": Target(text_target(parse_challenges), (posed, *ours[:1])),
         "student_work": Target(text_target(lambda text: parse_work(text, lesson)), (handed_in,)),
         "record": Target(record, (first, lines.split(b"\n")[1])),
         "task_file": Target(

@@ -13,7 +13,7 @@ import os
 import re
 import stat
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO, Final, cast
@@ -28,6 +28,8 @@ _OPEN: Final = re.compile(r"/dev/std(?P<name>out|err)|/(?:dev|proc/self)/fd/(?P<
 """Paths that stand for a file descriptor of this process."""
 LOCK_TIMEOUT: Final = 5.0
 """Seconds to wait for another process that writes the same file."""
+_UNFINISHED: Final = ".unfinished.tmp"
+"""Where the files of a folder are until all of them are written."""
 _LONGEST_NAME: Final = 255
 """Bytes of the longest file name that common file systems allow."""
 
@@ -288,6 +290,36 @@ def make_folder(folder: Path) -> None:
             raise PermissionError(errno.EACCES, "no permission")
     except (OSError, ValueError) as error:  # ValueError: a null character in the name
         raise cannot_write(folder, error) from None
+
+
+def make_new_folder(folder: Path) -> None:
+    """As `make_folder`. Raises FileError if there is something in the folder, but for what a killed process left."""
+    make_folder(folder)
+    names = {path.name for path in folder.iterdir()}
+    if names and _UNFINISHED not in names:
+        raise FileError(f"{folder}: there is something already; choose a new folder")
+
+
+def write_folder(folder: Path, files: Mapping[str, bytes]) -> None:
+    """Write files, by their paths, into a folder of `make_new_folder`. They appear there once all of them are written.
+
+    They wait in a hidden folder inside it. One beside it would need permission to write there, and could not be renamed
+    to a folder on another disk.
+    """
+    import shutil  # takes a while to import
+
+    with locked_folder(folder):
+        hidden = folder / _UNFINISHED
+        if exists(hidden):
+            shutil.rmtree(hidden)
+        for name, content in files.items():
+            (hidden / name).parent.mkdir(parents=True, exist_ok=True)
+            write_atomically(hidden / name, content)
+        for name in files:
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (hidden / name).replace(folder / name)
+        shutil.rmtree(hidden)
+        sync_folder(folder)
 
 
 @contextmanager

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 import typer
 
 from karelsynth.cli.common import (
+    INTERRUPTED,
     OUT,
     CpuDevice,
     Model,
@@ -469,7 +470,13 @@ def serve(
 
                 webbrowser.open(address)
 
-        run_server(create_app(solver, settings), listener, on_ready)
+        try:
+            run_server(create_app(solver, settings), listener, on_ready)
+        except KeyboardInterrupt:
+            print_err("stopped")
+            leave(INTERRUPTED)
+        except SystemExit as ended:  # SIGTERM, mostly
+            leave(ended.code if isinstance(ended.code, int) else 0)
 
 
 def _limit_threads(number: int) -> None:

@@ -23,7 +23,7 @@ from karelsynth.cli.common import (
     write_text,
 )
 from karelsynth.errors import KarelsynthError, missing_extra
-from karelsynth.files import STDIN, exists, is_folder
+from karelsynth.files import STDIN, exists
 
 if TYPE_CHECKING:
     from karelsynth.karel.program import Program
@@ -300,17 +300,15 @@ def pose(
     Writes a task file for each exercise, their solutions, all of them as JSON lines, and the sheets as .html and .pdf.
     The exit status is 1 if fewer exercises than wished were found.
     """
-    from karelsynth.files import exists, locked_folder, make_folder, write_atomically
+    from karelsynth.files import make_new_folder, write_folder
     from karelsynth.tasks.task_files import render_task
     from karelsynth.tutor.pose import Wish, variants
     from karelsynth.tutor.pose import pose as pose_all
     from karelsynth.tutor.worksheet import sheet_html, sheet_pdf
 
-    if exists(out) and (not is_folder(out) or any(out.iterdir())):
-        raise KarelsynthError(f"{out}: there is something already; choose a new folder")
     if reference is not None and like is None:
         raise KarelsynthError("--reference belongs to --like TASK: leave it out")
-    make_folder(out)
+    make_new_folder(out)
     if like is not None:
         task = read_task(like)
         exercises = variants(task, reference_program(reference, task), count=count, seed=seed)
@@ -330,10 +328,7 @@ def pose(
     for kind, solutions in (("worksheet", False), ("solutions", True)):
         files[f"{kind}.html"] = sheet_html(exercises, title, solutions=solutions).encode()
         files[f"{kind}.pdf"] = sheet_pdf(exercises, title, solutions=solutions)
-    with locked_folder(out):
-        (out / "solutions").mkdir(exist_ok=True)
-        for name, content in files.items():
-            write_atomically(out / name, content)
+    write_folder(out, files)
     for each in exercises:
         print_out(f"{each.task.name}: {each.level}, {each.program.size} tokens, {len(each.task.examples)} examples")
     print_err(f"saved {len(exercises)} exercises in {out}")

@@ -111,14 +111,18 @@ def _example_html(pair: Example, number: int, cell: int) -> str:
 
 
 def sheet_pdf(exercises: Sequence[PosedExercise], title: str, *, solutions: bool) -> bytes:
-    """The same as PDF. An exercise has one page, or more if its worlds need them."""
+    """The same as PDF. An exercise has one page, or more if its worlds need them. No date is in it: the same exercises
+    give the same file."""
     pages = [
         page
         for number, exercise in enumerate(exercises, 1)
         for page in _Sheet(exercise, _head(title, number, exercises), solutions=solutions).pages()
     ]
     file = io.BytesIO()
-    pages[0].save(file, format="PDF", save_all=True, append_images=pages[1:], resolution=_DOTS_PER_INCH, title=title)
+    dates = {"creationDate": None, "modDate": None}
+    pages[0].save(
+        file, format="PDF", save_all=True, append_images=pages[1:], resolution=_DOTS_PER_INCH, title=title, **dates
+    )
     return file.getvalue()
 
 

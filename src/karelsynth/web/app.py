@@ -8,7 +8,7 @@ import mimetypes
 import re
 import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, nullcontext
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -94,7 +94,7 @@ def create_app(solver: TaskSolver, settings: ServiceSettings | None = None) -> F
             observer=app.state.metrics,
         )
         yield
-        app.state.queue.close()
+        await asyncio.to_thread(app.state.queue.close)
 
     app = FastAPI(
         title="karelsynth",
@@ -139,7 +139,7 @@ class GuardMiddleware:
       name resolve to 127.0.0.1 and use the service through the visitor's browser (DNS rebinding).
     - A body may have up to `LARGEST_BODY` bytes.
     - A client may send so many POST requests a minute.
-    - Requests that take long leave threads to the others.
+    - Requests that take long wait for their client's turn.
     - Every response gets security headers, error responses too.
     - An unexpected error is logged; the client gets status 500 without details.
     - Every request is counted, and logged if the log is on.
@@ -202,8 +202,33 @@ class GuardMiddleware:
             message = f"the body is too large: at most {LARGEST_BODY // 1024} KiB are allowed"
             await error_response(413, message)(scope, receive, send)
             return
-        async with self._long if self._long.concerns(scope["path"]) else nullcontext():
+        if self._long.concerns(scope["path"]):
+            await self._handle_long(scope, body, receive, send)
+        else:
             await self.app(scope, _replay(body, receive), send)
+
+    async def _handle_long(self, scope: Scope, body: bytes, receive: Receive, send: Send) -> None:
+        """Answer a request whose work is done in a thread, once it is the client's turn and if it still waits then.
+
+        A thread cannot be stopped. When the server stops, it is left behind, and the client gets a response.
+        """
+        has_turn = False
+
+        async def work() -> None:
+            nonlocal has_turn
+            async with self._long.turn(scope_client(scope)):
+                has_turn = True
+                await self.app(scope, _replay(body, receive), send)
+
+        working, left = asyncio.create_task(work()), asyncio.create_task(_client_left(receive))
+        try:
+            await asyncio.wait({working, left}, return_when=asyncio.FIRST_COMPLETED)
+            if not has_turn:
+                raise _ClientLeft
+            await asyncio.shield(working)
+        finally:
+            left.cancel()
+            working.cancel()
 
 
 def host_name(host: str) -> str:
@@ -214,6 +239,12 @@ def host_name(host: str) -> str:
 
 class _ClientLeft(Exception):
     """The client has disconnected before its request was complete, or the server has closed the connection."""
+
+
+async def _client_left(receive: Receive) -> None:
+    """Returns when the client has disconnected; its body has been read."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
 
 
 async def _read_body(headers: Headers, receive: Receive) -> bytes | None:

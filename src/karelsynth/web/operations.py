@@ -16,7 +16,9 @@ import threading
 import time
 from bisect import bisect_left
 from collections import Counter
-from contextlib import suppress
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from itertools import count
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -40,8 +42,8 @@ _MOST_BUCKETS: Final = 4096
 """The most clients whose rates are remembered."""
 _LONG_PATHS: Final = frozenset({"/api/grade", "/api/hint", "/api/probe", "/api/pose"})
 """Requests that keep a thread busy for seconds."""
-_LONG_AT_ONCE: Final = 24
-"""How many of these run at the same time: below the number of threads (40), so that others always find one."""
+_LONG_AT_ONCE: Final = 2
+"""How many of these run at the same time. More would only slow each other down."""
 
 
 class Histogram:
@@ -202,16 +204,48 @@ class RateLimits:
 
 
 class LongRequests:
-    """Lets a few of the requests that take long run at a time; the others wait without a thread."""
+    """Lets a few of the requests that take long run at a time. The others wait, without a thread, for their turn.
 
-    def __init__(self) -> None:
-        self._free = asyncio.Semaphore(_LONG_AT_ONCE)
+    The next is one of the client that has fewest running, among these the one whose last turn is longest ago. So
+    whoever sends many is not served more often than others.
+    """
 
-    async def __aenter__(self) -> None:
-        await self._free.acquire()
+    def __init__(self, at_once: int = _LONG_AT_ONCE) -> None:
+        self._at_once = at_once
+        self._running: Counter[str] = Counter()
+        self._waiting: list[tuple[str, asyncio.Future[None]]] = []
+        self._turns = count(1)
+        self._last: dict[str, int] = {}
+        """The number of the last turn of each client that waits or runs."""
 
-    async def __aexit__(self, *_: object) -> None:
-        self._free.release()
+    @asynccontextmanager
+    async def turn(self, client: str) -> AsyncIterator[None]:
+        """Wait for a turn of this client."""
+        waiting = client, asyncio.get_running_loop().create_future()
+        self._waiting.append(waiting)
+        self._grant()
+        try:
+            await waiting[1]
+            yield
+        finally:
+            if waiting in self._waiting:
+                self._waiting.remove(waiting)
+            else:
+                self._running[client] -= 1
+            self._grant()
+
+    def _grant(self) -> None:
+        while self._waiting and self._running.total() < self._at_once:
+            chosen = min(self._waiting, key=lambda each: (self._running[each[0]], self._last.get(each[0], 0)))
+            self._waiting.remove(chosen)
+            client, granted = chosen
+            self._running[client] += 1
+            self._last[client] = next(self._turns)
+            if not granted.done():  # its request may have been cancelled in this very moment
+                granted.set_result(None)
+        present = {client for client, _ in self._waiting} | {client for client, some in self._running.items() if some}
+        self._running = Counter({client: some for client, some in self._running.items() if some})
+        self._last = {client: last for client, last in self._last.items() if client in present}
 
     @staticmethod
     def concerns(path: str) -> bool:

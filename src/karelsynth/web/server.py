@@ -24,6 +24,8 @@ from karelsynth.web.operations import start_logging
 log = logging.getLogger("karelsynth.web")
 _GRACE: Final = 3
 """Seconds that running requests have to end after a signal."""
+_LAST: Final = 0.5
+"""Seconds for the responses to those that have not."""
 
 
 class AddressError(KarelsynthError):
@@ -98,7 +100,10 @@ def _url(host: str, port: int) -> str:
 
 
 def serve(app: FastAPI, listener: socket.socket, on_ready: Callable[[], None]) -> None:
-    """Serve until Ctrl-C (then raises KeyboardInterrupt) or SIGTERM (then exits with status 0)."""
+    """Serve until Ctrl-C (then raises KeyboardInterrupt) or SIGTERM (then exits with status 0).
+
+    Threads may still be working when it ends: nothing waits for them.
+    """
     settings = getattr(app.state, "settings", None)
     start_logging("off" if settings is None else settings.log)
     proxies = sorted(settings.proxies) if settings is not None else []
@@ -120,9 +125,17 @@ def serve(app: FastAPI, listener: socket.socket, on_ready: Callable[[], None]) -
     previous = signal.signal(
         signal.SIGTERM, lambda *_: sys.exit(0)
     )  # uvicorn raises the signal again after its shutdown
+    loop = asyncio.new_event_loop()
+    asyncio.set_event_loop(loop)
     try:
-        _Server(config, connections, on_ready).run(sockets=[listener])
-    finally:
+        loop.run_until_complete(_Server(config, connections, on_ready).serve(sockets=[listener]))
+    finally:  # not `asyncio.run`, which waits for requests whose threads have not ended
+        if tasks := asyncio.all_tasks(loop):
+            for task in tasks:
+                task.cancel()
+            loop.run_until_complete(asyncio.wait(tasks, timeout=_LAST))
+        loop.close()
+        asyncio.set_event_loop(None)
         signal.signal(signal.SIGTERM, previous)
 
 

@@ -1,7 +1,8 @@
 """Routes of the tutor: judging examples, grading a class, hints, probing a task, posing exercises.
 
-The route functions are synchronous, so FastAPI runs them in threads. A hint for a student who is far off needs a
-search, which waits in the same queue as all others.
+The route functions are synchronous, so FastAPI runs them in threads. Those that take long run a few at a time
+(`operations.LongRequests`). A hint for a student who is far off needs a search, which waits in the same queue as all
+others.
 """
 
 from __future__ import annotations
@@ -43,12 +44,11 @@ from karelsynth.web.messages import (
     ProbeResponse,
     VerdictResponse,
 )
+from karelsynth.web.operations import scope_client
 from karelsynth.web.queue import QueueFull, SearchEvent, SearchFailure, ServerStopping, SolveQueue
 from karelsynth.web.toolkit import read_examples, read_pairs
 
 router = APIRouter()
-_searching = threading.BoundedSemaphore(2)
-"""More searches at the same time would only slow each other down."""
 _STOPPING: Final = 0.2
 """Seconds to wait for a search that was asked to stop."""
 
@@ -104,8 +104,8 @@ def hint(body: HintRequest, request: Request) -> HintResponse:
     hidden = _hidden(body, request)
     source = read_source(body.program)
     queue: SolveQueue = request.app.state.queue
-    with _searching:
-        found = find_hint(task, source, hidden=hidden, solve=lambda posed, seconds: _solve(queue, posed, seconds))
+    client = scope_client(request.scope)
+    found = find_hint(task, source, hidden=hidden, solve=lambda posed, seconds: _solve(queue, client, posed, seconds))
     return HintResponse.model_validate(found.to_json(body.level))
 
 
@@ -116,8 +116,7 @@ def probe(body: ProbeRequest) -> ProbeResponse:
     for number, reason in impossible_examples(task):
         raise RequestError(f"example {number}", KarelsynthError(f"this cannot be done by any program: {reason}"))
     reference = Program.parse(body.reference)
-    with _searching:
-        report = probe_task(task, reference, add=body.add, seconds=body.budget)
+    report = probe_task(task, reference, add=body.add, seconds=body.budget)
     return ProbeResponse.model_validate(report.to_json(recognise(body.reference)))
 
 
@@ -129,8 +128,7 @@ def pose(body: PoseRequest) -> PoseResponse:
         wish = _wish_like(Program.parse(body.like))
     elif not body.concepts:
         raise RequestError("concepts", KarelsynthError("name a concept, or a program with `like`"))
-    with _searching:
-        exercises = pose_all(wish, count=body.count, seed=body.seed, seconds=body.budget)
+    exercises = pose_all(wish, count=body.count, seed=body.seed, seconds=body.budget)
     return PoseResponse(
         exercises=[
             ExerciseResponse.of(each.task, program=each.program.to("paper"), level=each.level) for each in exercises
@@ -155,8 +153,8 @@ def _wish_like(program: Program) -> Wish:
     return Wish(concepts_of(program) - {"nested"}, (max(5, size - 6), size + 8))
 
 
-def _solve(queue: SolveQueue, task: Task, seconds: float) -> Sequence[Program]:
-    """Right programs for a task, through the queue; waits for them, but not much longer than `seconds`."""
+def _solve(queue: SolveQueue, client: str, task: Task, seconds: float) -> Sequence[Program]:
+    """Right programs for a client's task, through the queue; waits for them, but not much longer than `seconds`."""
     ended = threading.Event()
     result: list[SearchEvent] = []
 
@@ -166,7 +164,7 @@ def _solve(queue: SolveQueue, task: Task, seconds: float) -> Sequence[Program]:
             ended.set()
 
     try:
-        ticket = queue.submit(task, seconds, on_event)
+        ticket = queue.submit(task, seconds, on_event, client, watched=False)
     except (QueueFull, ServerStopping):  # a hint without a search is better than none
         return []
     if not ended.wait(seconds):
