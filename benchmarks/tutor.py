@@ -6,7 +6,7 @@
 The references are those of the set `classroom` and of the gallery (`tests/golden/gallery`). A mistake is one
 of: off by one, missing action, wrong turn, wrong action, `if` for `while`, negated condition, wrong order, wrong
 branch, forgotten edge case (a guard, an else or a guarded action is missing), wrong indentation. A mutant is kept if it
-is wrong on at least one example. The words of the table:
+is wrong on at least one example. Hints may ask the solver, which is loaded before. The words of the table:
 
 - repaired: the hint has a right program;
 - within: it has at most as many edits as there are mistakes;
