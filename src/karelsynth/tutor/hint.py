@@ -7,8 +7,8 @@
 A student whose program is at most three edits away from a right one gets these edits. One who is further off gets one
 edit, the next step towards the nearest program that `solve` finds.
 
-There is one deadline for all of it. The search near the student's program begins. If it finds nothing soon, `solve` is
-asked for right programs. They show which way to search on, or that the student is far off.
+All parts of a hint share one deadline. First, programs near the student's are tried. If none of them is right, `solve`
+searches for right programs. The search then continues towards the nearest of these, unless the student is far off.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from karelsynth.karel.formats.codes import worlds_to_codes
 from karelsynth.karel.machine import encode_programs, run_batch
 from karelsynth.karel.program import Program
 from karelsynth.tasks.task import Example, Task
-from karelsynth.tasks.variations import RandomVariations
+from karelsynth.tasks.variations import RandomVariations, fingerprints
 from karelsynth.tutor.edits import MOST_FUNCTIONS, code_of
 from karelsynth.tutor.explain import RunReport, explain_run
 from karelsynth.tutor.limits import TUTOR_TICKS
@@ -44,17 +44,17 @@ if TYPE_CHECKING:
 HINT_SECONDS: Final = 1.5
 """The time after which a hint ends with what it has. Hints should take less than two seconds."""
 SEARCH_SHARE: Final = 0.9
-"""When the search ends; the rest is for choosing among repairs."""
+"""The share of the time after which the search ends; the rest is for choosing among repairs."""
 NEAR_SHARE: Final = 2 / 3
-"""The most of it for the search near the student's program."""
+"""The largest share for the search near the student's program."""
 SOLVE_SHARE: Final = 1 / 3
-"""The most of it for `solve`."""
+"""The largest share for `solve`."""
 FIRST_PROGRAMS: Final = 6_000
 """Programs near the student's that are tried before `solve` is asked."""
 FAR: Final = 13
-"""Tokens between the student's program and every right one that is known, from which on the student is far off."""
+"""A student is far off if every known right program is at least this many token edits away."""
 MOST_TARGETS: Final = 3
-"""Right programs, the nearest ones, towards which a way is sought."""
+"""How many of the nearest right programs the search is directed towards."""
 WORLDS: Final = 64
 """Varied worlds on which the repairs are compared."""
 PER_FAILURE: Final = 2.0
@@ -63,7 +63,7 @@ PER_DISAGREEMENT: Final = 1.0
 """What a repair pays for failing on all varied worlds, for a token, and for behaving as no other repair does, in units
 of the cost of an edit."""
 PER_STEP_COST: Final = 0.1
-"""What a step towards a right program pays for the cost of its edit, in tokens that it leaves."""
+"""The weight of an edit's cost when steps towards a right program are compared, in tokens of distance."""
 _MOST_COMPARED: Final = 200
 _COMPARED_AT_ONCE: Final = 25
 Solve = Callable[[Task, float], Sequence[Program]]
@@ -124,7 +124,7 @@ def find_hint(
         hidden: further examples on which a repair must be right; reports never show them.
         solve: finds right programs where none is found soon; without it, the next step for students who are far off is
             the single edit that brings the program nearest to being right, if there is one.
-        seconds: when the hint ends with what it has.
+        seconds: the deadline; the hint then ends with what it has.
         max_ticks: the most ticks of a run.
         clock: what the seconds are measured by.
     """
@@ -261,12 +261,7 @@ def _ends(programs: Sequence[Program], worlds: NDArray[np.uint8]) -> tuple[NDArr
     """Whether runs on worlds [W, 18, 18] end well, and a hash of their final worlds, 0 if not: [N, W] each."""
     runs = run_batch(encode_programs(programs), worlds)
     assert runs.worlds is not None
-    ends = runs.worlds.reshape(*runs.ok.shape, -1)
-    return runs.ok, (ends.astype(np.uint64) * _mixing(ends.shape[2])).sum(2) * runs.ok
-
-
-def _mixing(size: int) -> NDArray[np.uint64]:
-    return np.random.default_rng(1).integers(1, 2**63, size, np.uint64)
+    return runs.ok, fingerprints(runs.worlds, runs.status) * runs.ok
 
 
 @lru_cache(maxsize=64)

@@ -8,8 +8,8 @@ The programs one edit away are all run. Those two and three edits away are too m
 most promising ones, as `search.repair` does, with usual edits before rare ones. A program is promising if it is right
 on many examples and nearly right on the others, and if its edits are usual.
 
-The search can be interrupted and continued. Whoever knows right programs, by `solve`, can also direct it: `run_towards`
-continues from the programs nearest to those.
+The search can be interrupted and continued. `run_towards` directs it towards known right programs, for example those
+that `solve` found.
 """
 
 from __future__ import annotations
@@ -93,8 +93,8 @@ class NearestSearch:
     Args:
         bodies: a program that is wrong on some example, as `edits.code_of` makes it.
         inputs, outputs: the examples as cell codes, uint8 [K, 18, 18].
-        seconds: the time that the search takes if it is let, not counting that between calls.
-        clock: what the time is measured by.
+        seconds: the most time of the whole search, not counting the time between calls of `run`.
+        clock: returns the time in seconds.
     """
 
     def __init__(

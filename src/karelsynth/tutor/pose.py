@@ -49,8 +49,8 @@ _AT_ONCE: Final = 500
 _MOST_DRAWN: Final = 100_000
 """Tasks that are drawn before the search for exercises ends."""
 _PROBE_PROGRAMS: Final = 25_000
-"""Programs that are tried to find doubt about an exercise. A number, no time: a seed gives the same exercises on every
-machine."""
+"""Programs that are tried to find out whether an exercise is ambiguous. It is a number, not a time: so a seed gives
+the same exercises on every machine."""
 _NAMES: Final = {
     **dict.fromkeys(("free", "mixed", "conditions", "steering"), "Find the rule"),
     "ends": "The ends of a row",
@@ -175,12 +175,12 @@ def pose(
 ) -> list[PosedExercise]:
     """Up to `count` exercises with different programs, from easy to hard; fewer if few fit the wish.
 
-    A seed gives the same exercises always, unless `seconds` ends the search.
+    A seed always gives the same exercises, unless `seconds` ends the search.
 
     Args:
         seconds: the most time; None for as long as it takes.
         progress: called with 1 for each exercise that is found.
-        clock: what the seconds are measured by.
+        clock: returns the time in seconds.
     """
     found: list[PosedExercise] = []
     seen: set[Program] = set()

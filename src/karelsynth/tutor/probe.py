@@ -40,7 +40,7 @@ MOST_VARIED: Final = 12
 """How many times as many worlds are tried to unmask a program that the first ones do not."""
 MOST_SHOWN: Final = 10
 DEFAULT_PROGRAMS: Final = 100_000
-"""About how many programs are tried. This is a number and no time, so that the result does not depend on how busy the
+"""About how many programs are tried. It is a number, not a time, so that the result does not depend on how busy the
 machine is."""
 _MOST_THINGS: Final = LARGEST_SIDE * LARGEST_SIDE * (MOST_MARKERS + 1)
 """More walls and markers than a world has."""
@@ -232,7 +232,7 @@ def probe(
         programs: the search ends after about so many; those one edit away and the shortest ones are always tried.
         seconds: the most time to search, for callers who cannot wait. If it ends the search, another call may find
             other programs.
-        clock: what the seconds are measured by.
+        clock: returns the time in seconds.
 
     Raises KarelsynthError if the reference is not right on the task's examples, or if an example is impossible.
     """
