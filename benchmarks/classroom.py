@@ -47,7 +47,7 @@ from karelsynth import Program, World, encode_programs, run_batch
 from karelsynth.solve import Solver, ranking
 
 TASKS = Path(str(files("karelsynth.tasks") / "classroom.jsonl"))
-PARTS = ("continuation", "later rounds", "repair", "MCMC")
+PARTS = ("continuation", "later rounds", "repair", "MCMC", "brevity")
 LEVELS = ("easy", "medium", "hard")
 TICKS = 200
 """The fewest ticks that a task's reference is taken to need."""
@@ -82,6 +82,8 @@ def leave_out(solver: Solver, part: str) -> None:
         solver.rounds = solver.rounds[:1]
     elif part == "repair":
         solver.rounds = tuple(one._replace(repair=0.0) for one in solver.rounds)
+    elif part == "brevity":  # the first answer in the search's order, however long
+        ranking.choose_for_people = lambda *_: 0
     else:
         ranking.look_random = lambda inputs, outputs: False
 

@@ -31,7 +31,15 @@ from karelsynth.karel.program import Program
 from karelsynth.karel.world import Hero, World
 from karelsynth.solve import Answer, Progress, Solution, Solver
 from karelsynth.solve.answers import CheckedPrograms, SearchState
-from karelsynth.solve.ranking import ESTIMATE_AFTER, MARGIN, STEPS_PER_BLOCK, Ranking, look_random, rank
+from karelsynth.solve.ranking import (
+    ESTIMATE_AFTER,
+    MARGIN,
+    STEPS_PER_BLOCK,
+    Ranking,
+    choose_for_people,
+    look_random,
+    rank,
+)
 from karelsynth.solve.solver import PLAUSIBLE, Round
 from karelsynth.tasks.generate import generate
 from karelsynth.tasks.task import MOST_EXAMPLES, Example, Task
@@ -262,6 +270,31 @@ def test_mcmc_runs_only_where_the_network_leaves_a_doubt(
     answers, inputs, outputs = posed_answers(3, texts=texts)
     found = ranked(replace(answers, logprobs=np.array(logprobs, np.float32)), inputs, outputs, steps=10)
     assert bool(found.features.sampled) is sampled
+
+
+@pytest.mark.parametrize(
+    ("texts", "logprobs", "first"),
+    [
+        (("IF c( frontIsClear c) i( move i)", "move"), (-0.5, -3.0), 1),  # no example needs the guard, …
+        (("IF c( frontIsClear c) i( move i)", "move"), (-0.5, -6.0), 0),  # … but the network is sure of it
+        (("move turnLeft turnLeft turnLeft", "move turnRight"), (-0.5, -0.8), 1),  # equivalent, and longer
+        (("move turnRight", "move turnLeft turnLeft turnLeft"), (-0.8, -0.5), 0),
+    ],
+)
+def test_a_person_needs_every_part_of_a_program(
+    texts: tuple[str, ...], logprobs: tuple[float, ...], first: int
+) -> None:
+    answers, inputs, outputs = posed_answers(2, ["east", "east"], texts)
+    assert choose_for_people(replace(answers, logprobs=np.array(logprobs, np.float32)), inputs, outputs) == first
+    assert ranked(replace(answers, logprobs=np.array(logprobs, np.float32)), inputs, outputs).order[0] == first
+
+
+def test_a_part_that_an_example_needs_costs_only_its_length() -> None:
+    """The third world has a wall ahead."""
+    answers, inputs, outputs = posed_answers(2, ["east", "east", "west"], ("IF c( frontIsClear c) i( move i)", "move"))
+    right = answers[np.array([0])].joined(answers[np.array([0])])
+    assert choose_for_people(replace(right, logprobs=np.array([-0.5, -1.0], np.float32)), inputs, outputs) == 0
+    assert (right.simplified(inputs, outputs).lengths == right.lengths).all()
 
 
 def test_examples_with_one_heading_are_ranked_by_the_network(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,6 +19,8 @@ from karelsynth.karel.machine import encode_programs, run_batch
 from karelsynth.karel.program import Program
 from karelsynth.karel.tokens import ACTIONS
 from karelsynth.solve.solution import Answer
+from karelsynth.tasks.batch import TaskBatch
+from karelsynth.tasks.simplify import simplify
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -65,6 +67,15 @@ class CheckedPrograms:
     def distinct(self) -> CheckedPrograms:
         """The programs without repetitions, in any order."""
         return self[np.unique(self.tokens, axis=0, return_index=True)[1]]
+
+    def simplified(
+        self, inputs: NDArray[np.uint8], outputs: NDArray[np.uint8], *, max_ticks: int = MAX_TICKS, threads: int = 1
+    ) -> TaskBatch:
+        """The programs without parts that none of the examples needs, [K, 18, 18] each."""
+        lengths = self.lengths.astype(np.uint8)
+        examples = (np.repeat(worlds[None], len(self), axis=0) for worlds in (inputs, outputs))
+        tasks = TaskBatch(self.tokens, lengths, *examples, novel=np.zeros(len(self), np.bool_))
+        return simplify(tasks, threads, max_ticks=max_ticks, reserved=True)
 
     def answer(self, row: int, probability: float | None = None) -> Answer:
         """The program in a row as an `Answer`."""

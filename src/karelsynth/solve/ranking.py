@@ -1,8 +1,13 @@
 """Choose among consistent programs: which one comes first, how likely it is right, and which question would decide.
 
-The network's order holds, unless the examples look like random ones (`look_random`) and the network leaves a doubt. The
-random generator is known, so MCMC samples the posterior over programs, and an answer that is right on clearly more of
-its further examples overrules the network's first.
+Which answer comes first depends on where the examples are from:
+
+- Examples that look random (`look_random`): the network's first answer. If the network leaves a doubt, MCMC samples the
+  posterior over programs, since the random generator is known. An answer that is right on clearly more of its further
+  examples overrules the network's first.
+- Other examples are taken for a person's: the likeliest answer after a penalty for length, and for parts that no
+  example needs. A person chooses examples that show what matters. The network was trained on generated examples, which
+  may leave parts of their program unused.
 
 The first answer's probability is a logistic function of a few features (`Features`): what the network and MCMC think of
 it, how much of it the examples show, and what it does on variations of the examples' worlds (`variations`). A program
@@ -56,6 +61,13 @@ _CONDITIONALS: Final = [ID["IF"], ID["IFELSE"], ID["WHILE"]]
 LOWEST_TOTAL: Final = -12.0
 MOST_EXAMPLES: Final = 6
 _ALMOST_ONE: Final = 0.99
+NATS_PER_TOKEN: Final = 0.2
+"""For a person's examples: each token makes an answer less likely by this many nats, …"""
+REDUNDANT: Final = 3.0
+"""… and a part that no example needs by this many. Both were chosen on 160 people's tasks with three examples each
+(docs/log.md)."""
+MOST_COMPARED: Final = 16
+"""The most answers that one for a person's examples is chosen from, the likeliest by the search's order."""
 MOST_OUTCOMES: Final = 3
 LIKELY: Final = 0.05
 """An answer is likely if its odds of being right are at least this share of the first answer's odds."""
@@ -129,7 +141,7 @@ def rank(
     threads: int | None = None,
     steps: int = STEPS_PER_BLOCK,
 ) -> Ranking:
-    """Rank consistent answers, which come in the network's order.
+    """Rank consistent answers, which come in the search's order.
 
     The other answers' probabilities are the first's times a ratio of support: the samples of MCMC that agree with an
     answer, relative to those that agree with the first. Without MCMC, support is the agreement with other answers on
@@ -142,13 +154,14 @@ def rank(
         steps: MCMC steps of each chain in a block.
     """
     behaviour = _behaviour(answers, inputs, max_ticks)
-    posterior = None
-    if behaviour.doubtful and not stop() and look_random(inputs, outputs):
+    posterior, first = None, 0
+    if not look_random(inputs, outputs):
+        first = choose_for_people(answers, inputs, outputs, max_ticks)
+    elif behaviour.doubtful and not stop():
         chains = [MarkovChain(inputs, outputs, answers.tokens, seed=seed) for seed in _CHAIN_SEEDS]
         chains = [chain for chain in chains if chain.started]
         if chains:
             posterior = _estimate(chains, answers.tokens, stop, threads, steps)
-    first = 0
     if posterior is not None and posterior.max() - posterior[0] > MARGIN:
         first = int(posterior.argmax())
     features = _features(answers, first, inputs, behaviour, posterior, max_ticks)
@@ -167,6 +180,15 @@ def look_random(inputs: NDArray[np.uint8], outputs: NDArray[np.uint8]) -> bool:
     """
     headings_differ = len(np.unique(inputs.max((1, 2)) // HERO)) > 1
     return headings_differ and bool((inputs % HERO != outputs % HERO).any((1, 2)).all())
+
+
+def choose_for_people(
+    answers: CheckedPrograms, inputs: NDArray[np.uint8], outputs: NDArray[np.uint8], max_ticks: int = MAX_TICKS
+) -> int:
+    """The answer that a person probably means who has chosen these examples, [K, 18, 18]."""
+    first = answers[:MOST_COMPARED]
+    redundant = first.simplified(inputs, outputs, max_ticks=max_ticks).lengths < first.lengths
+    return int(np.argmax(first.logprobs - NATS_PER_TOKEN * first.lengths - REDUNDANT * redundant))
 
 
 class _Behaviour(NamedTuple):

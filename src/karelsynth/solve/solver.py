@@ -45,8 +45,6 @@ from karelsynth.solve.compiling import SEARCH, load_part, start_compiling
 from karelsynth.solve.ranking import STEPS_PER_BLOCK, Ranking, find_ambiguity, look_random, rank
 from karelsynth.solve.solution import Progress, Solution
 from karelsynth.solve.turns import Turn, Turns
-from karelsynth.tasks.batch import TaskBatch
-from karelsynth.tasks.simplify import simplify
 from karelsynth.tasks.task import Example, Task, as_task
 
 if TYPE_CHECKING:
@@ -506,9 +504,7 @@ class Solver:
         if encoded is None:
             encoded = encode_for_search(self.model, *_stacked([state]))
         best = state.answers[:MOST_SIMPLIFIED]
-        inputs, outputs = (np.repeat(part[None], len(best), axis=0) for part in (state.inputs, state.outputs))
-        tasks = TaskBatch(best.tokens, best.lengths.astype(np.uint8), inputs, outputs, np.zeros(len(best), np.bool_))
-        simpler = simplify(tasks, threads, max_ticks=state.max_ticks)
+        simpler = best.simplified(state.inputs, state.outputs, max_ticks=state.max_ticks, threads=threads)
         lengths = simpler.lengths.astype(np.int64)
         shorter = lengths < best.lengths
         if shorter.any():

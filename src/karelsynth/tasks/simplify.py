@@ -27,8 +27,10 @@ if TYPE_CHECKING:
     from karelsynth.tasks.batch import TaskBatch
 
 
-def simplify(tasks: TaskBatch, threads: int | None = None, *, max_ticks: int = PAPER_TICKS) -> TaskBatch:
-    """The same tasks with simpler programs. No program becomes one that is reserved for testing.
+def simplify(
+    tasks: TaskBatch, threads: int | None = None, *, max_ticks: int = PAPER_TICKS, reserved: bool = False
+) -> TaskBatch:
+    """The same tasks with simpler programs. No program becomes one that is reserved for testing, unless `reserved`.
 
     `novel` still describes the original programs. A program that is wrong on some example is replaced only by one that
     is correct on all, within `max_ticks`. Raises KarelsynthError for rows that are no program or no world.
@@ -47,7 +49,7 @@ def simplify(tasks: TaskBatch, threads: int | None = None, *, max_ticks: int = P
 
     def work(first: int, last: int) -> int:
         bad: int = simplify_range(
-            first, last, tokens, lengths, inputs, heroes, outputs, parser, max_ticks,
+            first, last, tokens, lengths, inputs, heroes, outputs, parser, max_ticks, reserved,
         )  # fmt: skip
         return bad
 
