@@ -74,7 +74,7 @@ _MOST_TRIES: Final = PATIENCE * 21 + TIRING + 2
 
 
 @compiled()
-def count_conditionals(tokens: NDArray[np.uint8], length: int) -> int:  # pragma: no cover - compiled
+def count_conditionals(tokens: NDArray[np.uint8], length: int) -> int:
     """The number of IF, IFELSE and WHILE statements."""
     count = 0
     for at in range(length):
@@ -83,7 +83,7 @@ def count_conditionals(tokens: NDArray[np.uint8], length: int) -> int:  # pragma
 
 
 @compiled()
-def _all_outcomes(conditionals: int) -> np.uint64:  # pragma: no cover - compiled
+def _all_outcomes(conditionals: int) -> np.uint64:
     """The value of SEEN once both outcomes of every condition have been seen."""
     return (_ONE << np.uint64(2 * conditionals)) - _ONE
 
@@ -95,7 +95,7 @@ def _draw_allowed(
     reserved: bool,
     tokens: NDArray[np.uint8],
     blocks: NDArray[np.int64],
-) -> int:  # pragma: no cover - compiled
+) -> int:
     """Draw a program; returns its length. Without `reserved`, programs reserved for testing are drawn again.
 
     The replacement has at least SHORTEST_RESERVED tokens, so that shorter programs, which are never reserved, do not
@@ -120,7 +120,7 @@ def _find_worlds(
     cells: NDArray[np.uint8],
     marked: NDArray[np.uint8],
     counters: NDArray[np.uint64],
-) -> bool:  # pragma: no cover - compiled
+) -> bool:
     """Fill worlds [E, DRAWN_WORLD], cells and marked [E · 324] with good examples; False if there are too few."""
     wanted = len(worlds)
     bare = (draw(state) >> _S48) < setting(sampler, SETTINGS_ROW, BARE)
@@ -156,7 +156,7 @@ def _find_worlds(
 
 
 @compiled()
-def _distinct(traces: NDArray[np.uint64]) -> int:  # pragma: no cover - compiled
+def _distinct(traces: NDArray[np.uint64]) -> int:
     """The number of distinct traces."""
     distinct = 0
     for one in range(len(traces)):
@@ -168,7 +168,7 @@ def _distinct(traces: NDArray[np.uint64]) -> int:  # pragma: no cover - compiled
 
 
 @compiled()
-def _all_different(grids: NDArray[np.uint8], task: int) -> bool:  # pragma: no cover - compiled
+def _all_different(grids: NDArray[np.uint8], task: int) -> bool:
     """Whether no two of a task's grids, of [N, E, 324], are equal."""
     different = True
     for one in range(grids.shape[1]):
@@ -194,7 +194,7 @@ def generate_range(
     inputs: NDArray[np.uint8],
     outputs: NDArray[np.uint8],
     novel: NDArray[np.bool_],
-) -> None:  # pragma: no cover - compiled
+) -> None:
     """Draw tasks start + first … start + last − 1 of a seed and write them to rows first … last − 1.
 
     Arrays are those of a `TaskBatch` with flat grids, [N, E, 324]. The caller fills `tokens` with `<pad>`.
@@ -236,7 +236,7 @@ def generate_range(
 
 
 @compiled()
-def _acceptance(sampler: Sampler, known: bool, short: bool, choosy: bool) -> float:  # pragma: no cover - compiled
+def _acceptance(sampler: Sampler, known: bool, short: bool, choosy: bool) -> float:
     """The probability that a good world is accepted."""
     probability = 1.0
     if choosy:
@@ -286,9 +286,7 @@ class Particles(NamedTuple):
 
 
 @compiled()
-def _new_particles(
-    state: NDArray[np.uint64], count: int, wanted: int, walled: bool
-) -> Particles:  # pragma: no cover - compiled
+def _new_particles(state: NDArray[np.uint64], count: int, wanted: int, walled: bool) -> Particles:
     """Particles in random orders. Without `walled`, the worlds of every second one are bare."""
     orders, bare = np.empty((count, wanted), np.int64), np.zeros(count, np.bool_)
     for particle in range(count):
@@ -310,7 +308,7 @@ def _new_particles(
 
 
 @compiled()
-def _selected(particles: Particles, parents: NDArray[np.int64]) -> Particles:  # pragma: no cover - compiled
+def _selected(particles: Particles, parents: NDArray[np.int64]) -> Particles:
     """The particles `parents` [P]."""
     orders, bare, tried, seen, lenient, standard, traces, drawn = particles
     return Particles(
@@ -332,7 +330,7 @@ def _extend(
     particles: Particles,
     weights: NDArray[np.float64],
     scratch: TryScratch,
-) -> None:  # pragma: no cover - compiled
+) -> None:
     """Add the next world of their orders to all particles, after `found` others; updates their log weights [P].
 
     The generator's own tries are made. For a given world, the weight is the sum over the tries of the probability that
@@ -405,9 +403,7 @@ def _extend(
 
 
 @compiled()
-def _resample(
-    state: NDArray[np.uint64], weights: NDArray[np.float64], parents: NDArray[np.int64]
-) -> float:  # pragma: no cover - compiled
+def _resample(state: NDArray[np.uint64], weights: NDArray[np.float64], parents: NDArray[np.int64]) -> float:
     """Systematic resampling by log weights [P]: fills `parents` [P]; returns the log of the mean weight."""
     count, high = len(weights), weights.max()
     if high == -np.inf:
@@ -436,7 +432,7 @@ def log_likelihood(
     wanted: int,
     count: int,
     further: NDArray[np.uint64],
-) -> float:  # pragma: no cover - compiled
+) -> float:
     """The logarithm of an unbiased estimate of the probability of a program's given worlds, in any order.
 
     Args:

@@ -88,23 +88,21 @@ COUNTED: Final = 7
 
 
 @compiled()
-def _bits(key: np.uint64, cell: np.uint64) -> np.uint64:  # pragma: no cover - compiled
+def _bits(key: np.uint64, cell: np.uint64) -> np.uint64:
     """The 64 bits that decide a cell: 16 for a wall, 16 for markers, 32 for their number."""
     bits: np.uint64 = mix(key + cell * GAMMA)
     return bits
 
 
 @compiled()
-def _pile(sampler: Sampler, bits: np.uint64) -> np.uint64:  # pragma: no cover - compiled
+def _pile(sampler: Sampler, bits: np.uint64) -> np.uint64:
     """The number of markers on a cell that has any."""
     more: np.uint64 = choose(sampler, PILE_ROW, bits << _S32 | (bits & _LOW))
     return _ONE + more
 
 
 @compiled()
-def _marked(
-    sampler: Sampler, key: np.uint64, cell: np.uint64, probability: np.uint64
-) -> np.uint64:  # pragma: no cover - compiled
+def _marked(sampler: Sampler, key: np.uint64, cell: np.uint64, probability: np.uint64) -> np.uint64:
     """The number of markers on a cell that is no wall. `probability`, out of 65,536, is that of having any."""
     bits = _bits(key, cell)
     number: np.uint64 = _pile(sampler, bits) * np.uint64((bits >> _S32 & _LOW) < probability)
@@ -112,9 +110,7 @@ def _marked(
 
 
 @compiled()
-def begin_world(
-    state: NDArray[np.uint64], sampler: Sampler, bare: bool, worlds: NDArray[np.uint64], slot: int
-) -> None:  # pragma: no cover - compiled
+def begin_world(state: NDArray[np.uint64], sampler: Sampler, bare: bool, worlds: NDArray[np.uint64], slot: int) -> None:
     """Draw size, densities and hero of a world into row `slot` of `worlds` [E, DRAWN_WORLD]."""
     counter = state[0] + GAMMA  # a local variable: the compiler must assume that `state` and `worlds` overlap
     worlds[slot, KEY] = mix(counter)
@@ -172,7 +168,7 @@ def run_world(
     cells: NDArray[np.uint8],
     marked: NDArray[np.uint8],
     slot: int,
-) -> int:  # pragma: no cover - compiled
+) -> int:
     """Run compiled code in a world that is drawn meanwhile; returns GOOD for a good example, BAD or ENDLESS.
 
     A good example neither crashes nor runs out of ticks, has a move and a pick or put in its trace, changes something,
@@ -309,7 +305,7 @@ def complete_world(
     outputs: NDArray[np.uint8],
     task: int,
     place: int,
-) -> None:  # pragma: no cover - compiled
+) -> None:
     """Draw the cells that the run left unknown; write the worlds before and after the run.
 
     They become example `place` of `task` in `inputs` and `outputs`, [N, E, 324].
@@ -348,9 +344,7 @@ def complete_world(
 
 
 @compiled()
-def count_world(
-    grid: NDArray[np.uint8], counts: NDArray[np.int64], cells: NDArray[np.uint8]
-) -> None:  # pragma: no cover - compiled
+def count_world(grid: NDArray[np.uint8], counts: NDArray[np.int64], cells: NDArray[np.uint8]) -> None:
     """Count the cells of a world [324], the hero's own aside, and locate the hero: to `counts` [COUNTED].
 
     `cells` [324] gets the world without its hero.
@@ -386,7 +380,7 @@ def replay(
     known: NDArray[np.uint8],
     run: NDArray[np.uint64],
     tests: NDArray[np.int64],
-) -> bool:  # pragma: no cover - compiled
+) -> bool:
     """Run compiled code in a finished world; returns False if the run makes no good example.
 
     Args:
@@ -508,7 +502,7 @@ class GivenWorlds(NamedTuple):
 
 
 @compiled()
-def given_worlds(inputs: NDArray[np.uint8]) -> GivenWorlds:  # pragma: no cover - compiled
+def given_worlds(inputs: NDArray[np.uint8]) -> GivenWorlds:
     """Count the worlds [G, 324]; runs and tests are left to `replay`."""
     examples = len(inputs)
     given = GivenWorlds(
@@ -523,13 +517,13 @@ def given_worlds(inputs: NDArray[np.uint8]) -> GivenWorlds:  # pragma: no cover 
 
 
 @compiled()
-def _times(count: int, probability: float) -> float:  # pragma: no cover - compiled
+def _times(count: int, probability: float) -> float:
     """count · log(probability), with 0 · log(0) = 0."""
     return 0.0 if count == 0 else count * np.log(probability) if probability > 0 else -np.inf
 
 
 @compiled(inline="always")
-def _sought(unseen: np.uint64, test: int) -> int:  # pragma: no cover - compiled
+def _sought(unseen: np.uint64, test: int) -> int:
     """The outcomes of a test's condition that were unseen when it was made, as bits. One alone is steered to."""
     bits: int = signed(unseen >> np.uint64(2 * (test >> CONDITION_SHIFT))) & 3 & ~(test >> 1 & 3)
     return bits
@@ -544,7 +538,7 @@ def _walls_log_probability(
     counts: NDArray[np.int64],
     run: NDArray[np.uint64],
     tests: NDArray[np.int64],
-) -> float:  # pragma: no cover - compiled
+) -> float:
     """The walls' part of `world_log_probability`: a sum over their densities."""
     seek, entered = setting(sampler, SETTINGS_ROW, SEEK) / ONE, signed(run[ENTERED])
     walls = -np.inf
@@ -581,7 +575,7 @@ def _markers_log_probability(
     counts: NDArray[np.int64],
     run: NDArray[np.uint64],
     tests: NDArray[np.int64],
-) -> float:  # pragma: no cover - compiled
+) -> float:
     """The markers' part of `world_log_probability`: a sum over their densities."""
     seek = setting(sampler, SETTINGS_ROW, SEEK) / ONE
     picked, under_picked = signed(run[PICKED]), run[UNDER_PICKED] > 0
@@ -632,7 +626,7 @@ def world_log_probability(
     counts: NDArray[np.int64],
     run: NDArray[np.uint64],
     tests: NDArray[np.int64],
-) -> float:  # pragma: no cover - compiled
+) -> float:
     """The log-probability that one try draws the walls and markers of a world for a program.
 
     Args:

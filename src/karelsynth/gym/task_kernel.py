@@ -78,13 +78,13 @@ class Rules(NamedTuple):
 
 
 @compiled()
-def _below(random: NDArray[np.uint64], limit: int) -> int:  # pragma: no cover - compiled
+def _below(random: NDArray[np.uint64], limit: int) -> int:
     """A random number from 0 to limit − 1."""
     return int(draw(random) % np.uint64(limit))
 
 
 @compiled()
-def _room(cells: NDArray[np.uint8], height: int, width: int) -> None:  # pragma: no cover - compiled
+def _room(cells: NDArray[np.uint8], height: int, width: int) -> None:
     """An empty room within its frame."""
     for row in range(height):
         for col in range(width):
@@ -93,9 +93,7 @@ def _room(cells: NDArray[np.uint8], height: int, width: int) -> None:  # pragma:
 
 
 @compiled()
-def _maze(
-    cells: NDArray[np.uint8], height: int, width: int, random: NDArray[np.uint64]
-) -> None:  # pragma: no cover - compiled
+def _maze(cells: NDArray[np.uint8], height: int, width: int, random: NDArray[np.uint64]) -> None:
     """A random maze by depth-first search: corridors on odd rows and columns."""
     for cell in range(height * width):
         cells[cell] = max(cells[cell], WALL)
@@ -125,7 +123,7 @@ def _maze(
 @compiled()
 def _free_cell(
     cells: NDArray[np.uint8], but: int, random: NDArray[np.uint64], first: int, last: int, width: int
-) -> int:  # pragma: no cover - compiled
+) -> int:
     """A random cell without wall and markers, other than `but`, in columns first … last."""
     while True:
         cell = _below(random, len(cells))
@@ -134,7 +132,7 @@ def _free_cell(
 
 
 @compiled()
-def make(worlds: Worlds, rules: Rules, number: int, plan: NDArray[np.uint8]) -> None:  # pragma: no cover - compiled
+def make(worlds: Worlds, rules: Rules, number: int, plan: NDArray[np.uint8]) -> None:
     """Fill world `number` with a new start of the task; `plan` [H · W] is the house's."""
     cells, memory, random = worlds.cells[number], worlds.memory[number], worlds.random[number]
     task, height, width = rules.task, rules.height, rules.width
@@ -202,9 +200,7 @@ def make(worlds: Worlds, rules: Rules, number: int, plan: NDArray[np.uint8]) -> 
 
 
 @compiled()
-def _topped_off(
-    cells: NDArray[np.uint8], before: NDArray[np.uint8], at: int, width: int
-) -> float:  # pragma: no cover - compiled
+def _topped_off(cells: NDArray[np.uint8], before: NDArray[np.uint8], at: int, width: int) -> float:
     """The share of the bottom row, from the left up to the hero's column, that is as it should be without a gap."""
     score = 0
     for col in range(1, at % width + 1):
@@ -220,7 +216,7 @@ def _topped_off(
 @compiled()
 def _slither(
     cells: NDArray[np.uint8], memory: NDArray[np.int32], random: NDArray[np.uint64], last: int, at: int, width: int
-) -> bool:  # pragma: no cover - compiled
+) -> bool:
     """A move of the snake from one cell to another, both filled in. Returns whether it ran into its body."""
     if cells[at] == 2:
         return True
@@ -241,7 +237,7 @@ def _slither(
 
 
 @compiled()
-def act(worlds: Worlds, rules: Rules, number: int, action: int) -> tuple[float, bool]:  # pragma: no cover - compiled
+def act(worlds: Worlds, rules: Rules, number: int, action: int) -> tuple[float, bool]:
     """One action in world `number`. Returns the reward and whether the episode has ended."""
     cells, before, memory = worlds.cells[number], worlds.before[number], worlds.memory[number]
     task, width = rules.task, rules.width
@@ -335,7 +331,7 @@ def act(worlds: Worlds, rules: Rules, number: int, action: int) -> tuple[float, 
 @compiled()
 def make_range(
     first: int, last: int, worlds: Worlds, rules: Rules, which: NDArray[np.bool_], plan: NDArray[np.uint8]
-) -> None:  # pragma: no cover - compiled
+) -> None:
     """Make the worlds first … last − 1 that are in `which` [N]."""
     for number in range(first, last):
         if which[number]:
@@ -352,7 +348,7 @@ def act_range(
     actions: NDArray[np.int64],
     rewards: NDArray[np.float64],
     ended: NDArray[np.bool_],
-) -> None:  # pragma: no cover - compiled
+) -> None:
     """One action [N] in each of the worlds first … last − 1 that are in `which` [N]; fills `rewards` and `ended`."""
     for number in range(first, last):
         if which[number]:
@@ -362,7 +358,7 @@ def act_range(
 
 
 @compiled()
-def _holds(worlds: Worlds, rules: Rules, number: int, operand: int) -> bool:  # pragma: no cover - compiled
+def _holds(worlds: Worlds, rules: Rules, number: int, operand: int) -> bool:
     """Whether a condition of the bytecode holds."""
     cells, at, heading = worlds.cells[number], worlds.place[number, 0], worlds.place[number, 1]
     width = rules.width
@@ -386,7 +382,7 @@ def run_range(
     max_actions: int,
     max_ticks: int,
     returns: NDArray[np.float64],
-) -> None:  # pragma: no cover - compiled
+) -> None:
     """Run programs first … last − 1 of tokens [P, L] on the K worlds of the seeds and fill their returns [P, K].
 
     `worlds` has a row for each program, which serves for all of its worlds. Rows that are no valid program get NaN.

@@ -198,7 +198,7 @@ def _remove_old(base: Path) -> None:
 
 
 @compiled()
-def copy_row(source: NDArray[Any], target: NDArray[Any]) -> None:  # pragma: no cover - compiled
+def copy_row(source: NDArray[Any], target: NDArray[Any]) -> None:
     """Copy a row into another, which is as long or longer."""
     for place in range(len(source)):
         target[place] = source[place]

@@ -105,9 +105,7 @@ _OUTPUTS_TYPE: Final = tuple_type(
 
 
 @compiled(types.int64(types.int64, types.int64, read_only(types.uint8, 4), types.int16[:, ::1]))
-def find_heroes(
-    first: int, last: int, worlds: NDArray[np.uint8], heroes: NDArray[np.int16]
-) -> int:  # pragma: no cover - compiled
+def find_heroes(first: int, last: int, worlds: NDArray[np.uint8], heroes: NDArray[np.int16]) -> int:
     """For rows first … last − 1 of worlds [W, K, 18, 18], fill `heroes` [W, K] with the index of the hero's cell.
 
     Returns the index of the first bad world, or -1. A world is bad if a run on it could leave the array or is not
@@ -133,7 +131,7 @@ def find_heroes(
 
 
 @compiled()
-def code_buffers(length: int) -> CodeBuffers:  # pragma: no cover - compiled
+def code_buffers(length: int) -> CodeBuffers:
     """Allocate the buffers for programs of up to `length` tokens."""
     return CodeBuffers(
         np.empty(2 * length + 2, np.int64),
@@ -152,7 +150,7 @@ def compile_program(
     origin: NDArray[np.int16],
     stack: NDArray[np.int32],
     opened: NDArray[np.int32],
-) -> int:  # pragma: no cover - compiled
+) -> int:
     """Translate tokens [L] into bytecode. The arrays are those of `CodeBuffers`.
 
     Returns -1, or the index of the first wrong token, or L if the tokens are a prefix of a program. The code of a
@@ -253,9 +251,7 @@ def compile_program(
 
 
 @compiled(forceinline=True)
-def take_hero_out(
-    worlds: NDArray[np.uint8], source: int, at: int, cells: NDArray[np.uint8], here: int
-) -> int:  # pragma: no cover - compiled
+def take_hero_out(worlds: NDArray[np.uint8], source: int, at: int, cells: NDArray[np.uint8], here: int) -> int:
     """Copy worlds[source] to cells[here] without its hero, who stands on cell `at`. Returns the hero's heading."""
     for cell in range(CELLS):
         cells[here, cell] = worlds[source, cell]
@@ -264,18 +260,18 @@ def take_hero_out(
 
 
 @compiled(forceinline=True)
-def put_hero_back(cells: NDArray[np.uint8], here: int, at: int, heading: int) -> None:  # pragma: no cover - compiled
+def put_hero_back(cells: NDArray[np.uint8], here: int, at: int, heading: int) -> None:
     """Put the hero on cell `at` of cells[here]."""
     cells[here, at] += np.uint8(HERO * (heading + 1))
 
 
 @compiled(forceinline=True)
-def _is_clear(cell: int) -> bool:  # pragma: no cover - compiled
+def _is_clear(cell: int) -> bool:
     return (cell < WALL) | (cell >= HERO)
 
 
 @compiled(forceinline=True)
-def _place(pc: int, at: int, heading: int) -> int:  # pragma: no cover - compiled
+def _place(pc: int, at: int, heading: int) -> int:
     """Instruction, cell and heading as one number."""
     return (pc * CELLS + at) * 4 + heading
 
@@ -289,7 +285,7 @@ def _remember(
     pc: int,
     at: int,
     heading: int,
-) -> None:  # pragma: no cover - compiled
+) -> None:
     """Remember the state at instruction `pc` in the second part of `counters`."""
     first = counters.shape[0] - CELLS
     for cell in range(CELLS):
@@ -305,7 +301,7 @@ def _remember(
 @compiled(forceinline=True)
 def _is_remembered(
     counters: NDArray[np.int32], cells: NDArray[np.uint8], here: int, pc: int, at: int, heading: int
-) -> bool:  # pragma: no cover - compiled
+) -> bool:
     """Whether the state is the one that `_remember` has stored."""
     first = counters.shape[0] - CELLS
     # The cell under the hero is mostly enough to tell states at the same place apart.
@@ -335,7 +331,7 @@ def run_code(
     row: int,
     find_loops: bool,
     high_piles: bool,
-) -> tuple[int, int, int, int, int, int]:  # pragma: no cover - compiled
+) -> tuple[int, int, int, int, int, int]:
     """Run compiled code in the world cells[here] without its hero, who starts on cell `at` with a heading.
 
     With `keep_trace`, the actions go to traces[row]; with `keep_coverage`, the outcomes of the conditions to
@@ -477,7 +473,7 @@ def run_range(
     max_ticks: int,
     prefixes: bool,
     out: RunOutputs,
-) -> None:  # pragma: no cover - compiled
+) -> None:
     """Run programs first … last − 1 of tokens [P, L] and fill their rows of `out`.
 
     Args:

@@ -54,13 +54,13 @@ class Statements(NamedTuple):
 
 
 @compiled()
-def new_statements(length: int) -> Statements:  # pragma: no cover - compiled
+def new_statements(length: int) -> Statements:
     """Room for the statements of programs of up to `length` tokens."""
     return Statements(np.zeros(length, np.int64), np.zeros(length, np.int64), np.zeros(length, np.int64))
 
 
 @compiled()
-def copy_statements(source: Statements, target: Statements) -> None:  # pragma: no cover - compiled
+def copy_statements(source: Statements, target: Statements) -> None:
     """Copy all entries to another structure of the same size."""
     copy_row(source.ends, target.ends)
     copy_row(source.opens, target.opens)
@@ -68,7 +68,7 @@ def copy_statements(source: Statements, target: Statements) -> None:  # pragma: 
 
 
 @compiled()
-def find_statements(tokens: NDArray[np.uint8], length: int, found: Statements) -> None:  # pragma: no cover - compiled
+def find_statements(tokens: NDArray[np.uint8], length: int, found: Statements) -> None:
     """Find the statements of the program tokens[:length] in one pass."""
     ends, opens, elses = found
     stack = np.empty(length + 1, np.int64)
@@ -95,7 +95,7 @@ def find_statements(tokens: NDArray[np.uint8], length: int, found: Statements) -
 
 
 @compiled()
-def open_blocks(tokens: NDArray[np.uint8], closing: NDArray[np.uint8]) -> int:  # pragma: no cover - compiled
+def open_blocks(tokens: NDArray[np.uint8], closing: NDArray[np.uint8]) -> int:
     """The number of open blocks at the end of tokens [L]; an IFELSE counts as one, open from `i(` to `e)`.
 
     `closing` [L + 1] gets the token that closes each of them, the outermost first. The body of `run` is not counted. An
@@ -121,7 +121,7 @@ def open_blocks(tokens: NDArray[np.uint8], closing: NDArray[np.uint8]) -> int:  
 
 
 @compiled()
-def open_branches(tokens: NDArray[np.uint8], closing: NDArray[np.uint8]) -> int:  # pragma: no cover - compiled
+def open_branches(tokens: NDArray[np.uint8], closing: NDArray[np.uint8]) -> int:
     """The open IFs and IFELSEs at the end of a prefix [L] as one number; -1 if the prefix cannot be compared.
 
     Two bits distinguish an IF from the first and the second part of an IFELSE; one more says whether an ELSE must
@@ -146,9 +146,7 @@ def open_branches(tokens: NDArray[np.uint8], closing: NDArray[np.uint8]) -> int:
 
 
 @compiled()
-def close_prefixes(
-    prefixes: NDArray[np.uint8], tokens: NDArray[np.uint8], lengths: NDArray[np.int64]
-) -> None:  # pragma: no cover - compiled
+def close_prefixes(prefixes: NDArray[np.uint8], tokens: NDArray[np.uint8], lengths: NDArray[np.int64]) -> None:
     """Write prefixes [N, L] with all blocks closed to `tokens` [N, 2 L or more], and their lengths.
 
     An IFELSE without an ELSE, or with an empty one, becomes an IF. The length is 0 where a prefix cannot be closed: it
@@ -261,7 +259,7 @@ def note_edit(
     s: int,
     third: int,
     rest: int,
-) -> int:  # pragma: no cover - compiled
+) -> int:
     """Append an edit (see the module's docstring; piece 0 is nothing) to `edits`; returns the new count."""
     if count == edits.shape[0]:
         return count
@@ -272,7 +270,7 @@ def note_edit(
 
 
 @compiled()
-def edited_length(edits: NDArray[np.int64], number: int, length: int) -> int:  # pragma: no cover - compiled
+def edited_length(edits: NDArray[np.int64], number: int, length: int) -> int:
     """The number of tokens of a program of `length` tokens after an edit."""
     kept = edits[number, 0] + edits[number, 3] - edits[number, 2] + edits[number, 6] - edits[number, 5]
     pieces = _SIZES[edits[number, 1]] + _SIZES[edits[number, 4]] + _SIZES[edits[number, 7]]
@@ -282,7 +280,7 @@ def edited_length(edits: NDArray[np.int64], number: int, length: int) -> int:  #
 @compiled()
 def write_edited(
     tokens: NDArray[np.uint8], length: int, edits: NDArray[np.int64], number: int, out: NDArray[np.uint8], row: int
-) -> None:  # pragma: no cover - compiled
+) -> None:
     """Write the edited program to out[row]."""
     size = 0
     for part in range(4):

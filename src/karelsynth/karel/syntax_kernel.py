@@ -35,7 +35,7 @@ def _walk(
     start: int,
     most_spare: int,
     masks: NDArray[np.bool_],
-) -> int:  # pragma: no cover - compiled
+) -> int:
     """Fill masks [P, 52]: row rows[n, t] is the mask before token t of program n. Negative rows are skipped.
 
     Returns n · L + t for the first wrong token t of program n, or -1.
@@ -111,7 +111,7 @@ def _write(
     symbols: int,
     symbol_bits: int,
     word_bits: int,
-) -> None:  # pragma: no cover - compiled
+) -> None:
     words, low, top_shift = states.shape[1] - 2, (1 << symbol_bits) - 1, word_bits - symbol_bits
     for row in range(len(states)):
         if not active[row]:

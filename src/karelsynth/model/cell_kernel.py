@@ -62,7 +62,7 @@ def _narrow_typed(value: Any, like: Any) -> Any:
 
 
 @compiled()
-def _exponentials(values: NDArray[np.float32], factor: np.float32) -> None:  # pragma: no cover - compiled
+def _exponentials(values: NDArray[np.float32], factor: np.float32) -> None:
     """e^(factor · value), in place."""
     scale = factor * _LOG2_E
     for at in range(values.shape[0]):
@@ -130,7 +130,7 @@ def _cells(
     parents: NDArray[np.int64],
     new_h: NDArray[Any],
     new_c: NDArray[Any],
-) -> None:  # pragma: no cover - compiled
+) -> None:
     """See `cells`."""
     examples, size = new_h.shape[1:]
     one = np.float32(1)

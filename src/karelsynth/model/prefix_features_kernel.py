@@ -112,9 +112,7 @@ _FOLD: Final = np.uint64(29)
 
 
 @compiled()
-def _compared(
-    worlds: NDArray[np.uint8], targets: NDArray[np.uint8], number: int
-) -> tuple[Any, ...]:  # pragma: no cover - compiled
+def _compared(worlds: NDArray[np.uint8], targets: NDArray[np.uint8], number: int) -> tuple[Any, ...]:
     """Compare world and target `number` of [K, 324].
 
     Returns the hero's cell and heading; features 81, 82, 83 and 86; the numbers of cells with too many markers and with
@@ -152,7 +150,7 @@ def _describe_window(
     heading: int,
     out: NDArray[np.uint8],
     row: int,
-) -> None:  # pragma: no cover - compiled
+) -> None:
     """Features 0 … 80: the cells around the hero."""
     ahead_row, ahead_col = _UP[heading], _RIGHT[heading]
     right_row, right_col = _UP[(heading + 1) & 3], _RIGHT[(heading + 1) & 3]
@@ -179,7 +177,7 @@ def _describe_rays(
     heading: int,
     out: NDArray[np.uint8],
     row: int,
-) -> None:  # pragma: no cover - compiled
+) -> None:
     """Features 92 … 103: the free cells in the four directions, the first marked and the first wrong one."""
     for side in range(4):
         step = _UP[(heading + side) & 3] * SIDE + _RIGHT[(heading + side) & 3]
@@ -200,7 +198,7 @@ def _describe_rays(
 @compiled()
 def _nearest_wrong(
     worlds: NDArray[np.uint8], targets: NDArray[np.uint8], number: int, place: int, heading: int
-) -> tuple[np.int64, np.int64]:  # pragma: no cover - compiled
+) -> tuple[np.int64, np.int64]:
     """Features 104 and 105: the nearest cell whose markers differ, to the right and ahead."""
     at_row, at_col = np.int64(place // SIDE), np.int64(place % SIDE)
     near_aside, near_ahead, nearest = np.int64(NOTHING), np.int64(NOTHING), np.int64(2 * SIDE)
@@ -228,7 +226,7 @@ def _describe(
     ticks: int,
     out: NDArray[np.uint8],
     row: int,
-) -> None:  # pragma: no cover - compiled
+) -> None:
     """Write the features of world and target `number` of [K, 324] to out[row], except those of closed blocks."""
     place, heading, turns, aside, ahead, missing, more, fewer = _compared(worlds, targets, number)
     _describe_window(worlds, targets, number, place, heading, out, row)
@@ -258,7 +256,7 @@ def _describe(
 @compiled()
 def _write_text(
     prefix: NDArray[np.uint8], text: NDArray[np.uint8], closing: NDArray[np.uint8]
-) -> tuple[int, int, int, int]:  # pragma: no cover - compiled
+) -> tuple[int, int, int, int]:
     """Write a prefix, up to its last token that may change a state, and then the tokens that close its blocks.
 
     Returns the number of open blocks, and the length of the text as it is, with one block closed, and with all.
@@ -297,7 +295,7 @@ def run_and_describe(
     worlds: NDArray[np.uint8],
     out: NDArray[np.uint8],
     first_row: int,
-) -> None:  # pragma: no cover - compiled
+) -> None:
     """Run a prefix [L] on inputs [K, 324] with heroes [K], and write features to K rows of `out` [·, 114].
 
     The prefix is run up to its last token that may change a state. Only models without handwritten syntax write a wrong
@@ -366,7 +364,7 @@ def features_range(
     targets: NDArray[np.uint8],
     parser: ParserTables,
     out: NDArray[np.uint8],
-) -> None:  # pragma: no cover - compiled
+) -> None:
     """Write the features of prefixes first … last − 1 of tokens [N, L] with lengths [N] to out [N · K, 114].
 
     Args:
@@ -404,7 +402,7 @@ def features_along_range(
     outputs: NDArray[np.uint8],
     parser: ParserTables,
     out: NDArray[np.uint8],
-) -> int:  # pragma: no cover - compiled
+) -> int:
     """Write the features before every packed token of programs first … last − 1 to out [P · K, 114].
 
     Args:
@@ -452,7 +450,7 @@ def features_along_range(
 @compiled(types.int64(read_only(types.int64, 1), read_only(types.uint8, 3), types.int64[::1], types.int64[:, ::1]))
 def group_states(
     tasks: NDArray[np.int64], codes: NDArray[np.uint8], representatives: NDArray[np.int64], index: NDArray[np.int64]
-) -> int:  # pragma: no cover - compiled
+) -> int:
     """Number the distinct states, in the order of their first occurrence.
 
     Two states are equal if they belong to the same example of the same task and have equal features. A hash table

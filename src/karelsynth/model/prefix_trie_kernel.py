@@ -48,7 +48,7 @@ class PackedLayout(NamedTuple):
 )
 def _count(
     tokens: NDArray[np.uint8], lengths: NDArray[np.int64], packed: NDArray[np.bool_], counts: NDArray[np.int64]
-) -> None:  # pragma: no cover - compiled
+) -> None:
     for program in range(len(tokens)):
         counts[program] = 0
         for at in range(lengths[program]):
@@ -69,7 +69,7 @@ def _pack(
     packed: NDArray[np.bool_],
     rows: NDArray[np.int64],
     columns: NDArray[np.int32],
-) -> None:  # pragma: no cover - compiled
+) -> None:
     for number in range(len(order)):
         program, before, step = order[number], START, 0
         for at in range(lengths[program]):
@@ -121,9 +121,7 @@ _LAST, _PARENT, _FIRST, _END, _TASK = range(5)
 
 
 @compiled()
-def _before(
-    one: int, two: int, ids: NDArray[np.uint8], counts: NDArray[np.int64]
-) -> bool:  # pragma: no cover - compiled
+def _before(one: int, two: int, ids: NDArray[np.uint8], counts: NDArray[np.int64]) -> bool:
     """Whether program `one` comes before program `two`; False if they are equal."""
     for at in range(min(counts[one], counts[two])):
         if ids[one, at] != ids[two, at]:
@@ -152,7 +150,7 @@ def _sort_and_count(
     other: NDArray[np.int64],
     shared: NDArray[np.int64],
     sizes: NDArray[np.int64],
-) -> None:  # pragma: no cover - compiled
+) -> None:
     """For tasks first … last − 1: sort their programs by their packed tokens and count their nodes.
 
     Args:
@@ -222,7 +220,7 @@ def _fill_nodes(
     nodes: NDArray[np.int32],
     rows: NDArray[np.int32],
     targets: NDArray[np.int32],
-) -> None:  # pragma: no cover - compiled
+) -> None:
     """Fill `TrieNodes` for tasks first … last − 1.
 
     Args:

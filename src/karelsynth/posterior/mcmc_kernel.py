@@ -91,7 +91,7 @@ def _other(
     others: NDArray[np.uint8],
     sizes: NDArray[np.int64],
     out: NDArray[np.uint8],
-) -> int:  # pragma: no cover - compiled
+) -> int:
     """If the program is one of the M others, write another of them to `out`; returns its length, or 0."""
     for own in range(len(others)):
         same = sizes[own] == length
@@ -116,7 +116,7 @@ def _first_wrong(
     cells: NDArray[np.uint8],
     known: NDArray[np.uint8],
     first: int,
-) -> int:  # pragma: no cover - compiled
+) -> int:
     """Run a program on the examples, from `first` on and round; returns the first that it is wrong on, or -1.
 
     Fills the runs and tests of `given`. `cells` and `known` [324] are scratch space.
@@ -145,7 +145,7 @@ def run_chain(
     steps: int,
     particles: int,
     history: ChainHistory,
-) -> int:  # pragma: no cover - compiled
+) -> int:
     """Make so many steps; returns the number of accepted proposals.
 
     With `first`, the current program is evaluated before. Returns -1 if its posterior is zero: it does not fit the

@@ -85,7 +85,7 @@ def propose(
     gaps: NDArray[np.int64],
     out: NDArray[np.uint8],
     new_statements: Statements,
-) -> tuple[int, float]:  # pragma: no cover - compiled
+) -> tuple[int, float]:
     """Change a program at random. Most arguments are fields of `Proposal`.
 
     `places` [BLOCK_TOKENS, SURVEYED] and `gaps` [2 · BLOCK_TOKENS, SURVEYED] are scratch space for `survey`.
@@ -132,9 +132,7 @@ def propose(
 
 
 @compiled(inline="always")
-def _copy(
-    tokens: NDArray[np.uint8], first: int, last: int, out: NDArray[np.uint8], size: int
-) -> int:  # pragma: no cover - compiled
+def _copy(tokens: NDArray[np.uint8], first: int, last: int, out: NDArray[np.uint8], size: int) -> int:
     """Append tokens[first : last] to out[:size]; returns the new size, or -1 if there is no room."""
     if size < 0 or size + last - first > LONGEST_BLOCK:
         return -1
@@ -145,7 +143,7 @@ def _copy(
 
 
 @compiled(inline="always")
-def _finish(given: Proposal, first: int, size: int) -> int:  # pragma: no cover - compiled
+def _finish(given: Proposal, first: int, size: int) -> int:
     """Append tokens[first :] to out[:size] and find its statements; returns its length, or 0 without room."""
     size = _copy(given.tokens, first, given.length, given.out, size)
     if size < 0:
@@ -155,7 +153,7 @@ def _finish(given: Proposal, first: int, size: int) -> int:  # pragma: no cover 
 
 
 @compiled(inline="always")
-def _first_close(statements: Statements, at: int) -> int:  # pragma: no cover - compiled
+def _first_close(statements: Statements, at: int) -> int:
     """Where the first body of the control statement at `at` closes."""
     return int(statements.elses[at] - 1 if statements.elses[at] > 0 else statements.ends[at] - 1)
 
@@ -168,7 +166,7 @@ def _one_statement(
     at: int,
     end: int,
     place: NDArray[np.int64],
-) -> float:  # pragma: no cover - compiled
+) -> float:
     """The log-probability that `draw_block` draws the statement tokens[at : end] in a place of the survey."""
     found: float = block_log_probability(
         tokens, statements, at, end, place[BODY], place[DEPTH], place[PREVIOUS], False, False, logs
@@ -185,7 +183,7 @@ def _whole_body(
     stop: int,
     body: int,
     depth: int,
-) -> float:  # pragma: no cover - compiled
+) -> float:
     """The log-probability that `draw_block` draws the whole body tokens[at : stop]."""
     count = statement_count(statements.ends, at, stop)
     found: float = block_log_probability(tokens, statements, at, stop, body, depth, 0, count == 1, False, logs)[0]
@@ -194,7 +192,7 @@ def _whole_body(
 
 
 @compiled(inline="always")
-def _height(tokens: NDArray[np.uint8], first: int, last: int) -> int:  # pragma: no cover - compiled
+def _height(tokens: NDArray[np.uint8], first: int, last: int) -> int:
     """The depth of the deepest block in tokens[first : last]."""
     height, most = 0, 0
     for place in range(first, last):
@@ -204,7 +202,7 @@ def _height(tokens: NDArray[np.uint8], first: int, last: int) -> int:  # pragma:
 
 
 @compiled(inline="always")
-def _inside(tokens: NDArray[np.uint8], first: int, last: int) -> int:  # pragma: no cover - compiled
+def _inside(tokens: NDArray[np.uint8], first: int, last: int) -> int:
     """The number of statements in tokens[first : last], nested ones too."""
     count = 0
     for place in range(first, last):
@@ -214,7 +212,7 @@ def _inside(tokens: NDArray[np.uint8], first: int, last: int) -> int:  # pragma:
 
 
 @compiled(inline="always")
-def _insert(given: Proposal, gap: NDArray[np.int64], gaps: int) -> tuple[int, float]:  # pragma: no cover - compiled
+def _insert(given: Proposal, gap: NDArray[np.int64], gaps: int) -> tuple[int, float]:
     """Insert a new statement into one of the gaps."""
     out, at = given.out, gap[AT]
     size = _copy(given.tokens, 0, at, out, 0)
@@ -227,7 +225,7 @@ def _insert(given: Proposal, gap: NDArray[np.int64], gaps: int) -> tuple[int, fl
 
 
 @compiled(inline="always")
-def _replace(given: Proposal, chosen: NDArray[np.int64]) -> tuple[int, float]:  # pragma: no cover - compiled
+def _replace(given: Proposal, chosen: NDArray[np.int64]) -> tuple[int, float]:
     """Replace a statement by a new one."""
     tokens, out, at, end = given.tokens, given.out, chosen[AT], chosen[END]
     size = _copy(tokens, 0, at, out, 0)
@@ -242,7 +240,7 @@ def _replace(given: Proposal, chosen: NDArray[np.int64]) -> tuple[int, float]:  
 
 
 @compiled(inline="always")
-def _delete(given: Proposal, chosen: NDArray[np.int64]) -> tuple[int, float]:  # pragma: no cover - compiled
+def _delete(given: Proposal, chosen: NDArray[np.int64]) -> tuple[int, float]:
     """Delete a statement that is not the only one of its body; `propose` completes the ratio."""
     if chosen[SIBLINGS] < 2:
         return 0, 0.0
@@ -252,7 +250,7 @@ def _delete(given: Proposal, chosen: NDArray[np.int64]) -> tuple[int, float]:  #
 
 
 @compiled(inline="always")
-def _swap(given: Proposal, chosen: NDArray[np.int64]) -> tuple[int, float]:  # pragma: no cover - compiled
+def _swap(given: Proposal, chosen: NDArray[np.int64]) -> tuple[int, float]:
     """Swap a statement with the next one of its body."""
     tokens, out, at, end = given.tokens, given.out, chosen[AT], chosen[END]
     last = given.statements.ends[end]
@@ -263,7 +261,7 @@ def _swap(given: Proposal, chosen: NDArray[np.int64]) -> tuple[int, float]:  # p
 
 
 @compiled(inline="always")
-def _wrap(given: Proposal, chosen: NDArray[np.int64]) -> tuple[int, float]:  # pragma: no cover - compiled
+def _wrap(given: Proposal, chosen: NDArray[np.int64]) -> tuple[int, float]:
     """Wrap up to three statements in a REPEAT, a WHILE or an IF."""
     random, tokens, out, ends = given.random, given.tokens, given.out, given.statements.ends
     at, last = chosen[AT], chosen[END]
@@ -297,7 +295,7 @@ def _wrap(given: Proposal, chosen: NDArray[np.int64]) -> tuple[int, float]:  # p
 
 
 @compiled(inline="always")
-def _unwrap(given: Proposal, chosen: NDArray[np.int64]) -> tuple[int, float]:  # pragma: no cover - compiled
+def _unwrap(given: Proposal, chosen: NDArray[np.int64]) -> tuple[int, float]:
     """Replace a REPEAT, a WHILE or an IF by its body of up to three statements."""
     tokens, statements, count, at = given.tokens, given.statements, given.total, chosen[AT]
     first, close = statements.opens[at] + 1, _first_close(statements, at)
@@ -310,9 +308,7 @@ def _unwrap(given: Proposal, chosen: NDArray[np.int64]) -> tuple[int, float]:  #
 
 
 @compiled(inline="always")
-def _test_log_probability(
-    logs: NDArray[np.float64], tokens: NDArray[np.uint8], at: int
-) -> float:  # pragma: no cover - compiled
+def _test_log_probability(logs: NDArray[np.float64], tokens: NDArray[np.uint8], at: int) -> float:
     """The log-probability that the generator draws the count or condition of the control statement at `at`."""
     if tokens[at] == REPEAT:
         found: float = logs[COUNT_ROW * SLOTS + signed(tokens[at + 1]) - _FIRST_COUNT]
@@ -322,7 +318,7 @@ def _test_log_probability(
 
 
 @compiled(inline="always")
-def _retest(given: Proposal, chosen: NDArray[np.int64]) -> tuple[int, float]:  # pragma: no cover - compiled
+def _retest(given: Proposal, chosen: NDArray[np.int64]) -> tuple[int, float]:
     """Draw a new count or condition for a control statement."""
     tokens, out, logs, at = given.tokens, given.out, given.logs, chosen[AT]
     ratio = _test_log_probability(logs, tokens, at)
@@ -338,7 +334,7 @@ def _retest(given: Proposal, chosen: NDArray[np.int64]) -> tuple[int, float]:  #
 
 
 @compiled(inline="always")
-def _rename(given: Proposal, chosen: NDArray[np.int64]) -> tuple[int, float]:  # pragma: no cover - compiled
+def _rename(given: Proposal, chosen: NDArray[np.int64]) -> tuple[int, float]:
     """Make an IF a WHILE, or the reverse."""
     tokens, out, at = given.tokens, given.out, chosen[AT]
     if tokens[at] != IF and tokens[at] != WHILE:
@@ -354,7 +350,7 @@ def _rename(given: Proposal, chosen: NDArray[np.int64]) -> tuple[int, float]:  #
 
 
 @compiled(inline="always")
-def _add_else(given: Proposal, chosen: NDArray[np.int64]) -> tuple[int, float]:  # pragma: no cover - compiled
+def _add_else(given: Proposal, chosen: NDArray[np.int64]) -> tuple[int, float]:
     """Make an IF an IFELSE with a new body."""
     tokens, out, count = given.tokens, given.out, given.total
     at, end, depth = chosen[AT], chosen[END], chosen[DEPTH] + 1
@@ -375,7 +371,7 @@ def _add_else(given: Proposal, chosen: NDArray[np.int64]) -> tuple[int, float]: 
 
 
 @compiled(inline="always")
-def _drop_else(given: Proposal, chosen: NDArray[np.int64]) -> tuple[int, float]:  # pragma: no cover - compiled
+def _drop_else(given: Proposal, chosen: NDArray[np.int64]) -> tuple[int, float]:
     """Make an IFELSE an IF without its second body."""
     tokens, out, count, at, end = given.tokens, given.out, given.total, chosen[AT], chosen[END]
     if tokens[at] != IFELSE:
@@ -390,7 +386,7 @@ def _drop_else(given: Proposal, chosen: NDArray[np.int64]) -> tuple[int, float]:
 
 
 @compiled(inline="always")
-def _redraw(given: Proposal, chosen: NDArray[np.int64]) -> tuple[int, float]:  # pragma: no cover - compiled
+def _redraw(given: Proposal, chosen: NDArray[np.int64]) -> tuple[int, float]:
     """Redraw a body of a control statement."""
     tokens, out, statements, at, depth = given.tokens, given.out, given.statements, chosen[AT], chosen[DEPTH] + 1
     first, stop, body = statements.opens[at] + 1, _first_close(statements, at), body_of(tokens[at])

@@ -72,7 +72,7 @@ def _shorter(
     length: int,
     statements: Statements,
     edits: NDArray[np.int64],
-) -> int:  # pragma: no cover - compiled
+) -> int:
     """Write every edit that saves tokens to `edits` [·, PARTS]; returns how many. The edited programs all parse.
 
     `statements` is scratch space.
@@ -112,7 +112,7 @@ def _shorter(
 
 
 @compiled()
-def _in_order(tokens: NDArray[np.uint8], length: int, out: NDArray[np.uint8]) -> bool:  # pragma: no cover - compiled
+def _in_order(tokens: NDArray[np.uint8], length: int, out: NDArray[np.uint8]) -> bool:
     """Write a program to `out` with commuting statements sorted; returns whether anything has changed."""
     for place in range(length):
         out[0, place] = tokens[place]
@@ -132,9 +132,7 @@ def _in_order(tokens: NDArray[np.uint8], length: int, out: NDArray[np.uint8]) ->
 
 
 @compiled()
-def _take(
-    tokens: NDArray[np.uint8], task: int, length: int, out: NDArray[np.uint8], size: int
-) -> None:  # pragma: no cover - compiled
+def _take(tokens: NDArray[np.uint8], task: int, length: int, out: NDArray[np.uint8], size: int) -> None:
     """Overwrite a task's program of `length` tokens by out[0, :size]."""
     for place in range(size):
         tokens[task, place] = out[0, place]
@@ -153,7 +151,7 @@ def simplify_range(
     outputs: NDArray[np.uint8],
     parser: ParserTables,
     max_ticks: int,
-) -> int:  # pragma: no cover - compiled
+) -> int:
     """Simplify programs first … last − 1 of tokens [N, L] in place, and their lengths [N].
 
     Grids are flat, [N · E, 324]; `heroes` [N, E] are the heroes' cells. No program becomes one that is reserved.

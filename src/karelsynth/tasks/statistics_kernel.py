@@ -74,7 +74,7 @@ def _count(
     bodies: NDArray[np.int64],
     conditions: NDArray[np.int64],
     repeats: NDArray[np.int64],
-) -> int:  # pragma: no cover - compiled
+) -> int:
     """Fill the arrays of ProgramCounts; returns the number of IFELSEs with equal branches."""
     width = tokens.shape[1]
     # For each open block: which body, statements so far, kind of the last one, kind of the statement it belongs to,

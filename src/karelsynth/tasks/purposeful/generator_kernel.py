@@ -114,7 +114,7 @@ class Scratch(NamedTuple):
 
 
 @compiled()
-def program_hash(tokens: NDArray[np.uint8], length: int) -> np.uint64:  # pragma: no cover - compiled
+def program_hash(tokens: NDArray[np.uint8], length: int) -> np.uint64:
     """A 64-bit hash of a program."""
     bits = np.uint64(length) + _STREAM
     for at in range(length):
@@ -123,16 +123,14 @@ def program_hash(tokens: NDArray[np.uint8], length: int) -> np.uint64:  # pragma
 
 
 @compiled()
-def hash_rows(
-    tokens: NDArray[np.uint8], lengths: NDArray[np.int64], out: NDArray[np.uint64]
-) -> None:  # pragma: no cover - compiled
+def hash_rows(tokens: NDArray[np.uint8], lengths: NDArray[np.int64], out: NDArray[np.uint64]) -> None:
     """Hashes [N] of programs [N, L]."""
     for row in range(len(tokens)):
         out[row] = program_hash(tokens[row], lengths[row])
 
 
 @compiled()
-def _among(found: np.uint64, hashes: NDArray[np.uint64]) -> bool:  # pragma: no cover - compiled
+def _among(found: np.uint64, hashes: NDArray[np.uint64]) -> bool:
     same = False
     for number in range(len(hashes)):
         same |= hashes[number] == found
@@ -140,9 +138,7 @@ def _among(found: np.uint64, hashes: NDArray[np.uint64]) -> bool:  # pragma: no 
 
 
 @compiled()
-def _draw_program(
-    state: NDArray[np.uint64], tables: PlanTables, rule: int, scratch: Scratch
-) -> int:  # pragma: no cover - compiled
+def _draw_program(state: NDArray[np.uint64], tables: PlanTables, rule: int, scratch: Scratch) -> int:
     """Write a program of a plan to `scratch.text`; returns its length, or 0 if it is too short or too long."""
     taste, raw = scratch.taste, scratch.raw
     chosen, counts, stack = scratch.chosen, scratch.counts, scratch.stack
@@ -193,7 +189,7 @@ def _run_world(
     slot: int,
     start: int,
     facing: int,
-) -> tuple[bool, bool, np.uint64, int, bool]:  # pragma: no cover - compiled
+) -> tuple[bool, bool, np.uint64, int, bool]:
     """Run in the world before[slot], without its hero; returns whether it is good, whether something changed, a hash of
     the trace, its length, and whether the run has used all its ticks.
 
@@ -242,7 +238,7 @@ def _find_worlds(
     counters: NDArray[np.int32],
     conditionals: int,
     scratch: Scratch,
-) -> bool:  # pragma: no cover - compiled
+) -> bool:
     """Fill `scratch.before` and `scratch.after` with good examples; False if the tries find too few."""
     taste, before, hashes, seen, all_seen = (
         scratch.taste,
@@ -328,7 +324,7 @@ def generate_range(
     outputs: NDArray[np.uint8],
     novel: NDArray[np.bool_],
     plans: NDArray[np.uint8],
-) -> None:  # pragma: no cover - compiled
+) -> None:
     """Make tasks start + first … start + last − 1 and write them to rows first … last − 1.
 
     Arrays as in `TaskBatch`, with the grids flat, [N, E, 324]; the tokens must come filled with `<pad>`. `plans` [N]

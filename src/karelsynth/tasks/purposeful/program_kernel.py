@@ -66,23 +66,21 @@ class PlanTables(NamedTuple):
 
 
 @compiled()
-def below(state: NDArray[np.uint64], limit: int) -> int:  # pragma: no cover - compiled
+def below(state: NDArray[np.uint64], limit: int) -> int:
     """A random whole number from 0 to limit − 1."""
     number: int = signed((draw(state) >> _S32) * np.uint64(limit) >> _S32)
     return number
 
 
 @compiled()
-def percent(state: NDArray[np.uint64], chance: int) -> bool:  # pragma: no cover - compiled
+def percent(state: NDArray[np.uint64], chance: int) -> bool:
     """True with the given probability in percent."""
     drawn: int = below(state, 100)
     return drawn < chance
 
 
 @compiled()
-def pick_threshold(
-    state: NDArray[np.uint64], thresholds: NDArray[np.uint64], first: int, last: int
-) -> int:  # pragma: no cover - compiled
+def pick_threshold(state: NDArray[np.uint64], thresholds: NDArray[np.uint64], first: int, last: int) -> int:
     """A number from first to last − 1, drawn by cumulated weights of 2³²."""
     drawn = draw(state) >> _S32
     number = first
@@ -92,9 +90,7 @@ def pick_threshold(
 
 
 @compiled()
-def draw_counts(
-    state: NDArray[np.uint64], chosen: NDArray[np.int64], counts: NDArray[np.int64]
-) -> None:  # pragma: no cover - compiled
+def draw_counts(state: NDArray[np.uint64], chosen: NDArray[np.int64], counts: NDArray[np.int64]) -> None:
     """Draw anew what a program draws once: its counts [3], and the alternatives `chosen` [rules], later."""
     for number in range(len(chosen)):
         chosen[number] = -1
@@ -113,7 +109,7 @@ def expand(
     stack: NDArray[np.int64],
     raw: NDArray[np.uint8],
     size: int,
-) -> int:  # pragma: no cover - compiled
+) -> int:
     """Append the tokens of a rule to raw[:size]; returns the new size, or 0 if they are too many.
 
     `chosen` and `counts` are those of `draw_counts`; `stack` [STACK] is scratch space.
@@ -145,7 +141,7 @@ def expand(
 
 
 @compiled()
-def mutate(state: NDArray[np.uint64], raw: NDArray[np.uint8], size: int) -> int:  # pragma: no cover - compiled
+def mutate(state: NDArray[np.uint64], raw: NDArray[np.uint8], size: int) -> int:
     """Change one thing of the program raw[:size]; returns its new size. The program may stay the same."""
     kind = below(state, 6)
     at = below(state, size)
@@ -182,9 +178,7 @@ def mutate(state: NDArray[np.uint64], raw: NDArray[np.uint8], size: int) -> int:
 
 
 @compiled()
-def insert(
-    state: NDArray[np.uint64], raw: NDArray[np.uint8], size: int, piece: NDArray[np.uint8], length: int
-) -> int:  # pragma: no cover - compiled
+def insert(state: NDArray[np.uint64], raw: NDArray[np.uint8], size: int, piece: NDArray[np.uint8], length: int) -> int:
     """Put piece[:length] before or after an action of the program raw[:size], or in its place; returns the new size."""
     if length == 0 or size + length > _MOST_RAW:
         return size
@@ -204,9 +198,7 @@ def insert(
 
 
 @compiled()
-def choose_statement(
-    state: NDArray[np.uint64], raw: NDArray[np.uint8], size: int
-) -> tuple[int, int]:  # pragma: no cover - compiled
+def choose_statement(state: NDArray[np.uint64], raw: NDArray[np.uint8], size: int) -> tuple[int, int]:
     """A random statement of raw[:size]: the index of its first token, and the one after its last."""
     at = below(state, size)
     for _ in range(size):
@@ -227,9 +219,7 @@ def choose_statement(
 
 
 @compiled()
-def wrap(
-    state: NDArray[np.uint64], raw: NDArray[np.uint8], size: int, piece: NDArray[np.uint8], length: int
-) -> int:  # pragma: no cover - compiled
+def wrap(state: NDArray[np.uint64], raw: NDArray[np.uint8], size: int, piece: NDArray[np.uint8], length: int) -> int:
     """Put an IF with the condition piece[:length] around an action of the program raw[:size]; returns the new size."""
     if size + length + 6 > _MOST_RAW:
         return size
@@ -250,7 +240,7 @@ def wrap(
 
 
 @compiled()
-def counts_markers(raw: NDArray[np.uint8], size: int) -> bool:  # pragma: no cover - compiled
+def counts_markers(raw: NDArray[np.uint8], size: int) -> bool:
     """Whether a program treats piles other than single markers: it picks in a loop, or looks again after a pick."""
     found = False
     for at in range(5, size - 2):
@@ -260,7 +250,7 @@ def counts_markers(raw: NDArray[np.uint8], size: int) -> bool:  # pragma: no cov
 
 
 @compiled()
-def needs_markers(tokens: NDArray[np.uint8], length: int) -> bool:  # pragma: no cover - compiled
+def needs_markers(tokens: NDArray[np.uint8], length: int) -> bool:
     """Whether a program picks markers or looks at them."""
     found = False
     for at in range(length):
@@ -269,7 +259,7 @@ def needs_markers(tokens: NDArray[np.uint8], length: int) -> bool:  # pragma: no
 
 
 @compiled()
-def mirror(raw: NDArray[np.uint8], size: int) -> None:  # pragma: no cover - compiled
+def mirror(raw: NDArray[np.uint8], size: int) -> None:
     """Swap left and right."""
     for at in range(size):
         token = raw[at]
@@ -280,7 +270,7 @@ def mirror(raw: NDArray[np.uint8], size: int) -> None:  # pragma: no cover - com
 
 
 @compiled()
-def _append(out: NDArray[np.uint8], size: int, action: int) -> int:  # pragma: no cover - compiled
+def _append(out: NDArray[np.uint8], size: int, action: int) -> int:
     """Append a move, pick or put to out[:size] in the normal form: runs of three and more become a REPEAT."""
     repeated = size >= 5 and out[size - 1] == _CLOSE_R and out[size - 2] == action and out[size - 3] == _OPEN_R
     if repeated and out[size - 4] < _LAST_COUNT:
@@ -298,7 +288,7 @@ def _append(out: NDArray[np.uint8], size: int, action: int) -> int:  # pragma: n
 
 
 @compiled()
-def _turns(out: NDArray[np.uint8], size: int, quarters: int) -> int:  # pragma: no cover - compiled
+def _turns(out: NDArray[np.uint8], size: int, quarters: int) -> int:
     """Append quarter turns to the left."""
     quarters &= 3
     if quarters == 3:
@@ -311,7 +301,7 @@ def _turns(out: NDArray[np.uint8], size: int, quarters: int) -> int:  # pragma: 
 
 
 @compiled()
-def normalise(raw: NDArray[np.uint8], length: int, out: NDArray[np.uint8]) -> int:  # pragma: no cover - compiled
+def normalise(raw: NDArray[np.uint8], length: int, out: NDArray[np.uint8]) -> int:
     """Write `DEF run m( … m)` around raw[:length] to `out` [RAW], in the normal form; returns the size.
 
     Turns are summed up, markers are put and picked before turns, what undoes itself goes, runs become REPEATs. A block

@@ -57,7 +57,7 @@ _STEP_COL: Final = np.array([0, 1, 0, -1])
 
 
 @compiled()
-def draw_taste(state: NDArray[np.uint64], taste: NDArray[np.int64]) -> None:  # pragma: no cover - compiled
+def draw_taste(state: NDArray[np.uint64], taste: NDArray[np.int64]) -> None:
     """Draw what the worlds of a task have in common."""
     kind = below(state, 100)
     taste[VALUES] = 0 if kind < 72 else 1 if kind < 88 else 2
@@ -73,7 +73,7 @@ def draw_taste(state: NDArray[np.uint64], taste: NDArray[np.int64]) -> None:  # 
 
 
 @compiled()
-def _side(state: NDArray[np.uint64], taste: NDArray[np.int64], least: int, most: int) -> int:  # pragma: no cover
+def _side(state: NDArray[np.uint64], taste: NDArray[np.int64], least: int, most: int) -> int:
     """The length of a side from least to most."""
     size: int = least + below(state, min(most, least + 4) - least + 1)
     for _ in range(6):
@@ -88,7 +88,7 @@ def _side(state: NDArray[np.uint64], taste: NDArray[np.int64], least: int, most:
 
 
 @compiled()
-def _value(state: NDArray[np.uint64], taste: NDArray[np.int64]) -> int:  # pragma: no cover - compiled
+def _value(state: NDArray[np.uint64], taste: NDArray[np.int64]) -> int:
     """How many markers a cell with markers has."""
     highest = 1 if taste[VALUES] == 0 else 3 if taste[VALUES] == 1 else 5 if percent(state, 80) else _MOST
     number: int = 1 + below(state, highest)
@@ -96,28 +96,28 @@ def _value(state: NDArray[np.uint64], taste: NDArray[np.int64]) -> int:  # pragm
 
 
 @compiled()
-def _pile(state: NDArray[np.uint64]) -> int:  # pragma: no cover - compiled
+def _pile(state: NDArray[np.uint64]) -> int:
     """The height of a pile: small ones are more frequent, none is rare."""
     height: int = 0 if percent(state, 8) else 1 + min(below(state, 7), below(state, _MOST))
     return height
 
 
 @compiled()
-def _density(state: NDArray[np.uint64], taste: NDArray[np.int64]) -> int:  # pragma: no cover - compiled
+def _density(state: NDArray[np.uint64], taste: NDArray[np.int64]) -> int:
     """The share of cells with markers, in percent. 0 and 100 are drawn on purpose, as edge cases."""
     kind = below(state, 100)
     return 0 if kind < 6 else 100 if kind < 14 else max(5, min(95, taste[DENSITY] + below(state, 31) - 15))
 
 
 @compiled()
-def _fill(grid: NDArray[np.uint8], info: NDArray[np.int64], value: int) -> None:  # pragma: no cover - compiled
+def _fill(grid: NDArray[np.uint8], info: NDArray[np.int64], value: int) -> None:
     for row in range(info[ROWS]):
         for col in range(info[COLS]):
             grid[row * STAGE + col] = value
 
 
 @compiled()
-def _place(state: NDArray[np.uint64], info: NDArray[np.int64], place: int) -> None:  # pragma: no cover - compiled
+def _place(state: NDArray[np.uint64], info: NDArray[np.int64], place: int) -> None:
     """Put Karel into an open room."""
     cols, rows = info[COLS], info[ROWS]
     row, col = 0, 0
@@ -139,7 +139,7 @@ def _place(state: NDArray[np.uint64], info: NDArray[np.int64], place: int) -> No
 @compiled()
 def _room_markers(
     state: NDArray[np.uint64], taste: NDArray[np.int64], some: int, grid: NDArray[np.uint8], info: NDArray[np.int64]
-) -> None:  # pragma: no cover - compiled
+) -> None:
     """Lay markers in an open room."""
     cols, rows, row, col = info[COLS], info[ROWS], info[ROW], info[COL]
     base = row * STAGE
@@ -224,7 +224,7 @@ def _open_room(
     some: int,
     grid: NDArray[np.uint8],
     info: NDArray[np.int64],
-) -> None:  # pragma: no cover - compiled
+) -> None:
     field = some == FIELD or some == FULL_FIELD or some == COLUMNS or some == TOWERS
     most = 8 if field else 16
     info[COLS] = _side(state, taste, 3 if place == ROOMY else 2, most)
@@ -252,7 +252,7 @@ def _open_room(
 @compiled()
 def _fetch(
     state: NDArray[np.uint64], taste: NDArray[np.int64], grid: NDArray[np.uint8], info: NDArray[np.int64]
-) -> None:  # pragma: no cover - compiled
+) -> None:
     """A house with one door in its east wall; Karel at the west wall, markers are laid where it picks them."""
     cols, rows = _side(state, taste, 2, 8), _side(state, taste, 2, 7)
     beyond = 1 + below(state, 3)
@@ -274,7 +274,7 @@ def _hall(
     kind: int,
     grid: NDArray[np.uint8],
     info: NDArray[np.int64],
-) -> None:  # pragma: no cover - compiled
+) -> None:
     """A corridor with niches below (POTHOLES), on both sides (NICHES), or one opening above (GAP)."""
     cols = _side(state, taste, 3, 14)
     down = 1 if percent(state, 65) else 1 + below(state, 3)
@@ -321,9 +321,7 @@ def _hall(
 
 
 @compiled()
-def _ground(
-    grid: NDArray[np.uint8], info: NDArray[np.int64], col: int, height: int
-) -> None:  # pragma: no cover - compiled
+def _ground(grid: NDArray[np.uint8], info: NDArray[np.int64], col: int, height: int) -> None:
     """Fill a column with wall up to a height."""
     for row in range(min(height, info[ROWS])):
         grid[row * STAGE + col] = WALL
@@ -332,7 +330,7 @@ def _ground(
 @compiled()
 def _slopes(
     state: NDArray[np.uint64], taste: NDArray[np.int64], kind: int, grid: NDArray[np.uint8], info: NDArray[np.int64]
-) -> None:  # pragma: no cover - compiled
+) -> None:
     """Stairs up, down, or up and down. Steps are one cell high; some tasks have longer ones."""
     steps = below(state, 6) if percent(state, 60) else 1 + below(state, 3)
     if steps == 0 and percent(state, 50):
@@ -385,7 +383,7 @@ def _slopes(
 @compiled()
 def _cliffs(
     state: NDArray[np.uint64], taste: NDArray[np.int64], grid: NDArray[np.uint8], info: NDArray[np.int64]
-) -> None:  # pragma: no cover - compiled
+) -> None:
     """Steps of any height: up, then down where a task has a second slope."""
     climbs, falls = below(state, 4), 0
     if taste[QUARTER] > 0:
@@ -415,7 +413,7 @@ def _cliffs(
 
 
 @compiled()
-def _mark_end(grid: NDArray[np.uint8], info: NDArray[np.int64]) -> None:  # pragma: no cover - compiled
+def _mark_end(grid: NDArray[np.uint8], info: NDArray[np.int64]) -> None:
     """Lay a marker on the ground of the last column."""
     row, last = 0, info[COLS] - 1
     while row < info[ROWS] - 1 and grid[row * STAGE + last] == WALL:
@@ -432,7 +430,7 @@ def _hurdles(
     some: int,
     grid: NDArray[np.uint8],
     info: NDArray[np.int64],
-) -> None:  # pragma: no cover - compiled
+) -> None:
     """A track with hurdles of height one, or of any height."""
     cols = _side(state, taste, 4, 14)
     highest = 1 if kind == HURDLES else 1 + below(state, 5)
@@ -462,9 +460,7 @@ def _hurdles(
 
 
 @compiled()
-def _house(
-    state: NDArray[np.uint64], grid: NDArray[np.uint8], info: NDArray[np.int64]
-) -> None:  # pragma: no cover - compiled
+def _house(state: NDArray[np.uint64], grid: NDArray[np.uint8], info: NDArray[np.int64]) -> None:
     """A house on the floor in Karel's way."""
     wide, high = 1 + below(state, 5), 1 + below(state, 5)
     before, after = 1 + below(state, 4), 1 + below(state, 4)
@@ -476,9 +472,7 @@ def _house(
 
 
 @compiled()
-def _island(
-    state: NDArray[np.uint64], grid: NDArray[np.uint8], info: NDArray[np.int64]
-) -> None:  # pragma: no cover - compiled
+def _island(state: NDArray[np.uint64], grid: NDArray[np.uint8], info: NDArray[np.int64]) -> None:
     """A block that can be walked around; Karel has it on its right."""
     wide, high = 1 + below(state, 5), 1 + below(state, 4)
     left, low = 1 + below(state, 2), 1 + below(state, 2)
@@ -493,7 +487,7 @@ def _island(
 @compiled()
 def _door(
     state: NDArray[np.uint64], taste: NDArray[np.int64], grid: NDArray[np.uint8], info: NDArray[np.int64]
-) -> None:  # pragma: no cover - compiled
+) -> None:
     """A wall with one door, not below Karel's row."""
     before, after = 1 + below(state, 5), 1 + below(state, 4)
     info[COLS], info[ROWS] = before + 1 + after, _side(state, taste, 3, 10)
@@ -507,9 +501,7 @@ def _door(
 
 
 @compiled()
-def _room_door(
-    state: NDArray[np.uint64], grid: NDArray[np.uint8], info: NDArray[np.int64]
-) -> None:  # pragma: no cover - compiled
+def _room_door(state: NDArray[np.uint64], grid: NDArray[np.uint8], info: NDArray[np.int64]) -> None:
     """A room with one door and space outside; Karel stands at its lower wall."""
     cols, rows = 2 + below(state, 6), 2 + below(state, 5)
     ring = 2 + below(state, 2)
@@ -539,7 +531,7 @@ def _winding(
     some: int,
     grid: NDArray[np.uint8],
     info: NDArray[np.int64],
-) -> None:  # pragma: no cover - compiled
+) -> None:
     """A corridor that winds through solid wall, or a trail of markers through an open room.
 
     Each cell of the way touches only the cell before it and the cell after it.
@@ -599,7 +591,7 @@ def _snail(
     some: int,
     grid: NDArray[np.uint8],
     info: NDArray[np.int64],
-) -> None:  # pragma: no cover - compiled
+) -> None:
     """A spiral that turns left, of one to eight legs."""
     info[COLS], info[ROWS] = _side(state, taste, 3, 10), _side(state, taste, 3, 10)
     cols, rows = info[COLS], info[ROWS]
@@ -627,9 +619,7 @@ def _snail(
 
 
 @compiled()
-def _maze(
-    state: NDArray[np.uint64], grid: NDArray[np.uint8], info: NDArray[np.int64]
-) -> None:  # pragma: no cover - compiled
+def _maze(state: NDArray[np.uint64], grid: NDArray[np.uint8], info: NDArray[np.int64]) -> None:
     """A maze without loops; the goal is one of its cells."""
     wide, high = 2 + below(state, 4), 2 + below(state, 4)
     info[COLS], info[ROWS] = 2 * wide - 1, 2 * high - 1
@@ -671,7 +661,7 @@ def _maze(
 @compiled()
 def _signs(
     state: NDArray[np.uint64], taste: NDArray[np.int64], grid: NDArray[np.uint8], info: NDArray[np.int64]
-) -> None:  # pragma: no cover - compiled
+) -> None:
     """Signs along a way through an open room: one marker for left, two for right."""
     info[COLS], info[ROWS] = _side(state, taste, 3, 10), _side(state, taste, 3, 10)
     cols, rows = info[COLS], info[ROWS]
@@ -697,7 +687,7 @@ def _signs(
 @compiled()
 def _lanes(
     state: NDArray[np.uint64], taste: NDArray[np.int64], grid: NDArray[np.uint8], info: NDArray[np.int64]
-) -> None:  # pragma: no cover - compiled
+) -> None:
     """A road of two lanes with stones; never both lanes are blocked."""
     cols = _side(state, taste, 4, 14)
     info[COLS], info[ROWS] = cols, 2
@@ -724,7 +714,7 @@ def draw_scene(
     some: int,
     grid: NDArray[np.uint8],
     info: NDArray[np.int64],
-) -> None:  # pragma: no cover - compiled
+) -> None:
     """Draw a scene to `grid` [256] and `info` [4]."""
     if kind == ROOM or kind == CEILING or kind == SQUARE or kind == OBSTACLES:
         _open_room(state, taste, kind, place, some, grid, info)
@@ -769,7 +759,7 @@ def stage_world(
     info: NDArray[np.int64],
     out: NDArray[np.uint8],
     slot: int,
-) -> int:  # pragma: no cover - compiled
+) -> int:
     """Mirror, rotate and frame a scene into row `slot` of `out` [E, 324], without Karel.
 
     Returns Karel's cell times 4 plus its heading.
