@@ -8,10 +8,9 @@ from __future__ import annotations
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from karelsynth.generator.sampler import SLOTS, Sampler
-from karelsynth.karel.compiled import compiled
+from karelsynth.karel.compiled import I64Array, U64Array, compiled
 
 GAMMA: Final = np.uint64(0x9E3779B97F4A7C15)
 """mix(n · GAMMA) for n = 1, 2, … are splitmix64's numbers."""
@@ -34,7 +33,7 @@ def mix(bits: np.uint64) -> np.uint64:
 
 
 @compiled()
-def draw(state: NDArray[np.uint64]) -> np.uint64:
+def draw(state: U64Array) -> np.uint64:
     """The next 64 random bits; `state` [1] advances."""
     state[0] += GAMMA
     bits: np.uint64 = mix(state[0])
@@ -42,13 +41,13 @@ def draw(state: NDArray[np.uint64]) -> np.uint64:
 
 
 @compiled()
-def uniform(state: NDArray[np.uint64]) -> float:
+def uniform(state: U64Array) -> float:
     """A random number, uniform in [0, 1)."""
     return np.float64(draw(state) >> _S11) * _UNIT
 
 
 @compiled()
-def shuffle(state: NDArray[np.uint64], order: NDArray[np.int64]) -> None:
+def shuffle(state: U64Array, order: I64Array) -> None:
     """Fill `order` with a random permutation of 0, 1, …; all are equally probable."""
     for number in range(len(order)):
         other = np.int64((draw(state) >> _S32) * np.uint64(number + 1) >> _S32)

@@ -18,7 +18,6 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from karelsynth.generator.random_kernel import GAMMA, choose, mix, setting, signed
 from karelsynth.generator.sampler import (
@@ -41,7 +40,7 @@ from karelsynth.generator.sampler import (
     WALL_ROW,
     Sampler,
 )
-from karelsynth.karel.compiled import compiled
+from karelsynth.karel.compiled import F64Array, I64Array, U8Array, U64Array, compiled
 from karelsynth.karel.formats.codes import BEYOND, FRAME, HERO, SIDE, WALL
 from karelsynth.karel.interpreter import PAPER_TICKS
 from karelsynth.karel.machine_kernel import AGAIN, BRANCH, CELLS, END, JUMP, LOOP, NEGATED, ON_MARKERS
@@ -110,7 +109,7 @@ def _marked(sampler: Sampler, key: np.uint64, cell: np.uint64, probability: np.u
 
 
 @compiled()
-def begin_world(state: NDArray[np.uint64], sampler: Sampler, bare: bool, worlds: NDArray[np.uint64], slot: int) -> None:
+def begin_world(state: U64Array, sampler: Sampler, bare: bool, worlds: U64Array, slot: int) -> None:
     """Draw size, densities and hero of a world into row `slot` of `worlds` [E, DRAWN_WORLD]."""
     counter = state[0] + GAMMA  # a local variable: the compiler must assume that `state` and `worlds` overlap
     worlds[slot, KEY] = mix(counter)
@@ -161,12 +160,12 @@ def begin_world(state: NDArray[np.uint64], sampler: Sampler, bare: bool, worlds:
 @compiled()
 def run_world(
     sampler: Sampler,
-    code: NDArray[np.uint64],
-    counters: NDArray[np.uint64],
+    code: U64Array,
+    counters: U64Array,
     unseen: np.uint64,
-    worlds: NDArray[np.uint64],
-    cells: NDArray[np.uint8],
-    marked: NDArray[np.uint8],
+    worlds: U64Array,
+    cells: U8Array,
+    marked: U8Array,
     slot: int,
 ) -> int:
     """Run compiled code in a world that is drawn meanwhile; returns GOOD for a good example, BAD or ENDLESS.
@@ -297,12 +296,12 @@ def run_world(
 @compiled()
 def complete_world(
     sampler: Sampler,
-    worlds: NDArray[np.uint64],
-    cells: NDArray[np.uint8],
-    marked: NDArray[np.uint8],
+    worlds: U64Array,
+    cells: U8Array,
+    marked: U8Array,
     slot: int,
-    inputs: NDArray[np.uint8],
-    outputs: NDArray[np.uint8],
+    inputs: U8Array,
+    outputs: U8Array,
     task: int,
     place: int,
 ) -> None:
@@ -344,7 +343,7 @@ def complete_world(
 
 
 @compiled()
-def count_world(grid: NDArray[np.uint8], counts: NDArray[np.int64], cells: NDArray[np.uint8]) -> None:
+def count_world(grid: U8Array, counts: I64Array, cells: U8Array) -> None:
     """Count the cells of a world [324], the hero's own aside, and locate the hero: to `counts` [COUNTED].
 
     `cells` [324] gets the world without its hero.
@@ -371,15 +370,15 @@ def count_world(grid: NDArray[np.uint8], counts: NDArray[np.int64], cells: NDArr
 
 @compiled()
 def replay(
-    code: NDArray[np.int64],
-    counters: NDArray[np.int64],
-    before: NDArray[np.uint8],
+    code: I64Array,
+    counters: I64Array,
+    before: U8Array,
     start: int,
     turned: int,
-    cells: NDArray[np.uint8],
-    known: NDArray[np.uint8],
-    run: NDArray[np.uint64],
-    tests: NDArray[np.int64],
+    cells: U8Array,
+    known: U8Array,
+    run: U64Array,
+    tests: I64Array,
 ) -> bool:
     """Run compiled code in a finished world; returns False if the run makes no good example.
 
@@ -491,18 +490,18 @@ def replay(
 class GivenWorlds(NamedTuple):
     """The G given worlds of a task, and the runs of a program in them."""
 
-    cells: NDArray[np.uint8]
+    cells: U8Array
     """[G, 324], without the hero."""
-    counts: NDArray[np.int64]
+    counts: I64Array
     """[G, COUNTED], by `count_world`."""
-    runs: NDArray[np.uint64]
+    runs: U64Array
     """[G, REPLAYED_RUN], by `replay`."""
-    tests: NDArray[np.int64]
+    tests: I64Array
     """[G, MOST_TESTS], by `replay`."""
 
 
 @compiled()
-def given_worlds(inputs: NDArray[np.uint8]) -> GivenWorlds:
+def given_worlds(inputs: U8Array) -> GivenWorlds:
     """Count the worlds [G, 324]; runs and tests are left to `replay`."""
     examples = len(inputs)
     given = GivenWorlds(
@@ -531,13 +530,7 @@ def _sought(unseen: np.uint64, test: int) -> int:
 
 @compiled(inline="always")
 def _walls_log_probability(
-    sampler: Sampler,
-    logs: NDArray[np.float64],
-    bare: bool,
-    unseen: np.uint64,
-    counts: NDArray[np.int64],
-    run: NDArray[np.uint64],
-    tests: NDArray[np.int64],
+    sampler: Sampler, logs: F64Array, bare: bool, unseen: np.uint64, counts: I64Array, run: U64Array, tests: I64Array
 ) -> float:
     """The walls' part of `world_log_probability`: a sum over their densities."""
     seek, entered = setting(sampler, SETTINGS_ROW, SEEK) / ONE, signed(run[ENTERED])
@@ -568,13 +561,7 @@ def _walls_log_probability(
 
 @compiled(inline="always")
 def _markers_log_probability(
-    sampler: Sampler,
-    logs: NDArray[np.float64],
-    bare: bool,
-    unseen: np.uint64,
-    counts: NDArray[np.int64],
-    run: NDArray[np.uint64],
-    tests: NDArray[np.int64],
+    sampler: Sampler, logs: F64Array, bare: bool, unseen: np.uint64, counts: I64Array, run: U64Array, tests: I64Array
 ) -> float:
     """The markers' part of `world_log_probability`: a sum over their densities."""
     seek = setting(sampler, SETTINGS_ROW, SEEK) / ONE
@@ -619,13 +606,7 @@ def _markers_log_probability(
 
 @compiled()
 def world_log_probability(
-    sampler: Sampler,
-    logs: NDArray[np.float64],
-    bare: bool,
-    unseen: np.uint64,
-    counts: NDArray[np.int64],
-    run: NDArray[np.uint64],
-    tests: NDArray[np.int64],
+    sampler: Sampler, logs: F64Array, bare: bool, unseen: np.uint64, counts: I64Array, run: U64Array, tests: I64Array
 ) -> float:
     """The log-probability that one try draws the walls and markers of a world for a program.
 

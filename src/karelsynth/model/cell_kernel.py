@@ -16,7 +16,7 @@ from numba import from_dtype, types
 from numba.extending import overload
 from numpy.typing import NDArray
 
-from karelsynth.karel.compiled import compiled, read_only
+from karelsynth.karel.compiled import I64Array, compiled, read_only
 from karelsynth.model.devices import ONE, ZERO
 
 _STEEPEST: Final = np.float32(40)
@@ -83,13 +83,13 @@ def _exponentials(values: NDArray[np.float32], factor: np.float32) -> None:
 
 def cells(
     of_states: NDArray[Any],
-    states: NDArray[np.int64],
+    states: I64Array,
     of_inputs: NDArray[Any],
-    inputs: NDArray[np.int64],
+    inputs: I64Array,
     of_tokens: NDArray[Any],
-    tokens: NDArray[np.int64],
+    tokens: I64Array,
     c: NDArray[Any],
-    parents: NDArray[np.int64],
+    parents: I64Array,
     new_h: NDArray[Any],
     new_c: NDArray[Any],
 ) -> None:
@@ -121,13 +121,13 @@ def _compiled_cells(kind: np.dtype[Any], of_h: np.dtype[Any]) -> Any:
 
 def _cells(
     of_states: NDArray[Any],
-    states: NDArray[np.int64],
+    states: I64Array,
     of_inputs: NDArray[Any],
-    inputs: NDArray[np.int64],
+    inputs: I64Array,
     of_tokens: NDArray[Any],
-    tokens: NDArray[np.int64],
+    tokens: I64Array,
     c: NDArray[Any],
-    parents: NDArray[np.int64],
+    parents: I64Array,
     new_h: NDArray[Any],
     new_c: NDArray[Any],
 ) -> None:

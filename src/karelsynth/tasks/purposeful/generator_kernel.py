@@ -8,11 +8,10 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from karelsynth.generator.program_kernel import is_reserved_program
 from karelsynth.generator.random_kernel import GAMMA, mix, shuffle, signed
-from karelsynth.karel.compiled import compiled
+from karelsynth.karel.compiled import BoolArray, I32Array, I64Array, U8Array, U64Array, compiled
 from karelsynth.karel.formats.codes import HERO, WALL
 from karelsynth.karel.interpreter import PAPER_TICKS, Status
 from karelsynth.karel.machine_kernel import CELLS, IF, IFELSE, WHILE, code_buffers, compile_program, run_code
@@ -83,38 +82,38 @@ _STREAM: Final = np.uint64(0x6F6C6B6A)
 class Scratch(NamedTuple):
     """Buffers for the making of tasks, and what they hold of the present one."""
 
-    taste: NDArray[np.int64]
+    taste: I64Array
     """[8]: what the worlds of a task have in common; see `world_kernel`."""
-    chosen: NDArray[np.int64]
+    chosen: I64Array
     """[rules]: the alternatives that a program draws once, …"""
-    counts: NDArray[np.int64]
+    counts: I64Array
     """[3]: … and its counts."""
-    stack: NDArray[np.int64]
+    stack: I64Array
     """Symbols that are still to be expanded."""
-    raw: NDArray[np.uint8]
+    raw: U8Array
     """[RAW]: a program as it was drawn, …"""
-    text: NDArray[np.uint8]
+    text: U8Array
     """[RAW]: … and in the normal form."""
-    grid: NDArray[np.uint8]
+    grid: U8Array
     """[256]: the stage of a scene, …"""
-    info: NDArray[np.int64]
+    info: I64Array
     """[4]: … its size and Karel's place."""
-    before: NDArray[np.uint8]
+    before: U8Array
     """[E, 324]: the examples found so far, …"""
-    after: NDArray[np.uint8]
+    after: U8Array
     """[E, 324]: … and what the program makes of them."""
-    hashes: NDArray[np.uint64]
+    hashes: U64Array
     """[E]: of their traces."""
-    traces: NDArray[np.uint8]
+    traces: U8Array
     """[1, ticks]: the trace of the present run, …"""
-    seen: NDArray[np.uint8]
+    seen: U8Array
     """[1, conditions]: … and what it shows: 1 for false, plus 2 for true."""
-    all_seen: NDArray[np.uint8]
+    all_seen: U8Array
     """[conditions]: what the examples found so far show."""
 
 
 @compiled()
-def program_hash(tokens: NDArray[np.uint8], length: int) -> np.uint64:
+def program_hash(tokens: U8Array, length: int) -> np.uint64:
     """A 64-bit hash of a program."""
     bits = np.uint64(length) + _STREAM
     for at in range(length):
@@ -123,14 +122,14 @@ def program_hash(tokens: NDArray[np.uint8], length: int) -> np.uint64:
 
 
 @compiled()
-def hash_rows(tokens: NDArray[np.uint8], lengths: NDArray[np.int64], out: NDArray[np.uint64]) -> None:
+def hash_rows(tokens: U8Array, lengths: I64Array, out: U64Array) -> None:
     """Hashes [N] of programs [N, L]."""
     for row in range(len(tokens)):
         out[row] = program_hash(tokens[row], lengths[row])
 
 
 @compiled()
-def _among(found: np.uint64, hashes: NDArray[np.uint64]) -> bool:
+def _among(found: np.uint64, hashes: U64Array) -> bool:
     same = False
     for number in range(len(hashes)):
         same |= hashes[number] == found
@@ -138,7 +137,7 @@ def _among(found: np.uint64, hashes: NDArray[np.uint64]) -> bool:
 
 
 @compiled()
-def _draw_program(state: NDArray[np.uint64], tables: PlanTables, rule: int, scratch: Scratch) -> int:
+def _draw_program(state: U64Array, tables: PlanTables, rule: int, scratch: Scratch) -> int:
     """Write a program of a plan to `scratch.text`; returns its length, or 0 if it is too short or too long."""
     taste, raw = scratch.taste, scratch.raw
     chosen, counts, stack = scratch.chosen, scratch.counts, scratch.stack
@@ -182,13 +181,7 @@ def _draw_program(state: NDArray[np.uint64], tables: PlanTables, rule: int, scra
 
 @compiled()
 def _run_world(
-    code: NDArray[np.int64],
-    counters: NDArray[np.int32],
-    conditionals: int,
-    scratch: Scratch,
-    slot: int,
-    start: int,
-    facing: int,
+    code: I64Array, counters: I32Array, conditionals: int, scratch: Scratch, slot: int, start: int, facing: int
 ) -> tuple[bool, bool, np.uint64, int, bool]:
     """Run in the world before[slot], without its hero; returns whether it is good, whether something changed, a hash of
     the trace, its length, and whether the run has used all its ticks.
@@ -230,12 +223,12 @@ def _run_world(
 
 @compiled()
 def _find_worlds(
-    state: NDArray[np.uint64],
+    state: U64Array,
     kind: int,
     place: int,
     some: int,
-    code: NDArray[np.int64],
-    counters: NDArray[np.int32],
+    code: I64Array,
+    counters: I32Array,
     conditionals: int,
     scratch: Scratch,
 ) -> bool:
@@ -316,14 +309,14 @@ def generate_range(
     seed: int,
     reserved: bool,
     tables: PlanTables,
-    rejected: NDArray[np.uint64],
+    rejected: U64Array,
     parser: ParserTables,
-    tokens: NDArray[np.uint8],
-    lengths: NDArray[np.uint8],
-    inputs: NDArray[np.uint8],
-    outputs: NDArray[np.uint8],
-    novel: NDArray[np.bool_],
-    plans: NDArray[np.uint8],
+    tokens: U8Array,
+    lengths: U8Array,
+    inputs: U8Array,
+    outputs: U8Array,
+    novel: BoolArray,
+    plans: U8Array,
 ) -> None:
     """Make tasks start + first … start + last − 1 and write them to rows first … last − 1.
 

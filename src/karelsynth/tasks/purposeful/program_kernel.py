@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from karelsynth.generator.random_kernel import draw, signed
-from karelsynth.karel.compiled import compiled
+from karelsynth.karel.compiled import BoolArray, I64Array, U8Array, U64Array, compiled
 from karelsynth.karel.structure_kernel import BEGINS, CLOSES, OPENS
 from karelsynth.karel.tokens import ACTIONS, COUNTS, ID, SENSORS
 
@@ -37,23 +36,23 @@ _HEAD, _RUN, _OPEN_M, _CLOSE_M = ID["DEF"], ID["run"], ID["m("], ID["m)"]
 class PlanTables(NamedTuple):
     """The grammar for the kernel. Rules are numbered in their order; plans are rules, too, and come last."""
 
-    first: NDArray[np.int64]
+    first: I64Array
     """[rules + 1]: the first alternative of each rule."""
-    once: NDArray[np.bool_]
+    once: BoolArray
     """[rules]: whether a program draws the alternative only once."""
-    threshold: NDArray[np.uint64]
+    threshold: U64Array
     """[alternatives]: cumulated weights within the rule, of 2³²."""
-    begins: NDArray[np.int64]
+    begins: I64Array
     """[alternatives + 1]: where the symbols of each alternative begin."""
-    symbols: NDArray[np.int64]
+    symbols: I64Array
     """Token ids; `REGISTERS` + i for the i-th letter; `RULE` + r for rule r."""
-    plans: NDArray[np.int64]
+    plans: I64Array
     """[plans]: the rule of each plan."""
-    plan_threshold: NDArray[np.uint64]
+    plan_threshold: U64Array
     """[plans]: cumulated weights, of 2³²."""
-    worlds_first: NDArray[np.int64]
+    worlds_first: I64Array
     """[plans + 1]."""
-    worlds: NDArray[np.int64]
+    worlds: I64Array
     """[worlds, 3]: kind, place and markers."""
     joint: int
     """The rule for what stands between two parts of a program, …"""
@@ -66,21 +65,21 @@ class PlanTables(NamedTuple):
 
 
 @compiled()
-def below(state: NDArray[np.uint64], limit: int) -> int:
+def below(state: U64Array, limit: int) -> int:
     """A random whole number from 0 to limit − 1."""
     number: int = signed((draw(state) >> _S32) * np.uint64(limit) >> _S32)
     return number
 
 
 @compiled()
-def percent(state: NDArray[np.uint64], chance: int) -> bool:
+def percent(state: U64Array, chance: int) -> bool:
     """True with the given probability in percent."""
     drawn: int = below(state, 100)
     return drawn < chance
 
 
 @compiled()
-def pick_threshold(state: NDArray[np.uint64], thresholds: NDArray[np.uint64], first: int, last: int) -> int:
+def pick_threshold(state: U64Array, thresholds: U64Array, first: int, last: int) -> int:
     """A number from first to last − 1, drawn by cumulated weights of 2³²."""
     drawn = draw(state) >> _S32
     number = first
@@ -90,7 +89,7 @@ def pick_threshold(state: NDArray[np.uint64], thresholds: NDArray[np.uint64], fi
 
 
 @compiled()
-def draw_counts(state: NDArray[np.uint64], chosen: NDArray[np.int64], counts: NDArray[np.int64]) -> None:
+def draw_counts(state: U64Array, chosen: I64Array, counts: I64Array) -> None:
     """Draw anew what a program draws once: its counts [3], and the alternatives `chosen` [rules], later."""
     for number in range(len(chosen)):
         chosen[number] = -1
@@ -101,13 +100,13 @@ def draw_counts(state: NDArray[np.uint64], chosen: NDArray[np.int64], counts: ND
 
 @compiled()
 def expand(
-    state: NDArray[np.uint64],
+    state: U64Array,
     rule: int,
     tables: PlanTables,
-    chosen: NDArray[np.int64],
-    counts: NDArray[np.int64],
-    stack: NDArray[np.int64],
-    raw: NDArray[np.uint8],
+    chosen: I64Array,
+    counts: I64Array,
+    stack: I64Array,
+    raw: U8Array,
     size: int,
 ) -> int:
     """Append the tokens of a rule to raw[:size]; returns the new size, or 0 if they are too many.
@@ -141,7 +140,7 @@ def expand(
 
 
 @compiled()
-def mutate(state: NDArray[np.uint64], raw: NDArray[np.uint8], size: int) -> int:
+def mutate(state: U64Array, raw: U8Array, size: int) -> int:
     """Change one thing of the program raw[:size]; returns its new size. The program may stay the same."""
     kind = below(state, 6)
     at = below(state, size)
@@ -178,7 +177,7 @@ def mutate(state: NDArray[np.uint64], raw: NDArray[np.uint8], size: int) -> int:
 
 
 @compiled()
-def insert(state: NDArray[np.uint64], raw: NDArray[np.uint8], size: int, piece: NDArray[np.uint8], length: int) -> int:
+def insert(state: U64Array, raw: U8Array, size: int, piece: U8Array, length: int) -> int:
     """Put piece[:length] before or after an action of the program raw[:size], or in its place; returns the new size."""
     if length == 0 or size + length > _MOST_RAW:
         return size
@@ -198,7 +197,7 @@ def insert(state: NDArray[np.uint64], raw: NDArray[np.uint8], size: int, piece: 
 
 
 @compiled()
-def choose_statement(state: NDArray[np.uint64], raw: NDArray[np.uint8], size: int) -> tuple[int, int]:
+def choose_statement(state: U64Array, raw: U8Array, size: int) -> tuple[int, int]:
     """A random statement of raw[:size]: the index of its first token, and the one after its last."""
     at = below(state, size)
     for _ in range(size):
@@ -219,7 +218,7 @@ def choose_statement(state: NDArray[np.uint64], raw: NDArray[np.uint8], size: in
 
 
 @compiled()
-def wrap(state: NDArray[np.uint64], raw: NDArray[np.uint8], size: int, piece: NDArray[np.uint8], length: int) -> int:
+def wrap(state: U64Array, raw: U8Array, size: int, piece: U8Array, length: int) -> int:
     """Put an IF with the condition piece[:length] around an action of the program raw[:size]; returns the new size."""
     if size + length + 6 > _MOST_RAW:
         return size
@@ -240,7 +239,7 @@ def wrap(state: NDArray[np.uint64], raw: NDArray[np.uint8], size: int, piece: ND
 
 
 @compiled()
-def counts_markers(raw: NDArray[np.uint8], size: int) -> bool:
+def counts_markers(raw: U8Array, size: int) -> bool:
     """Whether a program treats piles other than single markers: it picks in a loop, or looks again after a pick."""
     found = False
     for at in range(5, size - 2):
@@ -250,7 +249,7 @@ def counts_markers(raw: NDArray[np.uint8], size: int) -> bool:
 
 
 @compiled()
-def needs_markers(tokens: NDArray[np.uint8], length: int) -> bool:
+def needs_markers(tokens: U8Array, length: int) -> bool:
     """Whether a program picks markers or looks at them."""
     found = False
     for at in range(length):
@@ -259,7 +258,7 @@ def needs_markers(tokens: NDArray[np.uint8], length: int) -> bool:
 
 
 @compiled()
-def mirror(raw: NDArray[np.uint8], size: int) -> None:
+def mirror(raw: U8Array, size: int) -> None:
     """Swap left and right."""
     for at in range(size):
         token = raw[at]
@@ -270,7 +269,7 @@ def mirror(raw: NDArray[np.uint8], size: int) -> None:
 
 
 @compiled()
-def _append(out: NDArray[np.uint8], size: int, action: int) -> int:
+def _append(out: U8Array, size: int, action: int) -> int:
     """Append a move, pick or put to out[:size] in the normal form: runs of three and more become a REPEAT."""
     repeated = size >= 5 and out[size - 1] == _CLOSE_R and out[size - 2] == action and out[size - 3] == _OPEN_R
     if repeated and out[size - 4] < _LAST_COUNT:
@@ -288,7 +287,7 @@ def _append(out: NDArray[np.uint8], size: int, action: int) -> int:
 
 
 @compiled()
-def _turns(out: NDArray[np.uint8], size: int, quarters: int) -> int:
+def _turns(out: U8Array, size: int, quarters: int) -> int:
     """Append quarter turns to the left."""
     quarters &= 3
     if quarters == 3:
@@ -301,7 +300,7 @@ def _turns(out: NDArray[np.uint8], size: int, quarters: int) -> int:
 
 
 @compiled()
-def normalise(raw: NDArray[np.uint8], length: int, out: NDArray[np.uint8]) -> int:
+def normalise(raw: U8Array, length: int, out: U8Array) -> int:
     """Write `DEF run m( … m)` around raw[:length] to `out` [RAW], in the normal form; returns the size.
 
     Turns are summed up, markers are put and picked before turns, what undoes itself goes, runs become REPEATs. A block
