@@ -120,13 +120,11 @@ class KarelVectorEnv(VectorEnv[Any, Any, Any]):
             raise KarelsynthError(f"actions are {self.num_envs} whole numbers from 0 to {_ACTIONS - 1}")
         active = ~self._ended
         rewards, terminated = np.empty(self.num_envs), np.empty(self.num_envs, np.bool_)
-        worlds, rules = self._worlds, self._rules
+        threads = self._threads if self.num_envs >= _COST * 256 else 1
         parallel_for(
-            lambda first, last: act_range(first, last, worlds, rules, active, chosen, rewards, terminated),
-            self.num_envs,
-            1,
-            self._threads if self.num_envs >= _COST * 256 else 1,
-        )
+            act_range, self.num_envs, 1, threads,
+            self._worlds, self._rules, active, chosen, rewards, terminated,
+        )  # fmt: skip
         if not active.all():
             self._begin(~active)
         self._actions += active
@@ -142,10 +140,7 @@ class KarelVectorEnv(VectorEnv[Any, Any, Any]):
         if self._is_example:
             self._begin_examples(np.flatnonzero(which))
             return
-        worlds, rules, plan = self._worlds, self._rules, self._plan
-        parallel_for(
-            lambda first, last: make_range(first, last, worlds, rules, which, plan), self.num_envs, 1, self._threads
-        )
+        parallel_for(make_range, self.num_envs, 1, self._threads, self._worlds, self._rules, which, self._plan)
 
     def _begin_examples(self, which: NDArray[np.int64]) -> None:
         """Pairs of worlds: all those of a task, then those of the next."""

@@ -168,11 +168,9 @@ def program_returns(
     numbers = np.array([checked_int("a seed", seed, 0, (1 << 63) - 1) for seed in seeds], np.uint64)
     returns = np.empty((len(tokens), len(numbers)))
     rules, worlds, plan = rules_of(chosen, bump), new_worlds(chosen, len(tokens)), house_plan(house)
-    parser = compile_grammar(KAREL).parser
     limits = (checked_int("max_actions", max_actions, 1), checked_int("max_ticks", max_ticks, 1))
-
-    def work(first: int, last: int) -> None:
-        run_range(first, last, tokens, numbers, rules, plan, parser, worlds, *limits, returns)
-
-    parallel_for(work, len(tokens), len(numbers), threads)
+    parallel_for(
+        run_range, len(tokens), len(numbers), threads,
+        tokens, numbers, rules, plan, compile_grammar(KAREL).parser, worlds, *limits, returns,
+    )  # fmt: skip
     return returns

@@ -271,25 +271,18 @@ def trie_layout(
     groups, per_group = len(owners), -(-len(tokens) // len(owners))
     shared, other = np.empty_like(order), np.empty_like(order)
     sizes = np.zeros((groups, tokens.shape[1]), np.int64)
-
-    def sort(first: int, last: int) -> None:
-        _sort_and_count(
-            first, last, offsets, tokens, lengths, packed, ids, places, counts, order, other, shared, sizes
-        )  # fmt: skip
-
-    parallel_for(sort, groups, per_group, threads)
+    parallel_for(
+        _sort_and_count, groups, per_group, threads,
+        offsets, tokens, lengths, packed, ids, places, counts, order, other, shared, sizes,
+    )  # fmt: skip
     sizes = sizes[:, : int(counts.max(initial=0))]
     whole, in_order = sizes.sum(0), counts[order]
     nodes, rows = np.zeros((5, int(whole.sum())), np.int32), np.empty((2, int(whole.sum())), np.int32)
     targets = np.empty((3, int(counts.sum())), np.int32)
     starts, depths = np.cumsum(sizes, axis=0) - sizes, np.cumsum(whole) - whole
     target_starts = np.cumsum(in_order) - in_order
-
-    def fill(first: int, last: int) -> None:
-        _fill_nodes(
-            first, last, offsets, owners, order, ids, places, counts, shared, starts, depths, target_starts, nodes,
-            rows, targets,
-        )  # fmt: skip
-
-    parallel_for(fill, groups, per_group, threads)
+    parallel_for(
+        _fill_nodes, groups, per_group, threads,
+        offsets, owners, order, ids, places, counts, shared, starts, depths, target_starts, nodes, rows, targets,
+    )  # fmt: skip
     return TrieNodes(order, in_order, whole, nodes, rows, targets)

@@ -64,15 +64,10 @@ def generate(
     from karelsynth.generator.task_kernel import generate_range
 
     table = (fitted_sampler() if sampler is None else sampler).ravel()
-    parser = compile_grammar(KAREL).parser
-
-    def work(first: int, last: int) -> None:
-        generate_range(
-            first, last, start, seed, reserved, table, parser,
-            tokens, lengths, inputs, outputs, novel,
-        )  # fmt: skip
-
-    parallel_for(work, count, examples, threads)
+    parallel_for(
+        generate_range, count, examples, threads,
+        start, seed, reserved, table, compile_grammar(KAREL).parser, tokens, lengths, inputs, outputs, novel,
+    )  # fmt: skip
     shape = (count, examples, SIDE, SIDE)
     return TaskBatch(tokens, lengths, inputs.reshape(shape), outputs.reshape(shape), novel)
 

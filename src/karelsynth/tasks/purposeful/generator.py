@@ -68,16 +68,11 @@ def _generate(
 
     from karelsynth.tasks.purposeful.generator_kernel import generate_range
 
-    tables, rejected = plan_tables(), rejected_programs()
-    parser = compile_grammar(KAREL).parser
-
-    def work(first: int, last: int) -> None:
-        generate_range(
-            first, last, start, seed, reserved, tables, rejected, parser, tokens, lengths, inputs, outputs, novel,
-            plans,
-        )  # fmt: skip
-
-    parallel_for(work, count, examples, threads)
+    parallel_for(
+        generate_range, count, examples, threads,
+        start, seed, reserved, plan_tables(), rejected_programs(), compile_grammar(KAREL).parser,
+        tokens, lengths, inputs, outputs, novel, plans,
+    )  # fmt: skip
     shape = (count, examples, SIDE, SIDE)
     return TaskBatch(tokens, lengths, inputs.reshape(shape), outputs.reshape(shape), novel), plans
 
