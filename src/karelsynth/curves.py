@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from karelsynth.charts import AMBER, BLUE, LIGHT_BLUE, MUTED, chart_svg, legend, line, panels, percent_axis
 from karelsynth.cluster import Mapper
-from karelsynth.errors import KarelsynthError, listed, nearest
+from karelsynth.errors import KarelsynthError, names_hint
 from karelsynth.evaluate import environment, evaluate, interval, percent
 from karelsynth.files import atomic_writer, exists, read_text, write_atomically
 from karelsynth.karel.formats.codes import world_from_codes
@@ -143,9 +143,7 @@ def keys(only: Sequence[str] = ()) -> list[Key]:
     """The reference point, then the points of some families, by default of all."""
     for name in only:
         if name not in FAMILIES:
-            close = nearest(name, FAMILIES)
-            hint = f"did you mean `{close}`?" if close else f"there are {listed(FAMILIES, 'and')}"
-            raise KarelsynthError(f"there is no family called {quoted(name)}; {hint}")
+            raise KarelsynthError(f"there is no family called {quoted(name)}; {names_hint(name, FAMILIES)}")
     chosen = [(family, point) for family in only or FAMILIES for point in FAMILIES[family]]
     return list(dict.fromkeys([REFERENCE, *chosen]))
 

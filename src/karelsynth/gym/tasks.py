@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
 
-from karelsynth.errors import KarelsynthError, checked_int, listed, nearest
+from karelsynth.errors import KarelsynthError, checked_int, listed, names_hint
 from karelsynth.karel.formats.codes import FRAME, HERO, SIDE, WALL
 from karelsynth.karel.grammar import KAREL
 from karelsynth.karel.interpreter import MAX_TICKS
@@ -93,9 +93,7 @@ EXAMPLE: Final = KarelTask("Example", 0, SIDE, SIDE, 10, "Change the world into 
 def task_named(name: str) -> KarelTask:
     """The task of that name."""
     if name not in TASKS:
-        close = nearest(name, TASKS)
-        hint = f"did you mean `{close}`?" if close else f"there are {listed(TASKS, 'and')}"
-        raise KarelsynthError(f"there is no Karel task called `{name}`; {hint}")
+        raise KarelsynthError(f"there is no Karel task called `{name}`; {names_hint(name, TASKS)}")
     return TASKS[name]
 
 

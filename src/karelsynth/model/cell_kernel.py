@@ -1,8 +1,8 @@
-"""An LSTM's cell, compiled: from the parts of the gates to the new state in one pass.
+"""An LSTM's cell, compiled: from the terms of the gates to the new state in one pass.
 
-As tensor operations, the sums, sigmoids, tanhs and products would go through memory a dozen times, which on a CPU takes
-as long as the matrix products. Here a row's gates stay in the fastest cache, and the compiler turns each short loop
-into vector instructions. bfloat16 numbers are passed as the uint16 of their bits; the new h may be in eight bits
+As tensor operations, the sums, sigmoids, tanhs and products would read and write memory a dozen times. On a CPU that
+takes as long as the matrix products. Here a row's gates stay in the fastest cache, and the compiler turns each short
+loop into vector instructions. bfloat16 numbers are passed as the uint16 of their bits; the new h may be in eight bits
 (`devices`).
 """
 
@@ -20,16 +20,16 @@ from karelsynth.karel.compiled import I64Array, compiled, read_only
 from karelsynth.model.devices import ONE, ZERO
 
 _STEEPEST: Final = np.float32(40)
-"""Where sigmoids and tanhs are cut off, as a power of two: 2⁻⁴⁰ is nothing beside 1, and 2⁸⁰ no overflow."""
+"""Exponents of two are clipped to ±40: 1 + 2⁻⁴⁰ is 1 in float32, and products of two such powers do not overflow."""
 _LOG2_E: Final = np.float32(1.4426950408889634)
 _ROUNDING: Final = np.float32(3 << 22)
 """Added to a small float32, it leaves the nearest whole number in the lowest bits."""
 _POWERS: Final = tuple(np.float32(np.log(2) ** n / np.prod(np.arange(1.0, n + 1))) for n in range(8))
-"""Of 2^x's series, which for |x| ≤ ½ is exact in float32 with these terms."""
+"""The coefficients of the series of 2^x. For |x| ≤ ½ these terms are exact in float32."""
 
 _ONE: Final = np.float32(ONE)
 _HALF_ABOVE_ZERO: Final = np.float32(ZERO + 0.5)
-"""What is above it is cut off: so it is rounded."""
+"""The code of 0, plus ½: the conversion to an integer truncates, so adding ½ rounds."""
 
 
 def _widen(value: Any) -> Any:

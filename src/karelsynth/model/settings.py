@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from karelsynth.errors import KarelsynthError, listed, nearest
+from karelsynth.errors import KarelsynthError, listed, names_hint
 from karelsynth.generator.sampler import MAX_TOKENS
 from karelsynth.karel.formats.codes import SIDE
 from karelsynth.karel.machine import LONGEST_PROGRAM
@@ -119,9 +119,7 @@ class ModelSettings:
         values, known = current_settings(values), [field.name for field in fields(ModelSettings)]
         for name in values:
             if name not in known:
-                close = nearest(name, known)
-                hint = f"did you mean `{close}`?" if close else f"there are {listed(known, 'and')}"
-                raise KarelsynthError(f"there is no model setting `{name}`; {hint}")
+                raise KarelsynthError(f"there is no model setting `{name}`; {names_hint(name, known)}")
         return ModelSettings(**values)
 
     def large(self) -> ModelSettings:

@@ -1,6 +1,6 @@
-"""Making purposeful tasks (Numba): a plan, a program of it, then worlds of its kind in which the program makes sense.
+"""Making purposeful tasks (Numba): draw a plan, a program of that plan, then worlds in which the program makes sense.
 
-Task number n of a seed depends on nothing but those two. The functions release the GIL and call nothing parallel.
+Task n of a seed depends on these two numbers alone. The functions release the GIL and run on one thread.
 """
 
 from __future__ import annotations
@@ -65,51 +65,51 @@ _LONGEST_GRAFT: Final = 40
 _OTHER_WORLDS: Final = 6
 """Percent of the programs that run in the worlds of another plan."""
 _LAX: Final = 2
-"""Percent of the tasks in which a condition may have the same outcome throughout."""
+"""Percent of the tasks in which a condition may have the same outcome in all examples."""
 _UNCHANGED: Final = 20
-"""Percent of the worlds without a change that are taken, one for each task at most."""
+"""Percent of the worlds that the program does not change and that are accepted; at most one for each task."""
 _ALIKE: Final = 80
-"""Percent of the worlds with a known trace that are passed over."""
+"""Percent of the worlds with a known trace that are rejected."""
 _MISSES: Final = 20
 """Worlds that are tried, once half of the examples are found, for outcomes that none of them shows."""
 _SHORT: Final = 50
-"""Percent of the worlds with a trace of less than half the longest so far that are passed over."""
+"""Percent of the worlds that are rejected if their trace is less than half as long as the longest so far."""
 _BARE: Final = 75
 """Percent of the tasks without markers, if the program neither picks nor looks at any."""
 _STREAM: Final = np.uint64(0x6F6C6B6A)
 
 
 class Scratch(NamedTuple):
-    """Buffers for the making of tasks, and what they hold of the present one."""
+    """Buffers for the task that is being made."""
 
     taste: I64Array
     """[8]: what the worlds of a task have in common; see `world_kernel`."""
     chosen: I64Array
-    """[rules]: the alternatives that a program draws once, …"""
+    """[rules]: the alternatives that a program draws once."""
     counts: I64Array
-    """[3]: … and its counts."""
+    """[3]: the counts that a program draws once."""
     stack: I64Array
     """Symbols that are still to be expanded."""
     raw: U8Array
-    """[RAW]: a program as it was drawn, …"""
+    """[RAW]: the program as it was drawn."""
     text: U8Array
-    """[RAW]: … and in the normal form."""
+    """[RAW]: the program in the normal form."""
     grid: U8Array
-    """[256]: the stage of a scene, …"""
+    """[256]: the stage of a scene."""
     info: I64Array
-    """[4]: … its size and Karel's place."""
+    """[4]: the stage's size and Karel's place."""
     before: U8Array
-    """[E, 324]: the examples found so far, …"""
+    """[E, 324]: the inputs of the examples found so far."""
     after: U8Array
-    """[E, 324]: … and what the program makes of them."""
+    """[E, 324]: their outputs."""
     hashes: U64Array
-    """[E]: of their traces."""
+    """[E]: hashes of their traces."""
     traces: U8Array
-    """[1, ticks]: the trace of the present run, …"""
+    """[1, ticks]: the trace of the current run."""
     seen: U8Array
-    """[1, conditions]: … and what it shows: 1 for false, plus 2 for true."""
+    """[1, conditions]: the outcomes of each condition in the current run: 1 for false, plus 2 for true."""
     all_seen: U8Array
-    """[conditions]: what the examples found so far show."""
+    """[conditions]: the same over the examples found so far."""
 
 
 @compiled()

@@ -55,13 +55,13 @@ class PlanTables(NamedTuple):
     worlds: I64Array
     """[worlds, 3]: kind, place and markers."""
     joint: int
-    """The rule for what stands between two parts of a program, …"""
+    """The rule for what stands between two parts of a program."""
     part: int
-    """… for a part that suits any world, …"""
+    """The rule for a part that suits any world."""
     inner: int
-    """… for something small to put into a program, …"""
+    """The rule for something small to put into a program."""
     guard: int
-    """… and for a condition."""
+    """The rule for a condition."""
 
 
 @compiled()
@@ -90,7 +90,7 @@ def pick_threshold(state: U64Array, thresholds: U64Array, first: int, last: int)
 
 @compiled()
 def draw_counts(state: U64Array, chosen: I64Array, counts: I64Array) -> None:
-    """Draw anew what a program draws once: its counts [3], and the alternatives `chosen` [rules], later."""
+    """Draw the counts [3] of a program, and forget the alternatives `chosen` [rules], which are drawn when needed."""
     for number in range(len(chosen)):
         chosen[number] = -1
     counts[0] = 2 + below(state, 8) if percent(state, 12) else max(2, 2 + below(state, 3) - (percent(state, 20)))
@@ -177,15 +177,22 @@ def mutate(state: U64Array, raw: U8Array, size: int) -> int:
 
 
 @compiled()
-def insert(state: U64Array, raw: U8Array, size: int, piece: U8Array, length: int) -> int:
-    """Put piece[:length] before or after an action of the program raw[:size], or in its place; returns the new size."""
-    if length == 0 or size + length > _MOST_RAW:
-        return size
+def _find_action(state: U64Array, raw: U8Array, size: int) -> int:
+    """The first action of raw[:size] from a random place on, past its end to its start; that place if it has none."""
     at = below(state, size)
     for _ in range(size):
         if _MOVE <= raw[at] <= _PUT:
             break
         at = at + 1 if at + 1 < size else 0
+    return int(at)
+
+
+@compiled()
+def insert(state: U64Array, raw: U8Array, size: int, piece: U8Array, length: int) -> int:
+    """Put piece[:length] before or after an action of the program raw[:size], or in its place; returns the new size."""
+    if length == 0 or size + length > _MOST_RAW:
+        return size
+    at = _find_action(state, raw, size)
     where = below(state, 3)
     removed = 1 if where == 2 else 0
     at += where & 1
@@ -222,11 +229,7 @@ def wrap(state: U64Array, raw: U8Array, size: int, piece: U8Array, length: int) 
     """Put an IF with the condition piece[:length] around an action of the program raw[:size]; returns the new size."""
     if size + length + 6 > _MOST_RAW:
         return size
-    at = below(state, size)
-    for _ in range(size):
-        if _MOVE <= raw[at] <= _PUT:
-            break
-        at = at + 1 if at + 1 < size else 0
+    at = _find_action(state, raw, size)
     action = raw[at]
     for place in range(size - 1, at, -1):
         raw[place + length + 5] = raw[place]
@@ -300,6 +303,16 @@ def _turns(out: U8Array, size: int, quarters: int) -> int:
 
 
 @compiled()
+def _take_turns(out: U8Array, size: int) -> tuple[int, int]:
+    """Remove the turns at the end of out[:size]; returns the new size and their sum in quarter turns to the left."""
+    quarters = 0
+    while out[size - 1] == _LEFT or out[size - 1] == _RIGHT:
+        quarters += 1 if out[size - 1] == _LEFT else 3
+        size -= 1
+    return size, quarters
+
+
+@compiled()
 def normalise(raw: U8Array, length: int, out: U8Array) -> int:
     """Write `DEF run m( … m)` around raw[:length] to `out` [RAW], in the normal form; returns the size.
 
@@ -315,9 +328,7 @@ def normalise(raw: U8Array, length: int, out: U8Array) -> int:
         if _MOVE <= token <= _PUT:
             quarters = 0
             if token != _MOVE:
-                while out[size - 1] == _LEFT or out[size - 1] == _RIGHT:
-                    quarters += 1 if out[size - 1] == _LEFT else 3
-                    size -= 1
+                size, quarters = _take_turns(out, size)
             if token == _LEFT:
                 quarters += 1
             elif token == _RIGHT:
@@ -329,17 +340,12 @@ def normalise(raw: U8Array, length: int, out: U8Array) -> int:
             action, count = signed(out[size - 1]), signed(out[size - 3]) - _COUNT
             size -= 4
             if action == _LEFT or action == _RIGHT:
-                quarters = count * (1 if action == _LEFT else 3)
-                while out[size - 1] == _LEFT or out[size - 1] == _RIGHT:
-                    quarters += 1 if out[size - 1] == _LEFT else 3
-                    size -= 1
-                size = _turns(out, size, quarters)
+                size, quarters = _take_turns(out, size)
+                size = _turns(out, size, quarters + count * (1 if action == _LEFT else 3))
             else:
                 quarters = 0
                 if action != _MOVE:
-                    while out[size - 1] == _LEFT or out[size - 1] == _RIGHT:
-                        quarters += 1 if out[size - 1] == _LEFT else 3
-                        size -= 1
+                    size, quarters = _take_turns(out, size)
                 for _ in range(count):
                     size = _append(out, size, action)
                 size = _turns(out, size, quarters)

@@ -48,7 +48,7 @@ CORNER, FLOOR, START, ANY, ROOMY = range(len(PLACES))
 ) = range(len(MARKERS))  # fmt: skip
 _MOST: Final = 9
 _SIZES: Final = np.repeat(np.arange(2, 17), [4, 9, 12, 13, 13, 12, 10, 8, 6, 3, 3, 2, 1, 1, 1])
-"""Lengths of sides, as often as they are wanted."""
+"""Side lengths, each repeated in proportion to its probability."""
 _ATTEMPTS: Final = np.array([[0, 1, 3], [1, 3, 0], [0, 1, 3], [3, 1, 0]])
 """[4, 3]: the quarter turns that a winding way tries one after the other, by the first of them."""
 _STEP_ROW: Final = np.array([1, 0, -1, 0])
@@ -88,7 +88,7 @@ def _side(state: U64Array, taste: I64Array, least: int, most: int) -> int:
 
 @compiled()
 def _value(state: U64Array, taste: I64Array) -> int:
-    """How many markers a cell with markers has."""
+    """The number of markers of a cell that has some."""
     highest = 1 if taste[VALUES] == 0 else 3 if taste[VALUES] == 1 else 5 if percent(state, 80) else _MOST
     number: int = 1 + below(state, highest)
     return number
@@ -641,7 +641,7 @@ def _signs(state: U64Array, taste: I64Array, grid: U8Array, info: I64Array) -> N
 
 @compiled()
 def _lanes(state: U64Array, taste: I64Array, grid: U8Array, info: I64Array) -> None:
-    """A road of two lanes with stones; never both lanes are blocked."""
+    """A road of two lanes with stones, of which at least one lane is free everywhere."""
     cols = _side(state, taste, 4, 14)
     info[COLS], info[ROWS] = cols, 2
     _fill(grid, info, 0)
