@@ -19,12 +19,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from karelsynth.generator.program_kernel import (
-    SCRATCH_TOKENS,
-    SHORTEST_RESERVED,
-    draw_program,
-    is_reserved_program,
-)
+from karelsynth.generator.program_kernel import SCRATCH_TOKENS, SHORTEST_RESERVED, draw_program, is_reserved_program
 from karelsynth.generator.random_kernel import GAMMA, draw, mix, setting, shuffle, signed, uniform
 from karelsynth.generator.sampler import (
     ALIKE,
