@@ -12,7 +12,7 @@ from numba import types
 
 from karelsynth.karel.compiled import BoolArray, I16Array, I32Array, I64Array, U8Array, compiled, read_only
 from karelsynth.karel.syntax import SyntaxMachine
-from karelsynth.karel.syntax_compiler import CONTROL_BITS, DEAD, OPERATION_BITS, POP, STAY, compile_grammar
+from karelsynth.karel.syntax_compiler import CONTROL_BITS, DEAD, OPERATION_BITS, POP, STAY
 from karelsynth.karel.tokens import VOCABULARY_SIZE, token_bytes
 
 _CONTROL_MASK = (1 << CONTROL_BITS) - 1
@@ -75,7 +75,6 @@ def masks_along(
 
     Returns masks, bool [P, 52].
     """
-    compiled_grammar = compile_grammar(machine.grammar)
     masks = np.empty((int(rows.max(initial=-1)) + 1, VOCABULARY_SIZE), np.bool_)
     wrong = _walk(
         token_bytes(tokens),
@@ -84,8 +83,7 @@ def masks_along(
         machine.tables.transition,
         machine.tables.price,
         machine.symbols,
-        compiled_grammar.start,
-        machine.max_length - compiled_grammar.shortest,
+        *machine.start,
         masks,
     )
     return masks, None if wrong < 0 else divmod(int(wrong), tokens.shape[1])

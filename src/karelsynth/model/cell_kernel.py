@@ -81,31 +81,10 @@ def _exponentials(values: NDArray[np.float32], factor: np.float32) -> None:
         values[at] = np.uint32((shifted.view(np.uint32) << np.uint32(23)) + total.view(np.uint32)).view(np.float32)
 
 
-def cells(
-    of_states: NDArray[Any],
-    states: I64Array,
-    of_inputs: NDArray[Any],
-    inputs: I64Array,
-    of_tokens: NDArray[Any],
-    tokens: I64Array,
-    c: NDArray[Any],
-    parents: I64Array,
-    new_h: NDArray[Any],
-    new_c: NDArray[Any],
-) -> None:
-    """One layer's cells for N hypotheses with K examples; gates in the order i, f, o, g.
-
-    The gates are the sum of three terms, each read from the row that an index names.
-
-    Args:
-        of_states: […, K, 4 · H], by `states` [N].
-        of_inputs: […, 4 · H], by `inputs` [N, K].
-        of_tokens: […, 4 · H], by `tokens` [N], the same for all examples.
-        c: […, K, H], the state before, by `parents` [N].
-        new_h, new_c: [N, K, H], to be filled.
-    """
-    run = _compiled_cells(new_c.dtype, new_h.dtype)
-    run(of_states, states, of_inputs, inputs, of_tokens, tokens, c, parents, new_h, new_c)
+def cells(*arrays: NDArray[Any]) -> None:
+    """`_cells`, compiled for the types of its last two arguments, new_h and new_c."""
+    *_, new_h, new_c = arrays
+    _compiled_cells(new_c.dtype, new_h.dtype)(*arrays)
 
 
 @cache
@@ -131,7 +110,17 @@ def _cells(
     new_h: NDArray[Any],
     new_c: NDArray[Any],
 ) -> None:
-    """See `cells`."""
+    """One layer's cells for N hypotheses with K examples; gates in the order i, f, o, g.
+
+    The gates are the sum of three terms, each read from the row that an index names.
+
+    Args:
+        of_states: […, K, 4 · H], by `states` [N].
+        of_inputs: […, 4 · H], by `inputs` [N, K].
+        of_tokens: […, 4 · H], by `tokens` [N], the same for all examples.
+        c: […, K, H], the state before, by `parents` [N].
+        new_h, new_c: [N, K, H], to be filled.
+    """
     examples, size = new_h.shape[1:]
     one = np.float32(1)
     gates = np.empty(4 * size, np.float32)
