@@ -253,9 +253,7 @@ def _fill_nodes(
                 targets[2, start + depth] = row
 
 
-def trie_layout(
-    tokens: U8Array, lengths: I64Array, tasks: I64Array, packed: BoolArray = ALL_TOKENS, threads: int | None = None
-) -> TrieNodes:
+def trie_layout(tokens: U8Array, lengths: I64Array, tasks: I64Array, packed: BoolArray = ALL_TOKENS) -> TrieNodes:
     """The distinct prefixes of programs [N, L] of so many tokens [N] for tasks [N].
 
     Threads share the tasks: with 64 candidates each, sorting and numbering take longer on one core than a GPU takes to
@@ -272,7 +270,7 @@ def trie_layout(
     shared, other = np.empty_like(order), np.empty_like(order)
     sizes = np.zeros((groups, tokens.shape[1]), np.int64)
     parallel_for(
-        _sort_and_count, groups, per_group, threads,
+        _sort_and_count, groups, per_group, None,
         offsets, tokens, lengths, packed, ids, places, counts, order, other, shared, sizes,
     )  # fmt: skip
     sizes = sizes[:, : int(counts.max(initial=0))]
@@ -282,7 +280,7 @@ def trie_layout(
     starts, depths = np.cumsum(sizes, axis=0) - sizes, np.cumsum(whole) - whole
     target_starts = np.cumsum(in_order) - in_order
     parallel_for(
-        _fill_nodes, groups, per_group, threads,
+        _fill_nodes, groups, per_group, None,
         offsets, owners, order, ids, places, counts, shared, starts, depths, target_starts, nodes, rows, targets,
     )  # fmt: skip
     return TrieNodes(order, in_order, whole, nodes, rows, targets)

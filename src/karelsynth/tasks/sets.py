@@ -404,7 +404,7 @@ class TaskSet:
     def __getitem__(self, rows: slice | NDArray[np.integer]) -> TaskBatch:
         """Some of the tasks: a slice without step, or any rows in any order.
 
-        A slice within one shard is memory-mapped, without a copy; other rows are copied.
+        A slice within one shard is memory-mapped, without a copy; other rows are copied. `tasks[:]` is all of them.
         """
         if not isinstance(rows, slice):
             return self._gather(np.asarray(rows))
@@ -438,10 +438,6 @@ class TaskSet:
         """All tasks in order, `size` at a time (the last may be fewer)."""
         for first in range(0, len(self), size):
             yield self[first : first + size]
-
-    def as_batch(self) -> TaskBatch:
-        """All tasks at once: memory-mapped if they are one shard, otherwise copied into memory."""
-        return self[:]
 
     def verify(self) -> None:
         """Compare the checksums of all shards that have not been used yet."""

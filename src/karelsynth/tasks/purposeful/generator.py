@@ -39,10 +39,10 @@ def generate_purposeful(
     return _generate(seed, start, count, examples, reserved, threads)[0]
 
 
-def plans_of(seed: int, start: int, count: int, *, examples: int = EXAMPLES, reserved: bool = False) -> list[str]:
+def plans_of(seed: int, start: int, count: int) -> list[str]:
     """The names of the plans behind the same tasks of `generate_purposeful`."""
     names = plan_names()
-    return [names[number] for number in _generate(seed, start, count, examples, reserved, None)[1]]
+    return [names[number] for number in _generate(seed, start, count, EXAMPLES, False, None)[1]]
 
 
 def _generate(
