@@ -333,7 +333,7 @@ _COLOURS: Final = {
 }
 """The measures that the picture shows, and their colours."""
 _COLUMNS: Final = 3
-_TITLE: Final = "How the model does away from its data"
+_TITLE: Final = "Scores of the model out of distribution"
 
 
 def render(root: Path) -> list[Path]:
