@@ -117,7 +117,7 @@ class Oracle(Solver):
         self.asked: list[int] = []
 
     def solve_many(self, tasks: Any, *, on_solution: Any = None, **settings: Any) -> list[Solution]:
-        self.asked = [len(pairs) for pairs in tasks]
+        self.asked = [len(task.examples) for task in tasks]
         solutions = []
         for number, answer in enumerate(self.answers):
             solution = Solution(() if answer is None else (answer,), answer is not None, None, 0.0, 1, 1)

@@ -24,6 +24,7 @@ from karelsynth.model import ModelSettings, Synthesizer, pack_programs
 from karelsynth.model.lstm_step import PrefixLSTM
 from karelsynth.model.settings import SYNTAX_MODES
 from karelsynth.model.syntax import handwritten_syntax
+from karelsynth.train.recipe import load_recipe
 from tests.models import TINY, lstm_of, random_grids, random_programs, tiny_model
 
 
@@ -46,19 +47,12 @@ def test_sizes_are_the_papers() -> None:
 
 
 def test_large_has_as_many_parameters_as_learned() -> None:
-    large, learned = ModelSettings().large(), ModelSettings(syntax="learned")
+    large, learned = load_recipe("mle_large").model, load_recipe("mle_learned").model
     assert (large.syntax, large.hidden_size) == ("none", 360)
     of_large, of_learned = parameters(Synthesizer(large)), parameters(Synthesizer(learned))
     assert abs(of_large / of_learned - 1) < 0.003
     narrower = replace(large, hidden_size=large.hidden_size - 8)
     assert parameters(Synthesizer(narrower)) < of_learned < of_large
-
-
-@pytest.mark.parametrize("settings", [*({"syntax": mode} for mode in SYNTAX_MODES), {"mixing": True, "head_size": 9}])
-def test_counts_by_settings_are_the_models(settings: dict[str, Any]) -> None:
-    model = tiny_model(**settings)
-    assert parameters(model.decoder) == model.settings.decoder_parameters()
-    assert (parameters(model.syntax) if model.syntax else 0) == model.settings.syntax_parameters()
 
 
 @pytest.mark.parametrize("patch", [1, 2, 3])

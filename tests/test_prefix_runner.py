@@ -276,8 +276,8 @@ def test_the_kernel_of_gpus_finds_the_same(monkeypatch: pytest.MonkeyPatch) -> N
     for index in (*range(60 * 3), 60 * 3, 191):  # some threads of the last block have nothing to do
         monkeypatch.setattr(prefix_runner_cuda, "cuda", FakeCuda(index))
         prefix_runner_cuda.features_of_prefixes.py_func(
-            tokens, rows, lengths, which, befores, heroes, targets, grammar.tables.transition, grammar.symbols,
-            grammar.start, found,
+            tokens, rows, lengths, which, befores, heroes, targets, grammar.tables.transition, grammar.parser.symbols,
+            grammar.parser.start, found,
         )  # fmt: skip
     for number, row in enumerate(rows):
         prefix, length = torch.from_numpy(tokens[row : row + 1]), torch.from_numpy(lengths[number : number + 1])

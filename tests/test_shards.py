@@ -69,7 +69,7 @@ def expected() -> TaskBatch:
 def test_a_set_holds_the_generator_s_tasks(pristine: Path, expected: TaskBatch) -> None:
     tasks = open_set(pristine, verify=True)
     assert len(tasks) == 70
-    assert_equal(tasks.as_batch(), expected)
+    assert_equal(tasks[:], expected)
     assert_equal(load_tasks(pristine, limit=20), expected[:20])
     for size in (1, 7, 16, 100):
         batches = list(tasks.batches(size))
@@ -138,7 +138,7 @@ def test_any_safetensors_reader_reads_shards(pristine: Path, expected: TaskBatch
 
 def test_a_set_goes_to_other_processes_by_its_path(pristine: Path, expected: TaskBatch) -> None:
     copy: TaskSet = pickle.loads(pickle.dumps(open_set(pristine)))
-    assert_equal(copy.as_batch(), expected)
+    assert_equal(copy[:], expected)
 
 
 # Writing.
@@ -392,7 +392,7 @@ def test_named_sets_are_what_their_names_say(tmp_path: Path, monkeypatch: pytest
     assert (full.seed, full.reserved) == (small.seed, small.reserved)  # so small is the beginning of full
     assert len({full.seed, NAMED_SETS["val"].seed, NAMED_SETS["test"].seed}) == 3
     assert not is_reserved(generate(full.seed, 0, 2_000).tokens).any()
-    tasks = write_named_set("val", tmp_path / "val").as_batch()
+    tasks = write_named_set("val", tmp_path / "val")[:]
     assert len(tasks) == 2_500
     np.testing.assert_array_equal(tasks.novel, is_reserved(tasks.tokens))
     assert 50 < tasks.novel.sum() < 400

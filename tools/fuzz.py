@@ -405,7 +405,7 @@ def _task_targets(folder: Path) -> dict[str, Target]:
         return compare({**report, "path": "here"}, read_report(at / "report.json"))
 
     def opened(at: Path) -> None:
-        open_set(at / "set", verify=True).as_batch()
+        open_set(at / "set", verify=True)[:]
         load_tasks(at / "set", limit=3)
 
     def record(data: bytes) -> None:

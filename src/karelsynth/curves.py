@@ -24,17 +24,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 from karelsynth.charts import AMBER, BLUE, LIGHT_BLUE, MUTED, chart_svg, legend, line, panels, percent_axis
 from karelsynth.cluster import Mapper
-from karelsynth.errors import KarelsynthError, listed, nearest
-from karelsynth.evaluate import environment, evaluate, interval, percent
+from karelsynth.errors import KarelsynthError, names_hint
+from karelsynth.evaluate import encode_answers, environment, evaluate, interval, percent
 from karelsynth.files import atomic_writer, exists, read_text, write_atomically
-from karelsynth.karel.formats.codes import world_from_codes
 from karelsynth.karel.interpreter import PAPER_TICKS
-from karelsynth.karel.machine import encode_programs, run_batch
 from karelsynth.karel.world import quoted
 from karelsynth.model.synthesizer import Synthesizer
 from karelsynth.parsing import parse_json
 from karelsynth.solve.solver import Solver
-from karelsynth.tasks.batch import GIVEN_EXAMPLES, TaskBatch
+from karelsynth.tasks.batch import GIVEN_EXAMPLES, TaskBatch, run_candidates
 from karelsynth.tasks.named import named_tasks
 from karelsynth.tasks.shifted import SHIFTS, shifted_tasks
 from karelsynth.tasks.statistics import ORIGINAL
@@ -143,9 +141,7 @@ def keys(only: Sequence[str] = ()) -> list[Key]:
     """The reference point, then the points of some families, by default of all."""
     for name in only:
         if name not in FAMILIES:
-            close = nearest(name, FAMILIES)
-            hint = f"did you mean `{close}`?" if close else f"there are {listed(FAMILIES, 'and')}"
-            raise KarelsynthError(f"there is no family called {quoted(name)}; {hint}")
+            raise KarelsynthError(f"there is no family called {quoted(name)}; {names_hint(name, FAMILIES)}")
     chosen = [(family, point) for family in only or FAMILIES for point in FAMILIES[family]]
     return list(dict.fromkeys([REFERENCE, *chosen]))
 
@@ -188,13 +184,7 @@ def _solved(
     mapper: Mapper | None,
 ) -> tuple[int, int]:
     """The number of tasks that `solve` answers, and of those whose answer is correct on all examples."""
-    shown = [
-        [
-            (world_from_codes(before), world_from_codes(after))
-            for before, after in zip(inputs[:given], outputs[:given], strict=True)
-        ]
-        for inputs, outputs in zip(tasks.inputs, tasks.outputs, strict=True)
-    ]
+    shown = tasks.examples(given)
     if mapper is None:
         solutions = solver.solve_many(
             shown, budget=budget, max_ticks=PAPER_TICKS, on_solution=lambda number, solution: progress(1)
@@ -204,14 +194,9 @@ def _solved(
         for solution in solver.solve_elsewhere(mapper, shown, budget=budget, max_ticks=PAPER_TICKS):
             solutions.append(solution)
             progress(1)
-    right = 0
-    for inputs, outputs, solution in zip(tasks.inputs, tasks.outputs, solutions, strict=True):
-        if solution.solved and solution.program is not None:
-            programs = encode_programs([solution.program])
-            runs = run_batch(programs, inputs, expected=outputs, keep_worlds=False, max_ticks=PAPER_TICKS)
-            assert runs.correct is not None
-            right += bool(runs.correct.all())
-    return sum(map(bool, solutions)), right
+    programs = [[solution.program] if solution.solved and solution.program else [] for solution in solutions]
+    outcomes = run_candidates(*encode_answers(programs, len(tasks)), tasks.inputs, tasks.outputs)
+    return sum(map(bool, solutions)), int(outcomes.generalizes.sum())
 
 
 def _tasks(key: Key, count: int) -> TaskBatch:
@@ -348,7 +333,7 @@ _COLOURS: Final = {
 }
 """The measures that the picture shows, and their colours."""
 _COLUMNS: Final = 3
-_TITLE: Final = "How the model does away from its data"
+_TITLE: Final = "Scores of the model out of distribution"
 
 
 def render(root: Path) -> list[Path]:

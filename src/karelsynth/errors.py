@@ -7,7 +7,7 @@ that message and nothing else.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from functools import partial
 from operator import index
 from typing import Any, Final
@@ -129,6 +129,12 @@ def nearest(word: str, vocabulary: Iterable[str]) -> str | None:
         return by_folded[folded]
     close = difflib.get_close_matches(folded, by_folded, n=1, cutoff=0.6)
     return by_folded[close[0]] if close else None
+
+
+def names_hint(word: str, known: Collection[str]) -> str:
+    """For a message about an unknown name: `did you mean …?`, or all names there are."""
+    close = nearest(word, known)
+    return f"did you mean `{close}`?" if close else f"there are {listed(known, 'and')}"
 
 
 def listed(words: Iterable[str], last: str = "or") -> str:

@@ -1,7 +1,7 @@
 """Reading and writing files, with readable errors.
 
-Files are written atomically: a kill, a full disk or a power cut never leaves half a file under its name. What other
-users have planted, links or temporary files, is neither followed nor reused (`ownership`).
+Files are written atomically: a kill, a full disk or a power cut never leaves half a file under its name. Links and
+temporary files that other users may have planted are neither followed nor reused (`ownership`).
 """
 
 from __future__ import annotations

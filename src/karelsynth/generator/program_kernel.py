@@ -11,7 +11,6 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from karelsynth.generator.random_kernel import GAMMA, choose, draw, mix, setting, signed
 from karelsynth.generator.sampler import (
@@ -35,7 +34,7 @@ from karelsynth.generator.sampler import (
     TRACE_EDGES,
     Sampler,
 )
-from karelsynth.karel.compiled import compiled
+from karelsynth.karel.compiled import BoolArray, F64Array, I64Array, U8Array, U64Array, compiled
 from karelsynth.karel.grammar import CONDITIONS
 from karelsynth.karel.machine_kernel import REPEAT
 from karelsynth.karel.structure_kernel import FIRST_ACTION, LAST_ACTION, Statements, find_statements, new_statements
@@ -73,7 +72,7 @@ SURVEYED: Final = 6
 
 
 @compiled()
-def is_reserved_program(tokens: NDArray[np.uint8], length: int) -> bool:  # pragma: no cover - compiled
+def is_reserved_program(tokens: U8Array, length: int) -> bool:
     """Whether a program of `length` tokens is reserved: a tenth of those of 12 tokens and more, by hash."""
     if length < SHORTEST_RESERVED:
         return False
@@ -84,7 +83,7 @@ def is_reserved_program(tokens: NDArray[np.uint8], length: int) -> bool:  # prag
 
 
 @compiled()
-def reserved_rows(tokens: NDArray[np.uint8], reserved: NDArray[np.bool_]) -> None:  # pragma: no cover - compiled
+def reserved_rows(tokens: U8Array, reserved: BoolArray) -> None:
     """Fill `reserved` [N] for programs [N, L], padded with `<pad>`."""
     for row in range(len(tokens)):
         length = 0
@@ -94,16 +93,14 @@ def reserved_rows(tokens: NDArray[np.uint8], reserved: NDArray[np.bool_]) -> Non
 
 
 @compiled()
-def _longest(sampler: Sampler) -> int:  # pragma: no cover - compiled
+def _longest(sampler: Sampler) -> int:
     """Tokens of the longest program."""
     tokens: int = signed(setting(sampler, SETTINGS_ROW, MOST_TOKENS))
     return tokens
 
 
 @compiled()
-def draw_program(
-    state: NDArray[np.uint64], sampler: Sampler, tokens: NDArray[np.uint8], blocks: NDArray[np.int64]
-) -> int:  # pragma: no cover - compiled
+def draw_program(state: U64Array, sampler: Sampler, tokens: U8Array, blocks: I64Array) -> int:
     """Draw one program into `tokens` [SCRATCH_TOKENS]; returns its length, or 0 if the program is rejected.
 
     The loop variables describe the innermost block: `body`, which body it is; `left`, how many statements are still to
@@ -205,21 +202,21 @@ def draw_program(
 
 
 @compiled()
-def kind_of(token: int) -> int:  # pragma: no cover - compiled
+def kind_of(token: int) -> int:
     """The kind of a statement, by its first token: its number in STATEMENTS, or -1."""
     kind: int = _KINDS[token]
     return kind
 
 
 @compiled()
-def body_of(token: int) -> int:  # pragma: no cover - compiled
+def body_of(token: int) -> int:
     """The first body of a control statement, by the statement's first token."""
     body: int = kind_of(token) - _REPEAT_KIND + 1
     return body
 
 
 @compiled()
-def condition_at(tokens: NDArray[np.uint8], at: int) -> int:  # pragma: no cover - compiled
+def condition_at(tokens: U8Array, at: int) -> int:
     """The number in CONDITIONS of the condition that starts at `at`; -1 if the generator never draws it."""
     if tokens[at] == _NOT:
         clear = signed(tokens[at + 2]) - _FIRST_CLEAR
@@ -229,7 +226,7 @@ def condition_at(tokens: NDArray[np.uint8], at: int) -> int:  # pragma: no cover
 
 
 @compiled()
-def write_condition(condition: int, out: NDArray[np.uint8], size: int) -> int:  # pragma: no cover - compiled
+def write_condition(condition: int, out: U8Array, size: int) -> int:
     """Append a condition to out[:size]; returns the new size."""
     if condition < _SENSORS:
         out[size] = _FIRST_SENSOR + condition
@@ -241,15 +238,8 @@ def write_condition(condition: int, out: NDArray[np.uint8], size: int) -> int:  
 
 @compiled()
 def draw_block(
-    state: NDArray[np.uint64],
-    sampler: Sampler,
-    body: int,
-    depth: int,
-    before: int,
-    left: int,
-    out: NDArray[np.uint8],
-    size: int,
-) -> int:  # pragma: no cover - compiled
+    state: U64Array, sampler: Sampler, body: int, depth: int, before: int, left: int, out: U8Array, size: int
+) -> int:
     """Append `left` statements of a body to out[:size]; with `left` 0 a whole body, whose size is drawn, too.
 
     Returns the new size, or -1 if there is no room or if blocks are nested too deep. The log-probability is that of
@@ -311,7 +301,7 @@ def draw_block(
 
 
 @compiled()
-def statement_count(ends: NDArray[np.int64], at: int, stop: int) -> int:  # pragma: no cover - compiled
+def statement_count(ends: I64Array, at: int, stop: int) -> int:
     """The number of statements in tokens[at : stop] of one block."""
     count = 0
     while at < stop:
@@ -321,7 +311,7 @@ def statement_count(ends: NDArray[np.int64], at: int, stop: int) -> int:  # prag
 
 
 @compiled()
-def size_log_probability(logs: NDArray[np.float64], body: int, count: int) -> float:  # pragma: no cover - compiled
+def size_log_probability(logs: F64Array, body: int, count: int) -> float:
     """The log-probability that a body has `count` statements."""
     if count < 1 or count > SLOTS:
         return -np.inf
@@ -331,7 +321,7 @@ def size_log_probability(logs: NDArray[np.float64], body: int, count: int) -> fl
 
 @compiled()
 def block_log_probability(
-    tokens: NDArray[np.uint8],
+    tokens: U8Array,
     statements: Statements,
     at: int,
     stop: int,
@@ -340,8 +330,8 @@ def block_log_probability(
     before: int,
     alone: bool,
     exact: bool,
-    logs: NDArray[np.float64],
-) -> tuple[float, int, int, int]:  # pragma: no cover - compiled
+    logs: F64Array,
+) -> tuple[float, int, int, int]:
     """The log-probability of the statements tokens[at : stop] of a body, and what the filters of programs depend on.
 
     Args:
@@ -420,13 +410,7 @@ def block_log_probability(
 
 
 @compiled()
-def log_prior(
-    tokens: NDArray[np.uint8],
-    length: int,
-    statements: Statements,
-    logs: NDArray[np.float64],
-    sampler: Sampler,
-) -> float:  # pragma: no cover - compiled
+def log_prior(tokens: U8Array, length: int, statements: Statements, logs: F64Array, sampler: Sampler) -> float:
     """The log-probability that one call of `draw_program` draws this program with these statements."""
     if length > signed(setting(sampler, SETTINGS_ROW, MOST_TOKENS)):
         return -np.inf
@@ -446,13 +430,7 @@ def log_prior(
 
 
 @compiled()
-def log_priors(
-    tokens: NDArray[np.uint8],
-    lengths: NDArray[np.int64],
-    logs: NDArray[np.float64],
-    sampler: Sampler,
-    priors: NDArray[np.float64],
-) -> None:  # pragma: no cover - compiled
+def log_priors(tokens: U8Array, lengths: I64Array, logs: F64Array, sampler: Sampler, priors: F64Array) -> None:
     """Write `log_prior` of programs [N, L], which must parse, to `priors` [N]."""
     statements = new_statements(BLOCK_TOKENS)
     for row in range(len(tokens)):
@@ -461,13 +439,7 @@ def log_priors(
 
 
 @compiled()
-def survey(
-    tokens: NDArray[np.uint8],
-    length: int,
-    statements: Statements,
-    places: NDArray[np.int64],
-    gaps: NDArray[np.int64],
-) -> tuple[int, int]:  # pragma: no cover - compiled
+def survey(tokens: U8Array, length: int, statements: Statements, places: I64Array, gaps: I64Array) -> tuple[int, int]:
     """List the statements of a program in `places`, and where others could be inserted in `gaps`; returns the counts.
 
     Rows [·, SURVEYED] hold the first token, the end, the body and its depth, 1 plus the kind of the statement before,

@@ -8,10 +8,9 @@ from __future__ import annotations
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from karelsynth.generator.sampler import SLOTS, Sampler
-from karelsynth.karel.compiled import compiled
+from karelsynth.karel.compiled import I64Array, U64Array, compiled
 
 GAMMA: Final = np.uint64(0x9E3779B97F4A7C15)
 """mix(n · GAMMA) for n = 1, 2, … are splitmix64's numbers."""
@@ -26,7 +25,7 @@ signed: Any = np.int64
 
 
 @compiled()
-def mix(bits: np.uint64) -> np.uint64:  # pragma: no cover - compiled
+def mix(bits: np.uint64) -> np.uint64:
     """Scramble 64 bits."""
     bits = (bits ^ (bits >> _S30)) * _FIRST
     bits = (bits ^ (bits >> _S27)) * _SECOND
@@ -34,7 +33,7 @@ def mix(bits: np.uint64) -> np.uint64:  # pragma: no cover - compiled
 
 
 @compiled()
-def draw(state: NDArray[np.uint64]) -> np.uint64:  # pragma: no cover - compiled
+def draw(state: U64Array) -> np.uint64:
     """The next 64 random bits; `state` [1] advances."""
     state[0] += GAMMA
     bits: np.uint64 = mix(state[0])
@@ -42,13 +41,13 @@ def draw(state: NDArray[np.uint64]) -> np.uint64:  # pragma: no cover - compiled
 
 
 @compiled()
-def uniform(state: NDArray[np.uint64]) -> float:  # pragma: no cover - compiled
+def uniform(state: U64Array) -> float:
     """A random number, uniform in [0, 1)."""
     return np.float64(draw(state) >> _S11) * _UNIT
 
 
 @compiled()
-def shuffle(state: NDArray[np.uint64], order: NDArray[np.int64]) -> None:  # pragma: no cover - compiled
+def shuffle(state: U64Array, order: I64Array) -> None:
     """Fill `order` with a random permutation of 0, 1, …; all are equally probable."""
     for number in range(len(order)):
         other = np.int64((draw(state) >> _S32) * np.uint64(number + 1) >> _S32)
@@ -57,7 +56,7 @@ def shuffle(state: NDArray[np.uint64], order: NDArray[np.int64]) -> None:  # pra
 
 
 @compiled()
-def choose(sampler: Sampler, row: int, bits: np.uint64) -> np.uint64:  # pragma: no cover - compiled
+def choose(sampler: Sampler, row: int, bits: np.uint64) -> np.uint64:
     """A number from 0 to 15, drawn from an alias row with 64 random bits (the lowest 4, the highest 32)."""
     slot = bits & _SLOT
     entry = sampler[np.uint64(row) * _SLOTS + slot]
@@ -67,7 +66,7 @@ def choose(sampler: Sampler, row: int, bits: np.uint64) -> np.uint64:  # pragma:
 
 
 @compiled()
-def setting(sampler: Sampler, row: int, column: int) -> np.uint64:  # pragma: no cover - compiled
+def setting(sampler: Sampler, row: int, column: int) -> np.uint64:
     """A plain number of the table."""
     number: np.uint64 = sampler[np.uint64(row) * _SLOTS + np.uint64(column)]
     return number

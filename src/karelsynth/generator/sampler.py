@@ -57,13 +57,14 @@ MARKER_LEVELS_ROW: Final = WALL_LEVELS_ROW + 1
 """The densities that WALL_ROW and MARKER_ROW choose from."""
 SETTINGS_ROW: Final = MARKER_LEVELS_ROW + 1
 KEEP_CONTROLS_ROW: Final = SETTINGS_ROW + 1
-"""The probability that a program is kept: by number of control statements, …"""
+"""This row and the next three hold factors of the probability that a program is kept. This one: by the number of its
+control statements."""
 KEEP_HOLDING_ROW: Final = KEEP_CONTROLS_ROW + 1
-"""… by whether a kind of statement is absent (first row) or present (second row), …"""
+"""By kind of statement: the first row for programs without it, the second for those with it."""
 KEEP_LENGTH_ROW: Final = KEEP_HOLDING_ROW + 2
-"""… by length (five rows, read as one) …"""
+"""By length; five rows that are read as one."""
 KEEP_TRACES_ROW: Final = KEEP_LENGTH_ROW + 5
-"""… and, if it has control statements, by class of its expected trace length."""
+"""By class of the expected trace length, for programs with control statements."""
 KEEP_DISTINCT_ROW: Final = KEEP_TRACES_ROW + 1
 """The probability that a task with conditions is kept, by number of distinct traces."""
 MOST_DISTINCT: Final = 6
@@ -77,7 +78,7 @@ CORNER: Final = 1
 """The hero starts at the bottom left."""
 ON_EDGE: Final = 2
 ELSEWHERE: Final = 3
-"""A place drawn uniformly is kept if it is on an edge but in no corner (ON_EDGE), or elsewhere."""
+"""A place drawn uniformly is kept with probability ON_EDGE on an edge but in no corner, and else with ELSEWHERE."""
 UNDER_HERO: Final = 4
 """There are markers under the hero, in a world with markers."""
 PICK: Final = 5

@@ -18,14 +18,8 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from karelsynth.generator.program_kernel import (
-    SCRATCH_TOKENS,
-    SHORTEST_RESERVED,
-    draw_program,
-    is_reserved_program,
-)
+from karelsynth.generator.program_kernel import SCRATCH_TOKENS, SHORTEST_RESERVED, draw_program, is_reserved_program
 from karelsynth.generator.random_kernel import GAMMA, draw, mix, setting, shuffle, signed, uniform
 from karelsynth.generator.sampler import (
     ALIKE,
@@ -57,7 +51,7 @@ from karelsynth.generator.world_kernel import (
     run_world,
     world_log_probability,
 )
-from karelsynth.karel.compiled import compiled, copy_row
+from karelsynth.karel.compiled import BoolArray, F64Array, I64Array, U8Array, U64Array, compiled, copy_row
 from karelsynth.karel.machine_kernel import CELLS, IF, IFELSE, WHILE, code_buffers, compile_program
 from karelsynth.karel.syntax_compiler import ParserTables
 
@@ -74,7 +68,7 @@ _MOST_TRIES: Final = PATIENCE * 21 + TIRING + 2
 
 
 @compiled()
-def count_conditionals(tokens: NDArray[np.uint8], length: int) -> int:  # pragma: no cover - compiled
+def count_conditionals(tokens: U8Array, length: int) -> int:
     """The number of IF, IFELSE and WHILE statements."""
     count = 0
     for at in range(length):
@@ -83,19 +77,13 @@ def count_conditionals(tokens: NDArray[np.uint8], length: int) -> int:  # pragma
 
 
 @compiled()
-def _all_outcomes(conditionals: int) -> np.uint64:  # pragma: no cover - compiled
+def _all_outcomes(conditionals: int) -> np.uint64:
     """The value of SEEN once both outcomes of every condition have been seen."""
     return (_ONE << np.uint64(2 * conditionals)) - _ONE
 
 
 @compiled()
-def _draw_allowed(
-    state: NDArray[np.uint64],
-    sampler: Sampler,
-    reserved: bool,
-    tokens: NDArray[np.uint8],
-    blocks: NDArray[np.int64],
-) -> int:  # pragma: no cover - compiled
+def _draw_allowed(state: U64Array, sampler: Sampler, reserved: bool, tokens: U8Array, blocks: I64Array) -> int:
     """Draw a program; returns its length. Without `reserved`, programs reserved for testing are drawn again.
 
     The replacement has at least SHORTEST_RESERVED tokens, so that shorter programs, which are never reserved, do not
@@ -112,15 +100,15 @@ def _draw_allowed(
 
 @compiled()
 def _find_worlds(
-    state: NDArray[np.uint64],
+    state: U64Array,
     sampler: Sampler,
-    code: NDArray[np.uint64],
+    code: U64Array,
     conditionals: int,
-    worlds: NDArray[np.uint64],
-    cells: NDArray[np.uint8],
-    marked: NDArray[np.uint8],
-    counters: NDArray[np.uint64],
-) -> bool:  # pragma: no cover - compiled
+    worlds: U64Array,
+    cells: U8Array,
+    marked: U8Array,
+    counters: U64Array,
+) -> bool:
     """Fill worlds [E, DRAWN_WORLD], cells and marked [E · 324] with good examples; False if there are too few."""
     wanted = len(worlds)
     bare = (draw(state) >> _S48) < setting(sampler, SETTINGS_ROW, BARE)
@@ -156,7 +144,7 @@ def _find_worlds(
 
 
 @compiled()
-def _distinct(traces: NDArray[np.uint64]) -> int:  # pragma: no cover - compiled
+def _distinct(traces: U64Array) -> int:
     """The number of distinct traces."""
     distinct = 0
     for one in range(len(traces)):
@@ -168,7 +156,7 @@ def _distinct(traces: NDArray[np.uint64]) -> int:  # pragma: no cover - compiled
 
 
 @compiled()
-def _all_different(grids: NDArray[np.uint8], task: int) -> bool:  # pragma: no cover - compiled
+def _all_different(grids: U8Array, task: int) -> bool:
     """Whether no two of a task's grids, of [N, E, 324], are equal."""
     different = True
     for one in range(grids.shape[1]):
@@ -189,12 +177,12 @@ def generate_range(
     reserved: bool,
     sampler: Sampler,
     parser: ParserTables,
-    tokens: NDArray[np.uint8],
-    lengths: NDArray[np.uint8],
-    inputs: NDArray[np.uint8],
-    outputs: NDArray[np.uint8],
-    novel: NDArray[np.bool_],
-) -> None:  # pragma: no cover - compiled
+    tokens: U8Array,
+    lengths: U8Array,
+    inputs: U8Array,
+    outputs: U8Array,
+    novel: BoolArray,
+) -> None:
     """Draw tasks start + first … start + last − 1 of a seed and write them to rows first … last − 1.
 
     Arrays are those of a `TaskBatch` with flat grids, [N, E, 324]. The caller fills `tokens` with `<pad>`.
@@ -236,7 +224,7 @@ def generate_range(
 
 
 @compiled()
-def _acceptance(sampler: Sampler, known: bool, short: bool, choosy: bool) -> float:  # pragma: no cover - compiled
+def _acceptance(sampler: Sampler, known: bool, short: bool, choosy: bool) -> float:
     """The probability that a good world is accepted."""
     probability = 1.0
     if choosy:
@@ -250,45 +238,43 @@ def _acceptance(sampler: Sampler, known: bool, short: bool, choosy: bool) -> flo
 class TryScratch(NamedTuple):
     """Scratch space of `_extend`."""
 
-    shares: NDArray[np.float64]
+    shares: F64Array
     """[_MOST_TRIES]: the probability that the given world is accepted at each try."""
-    times: NDArray[np.int64]
+    times: I64Array
     """[_MOST_TRIES]: the number of each try."""
-    worlds: NDArray[np.uint64]
+    worlds: U64Array
     """[1, DRAWN_WORLD]: the world that is tried."""
-    cells: NDArray[np.uint8]
+    cells: U8Array
     """[324]."""
-    marked: NDArray[np.uint8]
+    marked: U8Array
     """[324]."""
-    counters: NDArray[np.uint64]
+    counters: U64Array
     """One more than instructions of the program."""
 
 
 class Particles(NamedTuple):
     """P particles: each an order of a task's worlds, and the generator's state after the first of them."""
 
-    orders: NDArray[np.int64]
+    orders: I64Array
     """[P, W]: numbers of worlds; those from G on are free."""
-    bare: NDArray[np.bool_]
+    bare: BoolArray
     """[P]: the task's worlds have no walls."""
-    tried: NDArray[np.int64]
+    tried: I64Array
     """[P]: the tries so far."""
-    seen: NDArray[np.uint64]
+    seen: U64Array
     """[P]: the outcomes of conditions seen so far."""
-    lenient: NDArray[np.bool_]
+    lenient: BoolArray
     """[P]: the task leaves an outcome unseen, which its weight accounts for."""
-    standard: NDArray[np.int64]
+    standard: I64Array
     """[P]: the length that a trace is compared with: see `_find_worlds`."""
-    traces: NDArray[np.uint64]
+    traces: U64Array
     """[P, W]: hashes of the traces so far."""
-    drawn: NDArray[np.uint64]
+    drawn: U64Array
     """[P, DRAWN_WORLD + 1]: a free world, and the outcomes that were unseen when it was drawn."""
 
 
 @compiled()
-def _new_particles(
-    state: NDArray[np.uint64], count: int, wanted: int, walled: bool
-) -> Particles:  # pragma: no cover - compiled
+def _new_particles(state: U64Array, count: int, wanted: int, walled: bool) -> Particles:
     """Particles in random orders. Without `walled`, the worlds of every second one are bare."""
     orders, bare = np.empty((count, wanted), np.int64), np.zeros(count, np.bool_)
     for particle in range(count):
@@ -310,7 +296,7 @@ def _new_particles(
 
 
 @compiled()
-def _selected(particles: Particles, parents: NDArray[np.int64]) -> Particles:  # pragma: no cover - compiled
+def _selected(particles: Particles, parents: I64Array) -> Particles:
     """The particles `parents` [P]."""
     orders, bare, tried, seen, lenient, standard, traces, drawn = particles
     return Particles(
@@ -321,18 +307,18 @@ def _selected(particles: Particles, parents: NDArray[np.int64]) -> Particles:  #
 
 @compiled()
 def _extend(
-    state: NDArray[np.uint64],
+    state: U64Array,
     sampler: Sampler,
-    logs: NDArray[np.float64],
-    code: NDArray[np.uint64],
+    logs: F64Array,
+    code: U64Array,
     conditionals: int,
     given: GivenWorlds,
-    usual: NDArray[np.float64],
+    usual: F64Array,
     found: int,
     particles: Particles,
-    weights: NDArray[np.float64],
+    weights: F64Array,
     scratch: TryScratch,
-) -> None:  # pragma: no cover - compiled
+) -> None:
     """Add the next world of their orders to all particles, after `found` others; updates their log weights [P].
 
     The generator's own tries are made. For a given world, the weight is the sum over the tries of the probability that
@@ -405,9 +391,7 @@ def _extend(
 
 
 @compiled()
-def _resample(
-    state: NDArray[np.uint64], weights: NDArray[np.float64], parents: NDArray[np.int64]
-) -> float:  # pragma: no cover - compiled
+def _resample(state: U64Array, weights: F64Array, parents: I64Array) -> float:
     """Systematic resampling by log weights [P]: fills `parents` [P]; returns the log of the mean weight."""
     count, high = len(weights), weights.max()
     if high == -np.inf:
@@ -427,16 +411,16 @@ def _resample(
 
 @compiled()
 def log_likelihood(
-    state: NDArray[np.uint64],
+    state: U64Array,
     sampler: Sampler,
-    logs: NDArray[np.float64],
-    code: NDArray[np.uint64],
+    logs: F64Array,
+    code: U64Array,
     conditionals: int,
     given: GivenWorlds,
     wanted: int,
     count: int,
-    further: NDArray[np.uint64],
-) -> float:  # pragma: no cover - compiled
+    further: U64Array,
+) -> float:
     """The logarithm of an unbiased estimate of the probability of a program's given worlds, in any order.
 
     Args:

@@ -18,7 +18,6 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from karelsynth.generator.random_kernel import GAMMA, choose, mix, setting, signed
 from karelsynth.generator.sampler import (
@@ -41,7 +40,7 @@ from karelsynth.generator.sampler import (
     WALL_ROW,
     Sampler,
 )
-from karelsynth.karel.compiled import compiled
+from karelsynth.karel.compiled import F64Array, I64Array, U8Array, U64Array, compiled
 from karelsynth.karel.formats.codes import BEYOND, FRAME, HERO, SIDE, WALL
 from karelsynth.karel.interpreter import PAPER_TICKS
 from karelsynth.karel.machine_kernel import AGAIN, BRANCH, CELLS, END, JUMP, LOOP, NEGATED, ON_MARKERS
@@ -88,23 +87,21 @@ COUNTED: Final = 7
 
 
 @compiled()
-def _bits(key: np.uint64, cell: np.uint64) -> np.uint64:  # pragma: no cover - compiled
+def _bits(key: np.uint64, cell: np.uint64) -> np.uint64:
     """The 64 bits that decide a cell: 16 for a wall, 16 for markers, 32 for their number."""
     bits: np.uint64 = mix(key + cell * GAMMA)
     return bits
 
 
 @compiled()
-def _pile(sampler: Sampler, bits: np.uint64) -> np.uint64:  # pragma: no cover - compiled
+def _pile(sampler: Sampler, bits: np.uint64) -> np.uint64:
     """The number of markers on a cell that has any."""
     more: np.uint64 = choose(sampler, PILE_ROW, bits << _S32 | (bits & _LOW))
     return _ONE + more
 
 
 @compiled()
-def _marked(
-    sampler: Sampler, key: np.uint64, cell: np.uint64, probability: np.uint64
-) -> np.uint64:  # pragma: no cover - compiled
+def _marked(sampler: Sampler, key: np.uint64, cell: np.uint64, probability: np.uint64) -> np.uint64:
     """The number of markers on a cell that is no wall. `probability`, out of 65,536, is that of having any."""
     bits = _bits(key, cell)
     number: np.uint64 = _pile(sampler, bits) * np.uint64((bits >> _S32 & _LOW) < probability)
@@ -112,9 +109,7 @@ def _marked(
 
 
 @compiled()
-def begin_world(
-    state: NDArray[np.uint64], sampler: Sampler, bare: bool, worlds: NDArray[np.uint64], slot: int
-) -> None:  # pragma: no cover - compiled
+def begin_world(state: U64Array, sampler: Sampler, bare: bool, worlds: U64Array, slot: int) -> None:
     """Draw size, densities and hero of a world into row `slot` of `worlds` [E, DRAWN_WORLD]."""
     counter = state[0] + GAMMA  # a local variable: the compiler must assume that `state` and `worlds` overlap
     worlds[slot, KEY] = mix(counter)
@@ -165,14 +160,14 @@ def begin_world(
 @compiled()
 def run_world(
     sampler: Sampler,
-    code: NDArray[np.uint64],
-    counters: NDArray[np.uint64],
+    code: U64Array,
+    counters: U64Array,
     unseen: np.uint64,
-    worlds: NDArray[np.uint64],
-    cells: NDArray[np.uint8],
-    marked: NDArray[np.uint8],
+    worlds: U64Array,
+    cells: U8Array,
+    marked: U8Array,
     slot: int,
-) -> int:  # pragma: no cover - compiled
+) -> int:
     """Run compiled code in a world that is drawn meanwhile; returns GOOD for a good example, BAD or ENDLESS.
 
     A good example neither crashes nor runs out of ticks, has a move and a pick or put in its trace, changes something,
@@ -301,15 +296,15 @@ def run_world(
 @compiled()
 def complete_world(
     sampler: Sampler,
-    worlds: NDArray[np.uint64],
-    cells: NDArray[np.uint8],
-    marked: NDArray[np.uint8],
+    worlds: U64Array,
+    cells: U8Array,
+    marked: U8Array,
     slot: int,
-    inputs: NDArray[np.uint8],
-    outputs: NDArray[np.uint8],
+    inputs: U8Array,
+    outputs: U8Array,
     task: int,
     place: int,
-) -> None:  # pragma: no cover - compiled
+) -> None:
     """Draw the cells that the run left unknown; write the worlds before and after the run.
 
     They become example `place` of `task` in `inputs` and `outputs`, [N, E, 324].
@@ -348,9 +343,7 @@ def complete_world(
 
 
 @compiled()
-def count_world(
-    grid: NDArray[np.uint8], counts: NDArray[np.int64], cells: NDArray[np.uint8]
-) -> None:  # pragma: no cover - compiled
+def count_world(grid: U8Array, counts: I64Array, cells: U8Array) -> None:
     """Count the cells of a world [324], the hero's own aside, and locate the hero: to `counts` [COUNTED].
 
     `cells` [324] gets the world without its hero.
@@ -377,16 +370,16 @@ def count_world(
 
 @compiled()
 def replay(
-    code: NDArray[np.int64],
-    counters: NDArray[np.int64],
-    before: NDArray[np.uint8],
+    code: I64Array,
+    counters: I64Array,
+    before: U8Array,
     start: int,
     turned: int,
-    cells: NDArray[np.uint8],
-    known: NDArray[np.uint8],
-    run: NDArray[np.uint64],
-    tests: NDArray[np.int64],
-) -> bool:  # pragma: no cover - compiled
+    cells: U8Array,
+    known: U8Array,
+    run: U64Array,
+    tests: I64Array,
+) -> bool:
     """Run compiled code in a finished world; returns False if the run makes no good example.
 
     Args:
@@ -497,18 +490,18 @@ def replay(
 class GivenWorlds(NamedTuple):
     """The G given worlds of a task, and the runs of a program in them."""
 
-    cells: NDArray[np.uint8]
+    cells: U8Array
     """[G, 324], without the hero."""
-    counts: NDArray[np.int64]
+    counts: I64Array
     """[G, COUNTED], by `count_world`."""
-    runs: NDArray[np.uint64]
+    runs: U64Array
     """[G, REPLAYED_RUN], by `replay`."""
-    tests: NDArray[np.int64]
+    tests: I64Array
     """[G, MOST_TESTS], by `replay`."""
 
 
 @compiled()
-def given_worlds(inputs: NDArray[np.uint8]) -> GivenWorlds:  # pragma: no cover - compiled
+def given_worlds(inputs: U8Array) -> GivenWorlds:
     """Count the worlds [G, 324]; runs and tests are left to `replay`."""
     examples = len(inputs)
     given = GivenWorlds(
@@ -523,13 +516,13 @@ def given_worlds(inputs: NDArray[np.uint8]) -> GivenWorlds:  # pragma: no cover 
 
 
 @compiled()
-def _times(count: int, probability: float) -> float:  # pragma: no cover - compiled
+def _times(count: int, probability: float) -> float:
     """count · log(probability), with 0 · log(0) = 0."""
     return 0.0 if count == 0 else count * np.log(probability) if probability > 0 else -np.inf
 
 
 @compiled(inline="always")
-def _sought(unseen: np.uint64, test: int) -> int:  # pragma: no cover - compiled
+def _sought(unseen: np.uint64, test: int) -> int:
     """The outcomes of a test's condition that were unseen when it was made, as bits. One alone is steered to."""
     bits: int = signed(unseen >> np.uint64(2 * (test >> CONDITION_SHIFT))) & 3 & ~(test >> 1 & 3)
     return bits
@@ -537,14 +530,8 @@ def _sought(unseen: np.uint64, test: int) -> int:  # pragma: no cover - compiled
 
 @compiled(inline="always")
 def _walls_log_probability(
-    sampler: Sampler,
-    logs: NDArray[np.float64],
-    bare: bool,
-    unseen: np.uint64,
-    counts: NDArray[np.int64],
-    run: NDArray[np.uint64],
-    tests: NDArray[np.int64],
-) -> float:  # pragma: no cover - compiled
+    sampler: Sampler, logs: F64Array, bare: bool, unseen: np.uint64, counts: I64Array, run: U64Array, tests: I64Array
+) -> float:
     """The walls' part of `world_log_probability`: a sum over their densities."""
     seek, entered = setting(sampler, SETTINGS_ROW, SEEK) / ONE, signed(run[ENTERED])
     walls = -np.inf
@@ -574,14 +561,8 @@ def _walls_log_probability(
 
 @compiled(inline="always")
 def _markers_log_probability(
-    sampler: Sampler,
-    logs: NDArray[np.float64],
-    bare: bool,
-    unseen: np.uint64,
-    counts: NDArray[np.int64],
-    run: NDArray[np.uint64],
-    tests: NDArray[np.int64],
-) -> float:  # pragma: no cover - compiled
+    sampler: Sampler, logs: F64Array, bare: bool, unseen: np.uint64, counts: I64Array, run: U64Array, tests: I64Array
+) -> float:
     """The markers' part of `world_log_probability`: a sum over their densities."""
     seek = setting(sampler, SETTINGS_ROW, SEEK) / ONE
     picked, under_picked = signed(run[PICKED]), run[UNDER_PICKED] > 0
@@ -625,14 +606,8 @@ def _markers_log_probability(
 
 @compiled()
 def world_log_probability(
-    sampler: Sampler,
-    logs: NDArray[np.float64],
-    bare: bool,
-    unseen: np.uint64,
-    counts: NDArray[np.int64],
-    run: NDArray[np.uint64],
-    tests: NDArray[np.int64],
-) -> float:  # pragma: no cover - compiled
+    sampler: Sampler, logs: F64Array, bare: bool, unseen: np.uint64, counts: I64Array, run: U64Array, tests: I64Array
+) -> float:
     """The log-probability that one try draws the walls and markers of a world for a program.
 
     Args:

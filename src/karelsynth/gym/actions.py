@@ -43,10 +43,10 @@ if TYPE_CHECKING:
 
     from karelsynth.tasks.batch import TaskBatch
 
-_RENDER_MODES: Final = ("ansi", "rgb_array")
 _PIXELS: Final = 16
 """The side of a cell in pictures."""
-_MOST_BITS: Final = 62
+MOST_BITS: Final = 62
+"""Of the random numbers that seed worlds and tasks."""
 _ACTIONS: Final = 5
 _COST: Final = 8
 """Of an action, for `parallel_for`: actions are shorter than runs of programs, so only many are worth a thread."""
@@ -104,8 +104,8 @@ class KarelVectorEnv(VectorEnv[Any, Any, Any]):
     ) -> tuple[NDArray[np.uint8], dict[str, Any]]:
         """Restart all episodes. The same seed gives the same worlds."""
         super().reset(seed=seed)
-        self._worlds.random[:, 0] = self.np_random.integers(0, 1 << _MOST_BITS, self.num_envs, np.uint64)
-        self._source, self._number = int(self.np_random.integers(0, 1 << _MOST_BITS)), 0
+        self._worlds.random[:, 0] = self.np_random.integers(0, 1 << MOST_BITS, self.num_envs, np.uint64)
+        self._source, self._number = int(self.np_random.integers(0, 1 << MOST_BITS)), 0
         self._begin(np.ones(self.num_envs, np.bool_))
         return self._observation(), self._info()
 
@@ -120,13 +120,11 @@ class KarelVectorEnv(VectorEnv[Any, Any, Any]):
             raise KarelsynthError(f"actions are {self.num_envs} whole numbers from 0 to {_ACTIONS - 1}")
         active = ~self._ended
         rewards, terminated = np.empty(self.num_envs), np.empty(self.num_envs, np.bool_)
-        worlds, rules = self._worlds, self._rules
+        threads = self._threads if self.num_envs >= _COST * 256 else 1
         parallel_for(
-            lambda first, last: act_range(first, last, worlds, rules, active, chosen, rewards, terminated),
-            self.num_envs,
-            1,
-            self._threads if self.num_envs >= _COST * 256 else 1,
-        )
+            act_range, self.num_envs, 1, threads,
+            self._worlds, self._rules, active, chosen, rewards, terminated,
+        )  # fmt: skip
         if not active.all():
             self._begin(~active)
         self._actions += active
@@ -142,10 +140,7 @@ class KarelVectorEnv(VectorEnv[Any, Any, Any]):
         if self._is_example:
             self._begin_examples(np.flatnonzero(which))
             return
-        worlds, rules, plan = self._worlds, self._rules, self._plan
-        parallel_for(
-            lambda first, last: make_range(first, last, worlds, rules, which, plan), self.num_envs, 1, self._threads
-        )
+        parallel_for(make_range, self.num_envs, 1, self._threads, self._worlds, self._rules, which, self._plan)
 
     def _begin_examples(self, which: NDArray[np.int64]) -> None:
         """Pairs of worlds: all those of a task, then those of the next."""
@@ -184,40 +179,48 @@ class KarelVectorEnv(VectorEnv[Any, Any, Any]):
         return {"action_mask": mask}
 
 
-class KarelEnv(gymnasium.Env[Any, Any]):
-    """One world of `KarelVectorEnv`, with the same arguments. It does not restart by itself.
+class SingleEnv(gymnasium.Env[Any, Any]):
+    """One episode of a vector environment. It does not restart by itself."""
+
+    def __init__(self, many: VectorEnv[Any, Any, Any], render_mode: str | None) -> None:
+        modes = self.metadata["render_modes"]
+        if render_mode is not None and render_mode not in modes:
+            raise KarelsynthError(f"`render_mode` is {' or '.join(modes)}, not {render_mode}")
+        self._vector, self.render_mode = many, render_mode
+        self.observation_space, self.action_space = many.single_observation_space, many.single_action_space
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        super().reset(seed=seed)
+        seen, info = self._vector.reset(seed=int(self.np_random.integers(0, 1 << MOST_BITS)))
+        return _first(seen), _first(info)
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        seen, rewards, terminated, truncated, info = self._vector.step(np.array([action]))
+        return _first(seen), float(rewards[0]), bool(terminated[0]), bool(truncated[0]), _first(info)
+
+
+def _first(values: Any) -> Any:
+    """The first environment's part of an array, or of a dict of arrays."""
+    return {name: value[0] for name, value in values.items()} if isinstance(values, dict) else values[0]
+
+
+class KarelEnv(SingleEnv):
+    """One world of `KarelVectorEnv`, with the same arguments.
 
     `render` returns a drawing as text (`ansi`) or pixels (`rgb_array`).
     """
 
-    metadata: dict[str, Any] = {"render_modes": list(_RENDER_MODES), "render_fps": 8}  # noqa: RUF012 - as Gymnasium declares it
+    metadata: dict[str, Any] = {"render_modes": ["ansi", "rgb_array"], "render_fps": 8}  # noqa: RUF012 - as Gymnasium declares it
 
     def __init__(self, task: str, *, render_mode: str | None = None, **options: Any) -> None:
-        if render_mode is not None and render_mode not in _RENDER_MODES:
-            raise KarelsynthError(f"`render_mode` is {' or '.join(_RENDER_MODES)}, not {render_mode}")
         self._many = KarelVectorEnv(task, 1, threads=1, **options)
-        self.render_mode = render_mode
-        self.observation_space = self._many.single_observation_space
-        self.action_space = self._many.single_action_space
-
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        super().reset(seed=seed)
-        worlds, info = self._many.reset(seed=int(self.np_random.integers(0, 1 << _MOST_BITS)))
-        return worlds[0], _first(info)
-
-    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        worlds, rewards, terminated, truncated, info = self._many.step(np.array([action]))
-        return worlds[0], float(rewards[0]), bool(terminated[0]), bool(truncated[0]), _first(info)
+        super().__init__(self._many, render_mode)
 
     def render(self) -> Any:
         codes = self._many._observation()[0]
         if codes.ndim == 3:
             codes = codes[0]
         return None if self.render_mode is None else (_text if self.render_mode == "ansi" else _pixels)(codes)
-
-
-def _first(info: dict[str, Any]) -> dict[str, Any]:
-    return {name: value[0] for name, value in info.items()}
 
 
 def _text(codes: NDArray[np.uint8]) -> str:

@@ -15,13 +15,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
-import gymnasium
 import numpy as np
 from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
 from karelsynth.errors import KarelsynthError, checked_int, listed
+from karelsynth.gym.actions import MOST_BITS, SingleEnv
 from karelsynth.karel.formats.codes import CODES, SIDE
 from karelsynth.karel.grammar import KAREL, Grammar
 from karelsynth.karel.interpreter import PAPER_TICKS
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 Reward = Literal["generalization", "consistent", "share"]
-_MOST_BITS: Final = 62
 _AHEAD: Final = 256
 """Tasks that are made at a time."""
 
@@ -95,7 +94,7 @@ class SynthesisVectorEnv(VectorEnv[Any, Any, Any]):
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Restart all episodes. The same seed gives the same tasks."""
         super().reset(seed=seed)
-        self._source, self._number = int(self.np_random.integers(0, 1 << _MOST_BITS)), 0
+        self._source, self._number = int(self.np_random.integers(0, 1 << MOST_BITS)), 0
         self._ahead = self._ahead[:0]
         self._tasks = self._next(self.num_envs)
         self._begin(np.ones(self.num_envs, np.bool_))
@@ -189,8 +188,8 @@ class SynthesisVectorEnv(VectorEnv[Any, Any, Any]):
         return seen, {"action_mask": mask}
 
 
-class SynthesisEnv(gymnasium.Env[Any, Any]):
-    """One episode of `SynthesisVectorEnv`, with the same arguments. It does not restart by itself.
+class SynthesisEnv(SingleEnv):
+    """One episode of `SynthesisVectorEnv`, with the same arguments.
 
     `render` returns the program so far as text.
     """
@@ -198,21 +197,8 @@ class SynthesisEnv(gymnasium.Env[Any, Any]):
     metadata: dict[str, Any] = {"render_modes": ["ansi"], "render_fps": 8}  # noqa: RUF012 - as Gymnasium declares it
 
     def __init__(self, *, render_mode: str | None = None, **options: Any) -> None:
-        if render_mode not in (None, "ansi"):
-            raise KarelsynthError(f"`render_mode` is ansi, not {render_mode}")
         self._many = SynthesisVectorEnv(1, threads=1, **options)
-        self.render_mode = render_mode
-        self.observation_space = self._many.single_observation_space
-        self.action_space = self._many.single_action_space
-
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        super().reset(seed=seed)
-        seen, info = self._many.reset(seed=int(self.np_random.integers(0, 1 << _MOST_BITS)))
-        return _first(seen), _first(info)
-
-    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        seen, rewards, terminated, truncated, info = self._many.step(np.array([action]))
-        return _first(seen), float(rewards[0]), bool(terminated[0]), bool(truncated[0]), _first(info)
+        super().__init__(self._many, render_mode)
 
     def action_masks(self) -> NDArray[np.bool_]:
         """The mask, under the name that sb3-contrib's MaskablePPO expects."""
@@ -222,7 +208,3 @@ class SynthesisEnv(gymnasium.Env[Any, Any]):
     def render(self) -> str | None:
         tokens = self._many._tokens[0, : self._many._lengths[0]].tolist()
         return None if self.render_mode is None else " ".join(TOKENS[token] for token in tokens)
-
-
-def _first(values: dict[str, Any]) -> dict[str, Any]:
-    return {name: value[0] for name, value in values.items()}

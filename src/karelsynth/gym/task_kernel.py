@@ -10,10 +10,9 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from karelsynth.generator.random_kernel import draw
-from karelsynth.karel.compiled import compiled
+from karelsynth.karel.compiled import BoolArray, F64Array, I32Array, I64Array, U8Array, U64Array, compiled
 from karelsynth.karel.formats.codes import FRAME, HERO, WALL
 from karelsynth.karel.machine_kernel import (
     AGAIN,
@@ -51,17 +50,17 @@ _LITTER: Final = 10
 class Worlds(NamedTuple):
     """N worlds of one task, and the state of their episodes."""
 
-    cells: NDArray[np.uint8]
+    cells: U8Array
     """[N, H · W]: cell codes without the hero."""
-    before: NDArray[np.uint8]
+    before: U8Array
     """[N, H · W]: the cells at the start; for EXAMPLE, the world to reach, with its hero."""
-    place: NDArray[np.int32]
+    place: I32Array
     """[N, 2]: the hero's cell and heading."""
-    memory: NDArray[np.int32]
+    memory: I32Array
     """[N, MEMORY]: what else the task remembers."""
-    progress: NDArray[np.float64]
+    progress: F64Array
     """[N]: the return so far."""
-    random: NDArray[np.uint64]
+    random: U64Array
     """[N, 1]: the source of random numbers."""
 
 
@@ -78,13 +77,13 @@ class Rules(NamedTuple):
 
 
 @compiled()
-def _below(random: NDArray[np.uint64], limit: int) -> int:  # pragma: no cover - compiled
+def _below(random: U64Array, limit: int) -> int:
     """A random number from 0 to limit − 1."""
     return int(draw(random) % np.uint64(limit))
 
 
 @compiled()
-def _room(cells: NDArray[np.uint8], height: int, width: int) -> None:  # pragma: no cover - compiled
+def _room(cells: U8Array, height: int, width: int) -> None:
     """An empty room within its frame."""
     for row in range(height):
         for col in range(width):
@@ -93,9 +92,7 @@ def _room(cells: NDArray[np.uint8], height: int, width: int) -> None:  # pragma:
 
 
 @compiled()
-def _maze(
-    cells: NDArray[np.uint8], height: int, width: int, random: NDArray[np.uint64]
-) -> None:  # pragma: no cover - compiled
+def _maze(cells: U8Array, height: int, width: int, random: U64Array) -> None:
     """A random maze by depth-first search: corridors on odd rows and columns."""
     for cell in range(height * width):
         cells[cell] = max(cells[cell], WALL)
@@ -123,9 +120,7 @@ def _maze(
 
 
 @compiled()
-def _free_cell(
-    cells: NDArray[np.uint8], but: int, random: NDArray[np.uint64], first: int, last: int, width: int
-) -> int:  # pragma: no cover - compiled
+def _free_cell(cells: U8Array, but: int, random: U64Array, first: int, last: int, width: int) -> int:
     """A random cell without wall and markers, other than `but`, in columns first … last."""
     while True:
         cell = _below(random, len(cells))
@@ -134,7 +129,7 @@ def _free_cell(
 
 
 @compiled()
-def make(worlds: Worlds, rules: Rules, number: int, plan: NDArray[np.uint8]) -> None:  # pragma: no cover - compiled
+def make(worlds: Worlds, rules: Rules, number: int, plan: U8Array) -> None:
     """Fill world `number` with a new start of the task; `plan` [H · W] is the house's."""
     cells, memory, random = worlds.cells[number], worlds.memory[number], worlds.random[number]
     task, height, width = rules.task, rules.height, rules.width
@@ -202,9 +197,7 @@ def make(worlds: Worlds, rules: Rules, number: int, plan: NDArray[np.uint8]) -> 
 
 
 @compiled()
-def _topped_off(
-    cells: NDArray[np.uint8], before: NDArray[np.uint8], at: int, width: int
-) -> float:  # pragma: no cover - compiled
+def _topped_off(cells: U8Array, before: U8Array, at: int, width: int) -> float:
     """The share of the bottom row, from the left up to the hero's column, that is as it should be without a gap."""
     score = 0
     for col in range(1, at % width + 1):
@@ -218,9 +211,7 @@ def _topped_off(
 
 
 @compiled()
-def _slither(
-    cells: NDArray[np.uint8], memory: NDArray[np.int32], random: NDArray[np.uint64], last: int, at: int, width: int
-) -> bool:  # pragma: no cover - compiled
+def _slither(cells: U8Array, memory: I32Array, random: U64Array, last: int, at: int, width: int) -> bool:
     """A move of the snake from one cell to another, both filled in. Returns whether it ran into its body."""
     if cells[at] == 2:
         return True
@@ -241,7 +232,7 @@ def _slither(
 
 
 @compiled()
-def act(worlds: Worlds, rules: Rules, number: int, action: int) -> tuple[float, bool]:  # pragma: no cover - compiled
+def act(worlds: Worlds, rules: Rules, number: int, action: int) -> tuple[float, bool]:
     """One action in world `number`. Returns the reward and whether the episode has ended."""
     cells, before, memory = worlds.cells[number], worlds.before[number], worlds.memory[number]
     task, width = rules.task, rules.width
@@ -333,9 +324,7 @@ def act(worlds: Worlds, rules: Rules, number: int, action: int) -> tuple[float, 
 
 
 @compiled()
-def make_range(
-    first: int, last: int, worlds: Worlds, rules: Rules, which: NDArray[np.bool_], plan: NDArray[np.uint8]
-) -> None:  # pragma: no cover - compiled
+def make_range(first: int, last: int, worlds: Worlds, rules: Rules, which: BoolArray, plan: U8Array) -> None:
     """Make the worlds first … last − 1 that are in `which` [N]."""
     for number in range(first, last):
         if which[number]:
@@ -348,11 +337,11 @@ def act_range(
     last: int,
     worlds: Worlds,
     rules: Rules,
-    which: NDArray[np.bool_],
-    actions: NDArray[np.int64],
-    rewards: NDArray[np.float64],
-    ended: NDArray[np.bool_],
-) -> None:  # pragma: no cover - compiled
+    which: BoolArray,
+    actions: I64Array,
+    rewards: F64Array,
+    ended: BoolArray,
+) -> None:
     """One action [N] in each of the worlds first … last − 1 that are in `which` [N]; fills `rewards` and `ended`."""
     for number in range(first, last):
         if which[number]:
@@ -362,7 +351,7 @@ def act_range(
 
 
 @compiled()
-def _holds(worlds: Worlds, rules: Rules, number: int, operand: int) -> bool:  # pragma: no cover - compiled
+def _holds(worlds: Worlds, rules: Rules, number: int, operand: int) -> bool:
     """Whether a condition of the bytecode holds."""
     cells, at, heading = worlds.cells[number], worlds.place[number, 0], worlds.place[number, 1]
     width = rules.width
@@ -377,16 +366,16 @@ def _holds(worlds: Worlds, rules: Rules, number: int, operand: int) -> bool:  # 
 def run_range(
     first: int,
     last: int,
-    tokens: NDArray[np.uint8],
-    seeds: NDArray[np.uint64],
+    tokens: U8Array,
+    seeds: U64Array,
     rules: Rules,
-    plan: NDArray[np.uint8],
+    plan: U8Array,
     parser: ParserTables,
     worlds: Worlds,
     max_actions: int,
     max_ticks: int,
-    returns: NDArray[np.float64],
-) -> None:  # pragma: no cover - compiled
+    returns: F64Array,
+) -> None:
     """Run programs first … last − 1 of tokens [P, L] on the K worlds of the seeds and fill their returns [P, K].
 
     `worlds` has a row for each program, which serves for all of its worlds. Rows that are no valid program get NaN.

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
 
-from karelsynth.errors import KarelsynthError, checked_int, listed, nearest
+from karelsynth.errors import KarelsynthError, checked_int, listed, names_hint
 from karelsynth.karel.formats.codes import FRAME, HERO, SIDE, WALL
 from karelsynth.karel.grammar import KAREL
 from karelsynth.karel.interpreter import MAX_TICKS
@@ -93,9 +93,7 @@ EXAMPLE: Final = KarelTask("Example", 0, SIDE, SIDE, 10, "Change the world into 
 def task_named(name: str) -> KarelTask:
     """The task of that name."""
     if name not in TASKS:
-        close = nearest(name, TASKS)
-        hint = f"did you mean `{close}`?" if close else f"there are {listed(TASKS, 'and')}"
-        raise KarelsynthError(f"there is no Karel task called `{name}`; {hint}")
+        raise KarelsynthError(f"there is no Karel task called `{name}`; {names_hint(name, TASKS)}")
     return TASKS[name]
 
 
@@ -168,11 +166,9 @@ def program_returns(
     numbers = np.array([checked_int("a seed", seed, 0, (1 << 63) - 1) for seed in seeds], np.uint64)
     returns = np.empty((len(tokens), len(numbers)))
     rules, worlds, plan = rules_of(chosen, bump), new_worlds(chosen, len(tokens)), house_plan(house)
-    parser = compile_grammar(KAREL).parser
     limits = (checked_int("max_actions", max_actions, 1), checked_int("max_ticks", max_ticks, 1))
-
-    def work(first: int, last: int) -> None:
-        run_range(first, last, tokens, numbers, rules, plan, parser, worlds, *limits, returns)
-
-    parallel_for(work, len(tokens), len(numbers), threads)
+    parallel_for(
+        run_range, len(tokens), len(numbers), threads,
+        tokens, numbers, rules, plan, compile_grammar(KAREL).parser, worlds, *limits, returns,
+    )  # fmt: skip
     return returns

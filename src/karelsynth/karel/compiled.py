@@ -23,11 +23,21 @@ from pathlib import Path
 from typing import Any, Final
 
 import numba
+import numpy as np
 from numba.core import registry
 from numpy.typing import NDArray
 
 from karelsynth.errors import KarelsynthError
 from karelsynth.ownership import SharedFolder, cache_home, folder_for_this_process, private_folder
+
+U8Array = NDArray[np.uint8]
+"""This and the following: short names for signatures, which may list a dozen arrays."""
+I16Array = NDArray[np.int16]
+I32Array = NDArray[np.int32]
+I64Array = NDArray[np.int64]
+U64Array = NDArray[np.uint64]
+F64Array = NDArray[np.float64]
+BoolArray = NDArray[np.bool_]
 
 log = logging.getLogger("karelsynth.compiled")
 
@@ -198,7 +208,7 @@ def _remove_old(base: Path) -> None:
 
 
 @compiled()
-def copy_row(source: NDArray[Any], target: NDArray[Any]) -> None:  # pragma: no cover - compiled
+def copy_row(source: NDArray[Any], target: NDArray[Any]) -> None:
     """Copy a row into another, which is as long or longer."""
     for place in range(len(source)):
         target[place] = source[place]

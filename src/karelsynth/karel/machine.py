@@ -144,15 +144,11 @@ def run_batch(
         coverage=np.zeros((runs, conditionals) if coverage else nothing, np.uint8),
         waits=np.empty(shape if prefixes else nothing, np.int16),
     )
-    parser = compile_grammar(KAREL).parser
-
-    def work(start: int, stop: int) -> None:
-        run_range(
-            start, stop, tokens, rows, codes.reshape(-1, CELLS), heroes, wanted.reshape(-1, CELLS), parser, max_ticks,
-            prefixes, out,
-        )  # fmt: skip
-
-    parallel_for(work, count, per_program, threads)
+    parallel_for(
+        run_range, count, per_program, threads,
+        tokens, rows, codes.reshape(-1, CELLS), heroes, wanted.reshape(-1, CELLS), compile_grammar(KAREL).parser,
+        max_ticks, prefixes, out,
+    )  # fmt: skip
     return BatchRun(
         out.status,
         out.ticks,
@@ -174,9 +170,7 @@ def heroes_of(name: str, codes: NDArray[np.uint8], threads: int | None = None) -
     from karelsynth.karel.machine_kernel import find_heroes
 
     codes, heroes = np.ascontiguousarray(codes), np.empty(codes.shape[:2], np.int16)
-    found = parallel_for(
-        lambda first, last: find_heroes(first, last, codes, heroes), len(codes), codes.shape[1], threads
-    )
+    found = parallel_for(find_heroes, len(codes), codes.shape[1], threads, codes, heroes)
     bad = min((number for number in found if number >= 0), default=None)
     if bad is not None:
         raise no_world(name, codes, bad)

@@ -15,9 +15,8 @@ from typing import Final, NamedTuple
 
 import numpy as np
 from numba import types
-from numpy.typing import NDArray
 
-from karelsynth.karel.compiled import compiled, read_only, tuple_type
+from karelsynth.karel.compiled import BoolArray, I16Array, I32Array, I64Array, U8Array, compiled, read_only, tuple_type
 from karelsynth.karel.formats.codes import HERO, SIDE, WALL
 from karelsynth.karel.interpreter import FIRST_REMEMBERED, MOST_IN_PASSING, Status
 from karelsynth.karel.syntax_compiler import ACCEPT, CONTROL_BITS, NEVER, OPERATION_BITS, POP, STAY, ParserTables
@@ -62,15 +61,15 @@ PARSER_TYPE: Final = tuple_type(ParserTables, types.int32[:, ::1], types.int64, 
 class CodeBuffers(NamedTuple):
     """Memory for compiling and running one program of up to L tokens; see `code_buffers`."""
 
-    code: NDArray[np.int64]
+    code: I64Array
     """[2 · L + 2], the instructions."""
-    origin: NDArray[np.int16]
+    origin: I16Array
     """[2 · L + 2], the index of the token of each instruction."""
-    stack: NDArray[np.int32]
+    stack: I32Array
     """[L + 2], the parser's stack."""
-    opened: NDArray[np.int32]
+    opened: I32Array
     """[L + 2, 3], the open blocks: keyword, first instruction, index of the keyword."""
-    counters: NDArray[np.int32]
+    counters: I32Array
     """[2 · (L + 1) + 324], the counters of the REPEATs; then room for a state that `run_code` remembers: place, number
     and counters of the open REPEATs, cells."""
 
@@ -78,23 +77,23 @@ class CodeBuffers(NamedTuple):
 class RunOutputs(NamedTuple):
     """The arrays that `run_range` fills; see `machine.BatchRun`. Those that are not wanted have size 0."""
 
-    status: NDArray[np.uint8]
+    status: U8Array
     """[P, K]."""
-    ticks: NDArray[np.int16]
+    ticks: I16Array
     """[P, K]."""
-    where: NDArray[np.int16]
+    where: I16Array
     """[P, K]."""
-    worlds: NDArray[np.uint8]
+    worlds: U8Array
     """[P · K, 324]."""
-    correct: NDArray[np.bool_]
+    correct: BoolArray
     """[P, K]."""
-    traces: NDArray[np.uint8]
+    traces: U8Array
     """[P · K, max_ticks]."""
-    trace_lengths: NDArray[np.int16]
+    trace_lengths: I16Array
     """[P, K]."""
-    coverage: NDArray[np.uint8]
+    coverage: U8Array
     """[P · K, C]."""
-    waits: NDArray[np.int16]
+    waits: I16Array
     """[P, K]."""
 
 
@@ -105,9 +104,7 @@ _OUTPUTS_TYPE: Final = tuple_type(
 
 
 @compiled(types.int64(types.int64, types.int64, read_only(types.uint8, 4), types.int16[:, ::1]))
-def find_heroes(
-    first: int, last: int, worlds: NDArray[np.uint8], heroes: NDArray[np.int16]
-) -> int:  # pragma: no cover - compiled
+def find_heroes(first: int, last: int, worlds: U8Array, heroes: I16Array) -> int:
     """For rows first … last − 1 of worlds [W, K, 18, 18], fill `heroes` [W, K] with the index of the hero's cell.
 
     Returns the index of the first bad world, or -1. A world is bad if a run on it could leave the array or is not
@@ -133,7 +130,7 @@ def find_heroes(
 
 
 @compiled()
-def code_buffers(length: int) -> CodeBuffers:  # pragma: no cover - compiled
+def code_buffers(length: int) -> CodeBuffers:
     """Allocate the buffers for programs of up to `length` tokens."""
     return CodeBuffers(
         np.empty(2 * length + 2, np.int64),
@@ -146,13 +143,8 @@ def code_buffers(length: int) -> CodeBuffers:  # pragma: no cover - compiled
 
 @compiled()
 def compile_program(
-    tokens: NDArray[np.uint8],
-    parser: ParserTables,
-    code: NDArray[np.int64],
-    origin: NDArray[np.int16],
-    stack: NDArray[np.int32],
-    opened: NDArray[np.int32],
-) -> int:  # pragma: no cover - compiled
+    tokens: U8Array, parser: ParserTables, code: I64Array, origin: I16Array, stack: I32Array, opened: I32Array
+) -> int:
     """Translate tokens [L] into bytecode. The arrays are those of `CodeBuffers`.
 
     Returns -1, or the index of the first wrong token, or L if the tokens are a prefix of a program. The code of a
@@ -253,9 +245,7 @@ def compile_program(
 
 
 @compiled(forceinline=True)
-def take_hero_out(
-    worlds: NDArray[np.uint8], source: int, at: int, cells: NDArray[np.uint8], here: int
-) -> int:  # pragma: no cover - compiled
+def take_hero_out(worlds: U8Array, source: int, at: int, cells: U8Array, here: int) -> int:
     """Copy worlds[source] to cells[here] without its hero, who stands on cell `at`. Returns the hero's heading."""
     for cell in range(CELLS):
         cells[here, cell] = worlds[source, cell]
@@ -264,32 +254,24 @@ def take_hero_out(
 
 
 @compiled(forceinline=True)
-def put_hero_back(cells: NDArray[np.uint8], here: int, at: int, heading: int) -> None:  # pragma: no cover - compiled
+def put_hero_back(cells: U8Array, here: int, at: int, heading: int) -> None:
     """Put the hero on cell `at` of cells[here]."""
     cells[here, at] += np.uint8(HERO * (heading + 1))
 
 
 @compiled(forceinline=True)
-def _is_clear(cell: int) -> bool:  # pragma: no cover - compiled
+def _is_clear(cell: int) -> bool:
     return (cell < WALL) | (cell >= HERO)
 
 
 @compiled(forceinline=True)
-def _place(pc: int, at: int, heading: int) -> int:  # pragma: no cover - compiled
+def _place(pc: int, at: int, heading: int) -> int:
     """Instruction, cell and heading as one number."""
     return (pc * CELLS + at) * 4 + heading
 
 
 @compiled(forceinline=True)
-def _remember(
-    code: NDArray[np.int64],
-    counters: NDArray[np.int32],
-    cells: NDArray[np.uint8],
-    here: int,
-    pc: int,
-    at: int,
-    heading: int,
-) -> None:  # pragma: no cover - compiled
+def _remember(code: I64Array, counters: I32Array, cells: U8Array, here: int, pc: int, at: int, heading: int) -> None:
     """Remember the state at instruction `pc` in the second part of `counters`."""
     first = counters.shape[0] - CELLS
     for cell in range(CELLS):
@@ -303,9 +285,7 @@ def _remember(
 
 
 @compiled(forceinline=True)
-def _is_remembered(
-    counters: NDArray[np.int32], cells: NDArray[np.uint8], here: int, pc: int, at: int, heading: int
-) -> bool:  # pragma: no cover - compiled
+def _is_remembered(counters: I32Array, cells: U8Array, here: int, pc: int, at: int, heading: int) -> bool:
     """Whether the state is the one that `_remember` has stored."""
     first = counters.shape[0] - CELLS
     # The cell under the hero is mostly enough to tell states at the same place apart.
@@ -321,21 +301,21 @@ def _is_remembered(
 
 @compiled(forceinline=True)
 def run_code(
-    code: NDArray[np.int64],
-    counters: NDArray[np.int32],
-    cells: NDArray[np.uint8],
+    code: I64Array,
+    counters: I32Array,
+    cells: U8Array,
     here: int,
     at: int,
     heading: int,
     max_ticks: int,
-    traces: NDArray[np.uint8],
+    traces: U8Array,
     keep_trace: bool,
-    coverage: NDArray[np.uint8],
+    coverage: U8Array,
     keep_coverage: bool,
     row: int,
     find_loops: bool,
     high_piles: bool,
-) -> tuple[int, int, int, int, int, int]:  # pragma: no cover - compiled
+) -> tuple[int, int, int, int, int, int]:
     """Run compiled code in the world cells[here] without its hero, who starts on cell `at` with a heading.
 
     With `keep_trace`, the actions go to traces[row]; with `keep_coverage`, the outcomes of the conditions to
@@ -468,16 +448,16 @@ def run_code(
 def run_range(
     first: int,
     last: int,
-    tokens: NDArray[np.uint8],
-    rows: NDArray[np.int64],
-    worlds: NDArray[np.uint8],
-    heroes: NDArray[np.int16],
-    expected: NDArray[np.uint8],
+    tokens: U8Array,
+    rows: I64Array,
+    worlds: U8Array,
+    heroes: I16Array,
+    expected: U8Array,
     parser: ParserTables,
     max_ticks: int,
     prefixes: bool,
     out: RunOutputs,
-) -> None:  # pragma: no cover - compiled
+) -> None:
     """Run programs first … last − 1 of tokens [P, L] and fill their rows of `out`.
 
     Args:

@@ -18,9 +18,8 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from karelsynth.karel.compiled import compiled, copy_row
+from karelsynth.karel.compiled import I64Array, U8Array, compiled, copy_row
 from karelsynth.karel.grammar import CONDITIONS
 from karelsynth.karel.tokens import ACTIONS, CLOSERS, COUNTS, ID, OPENERS, PAD
 
@@ -45,22 +44,22 @@ _DEEPEST: Final = 30
 class Statements(NamedTuple):
     """The statements of a program. Arrays are indexed by a statement's first token; all other entries are 0."""
 
-    ends: NDArray[np.int64]
+    ends: I64Array
     """The index after the statement."""
-    opens: NDArray[np.int64]
+    opens: I64Array
     """The index of its `w(`, `r(` or `i(`; 0 for an action."""
-    elses: NDArray[np.int64]
+    elses: I64Array
     """The index of its ELSE; 0 without one."""
 
 
 @compiled()
-def new_statements(length: int) -> Statements:  # pragma: no cover - compiled
+def new_statements(length: int) -> Statements:
     """Room for the statements of programs of up to `length` tokens."""
     return Statements(np.zeros(length, np.int64), np.zeros(length, np.int64), np.zeros(length, np.int64))
 
 
 @compiled()
-def copy_statements(source: Statements, target: Statements) -> None:  # pragma: no cover - compiled
+def copy_statements(source: Statements, target: Statements) -> None:
     """Copy all entries to another structure of the same size."""
     copy_row(source.ends, target.ends)
     copy_row(source.opens, target.opens)
@@ -68,7 +67,7 @@ def copy_statements(source: Statements, target: Statements) -> None:  # pragma: 
 
 
 @compiled()
-def find_statements(tokens: NDArray[np.uint8], length: int, found: Statements) -> None:  # pragma: no cover - compiled
+def find_statements(tokens: U8Array, length: int, found: Statements) -> None:
     """Find the statements of the program tokens[:length] in one pass."""
     ends, opens, elses = found
     stack = np.empty(length + 1, np.int64)
@@ -95,7 +94,7 @@ def find_statements(tokens: NDArray[np.uint8], length: int, found: Statements) -
 
 
 @compiled()
-def open_blocks(tokens: NDArray[np.uint8], closing: NDArray[np.uint8]) -> int:  # pragma: no cover - compiled
+def open_blocks(tokens: U8Array, closing: U8Array) -> int:
     """The number of open blocks at the end of tokens [L]; an IFELSE counts as one, open from `i(` to `e)`.
 
     `closing` [L + 1] gets the token that closes each of them, the outermost first. The body of `run` is not counted. An
@@ -121,7 +120,7 @@ def open_blocks(tokens: NDArray[np.uint8], closing: NDArray[np.uint8]) -> int:  
 
 
 @compiled()
-def open_branches(tokens: NDArray[np.uint8], closing: NDArray[np.uint8]) -> int:  # pragma: no cover - compiled
+def open_branches(tokens: U8Array, closing: U8Array) -> int:
     """The open IFs and IFELSEs at the end of a prefix [L] as one number; -1 if the prefix cannot be compared.
 
     Two bits distinguish an IF from the first and the second part of an IFELSE; one more says whether an ELSE must
@@ -146,9 +145,7 @@ def open_branches(tokens: NDArray[np.uint8], closing: NDArray[np.uint8]) -> int:
 
 
 @compiled()
-def close_prefixes(
-    prefixes: NDArray[np.uint8], tokens: NDArray[np.uint8], lengths: NDArray[np.int64]
-) -> None:  # pragma: no cover - compiled
+def close_prefixes(prefixes: U8Array, tokens: U8Array, lengths: I64Array) -> None:
     """Write prefixes [N, L] with all blocks closed to `tokens` [N, 2 L or more], and their lengths.
 
     An IFELSE without an ELSE, or with an empty one, becomes an IF. The length is 0 where a prefix cannot be closed: it
@@ -212,7 +209,7 @@ def _condition(name: str) -> tuple[str, ...]:
     return ("not", "c(", sensor, "c)") if negated else (sensor,)
 
 
-def _pieces() -> tuple[dict[str, int], NDArray[np.uint8], NDArray[np.int64]]:
+def _pieces() -> tuple[dict[str, int], U8Array, I64Array]:
     """Where each kind of piece begins in the table, the table [pieces, 9], and the pieces' lengths."""
     conditions = [_condition(name) for name in CONDITIONS]
     kinds: dict[str, list[tuple[str, ...]]] = {
@@ -250,18 +247,8 @@ ACTION_KINDS, CONDITION_KINDS, COUNT_KINDS = len(ACTIONS), len(CONDITIONS), len(
 
 @compiled()
 def note_edit(
-    edits: NDArray[np.int64],
-    count: int,
-    at: int,
-    first: int,
-    p: int,
-    q: int,
-    second: int,
-    r: int,
-    s: int,
-    third: int,
-    rest: int,
-) -> int:  # pragma: no cover - compiled
+    edits: I64Array, count: int, at: int, first: int, p: int, q: int, second: int, r: int, s: int, third: int, rest: int
+) -> int:
     """Append an edit (see the module's docstring; piece 0 is nothing) to `edits`; returns the new count."""
     if count == edits.shape[0]:
         return count
@@ -272,7 +259,7 @@ def note_edit(
 
 
 @compiled()
-def edited_length(edits: NDArray[np.int64], number: int, length: int) -> int:  # pragma: no cover - compiled
+def edited_length(edits: I64Array, number: int, length: int) -> int:
     """The number of tokens of a program of `length` tokens after an edit."""
     kept = edits[number, 0] + edits[number, 3] - edits[number, 2] + edits[number, 6] - edits[number, 5]
     pieces = _SIZES[edits[number, 1]] + _SIZES[edits[number, 4]] + _SIZES[edits[number, 7]]
@@ -280,9 +267,7 @@ def edited_length(edits: NDArray[np.int64], number: int, length: int) -> int:  #
 
 
 @compiled()
-def write_edited(
-    tokens: NDArray[np.uint8], length: int, edits: NDArray[np.int64], number: int, out: NDArray[np.uint8], row: int
-) -> None:  # pragma: no cover - compiled
+def write_edited(tokens: U8Array, length: int, edits: I64Array, number: int, out: U8Array, row: int) -> None:
     """Write the edited program to out[row]."""
     size = 0
     for part in range(4):

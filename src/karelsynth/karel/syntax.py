@@ -65,9 +65,10 @@ class SyntaxMachine:
         self.grammar = grammar
         self.max_length = max_length
         self.tables: SyntaxTables = compiled.tables
-        self.symbols = compiled.symbols
-        self._start = (compiled.start, max_length - compiled.shortest)
-        self.symbol_bits = (compiled.symbols - 1).bit_length()
+        self.symbols = compiled.parser.symbols
+        self.start = (compiled.parser.start, max_length - compiled.shortest)
+        """The control state and the spare tokens before the first token."""
+        self.symbol_bits = (self.symbols - 1).bit_length()
         self.word_bits = _WORD_BITS // self.symbol_bits * self.symbol_bits
         # Opening a level takes at least two tokens and closing it one, so max_length bounds the depth.
         deepest = (max_length - compiled.shortest) // 3 + 1
@@ -77,7 +78,7 @@ class SyntaxMachine:
     def initial(self, count: int) -> NDArray[np.int64]:
         """States before the first token, int64 [count, width]."""
         state = np.zeros((count, self.width), np.int64)
-        state[:, :2] = self._start
+        state[:, :2] = self.start
         return state
 
     def mask(self, state: Any, tables: SyntaxTables | None = None) -> Any:
@@ -136,7 +137,7 @@ class SyntaxMachine:
         length = len(tokens)
         while length and tokens[length - 1] == PAD:
             length -= 1
-        transition, (control, spare), stack = self._transitions, self._start, [0]
+        transition, (control, spare), stack = self._transitions, self.start, [0]
         for token in tokens[:length]:
             if not 0 <= token < VOCABULARY_SIZE or control == ACCEPT:
                 return False

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields
-from functools import cache, cached_property
+from functools import cache
 from typing import Any, Final, NamedTuple, Union
 
 import numpy as np
@@ -110,17 +110,10 @@ class CompiledGrammar:
     """The automaton of a grammar."""
 
     tables: SyntaxTables
-    symbols: int
-    """The number of stack symbols. Symbol 0 is the empty stack."""
-    start: int
-    """The control state before the first token."""
+    parser: ParserTables
+    """The part that compiled parsers need."""
     shortest: int
     """The number of tokens of the shortest program."""
-
-    @cached_property
-    def parser(self) -> ParserTables:
-        """The part that compiled parsers need."""
-        return ParserTables(self.tables.transition, self.symbols, self.start)
 
 
 @cache
@@ -281,7 +274,8 @@ class _Automaton:
         # Padding after the end changes nothing, though the mask does not admit it.
         transition[ACCEPT * symbols : (ACCEPT + 1) * symbols, PAD] = ACCEPT
         tables = SyntaxTables(transition.astype(np.int32), price, forced)
-        return CompiledGrammar(tables, symbols, start, self.needs.needed[self.needs.first][everything])
+        parser = ParserTables(tables.transition, symbols, start)
+        return CompiledGrammar(tables, parser, self.needs.needed[self.needs.first][everything])
 
     def control(self, place: _Place, missing: int) -> int:
         if isinstance(place, _Item) and place.rule == "program" and place.symbol is None:

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import numpy as np
 from numba import types
-from numpy.typing import NDArray
 
-from karelsynth.karel.compiled import compiled, read_only
+from karelsynth.karel.compiled import BoolArray, I16Array, I32Array, I64Array, U8Array, compiled, read_only
 from karelsynth.karel.syntax import SyntaxMachine
-from karelsynth.karel.syntax_compiler import CONTROL_BITS, DEAD, OPERATION_BITS, POP, STAY, compile_grammar
+from karelsynth.karel.syntax_compiler import CONTROL_BITS, DEAD, OPERATION_BITS, POP, STAY
 from karelsynth.karel.tokens import VOCABULARY_SIZE, token_bytes
 
 _CONTROL_MASK = (1 << CONTROL_BITS) - 1
@@ -26,16 +25,16 @@ _CONTROL_MASK = (1 << CONTROL_BITS) - 1
     )
 )  # fmt: skip
 def _walk(
-    tokens: NDArray[np.uint8],
-    lengths: NDArray[np.int64],
-    rows: NDArray[np.int64],
-    transition: NDArray[np.int32],
-    price: NDArray[np.int16],
+    tokens: U8Array,
+    lengths: I64Array,
+    rows: I64Array,
+    transition: I32Array,
+    price: I16Array,
     symbols: int,
     start: int,
     most_spare: int,
-    masks: NDArray[np.bool_],
-) -> int:  # pragma: no cover - compiled
+    masks: BoolArray,
+) -> int:
     """Fill masks [P, 52]: row rows[n, t] is the mask before token t of program n. Negative rows are skipped.
 
     Returns n · L + t for the first wrong token t of program n, or -1.
@@ -65,8 +64,8 @@ def _walk(
 
 
 def masks_along(
-    machine: SyntaxMachine, tokens: NDArray[np.uint8], lengths: NDArray[np.int64], rows: NDArray[np.int64]
-) -> tuple[NDArray[np.bool_], tuple[int, int] | None]:
+    machine: SyntaxMachine, tokens: U8Array, lengths: I64Array, rows: I64Array
+) -> tuple[BoolArray, tuple[int, int] | None]:
     """The masks before the tokens of N programs, and the first (program, token) that the machine refuses, or None.
 
     Args:
@@ -76,7 +75,6 @@ def masks_along(
 
     Returns masks, bool [P, 52].
     """
-    compiled_grammar = compile_grammar(machine.grammar)
     masks = np.empty((int(rows.max(initial=-1)) + 1, VOCABULARY_SIZE), np.bool_)
     wrong = _walk(
         token_bytes(tokens),
@@ -85,8 +83,7 @@ def masks_along(
         machine.tables.transition,
         machine.tables.price,
         machine.symbols,
-        compiled_grammar.start,
-        machine.max_length - compiled_grammar.shortest,
+        *machine.start,
         masks,
     )
     return masks, None if wrong < 0 else divmod(int(wrong), tokens.shape[1])
@@ -100,18 +97,18 @@ def masks_along(
     )
 )  # fmt: skip
 def _write(
-    states: NDArray[np.int64],
-    tokens: NDArray[np.uint8],
-    lengths: NDArray[np.int64],
-    chosen: NDArray[np.int64],
-    active: NDArray[np.bool_],
+    states: I64Array,
+    tokens: U8Array,
+    lengths: I64Array,
+    chosen: I64Array,
+    active: BoolArray,
     append_forced: bool,
-    transition: NDArray[np.int32],
-    forced: NDArray[np.int64],
+    transition: I32Array,
+    forced: I64Array,
     symbols: int,
     symbol_bits: int,
     word_bits: int,
-) -> None:  # pragma: no cover - compiled
+) -> None:
     words, low, top_shift = states.shape[1] - 2, (1 << symbol_bits) - 1, word_bits - symbol_bits
     for row in range(len(states)):
         if not active[row]:
@@ -144,11 +141,11 @@ def _write(
 
 def append_tokens(
     machine: SyntaxMachine,
-    states: NDArray[np.int64],
-    tokens: NDArray[np.uint8],
-    lengths: NDArray[np.int64],
-    chosen: NDArray[np.int64],
-    active: NDArray[np.bool_],
+    states: I64Array,
+    tokens: U8Array,
+    lengths: I64Array,
+    chosen: I64Array,
+    active: BoolArray,
     *,
     append_forced: bool,
 ) -> None:

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from karelsynth.errors import KarelsynthError, checked_int
 
@@ -20,8 +20,10 @@ _SHARE: Final = 256
 """The least work for a thread. Waking one takes as long as this many runs of a program, 50 µs."""
 
 
-def parallel_for(work: Callable[[int, int], Result], count: int, per_item: int, threads: int | None) -> list[Result]:
-    """Call work(start, stop) for pieces of range(count) on several threads, by default one for each core.
+def parallel_for(
+    work: Callable[..., Result], count: int, per_item: int, threads: int | None, *arguments: Any
+) -> list[Result]:
+    """Call work(start, stop, *arguments) for pieces of range(count) on several threads, by default one for each core.
 
     `per_item` is the cost of an item, in runs of a program. Returns the results of the pieces in order. The calling
     thread works, too, so there is progress even if the others are busy.
@@ -29,7 +31,7 @@ def parallel_for(work: Callable[[int, int], Result], count: int, per_item: int, 
     threads = core_count() if threads is None else checked_int("threads", threads, 1)
     threads = min(threads, count * per_item // _SHARE)
     if threads <= 1:
-        return [work(0, count)]
+        return [work(0, count, *arguments)]
     pieces = min(count, 4 * threads)  # more pieces than threads, since programs differ in length
     edges = [count * piece // pieces for piece in range(pieces + 1)]
     results: dict[int, Result] = {}
@@ -37,7 +39,7 @@ def parallel_for(work: Callable[[int, int], Result], count: int, per_item: int, 
 
     def work_on() -> None:
         for piece in left:
-            results[piece] = work(edges[piece], edges[piece + 1])
+            results[piece] = work(edges[piece], edges[piece + 1], *arguments)
 
     # Handing a piece to a thread takes longer than most pieces do: each thread is asked once and takes several.
     others = [_pool().submit(work_on) for _ in range(threads - 1)]

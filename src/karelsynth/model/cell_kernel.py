@@ -1,8 +1,8 @@
-"""An LSTM's cell, compiled: from the parts of the gates to the new state in one pass.
+"""An LSTM's cell, compiled: from the terms of the gates to the new state in one pass.
 
-As tensor operations, the sums, sigmoids, tanhs and products would go through memory a dozen times, which on a CPU takes
-as long as the matrix products. Here a row's gates stay in the fastest cache, and the compiler turns each short loop
-into vector instructions. bfloat16 numbers are passed as the uint16 of their bits; the new h may be in eight bits
+As tensor operations, the sums, sigmoids, tanhs and products would read and write memory a dozen times. On a CPU that
+takes as long as the matrix products. Here a row's gates stay in the fastest cache, and the compiler turns each short
+loop into vector instructions. bfloat16 numbers are passed as the uint16 of their bits; the new h may be in eight bits
 (`devices`).
 """
 
@@ -16,20 +16,20 @@ from numba import from_dtype, types
 from numba.extending import overload
 from numpy.typing import NDArray
 
-from karelsynth.karel.compiled import compiled, read_only
+from karelsynth.karel.compiled import I64Array, compiled, read_only
 from karelsynth.model.devices import ONE, ZERO
 
 _STEEPEST: Final = np.float32(40)
-"""Where sigmoids and tanhs are cut off, as a power of two: 2⁻⁴⁰ is nothing beside 1, and 2⁸⁰ no overflow."""
+"""Exponents of two are clipped to ±40: 1 + 2⁻⁴⁰ is 1 in float32, and products of two such powers do not overflow."""
 _LOG2_E: Final = np.float32(1.4426950408889634)
 _ROUNDING: Final = np.float32(3 << 22)
 """Added to a small float32, it leaves the nearest whole number in the lowest bits."""
 _POWERS: Final = tuple(np.float32(np.log(2) ** n / np.prod(np.arange(1.0, n + 1))) for n in range(8))
-"""Of 2^x's series, which for |x| ≤ ½ is exact in float32 with these terms."""
+"""The coefficients of the series of 2^x. For |x| ≤ ½ these terms are exact in float32."""
 
 _ONE: Final = np.float32(ONE)
 _HALF_ABOVE_ZERO: Final = np.float32(ZERO + 0.5)
-"""What is above it is cut off: so it is rounded."""
+"""The code of 0, plus ½: the conversion to an integer truncates, so adding ½ rounds."""
 
 
 def _widen(value: Any) -> Any:
@@ -62,7 +62,7 @@ def _narrow_typed(value: Any, like: Any) -> Any:
 
 
 @compiled()
-def _exponentials(values: NDArray[np.float32], factor: np.float32) -> None:  # pragma: no cover - compiled
+def _exponentials(values: NDArray[np.float32], factor: np.float32) -> None:
     """e^(factor · value), in place."""
     scale = factor * _LOG2_E
     for at in range(values.shape[0]):
@@ -81,31 +81,10 @@ def _exponentials(values: NDArray[np.float32], factor: np.float32) -> None:  # p
         values[at] = np.uint32((shifted.view(np.uint32) << np.uint32(23)) + total.view(np.uint32)).view(np.float32)
 
 
-def cells(
-    of_states: NDArray[Any],
-    states: NDArray[np.int64],
-    of_inputs: NDArray[Any],
-    inputs: NDArray[np.int64],
-    of_tokens: NDArray[Any],
-    tokens: NDArray[np.int64],
-    c: NDArray[Any],
-    parents: NDArray[np.int64],
-    new_h: NDArray[Any],
-    new_c: NDArray[Any],
-) -> None:
-    """One layer's cells for N hypotheses with K examples; gates in the order i, f, o, g.
-
-    The gates are the sum of three terms, each read from the row that an index names.
-
-    Args:
-        of_states: […, K, 4 · H], by `states` [N].
-        of_inputs: […, 4 · H], by `inputs` [N, K].
-        of_tokens: […, 4 · H], by `tokens` [N], the same for all examples.
-        c: […, K, H], the state before, by `parents` [N].
-        new_h, new_c: [N, K, H], to be filled.
-    """
-    run = _compiled_cells(new_c.dtype, new_h.dtype)
-    run(of_states, states, of_inputs, inputs, of_tokens, tokens, c, parents, new_h, new_c)
+def cells(*arrays: NDArray[Any]) -> None:
+    """`_cells`, compiled for the types of its last two arguments, new_h and new_c."""
+    *_, new_h, new_c = arrays
+    _compiled_cells(new_c.dtype, new_h.dtype)(*arrays)
 
 
 @cache
@@ -121,17 +100,27 @@ def _compiled_cells(kind: np.dtype[Any], of_h: np.dtype[Any]) -> Any:
 
 def _cells(
     of_states: NDArray[Any],
-    states: NDArray[np.int64],
+    states: I64Array,
     of_inputs: NDArray[Any],
-    inputs: NDArray[np.int64],
+    inputs: I64Array,
     of_tokens: NDArray[Any],
-    tokens: NDArray[np.int64],
+    tokens: I64Array,
     c: NDArray[Any],
-    parents: NDArray[np.int64],
+    parents: I64Array,
     new_h: NDArray[Any],
     new_c: NDArray[Any],
-) -> None:  # pragma: no cover - compiled
-    """See `cells`."""
+) -> None:
+    """One layer's cells for N hypotheses with K examples; gates in the order i, f, o, g.
+
+    The gates are the sum of three terms, each read from the row that an index names.
+
+    Args:
+        of_states: […, K, 4 · H], by `states` [N].
+        of_inputs: […, 4 · H], by `inputs` [N, K].
+        of_tokens: […, 4 · H], by `tokens` [N], the same for all examples.
+        c: […, K, H], the state before, by `parents` [N].
+        new_h, new_c: [N, K, H], to be filled.
+    """
     examples, size = new_h.shape[1:]
     one = np.float32(1)
     gates = np.empty(4 * size, np.float32)

@@ -10,25 +10,10 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from karelsynth.karel.tokens import VOCABULARY_SIZE
-from karelsynth.model.decoder import (
-    Decoder,
-    Output,
-    StepDecoder,
-    StepTasks,
-    output_layers,
-    pooled,
-    token_scores,
-)
+from karelsynth.model.decoder import Decoder, Output, StepDecoder, StepTasks, output_layers, pooled, token_scores
 from karelsynth.model.devices import padded, single_threaded, threads_of_steps
 from karelsynth.model.encoder import StepExecution, distinct
-from karelsynth.model.lstm_step import (
-    LSTMState,
-    MixingLSTM,
-    PrefixLSTM,
-    StepWeights,
-    initial_state,
-    lstm_step,
-)
+from karelsynth.model.lstm_step import LSTMState, MixingLSTM, PrefixLSTM, StepWeights, initial_state, lstm_step
 from karelsynth.model.lstm_training import Gates, Parts, run_layers
 
 if TYPE_CHECKING:

@@ -34,9 +34,8 @@ from typing import Any, Final
 
 import numpy as np
 from numba import types
-from numpy.typing import NDArray
 
-from karelsynth.karel.compiled import compiled, read_only
+from karelsynth.karel.compiled import BoolArray, I16Array, I32Array, I64Array, U8Array, compiled, read_only
 from karelsynth.karel.formats.codes import HERO, SIDE, WALL
 from karelsynth.karel.interpreter import PAPER_TICKS, Status
 from karelsynth.karel.machine_kernel import (
@@ -77,7 +76,7 @@ def cell_code(now: int, target: int) -> int:
     return 10 + min(now - target, 3) - 1 if target == 0 else 13 + min(now - target, 2) - 1
 
 
-def _cell_codes() -> NDArray[np.uint8]:
+def _cell_codes() -> U8Array:
     codes = np.full((HERO, HERO), BLOCKED, np.uint8)
     for now in range(WALL):
         for target in range(HERO):
@@ -85,7 +84,7 @@ def _cell_codes() -> NDArray[np.uint8]:
     return codes.ravel()
 
 
-def _changing() -> NDArray[np.bool_]:
+def _changing() -> BoolArray:
     changing = np.zeros(256, np.bool_)
     changing[[ID[name] for name in (*ACTIONS, "w(", "i(", "r(", "w)", "i)", "r)", "e)")]] = True
     return changing
@@ -112,9 +111,7 @@ _FOLD: Final = np.uint64(29)
 
 
 @compiled()
-def _compared(
-    worlds: NDArray[np.uint8], targets: NDArray[np.uint8], number: int
-) -> tuple[Any, ...]:  # pragma: no cover - compiled
+def _compared(worlds: U8Array, targets: U8Array, number: int) -> tuple[Any, ...]:
     """Compare world and target `number` of [K, 324].
 
     Returns the hero's cell and heading; features 81, 82, 83 and 86; the numbers of cells with too many markers and with
@@ -145,14 +142,8 @@ def _compared(
 
 @compiled()
 def _describe_window(
-    worlds: NDArray[np.uint8],
-    targets: NDArray[np.uint8],
-    number: int,
-    place: int,
-    heading: int,
-    out: NDArray[np.uint8],
-    row: int,
-) -> None:  # pragma: no cover - compiled
+    worlds: U8Array, targets: U8Array, number: int, place: int, heading: int, out: U8Array, row: int
+) -> None:
     """Features 0 … 80: the cells around the hero."""
     ahead_row, ahead_col = _UP[heading], _RIGHT[heading]
     right_row, right_col = _UP[(heading + 1) & 3], _RIGHT[(heading + 1) & 3]
@@ -172,14 +163,8 @@ def _describe_window(
 
 @compiled()
 def _describe_rays(
-    worlds: NDArray[np.uint8],
-    targets: NDArray[np.uint8],
-    number: int,
-    place: int,
-    heading: int,
-    out: NDArray[np.uint8],
-    row: int,
-) -> None:  # pragma: no cover - compiled
+    worlds: U8Array, targets: U8Array, number: int, place: int, heading: int, out: U8Array, row: int
+) -> None:
     """Features 92 … 103: the free cells in the four directions, the first marked and the first wrong one."""
     for side in range(4):
         step = _UP[(heading + side) & 3] * SIDE + _RIGHT[(heading + side) & 3]
@@ -199,8 +184,8 @@ def _describe_rays(
 
 @compiled()
 def _nearest_wrong(
-    worlds: NDArray[np.uint8], targets: NDArray[np.uint8], number: int, place: int, heading: int
-) -> tuple[np.int64, np.int64]:  # pragma: no cover - compiled
+    worlds: U8Array, targets: U8Array, number: int, place: int, heading: int
+) -> tuple[np.int64, np.int64]:
     """Features 104 and 105: the nearest cell whose markers differ, to the right and ahead."""
     at_row, at_col = np.int64(place // SIDE), np.int64(place % SIDE)
     near_aside, near_ahead, nearest = np.int64(NOTHING), np.int64(NOTHING), np.int64(2 * SIDE)
@@ -220,15 +205,8 @@ def _nearest_wrong(
 
 @compiled()
 def _describe(
-    worlds: NDArray[np.uint8],
-    targets: NDArray[np.uint8],
-    number: int,
-    status: int,
-    waits: int,
-    ticks: int,
-    out: NDArray[np.uint8],
-    row: int,
-) -> None:  # pragma: no cover - compiled
+    worlds: U8Array, targets: U8Array, number: int, status: int, waits: int, ticks: int, out: U8Array, row: int
+) -> None:
     """Write the features of world and target `number` of [K, 324] to out[row], except those of closed blocks."""
     place, heading, turns, aside, ahead, missing, more, fewer = _compared(worlds, targets, number)
     _describe_window(worlds, targets, number, place, heading, out, row)
@@ -256,9 +234,7 @@ def _describe(
 
 
 @compiled()
-def _write_text(
-    prefix: NDArray[np.uint8], text: NDArray[np.uint8], closing: NDArray[np.uint8]
-) -> tuple[int, int, int, int]:  # pragma: no cover - compiled
+def _write_text(prefix: U8Array, text: U8Array, closing: U8Array) -> tuple[int, int, int, int]:
     """Write a prefix, up to its last token that may change a state, and then the tokens that close its blocks.
 
     Returns the number of open blocks, and the length of the text as it is, with one block closed, and with all.
@@ -282,22 +258,22 @@ def _write_text(
 
 @compiled()
 def run_and_describe(
-    prefix: NDArray[np.uint8],
-    inputs: NDArray[np.uint8],
-    heroes: NDArray[np.int16],
-    targets: NDArray[np.uint8],
+    prefix: U8Array,
+    inputs: U8Array,
+    heroes: I16Array,
+    targets: U8Array,
     parser: ParserTables,
-    text: NDArray[np.uint8],
-    closing: NDArray[np.uint8],
-    code: NDArray[np.int64],
-    origin: NDArray[np.int16],
-    stack: NDArray[np.int32],
-    opened: NDArray[np.int32],
-    counters: NDArray[np.int32],
-    worlds: NDArray[np.uint8],
-    out: NDArray[np.uint8],
+    text: U8Array,
+    closing: U8Array,
+    code: I64Array,
+    origin: I16Array,
+    stack: I32Array,
+    opened: I32Array,
+    counters: I32Array,
+    worlds: U8Array,
+    out: U8Array,
     first_row: int,
-) -> None:  # pragma: no cover - compiled
+) -> None:
     """Run a prefix [L] on inputs [K, 324] with heroes [K], and write features to K rows of `out` [·, 114].
 
     The prefix is run up to its last token that may change a state. Only models without handwritten syntax write a wrong
@@ -358,15 +334,15 @@ def run_and_describe(
 def features_range(
     first: int,
     last: int,
-    tokens: NDArray[np.uint8],
-    lengths: NDArray[np.int64],
-    tasks: NDArray[np.int64],
-    inputs: NDArray[np.uint8],
-    heroes: NDArray[np.int16],
-    targets: NDArray[np.uint8],
+    tokens: U8Array,
+    lengths: I64Array,
+    tasks: I64Array,
+    inputs: U8Array,
+    heroes: I16Array,
+    targets: U8Array,
     parser: ParserTables,
-    out: NDArray[np.uint8],
-) -> None:  # pragma: no cover - compiled
+    out: U8Array,
+) -> None:
     """Write the features of prefixes first … last − 1 of tokens [N, L] with lengths [N] to out [N · K, 114].
 
     Args:
@@ -396,15 +372,15 @@ def features_range(
 def features_along_range(
     first: int,
     last: int,
-    tokens: NDArray[np.uint8],
-    lengths: NDArray[np.int64],
-    rows: NDArray[np.int64],
-    which: NDArray[np.int64],
-    inputs: NDArray[np.uint8],
-    outputs: NDArray[np.uint8],
+    tokens: U8Array,
+    lengths: I64Array,
+    rows: I64Array,
+    which: I64Array,
+    inputs: U8Array,
+    outputs: U8Array,
     parser: ParserTables,
-    out: NDArray[np.uint8],
-) -> int:  # pragma: no cover - compiled
+    out: U8Array,
+) -> int:
     """Write the features before every packed token of programs first … last − 1 to out [P · K, 114].
 
     Args:
@@ -450,9 +426,7 @@ def features_along_range(
 
 
 @compiled(types.int64(read_only(types.int64, 1), read_only(types.uint8, 3), types.int64[::1], types.int64[:, ::1]))
-def group_states(
-    tasks: NDArray[np.int64], codes: NDArray[np.uint8], representatives: NDArray[np.int64], index: NDArray[np.int64]
-) -> int:  # pragma: no cover - compiled
+def group_states(tasks: I64Array, codes: U8Array, representatives: I64Array, index: I64Array) -> int:
     """Number the distinct states, in the order of their first occurrence.
 
     Two states are equal if they belong to the same example of the same task and have equal features. A hash table

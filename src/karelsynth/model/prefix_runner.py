@@ -106,14 +106,10 @@ class HostPrefixRunner:
         befores, targets = (
             np.ascontiguousarray(part).reshape(-1, examples, CELLS) for part in (self.inputs, self.outputs)
         )
-        parser, flat = compile_grammar(KAREL).parser, out.reshape(-1, FEATURES)
-
-        def work(first: int, last: int) -> None:
-            features_range(
-                first, last, tokens, lengths, tasks, befores, heroes, targets, parser, flat,
-            )  # fmt: skip
-
-        parallel_for(work, count, examples, None)
+        parallel_for(
+            features_range, count, examples, None,
+            tokens, lengths, tasks, befores, heroes, targets, compile_grammar(KAREL).parser, out.reshape(-1, FEATURES),
+        )  # fmt: skip
         return out
 
     def features_along(
@@ -127,16 +123,12 @@ class HostPrefixRunner:
         """See `PrefixRunner.features_along`."""
         out = np.empty((layout.columns.shape[1], which.shape[1], FEATURES), np.uint8)
         befores, targets = (np.ascontiguousarray(part).reshape(-1, CELLS) for part in (self.inputs, self.outputs))
-        flat, rows = out.reshape(-1, FEATURES), np.ascontiguousarray(which, np.int64)
-        parser = compile_grammar(KAREL).parser
-
-        def work(first: int, last: int) -> int:
-            found: int = features_along_range(
-                first, last, tokens, lengths, layout.rows, rows, befores, targets, parser, flat,
-            )  # fmt: skip
-            return found
-
-        for bad in parallel_for(work, len(tokens), which.shape[1] * int(lengths.max(initial=1)), threads):
+        rows = np.ascontiguousarray(which, np.int64)
+        for bad in parallel_for(
+            features_along_range, len(tokens), which.shape[1] * int(lengths.max(initial=1)), threads,
+            tokens, lengths, layout.rows, rows, befores, targets, compile_grammar(KAREL).parser,
+            out.reshape(-1, FEATURES),
+        ):  # fmt: skip
             if bad >= 0:
                 raise no_world("inputs", self.inputs, bad)
         return torch.from_numpy(out)

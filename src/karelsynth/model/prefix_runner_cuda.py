@@ -113,7 +113,7 @@ class CudaPrefixRunner:
                 blocks = -(-len(out) // _THREADS_PER_BLOCK)
                 views = [cuda.as_cuda_array(array, sync=False) for array in (*arrays, out)]
                 launch = features_of_prefixes[blocks, _THREADS_PER_BLOCK, stream]
-                launch(*views[:-1], grammar.symbols, grammar.start, views[-1])
+                launch(*views[:-1], grammar.parser.symbols, grammar.parser.start, views[-1])
         return out.view(*which.shape, FEATURES)
 
 

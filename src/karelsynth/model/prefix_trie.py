@@ -29,13 +29,7 @@ from karelsynth.errors import KarelsynthError
 from karelsynth.karel.syntax_kernel import masks_along
 from karelsynth.karel.tokens import VOCABULARY_SIZE, token_bytes, token_name
 from karelsynth.model.devices import to_device
-from karelsynth.model.prefix_trie_kernel import (
-    ALL_TOKENS,
-    UNFORCED,
-    PackedLayout,
-    packed_layout,
-    trie_layout,
-)
+from karelsynth.model.prefix_trie_kernel import ALL_TOKENS, UNFORCED, PackedLayout, packed_layout, trie_layout
 from karelsynth.model.syntax import handwritten_syntax
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ import numpy as np
 from numba import types
 from numpy.typing import NDArray
 
-from karelsynth.karel.compiled import compiled, read_only
+from karelsynth.karel.compiled import BoolArray, I16Array, I32Array, I64Array, U8Array, compiled, read_only
 from karelsynth.karel.grammar import KAREL
 from karelsynth.karel.threads import parallel_for
 from karelsynth.karel.tokens import ID, START
@@ -19,8 +19,8 @@ UNFORCED: Final = ~np.isin(np.arange(256), [ID[token] for token in KAREL.forced_
 
 
 def packed_places(
-    tokens: NDArray[np.uint8], lengths: NDArray[np.integer], *, skip_forced_tokens: bool
-) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
+    tokens: U8Array, lengths: NDArray[np.integer], *, skip_forced_tokens: bool
+) -> tuple[BoolArray, I64Array]:
     """Which tokens of programs [N, L] are packed, bool [N, L], and their positions from the left, int64 [N, L].
 
     Entries beyond a program's number of packed tokens are undefined.
@@ -32,13 +32,13 @@ def packed_places(
 class PackedLayout(NamedTuple):
     """Where the P packed tokens of N programs [N, L] lie: by step, then by program, the longest first."""
 
-    order: NDArray[np.int64]
+    order: I64Array
     """[N]: the programs by how many of their tokens are packed, the most first."""
-    step_sizes: NDArray[np.int64]
+    step_sizes: I64Array
     """[T]: how many programs have a token at each step."""
-    rows: NDArray[np.int64]
+    rows: I64Array
     """[N, L], programs in that order: the row of each token, or -1 if it is not packed."""
-    columns: NDArray[np.int32]
+    columns: I32Array
     """[5, P]: the packed token before, `<s>` for the first; the token; its program's number as given, and in that
     order; its place in the program."""
 
@@ -46,9 +46,7 @@ class PackedLayout(NamedTuple):
 @compiled(
     types.void(read_only(types.uint8, 2), read_only(types.int64, 1), read_only(types.boolean, 1), types.int64[::1])
 )
-def _count(
-    tokens: NDArray[np.uint8], lengths: NDArray[np.int64], packed: NDArray[np.bool_], counts: NDArray[np.int64]
-) -> None:  # pragma: no cover - compiled
+def _count(tokens: U8Array, lengths: I64Array, packed: BoolArray, counts: I64Array) -> None:
     for program in range(len(tokens)):
         counts[program] = 0
         for at in range(lengths[program]):
@@ -62,14 +60,14 @@ def _count(
     )
 )  # fmt: skip
 def _pack(
-    tokens: NDArray[np.uint8],
-    lengths: NDArray[np.int64],
-    order: NDArray[np.int64],
-    offsets: NDArray[np.int64],
-    packed: NDArray[np.bool_],
-    rows: NDArray[np.int64],
-    columns: NDArray[np.int32],
-) -> None:  # pragma: no cover - compiled
+    tokens: U8Array,
+    lengths: I64Array,
+    order: I64Array,
+    offsets: I64Array,
+    packed: BoolArray,
+    rows: I64Array,
+    columns: I32Array,
+) -> None:
     for number in range(len(order)):
         program, before, step = order[number], START, 0
         for at in range(lengths[program]):
@@ -83,9 +81,7 @@ def _pack(
                 step += 1
 
 
-def packed_layout(
-    tokens: NDArray[np.uint8], lengths: NDArray[np.int64], packed: NDArray[np.bool_] = ALL_TOKENS
-) -> PackedLayout:
+def packed_layout(tokens: U8Array, lengths: I64Array, packed: BoolArray = ALL_TOKENS) -> PackedLayout:
     """Lay out the tokens of programs [N, L] of so many tokens [N] that are `packed` [256], by token."""
     tokens, counts = np.ascontiguousarray(tokens), np.empty(len(tokens), np.int64)
     _count(tokens, lengths, packed, counts)
@@ -102,18 +98,18 @@ def packed_layout(
 class TrieNodes(NamedTuple):
     """P distinct prefixes of N programs with M packed tokens, by depth: the nodes of `prefix_trie.PrefixTrie`."""
 
-    order: NDArray[np.int64]
+    order: I64Array
     """[N]: the programs by task, then by their packed tokens."""
-    counts: NDArray[np.int64]
+    counts: I64Array
     """[N]: how many tokens are packed, programs in that order."""
-    sizes: NDArray[np.int64]
+    sizes: I64Array
     """[T]: the number of nodes at each depth."""
-    nodes: NDArray[np.int32]
+    nodes: I32Array
     """[5, P]: the last token, `<s>` at depth 0; the parent, the first child, and one more than the last child, each
     numbered within its depth; the task."""
-    rows: NDArray[np.int32]
+    rows: I32Array
     """[2, P]: a program with this prefix, as given; how many of its tokens the prefix has, forced ones included."""
-    targets: NDArray[np.int32]
+    targets: I32Array
     """[3, M], program by program in that order: the node before a token; the token; its program, as given."""
 
 
@@ -121,9 +117,7 @@ _LAST, _PARENT, _FIRST, _END, _TASK = range(5)
 
 
 @compiled()
-def _before(
-    one: int, two: int, ids: NDArray[np.uint8], counts: NDArray[np.int64]
-) -> bool:  # pragma: no cover - compiled
+def _before(one: int, two: int, ids: U8Array, counts: I64Array) -> bool:
     """Whether program `one` comes before program `two`; False if they are equal."""
     for at in range(min(counts[one], counts[two])):
         if ids[one, at] != ids[two, at]:
@@ -141,18 +135,18 @@ def _before(
 def _sort_and_count(
     first: int,
     last: int,
-    offsets: NDArray[np.int64],
-    tokens: NDArray[np.uint8],
-    lengths: NDArray[np.int64],
-    packed: NDArray[np.bool_],
-    ids: NDArray[np.uint8],
-    places: NDArray[np.int16],
-    counts: NDArray[np.int64],
-    order: NDArray[np.int64],
-    other: NDArray[np.int64],
-    shared: NDArray[np.int64],
-    sizes: NDArray[np.int64],
-) -> None:  # pragma: no cover - compiled
+    offsets: I64Array,
+    tokens: U8Array,
+    lengths: I64Array,
+    packed: BoolArray,
+    ids: U8Array,
+    places: I16Array,
+    counts: I64Array,
+    order: I64Array,
+    other: I64Array,
+    shared: I64Array,
+    sizes: I64Array,
+) -> None:
     """For tasks first … last − 1: sort their programs by their packed tokens and count their nodes.
 
     Args:
@@ -209,20 +203,20 @@ def _sort_and_count(
 def _fill_nodes(
     first: int,
     last: int,
-    offsets: NDArray[np.int64],
-    owners: NDArray[np.int64],
-    order: NDArray[np.int64],
-    ids: NDArray[np.uint8],
-    places: NDArray[np.int16],
-    counts: NDArray[np.int64],
-    shared: NDArray[np.int64],
-    starts: NDArray[np.int64],
-    depths: NDArray[np.int64],
-    target_starts: NDArray[np.int64],
-    nodes: NDArray[np.int32],
-    rows: NDArray[np.int32],
-    targets: NDArray[np.int32],
-) -> None:  # pragma: no cover - compiled
+    offsets: I64Array,
+    owners: I64Array,
+    order: I64Array,
+    ids: U8Array,
+    places: I16Array,
+    counts: I64Array,
+    shared: I64Array,
+    starts: I64Array,
+    depths: I64Array,
+    target_starts: I64Array,
+    nodes: I32Array,
+    rows: I32Array,
+    targets: I32Array,
+) -> None:
     """Fill `TrieNodes` for tasks first … last − 1.
 
     Args:
@@ -259,13 +253,7 @@ def _fill_nodes(
                 targets[2, start + depth] = row
 
 
-def trie_layout(
-    tokens: NDArray[np.uint8],
-    lengths: NDArray[np.int64],
-    tasks: NDArray[np.int64],
-    packed: NDArray[np.bool_] = ALL_TOKENS,
-    threads: int | None = None,
-) -> TrieNodes:
+def trie_layout(tokens: U8Array, lengths: I64Array, tasks: I64Array, packed: BoolArray = ALL_TOKENS) -> TrieNodes:
     """The distinct prefixes of programs [N, L] of so many tokens [N] for tasks [N].
 
     Threads share the tasks: with 64 candidates each, sorting and numbering take longer on one core than a GPU takes to
@@ -281,25 +269,18 @@ def trie_layout(
     groups, per_group = len(owners), -(-len(tokens) // len(owners))
     shared, other = np.empty_like(order), np.empty_like(order)
     sizes = np.zeros((groups, tokens.shape[1]), np.int64)
-
-    def sort(first: int, last: int) -> None:
-        _sort_and_count(
-            first, last, offsets, tokens, lengths, packed, ids, places, counts, order, other, shared, sizes
-        )  # fmt: skip
-
-    parallel_for(sort, groups, per_group, threads)
+    parallel_for(
+        _sort_and_count, groups, per_group, None,
+        offsets, tokens, lengths, packed, ids, places, counts, order, other, shared, sizes,
+    )  # fmt: skip
     sizes = sizes[:, : int(counts.max(initial=0))]
     whole, in_order = sizes.sum(0), counts[order]
     nodes, rows = np.zeros((5, int(whole.sum())), np.int32), np.empty((2, int(whole.sum())), np.int32)
     targets = np.empty((3, int(counts.sum())), np.int32)
     starts, depths = np.cumsum(sizes, axis=0) - sizes, np.cumsum(whole) - whole
     target_starts = np.cumsum(in_order) - in_order
-
-    def fill(first: int, last: int) -> None:
-        _fill_nodes(
-            first, last, offsets, owners, order, ids, places, counts, shared, starts, depths, target_starts, nodes,
-            rows, targets,
-        )  # fmt: skip
-
-    parallel_for(fill, groups, per_group, threads)
+    parallel_for(
+        _fill_nodes, groups, per_group, None,
+        offsets, owners, order, ids, places, counts, shared, starts, depths, target_starts, nodes, rows, targets,
+    )  # fmt: skip
     return TrieNodes(order, in_order, whole, nodes, rows, targets)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Final
 
-from karelsynth.errors import KarelsynthError, listed, nearest
+from karelsynth.errors import KarelsynthError, listed, names_hint
 from karelsynth.generator.sampler import MAX_TOKENS
 from karelsynth.karel.formats.codes import SIDE
 from karelsynth.karel.machine import LONGEST_PROGRAM
-from karelsynth.karel.tokens import VOCABULARY_SIZE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -20,8 +19,6 @@ _SMALLEST: Final = {"max_length": 5, "head_size": 0}
 """Smallest values other than 1. The shortest program has five tokens."""
 _LARGEST: Final = 2**31 - 1
 """Far beyond any memory. Torch reports the lack of memory for all sizes up to this."""
-_ALIGNED: Final = 8
-"""Widths of matrices on a GPU should be a multiple of this."""
 
 
 _RETIRED: Final = {"code_stride": 1}
@@ -119,34 +116,5 @@ class ModelSettings:
         values, known = current_settings(values), [field.name for field in fields(ModelSettings)]
         for name in values:
             if name not in known:
-                close = nearest(name, known)
-                hint = f"did you mean `{close}`?" if close else f"there are {listed(known, 'and')}"
-                raise KarelsynthError(f"there is no model setting `{name}`; {hint}")
+                raise KarelsynthError(f"there is no model setting `{name}`; {names_hint(name, known)}")
         return ModelSettings(**values)
-
-    def large(self) -> ModelSettings:
-        """The paper's MLE_large for these sizes: no syntax, and a wider decoder LSTM.
-
-        Its width is the multiple of eight whose number of parameters is nearest to that of the same model with learned
-        syntax: 360 for the paper's sizes, with 0.2 % more parameters.
-        """
-        learned = replace(self, syntax="learned")
-        wanted = learned.decoder_parameters() + learned.syntax_parameters()
-        widths = range(_ALIGNED, 8 * (self.hidden_size + self.syntax_size) + _ALIGNED, _ALIGNED)
-        candidates = (replace(self, syntax="none", hidden_size=width) for width in widths)
-        return min(candidates, key=lambda settings: abs(settings.decoder_parameters() - wanted))
-
-    def decoder_parameters(self) -> int:
-        """Parameters of the decoder LSTM, its initial state and its output layer."""
-        inputs = self.embedding_size + self.code_size + self.execution * self.execution_size
-        mixing = self.mixing * (self.layers - 1) * 4 * self.hidden_size**2
-        head = self.head_size * (self.hidden_size + 1 + VOCABULARY_SIZE) - VOCABULARY_SIZE * self.hidden_size
-        return self._lstm_parameters(inputs, self.hidden_size) + mixing + (head if self.head_size else 0)
-
-    def syntax_parameters(self) -> int:
-        """Parameters of the learned syntax, if there is one."""
-        return self._lstm_parameters(self.embedding_size, self.syntax_size) if self.syntax == "learned" else 0
-
-    def _lstm_parameters(self, inputs: int, width: int) -> int:
-        first, other = (4 * width * (below + width + 2) for below in (inputs, width))
-        return first + (self.layers - 1) * other + 2 * self.layers * width + VOCABULARY_SIZE * (width + 1)

@@ -24,14 +24,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from karelsynth.karel.tokens import VOCABULARY_SIZE
-from karelsynth.model.decoder import (
-    Decoder,
-    Output,
-    StepDecoder,
-    StepTasks,
-    output_layers,
-    pooled,
-)
+from karelsynth.model.decoder import Decoder, Output, StepDecoder, StepTasks, output_layers, pooled
 from karelsynth.model.devices import cast, to_device
 from karelsynth.model.encoder import one_hot
 

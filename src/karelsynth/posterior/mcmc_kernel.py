@@ -12,7 +12,6 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from karelsynth.generator.program_kernel import BLOCK_TOKENS, SURVEYED, log_prior
 from karelsynth.generator.random_kernel import uniform
@@ -28,7 +27,7 @@ from karelsynth.generator.world_kernel import (
     replay,
     run_world,
 )
-from karelsynth.karel.compiled import compiled, copy_row
+from karelsynth.karel.compiled import F64Array, I32Array, I64Array, U8Array, U64Array, compiled, copy_row
 from karelsynth.karel.machine_kernel import CELLS, code_buffers, compile_program
 from karelsynth.karel.structure_kernel import copy_statements, find_statements, new_statements
 from karelsynth.posterior.proposal_kernel import propose
@@ -44,54 +43,47 @@ JUMPS: Final = 0.1
 class ChainTask(NamedTuple):
     """The task of a chain: G given examples of `wanted`, and M programs to jump between."""
 
-    inputs: NDArray[np.uint8]
+    inputs: U8Array
     """[G, 324]."""
-    outputs: NDArray[np.uint8]
+    outputs: U8Array
     wanted: int
-    others: NDArray[np.uint8]
+    others: U8Array
     """[M, BLOCK_TOKENS], distinct, padded with `<pad>`."""
-    other_sizes: NDArray[np.int64]
+    other_sizes: I64Array
 
 
 class ChainState(NamedTuple):
     """The state of a chain; `run_chain` changes every array."""
 
-    random: NDArray[np.uint64]
+    random: U64Array
     """[1], the state of the random numbers."""
-    tokens: NDArray[np.uint8]
+    tokens: U8Array
     """[BLOCK_TOKENS], the current program."""
-    length: NDArray[np.int64]
+    length: I64Array
     """[1], its length."""
-    log_terms: NDArray[np.float64]
+    log_terms: F64Array
     """[2], its log prior and the estimate of its log-likelihood."""
-    rows: NDArray[np.int64]
+    rows: I64Array
     """[2]: the number of rows of the history that are written, and the row of the current program."""
 
 
 class ChainHistory(NamedTuple):
     """A row for each estimate; there must be room for one more at every step."""
 
-    programs: NDArray[np.uint8]
+    programs: U8Array
     """[N, BLOCK_TOKENS]."""
-    lengths: NDArray[np.int64]
-    log_terms: NDArray[np.float64]
+    lengths: I64Array
+    log_terms: F64Array
     """[N, 2] as in `ChainState`."""
-    visits: NDArray[np.int64]
+    visits: I64Array
     """[N]: the number of steps after which the chain was there."""
-    inputs: NDArray[np.uint8]
+    inputs: U8Array
     """[N, 1, 324]: a further example for each, as the generator would draw it."""
-    outputs: NDArray[np.uint8]
+    outputs: U8Array
 
 
 @compiled()
-def _other(
-    state: NDArray[np.uint64],
-    tokens: NDArray[np.uint8],
-    length: int,
-    others: NDArray[np.uint8],
-    sizes: NDArray[np.int64],
-    out: NDArray[np.uint8],
-) -> int:  # pragma: no cover - compiled
+def _other(state: U64Array, tokens: U8Array, length: int, others: U8Array, sizes: I64Array, out: U8Array) -> int:
     """If the program is one of the M others, write another of them to `out`; returns its length, or 0."""
     for own in range(len(others)):
         same = sizes[own] == length
@@ -109,14 +101,8 @@ def _other(
 
 @compiled()
 def _first_wrong(
-    code: NDArray[np.int64],
-    counters: NDArray[np.int32],
-    given: GivenWorlds,
-    outputs: NDArray[np.uint8],
-    cells: NDArray[np.uint8],
-    known: NDArray[np.uint8],
-    first: int,
-) -> int:  # pragma: no cover - compiled
+    code: I64Array, counters: I32Array, given: GivenWorlds, outputs: U8Array, cells: U8Array, known: U8Array, first: int
+) -> int:
     """Run a program on the examples, from `first` on and round; returns the first that it is wrong on, or -1.
 
     Fills the runs and tests of `given`. `cells` and `known` [324] are scratch space.
@@ -145,7 +131,7 @@ def run_chain(
     steps: int,
     particles: int,
     history: ChainHistory,
-) -> int:  # pragma: no cover - compiled
+) -> int:
     """Make so many steps; returns the number of accepted proposals.
 
     With `first`, the current program is evaluated before. Returns -1 if its posterior is zero: it does not fit the

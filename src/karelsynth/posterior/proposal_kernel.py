@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from karelsynth.generator.program_kernel import (
     AT,
@@ -33,7 +32,7 @@ from karelsynth.generator.program_kernel import (
 )
 from karelsynth.generator.random_kernel import choose, draw, signed, uniform
 from karelsynth.generator.sampler import CONDITION_ROW, COUNT_ROW, LEVELS, SLOTS, Sampler
-from karelsynth.karel.compiled import compiled
+from karelsynth.karel.compiled import F64Array, I64Array, U8Array, U64Array, compiled
 from karelsynth.karel.machine_kernel import IF, IFELSE, REPEAT, WHILE
 from karelsynth.karel.structure_kernel import CLOSES, FIRST_ACTION, LAST_ACTION, OPENS, Statements, find_statements
 from karelsynth.karel.tokens import COUNTS, ID
@@ -55,19 +54,19 @@ assert SURVEYED == SIBLINGS + 1
 class Proposal(NamedTuple):
     """A program of BLOCK_TOKENS tokens at most, what its change is drawn from, and room for the changed program."""
 
-    random: NDArray[np.uint64]
+    random: U64Array
     """[1], the state of the random numbers."""
     sampler: Sampler
-    logs: NDArray[np.float64]
+    logs: F64Array
     """`log_probabilities` of the sampler."""
-    tokens: NDArray[np.uint8]
+    tokens: U8Array
     """[BLOCK_TOKENS], the program."""
     length: int
     statements: Statements
     """Of the program."""
     total: int
     """The number of its statements, nested ones too."""
-    out: NDArray[np.uint8]
+    out: U8Array
     """[BLOCK_TOKENS], gets the changed program."""
     new_statements: Statements
     """Gets the statements of the changed program."""
@@ -75,17 +74,17 @@ class Proposal(NamedTuple):
 
 @compiled()
 def propose(
-    random: NDArray[np.uint64],
+    random: U64Array,
     sampler: Sampler,
-    logs: NDArray[np.float64],
-    tokens: NDArray[np.uint8],
+    logs: F64Array,
+    tokens: U8Array,
     length: int,
     statements: Statements,
-    places: NDArray[np.int64],
-    gaps: NDArray[np.int64],
-    out: NDArray[np.uint8],
+    places: I64Array,
+    gaps: I64Array,
+    out: U8Array,
     new_statements: Statements,
-) -> tuple[int, float]:  # pragma: no cover - compiled
+) -> tuple[int, float]:
     """Change a program at random. Most arguments are fields of `Proposal`.
 
     `places` [BLOCK_TOKENS, SURVEYED] and `gaps` [2 · BLOCK_TOKENS, SURVEYED] are scratch space for `survey`.
@@ -132,9 +131,7 @@ def propose(
 
 
 @compiled(inline="always")
-def _copy(
-    tokens: NDArray[np.uint8], first: int, last: int, out: NDArray[np.uint8], size: int
-) -> int:  # pragma: no cover - compiled
+def _copy(tokens: U8Array, first: int, last: int, out: U8Array, size: int) -> int:
     """Append tokens[first : last] to out[:size]; returns the new size, or -1 if there is no room."""
     if size < 0 or size + last - first > LONGEST_BLOCK:
         return -1
@@ -145,7 +142,7 @@ def _copy(
 
 
 @compiled(inline="always")
-def _finish(given: Proposal, first: int, size: int) -> int:  # pragma: no cover - compiled
+def _finish(given: Proposal, first: int, size: int) -> int:
     """Append tokens[first :] to out[:size] and find its statements; returns its length, or 0 without room."""
     size = _copy(given.tokens, first, given.length, given.out, size)
     if size < 0:
@@ -155,20 +152,15 @@ def _finish(given: Proposal, first: int, size: int) -> int:  # pragma: no cover 
 
 
 @compiled(inline="always")
-def _first_close(statements: Statements, at: int) -> int:  # pragma: no cover - compiled
+def _first_close(statements: Statements, at: int) -> int:
     """Where the first body of the control statement at `at` closes."""
     return int(statements.elses[at] - 1 if statements.elses[at] > 0 else statements.ends[at] - 1)
 
 
 @compiled(inline="always")
 def _one_statement(
-    logs: NDArray[np.float64],
-    tokens: NDArray[np.uint8],
-    statements: Statements,
-    at: int,
-    end: int,
-    place: NDArray[np.int64],
-) -> float:  # pragma: no cover - compiled
+    logs: F64Array, tokens: U8Array, statements: Statements, at: int, end: int, place: I64Array
+) -> float:
     """The log-probability that `draw_block` draws the statement tokens[at : end] in a place of the survey."""
     found: float = block_log_probability(
         tokens, statements, at, end, place[BODY], place[DEPTH], place[PREVIOUS], False, False, logs
@@ -178,14 +170,8 @@ def _one_statement(
 
 @compiled(inline="always")
 def _whole_body(
-    logs: NDArray[np.float64],
-    tokens: NDArray[np.uint8],
-    statements: Statements,
-    at: int,
-    stop: int,
-    body: int,
-    depth: int,
-) -> float:  # pragma: no cover - compiled
+    logs: F64Array, tokens: U8Array, statements: Statements, at: int, stop: int, body: int, depth: int
+) -> float:
     """The log-probability that `draw_block` draws the whole body tokens[at : stop]."""
     count = statement_count(statements.ends, at, stop)
     found: float = block_log_probability(tokens, statements, at, stop, body, depth, 0, count == 1, False, logs)[0]
@@ -194,7 +180,7 @@ def _whole_body(
 
 
 @compiled(inline="always")
-def _height(tokens: NDArray[np.uint8], first: int, last: int) -> int:  # pragma: no cover - compiled
+def _height(tokens: U8Array, first: int, last: int) -> int:
     """The depth of the deepest block in tokens[first : last]."""
     height, most = 0, 0
     for place in range(first, last):
@@ -204,7 +190,7 @@ def _height(tokens: NDArray[np.uint8], first: int, last: int) -> int:  # pragma:
 
 
 @compiled(inline="always")
-def _inside(tokens: NDArray[np.uint8], first: int, last: int) -> int:  # pragma: no cover - compiled
+def _inside(tokens: U8Array, first: int, last: int) -> int:
     """The number of statements in tokens[first : last], nested ones too."""
     count = 0
     for place in range(first, last):
@@ -214,7 +200,7 @@ def _inside(tokens: NDArray[np.uint8], first: int, last: int) -> int:  # pragma:
 
 
 @compiled(inline="always")
-def _insert(given: Proposal, gap: NDArray[np.int64], gaps: int) -> tuple[int, float]:  # pragma: no cover - compiled
+def _insert(given: Proposal, gap: I64Array, gaps: int) -> tuple[int, float]:
     """Insert a new statement into one of the gaps."""
     out, at = given.out, gap[AT]
     size = _copy(given.tokens, 0, at, out, 0)
@@ -227,7 +213,7 @@ def _insert(given: Proposal, gap: NDArray[np.int64], gaps: int) -> tuple[int, fl
 
 
 @compiled(inline="always")
-def _replace(given: Proposal, chosen: NDArray[np.int64]) -> tuple[int, float]:  # pragma: no cover - compiled
+def _replace(given: Proposal, chosen: I64Array) -> tuple[int, float]:
     """Replace a statement by a new one."""
     tokens, out, at, end = given.tokens, given.out, chosen[AT], chosen[END]
     size = _copy(tokens, 0, at, out, 0)
@@ -242,7 +228,7 @@ def _replace(given: Proposal, chosen: NDArray[np.int64]) -> tuple[int, float]:  
 
 
 @compiled(inline="always")
-def _delete(given: Proposal, chosen: NDArray[np.int64]) -> tuple[int, float]:  # pragma: no cover - compiled
+def _delete(given: Proposal, chosen: I64Array) -> tuple[int, float]:
     """Delete a statement that is not the only one of its body; `propose` completes the ratio."""
     if chosen[SIBLINGS] < 2:
         return 0, 0.0
@@ -252,7 +238,7 @@ def _delete(given: Proposal, chosen: NDArray[np.int64]) -> tuple[int, float]:  #
 
 
 @compiled(inline="always")
-def _swap(given: Proposal, chosen: NDArray[np.int64]) -> tuple[int, float]:  # pragma: no cover - compiled
+def _swap(given: Proposal, chosen: I64Array) -> tuple[int, float]:
     """Swap a statement with the next one of its body."""
     tokens, out, at, end = given.tokens, given.out, chosen[AT], chosen[END]
     last = given.statements.ends[end]
@@ -263,7 +249,7 @@ def _swap(given: Proposal, chosen: NDArray[np.int64]) -> tuple[int, float]:  # p
 
 
 @compiled(inline="always")
-def _wrap(given: Proposal, chosen: NDArray[np.int64]) -> tuple[int, float]:  # pragma: no cover - compiled
+def _wrap(given: Proposal, chosen: I64Array) -> tuple[int, float]:
     """Wrap up to three statements in a REPEAT, a WHILE or an IF."""
     random, tokens, out, ends = given.random, given.tokens, given.out, given.statements.ends
     at, last = chosen[AT], chosen[END]
@@ -297,7 +283,7 @@ def _wrap(given: Proposal, chosen: NDArray[np.int64]) -> tuple[int, float]:  # p
 
 
 @compiled(inline="always")
-def _unwrap(given: Proposal, chosen: NDArray[np.int64]) -> tuple[int, float]:  # pragma: no cover - compiled
+def _unwrap(given: Proposal, chosen: I64Array) -> tuple[int, float]:
     """Replace a REPEAT, a WHILE or an IF by its body of up to three statements."""
     tokens, statements, count, at = given.tokens, given.statements, given.total, chosen[AT]
     first, close = statements.opens[at] + 1, _first_close(statements, at)
@@ -310,9 +296,7 @@ def _unwrap(given: Proposal, chosen: NDArray[np.int64]) -> tuple[int, float]:  #
 
 
 @compiled(inline="always")
-def _test_log_probability(
-    logs: NDArray[np.float64], tokens: NDArray[np.uint8], at: int
-) -> float:  # pragma: no cover - compiled
+def _test_log_probability(logs: F64Array, tokens: U8Array, at: int) -> float:
     """The log-probability that the generator draws the count or condition of the control statement at `at`."""
     if tokens[at] == REPEAT:
         found: float = logs[COUNT_ROW * SLOTS + signed(tokens[at + 1]) - _FIRST_COUNT]
@@ -322,7 +306,7 @@ def _test_log_probability(
 
 
 @compiled(inline="always")
-def _retest(given: Proposal, chosen: NDArray[np.int64]) -> tuple[int, float]:  # pragma: no cover - compiled
+def _retest(given: Proposal, chosen: I64Array) -> tuple[int, float]:
     """Draw a new count or condition for a control statement."""
     tokens, out, logs, at = given.tokens, given.out, given.logs, chosen[AT]
     ratio = _test_log_probability(logs, tokens, at)
@@ -338,7 +322,7 @@ def _retest(given: Proposal, chosen: NDArray[np.int64]) -> tuple[int, float]:  #
 
 
 @compiled(inline="always")
-def _rename(given: Proposal, chosen: NDArray[np.int64]) -> tuple[int, float]:  # pragma: no cover - compiled
+def _rename(given: Proposal, chosen: I64Array) -> tuple[int, float]:
     """Make an IF a WHILE, or the reverse."""
     tokens, out, at = given.tokens, given.out, chosen[AT]
     if tokens[at] != IF and tokens[at] != WHILE:
@@ -354,7 +338,7 @@ def _rename(given: Proposal, chosen: NDArray[np.int64]) -> tuple[int, float]:  #
 
 
 @compiled(inline="always")
-def _add_else(given: Proposal, chosen: NDArray[np.int64]) -> tuple[int, float]:  # pragma: no cover - compiled
+def _add_else(given: Proposal, chosen: I64Array) -> tuple[int, float]:
     """Make an IF an IFELSE with a new body."""
     tokens, out, count = given.tokens, given.out, given.total
     at, end, depth = chosen[AT], chosen[END], chosen[DEPTH] + 1
@@ -375,7 +359,7 @@ def _add_else(given: Proposal, chosen: NDArray[np.int64]) -> tuple[int, float]: 
 
 
 @compiled(inline="always")
-def _drop_else(given: Proposal, chosen: NDArray[np.int64]) -> tuple[int, float]:  # pragma: no cover - compiled
+def _drop_else(given: Proposal, chosen: I64Array) -> tuple[int, float]:
     """Make an IFELSE an IF without its second body."""
     tokens, out, count, at, end = given.tokens, given.out, given.total, chosen[AT], chosen[END]
     if tokens[at] != IFELSE:
@@ -390,7 +374,7 @@ def _drop_else(given: Proposal, chosen: NDArray[np.int64]) -> tuple[int, float]:
 
 
 @compiled(inline="always")
-def _redraw(given: Proposal, chosen: NDArray[np.int64]) -> tuple[int, float]:  # pragma: no cover - compiled
+def _redraw(given: Proposal, chosen: I64Array) -> tuple[int, float]:
     """Redraw a body of a control statement."""
     tokens, out, statements, at, depth = given.tokens, given.out, given.statements, chosen[AT], chosen[DEPTH] + 1
     first, stop, body = statements.opens[at] + 1, _first_close(statements, at), body_of(tokens[at])

@@ -25,15 +25,7 @@ import torch
 
 from karelsynth.errors import KarelsynthError
 from karelsynth.files import exists, write_atomically
-from karelsynth.model.storage import (
-    CONFIG,
-    RECIPE,
-    WEIGHTS,
-    joined_parts,
-    load_model,
-    write_model_files,
-    write_parts,
-)
+from karelsynth.model.storage import CONFIG, RECIPE, WEIGHTS, joined_parts, load_model, write_model_files, write_parts
 from karelsynth.parsing import parse_json, reading_zip
 from karelsynth.reproduce.results import read_json
 from karelsynth.reproduce.trained import KEPT, is_finished, read_history, training_of

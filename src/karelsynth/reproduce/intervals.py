@@ -132,7 +132,7 @@ def student_probability(t: float, freedom: int) -> float:
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """Holm's adjusted p-values: the probability of any false verdict among all is below the level they are held to."""
+    """Holm's adjusted p-values: if all claims below α are accepted, any is false with probability at most α."""
     order = sorted(range(len(p_values)), key=lambda number: p_values[number])
     adjusted, highest = [0.0] * len(p_values), 0.0
     for rank, number in enumerate(order):

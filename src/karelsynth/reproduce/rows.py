@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal
 
-from karelsynth.errors import KarelsynthError, listed, nearest
+from karelsynth.errors import KarelsynthError, names_hint
 
 SetName = Literal["full", "small"]
 SEEDS: Final[dict[SetName, tuple[int, ...]]] = {"full": (0,), "small": (0, 1, 2)}
@@ -153,9 +153,7 @@ def jobs_of(
 
 def _known(name: str, names: Sequence[str] | dict[str, tuple[str, ...]], what: str) -> str:
     if name not in names:
-        close = nearest(name, names)
-        hint = f"did you mean `{close}`?" if close else f"there are {listed(names, 'and')}"
-        raise KarelsynthError(f"there is no {what} called `{name}`; {hint}")
+        raise KarelsynthError(f"there is no {what} called `{name}`; {names_hint(name, names)}")
     return name
 
 

@@ -52,32 +52,40 @@ def generate(
         threads: the number of threads; by default one for each core.
         sampler: a table to draw from instead of the one fitted to the original data.
     """
-    seed, start, count, examples = check_stream(seed, start, count, examples)
+    seed, start, count, examples = checked_stream(seed, start, count, examples)
     if sampler is not None and sampler.shape != fitted_sampler().shape:
         raise KarelsynthError(f"a sampler is a table {list(fitted_sampler().shape)}, not {list(sampler.shape)}")
-    tokens = np.full((count, MAX_TOKENS), PAD, np.uint8)
-    lengths = np.empty(count, np.uint8)
-    inputs = np.empty((count, examples, SIDE * SIDE), np.uint8)
-    outputs = np.empty_like(inputs)
-    novel = np.empty(count, np.bool_)
+    tasks = blank_tasks(count, examples, MAX_TOKENS)
 
     from karelsynth.generator.task_kernel import generate_range
 
     table = (fitted_sampler() if sampler is None else sampler).ravel()
-    parser = compile_grammar(KAREL).parser
-
-    def work(first: int, last: int) -> None:
-        generate_range(
-            first, last, start, seed, reserved, table, parser,
-            tokens, lengths, inputs, outputs, novel,
-        )  # fmt: skip
-
-    parallel_for(work, count, examples, threads)
-    shape = (count, examples, SIDE, SIDE)
-    return TaskBatch(tokens, lengths, inputs.reshape(shape), outputs.reshape(shape), novel)
+    parallel_for(
+        generate_range, count, examples, threads,
+        start, seed, reserved, table, compile_grammar(KAREL).parser, *flat_arrays(tasks),
+    )  # fmt: skip
+    return tasks
 
 
-def check_stream(seed: int, start: int, count: int, examples: int) -> tuple[int, int, int, int]:
+def blank_tasks(count: int, examples: int, width: int) -> TaskBatch:
+    """Tasks for a kernel to fill: tokens are `<pad>`, all else is undefined."""
+    worlds = (count, examples, SIDE, SIDE)
+    return TaskBatch(
+        np.full((count, width), PAD, np.uint8),
+        np.empty(count, np.uint8),
+        np.empty(worlds, np.uint8),
+        np.empty(worlds, np.uint8),
+        np.empty(count, np.bool_),
+    )
+
+
+def flat_arrays(tasks: TaskBatch) -> tuple[NDArray[Any], ...]:
+    """Views of the tasks' arrays in their order, with flat worlds, [N, E, 324]."""
+    flat = (*tasks.inputs.shape[:2], SIDE * SIDE)
+    return tasks.tokens, tasks.lengths, tasks.inputs.reshape(flat), tasks.outputs.reshape(flat), tasks.novel
+
+
+def checked_stream(seed: int, start: int, count: int, examples: int) -> tuple[int, int, int, int]:
     """The arguments of a stream as plain integers; raises KarelsynthError if one is out of range."""
     seed = checked_int("seed", seed, 0, _MOST)
     start = checked_int("start", start, 0)

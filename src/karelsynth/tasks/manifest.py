@@ -146,20 +146,10 @@ class Generated:
     start: int
     reserved: bool
     """Whether programs reserved for testing occur, at their natural rate."""
-
-
-@dataclass(frozen=True)
-class GeneratedPurposeful(Generated):
-    """Likewise of the stream of purposeful tasks."""
-
-    purposeful: bool = True
-
-
-@dataclass(frozen=True)
-class GeneratedNamed(Generated):
-    """Tasks of a named set that is not simply a part of a seed's stream."""
-
-    name: str = ""
+    purposeful: bool | None = None
+    """True for tasks of the stream of purposeful tasks."""
+    name: str | None = None
+    """The name of a set that is not simply a part of a seed's stream."""
 
 
 @dataclass(frozen=True)
@@ -309,10 +299,11 @@ def _manifest(record: dict[str, Any]) -> Manifest:
 
 
 def _generated(source: dict[str, Any]) -> Generated:
-    stream = _number(source, "seed"), _number(source, "start"), _typed(source, "reserved", bool)
-    if "name" in source:
-        return GeneratedNamed(*stream, _typed(source, "name", str))
-    return GeneratedPurposeful(*stream) if source.get("purposeful") is True else Generated(*stream)
+    purposeful = True if source.get("purposeful") is True else None
+    name = _typed(source, "name", str) if "name" in source else None
+    return Generated(
+        _number(source, "seed"), _number(source, "start"), _typed(source, "reserved", bool), purposeful, name
+    )
 
 
 def _original(source: dict[str, Any]) -> str | None:

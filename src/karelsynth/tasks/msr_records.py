@@ -98,16 +98,13 @@ class TaskRecord:
     problems: tuple[RecordProblem, ...] = ()
 
 
-def read_records(
-    path: str | Path, progress: ReadingProgress | None = None, *, programs: bool = True
-) -> Iterator[TaskRecord]:
+def read_records(path: str | Path, progress: ReadingProgress | None = None) -> Iterator[TaskRecord]:
     """The records of a file or of standard input (`-`), one for each line that is not blank.
 
-    `programs` says whether records need a program.
     Raises TaskFileError if the file cannot be read at all, or not to its end.
     """
     for number, line in read_lines(path, progress):
-        yield parse_record(line, number, programs=programs)
+        yield parse_record(line, number)
 
 
 def read_lines(path: str | Path, progress: ReadingProgress | None = None) -> Iterator[tuple[int, bytes | None]]:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from karelsynth.errors import KarelsynthError, checked_int, listed, nearest
+from karelsynth.errors import KarelsynthError, checked_int, names_hint
 from karelsynth.generator.sampler import MAX_TOKENS, PARENTS, STATEMENTS, Sampler, build, read_weights
 from karelsynth.karel.formats.codes import worlds_to_codes
 from karelsynth.karel.interpreter import PAPER_TICKS
@@ -285,9 +285,7 @@ may take five times as many: a slow program is not a wrong one."""
 def named_set(name: str) -> NamedSet:
     """The named set of this name; raises KarelsynthError for an unknown name."""
     if name not in NAMED_SETS:
-        close = nearest(name, NAMED_SETS)
-        hint = f"did you mean `{close}`?" if close else f"there are {listed(NAMED_SETS, 'and')}"
-        raise KarelsynthError(f"there is no set called {quoted(name)}; {hint}")
+        raise KarelsynthError(f"there is no set called {quoted(name)}; {names_hint(name, NAMED_SETS)}")
     return NAMED_SETS[name]
 
 

@@ -39,17 +39,7 @@ from karelsynth.generator.sampler import MAX_TOKENS
 from karelsynth.karel.interpreter import PAPER_TICKS
 from karelsynth.tasks.batch import EXAMPLES, GIVEN_EXAMPLES, TaskBatch, concatenate
 from karelsynth.tasks.generate import generate
-from karelsynth.tasks.manifest import (
-    FILE_NAME,
-    Generated,
-    GeneratedNamed,
-    GeneratedPurposeful,
-    Imported,
-    Manifest,
-    Shard,
-    read_manifest,
-    shard_name,
-)
+from karelsynth.tasks.manifest import FILE_NAME, Generated, Imported, Manifest, Shard, read_manifest, shard_name
 from karelsynth.tasks.msr_tasks import read_tasks, write_tasks
 from karelsynth.tasks.named import NAMED_SETS, named_set, named_tasks
 from karelsynth.tasks.original_files import recognise_original, unpacked
@@ -88,7 +78,7 @@ def scoring_of(source: str | Path) -> Scoring:
     name = str(source) if is_named(source) else ""
     if is_folder(source):
         made = read_manifest(Path(source)).source
-        name = made.name if isinstance(made, GeneratedNamed) else ""
+        name = (made.name or "") if isinstance(made, Generated) else ""
     found = NAMED_SETS.get(name)
     return Scoring() if found is None else Scoring(found.given, found.max_ticks)
 
@@ -281,7 +271,7 @@ def write_set(
     """
     count, shard_size = checked_int("the count", count, 1), checked_int("the shard size", shard_size, 1)
     generate(seed, start + count, 0, examples=examples)  # checks the arguments before anything is written
-    source = GeneratedPurposeful(seed, start, reserved) if purposeful else Generated(seed, start, reserved)
+    source = Generated(seed, start, reserved, purposeful or None)
     width = PURPOSEFUL_TOKENS if purposeful else MAX_TOKENS
 
     stream = generate_purposeful if purposeful else generate
@@ -305,8 +295,7 @@ def write_named_set(
 ) -> TaskSet:
     """Write a named set to a folder, or finish doing so; see `write_set`."""
     made = named_set(name)
-    plain = Generated(made.seed, 0, made.reserved)
-    source = plain if made.is_plain else GeneratedNamed(made.seed, 0, made.reserved, name)
+    source = Generated(made.seed, 0, made.reserved, name=None if made.is_plain else name)
     manifest = Manifest(source, made.count, made.examples, checked_int("the shard size", shard_size, 1), made.width)
     return _write(folder, manifest, partial(_of_named_set, name, threads), progress, mapper)
 
@@ -365,7 +354,10 @@ def _parts(first: int, count: int, size: int) -> list[tuple[int, int]]:
 
 def holds_purposeful_tasks(path: str | Path) -> bool:
     """Whether a path is the folder of a set of purposeful tasks."""
-    return is_folder(path) and isinstance(read_manifest(Path(path)).source, GeneratedPurposeful)
+    if not is_folder(path):
+        return False
+    source = read_manifest(Path(path)).source
+    return isinstance(source, Generated) and source.purposeful is True
 
 
 def open_set(folder: str | Path, *, verify: bool = False) -> TaskSet:
@@ -404,7 +396,7 @@ class TaskSet:
     def __getitem__(self, rows: slice | NDArray[np.integer]) -> TaskBatch:
         """Some of the tasks: a slice without step, or any rows in any order.
 
-        A slice within one shard is memory-mapped, without a copy; other rows are copied.
+        A slice within one shard is memory-mapped, without a copy; other rows are copied. `tasks[:]` is all of them.
         """
         if not isinstance(rows, slice):
             return self._gather(np.asarray(rows))
@@ -438,10 +430,6 @@ class TaskSet:
         """All tasks in order, `size` at a time (the last may be fewer)."""
         for first in range(0, len(self), size):
             yield self[first : first + size]
-
-    def as_batch(self) -> TaskBatch:
-        """All tasks at once: memory-mapped if they are one shard, otherwise copied into memory."""
-        return self[:]
 
     def verify(self) -> None:
         """Compare the checksums of all shards that have not been used yet."""

@@ -45,18 +45,11 @@ def simplify(
         )
     heroes = heroes_of("inputs", tasks.inputs, threads)
     inputs, outputs = (np.ascontiguousarray(part).reshape(-1, CELLS) for part in (tasks.inputs, tasks.outputs))
-    parser = compile_grammar(KAREL).parser
-
-    def work(first: int, last: int) -> int:
-        bad: int = simplify_range(
-            first, last, tokens, lengths, inputs, heroes, outputs, parser, max_ticks, reserved,
-        )  # fmt: skip
-        return bad
-
-    bad = min(
-        (number for number in parallel_for(work, len(tokens), tasks.inputs.shape[1], threads) if number >= 0),
-        default=None,
-    )
+    found: list[int] = parallel_for(
+        simplify_range, len(tokens), tasks.inputs.shape[1], threads,
+        tokens, lengths, inputs, heroes, outputs, compile_grammar(KAREL).parser, max_ticks, reserved,
+    )  # fmt: skip
+    bad = min((number for number in found if number >= 0), default=None)
     if bad is not None:
         raise KarelsynthError(
             f"tokens[{bad}] with lengths[{bad}] = {tasks.lengths[bad]} is no program (Program.from_tokens says more)"

@@ -11,10 +11,9 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from karelsynth.generator.program_kernel import is_reserved_program
-from karelsynth.karel.compiled import compiled
+from karelsynth.karel.compiled import I16Array, I64Array, U8Array, compiled
 from karelsynth.karel.grammar import CONDITIONS
 from karelsynth.karel.interpreter import Status
 from karelsynth.karel.machine_kernel import (
@@ -67,12 +66,7 @@ for _number, _name in enumerate(CONDITIONS):
 
 
 @compiled()
-def _shorter(
-    tokens: NDArray[np.uint8],
-    length: int,
-    statements: Statements,
-    edits: NDArray[np.int64],
-) -> int:  # pragma: no cover - compiled
+def _shorter(tokens: U8Array, length: int, statements: Statements, edits: I64Array) -> int:
     """Write every edit that saves tokens to `edits` [·, PARTS]; returns how many. The edited programs all parse.
 
     `statements` is scratch space.
@@ -112,7 +106,7 @@ def _shorter(
 
 
 @compiled()
-def _in_order(tokens: NDArray[np.uint8], length: int, out: NDArray[np.uint8]) -> bool:  # pragma: no cover - compiled
+def _in_order(tokens: U8Array, length: int, out: U8Array) -> bool:
     """Write a program to `out` with commuting statements sorted; returns whether anything has changed."""
     for place in range(length):
         out[0, place] = tokens[place]
@@ -132,9 +126,7 @@ def _in_order(tokens: NDArray[np.uint8], length: int, out: NDArray[np.uint8]) ->
 
 
 @compiled()
-def _take(
-    tokens: NDArray[np.uint8], task: int, length: int, out: NDArray[np.uint8], size: int
-) -> None:  # pragma: no cover - compiled
+def _take(tokens: U8Array, task: int, length: int, out: U8Array, size: int) -> None:
     """Overwrite a task's program of `length` tokens by out[0, :size]."""
     for place in range(size):
         tokens[task, place] = out[0, place]
@@ -146,15 +138,15 @@ def _take(
 def simplify_range(
     first: int,
     last: int,
-    tokens: NDArray[np.uint8],
-    lengths: NDArray[np.int64],
-    inputs: NDArray[np.uint8],
-    heroes: NDArray[np.int16],
-    outputs: NDArray[np.uint8],
+    tokens: U8Array,
+    lengths: I64Array,
+    inputs: U8Array,
+    heroes: I16Array,
+    outputs: U8Array,
     parser: ParserTables,
     max_ticks: int,
     reserved: bool,
-) -> int:  # pragma: no cover - compiled
+) -> int:
     """Simplify programs first … last − 1 of tokens [N, L] in place, and their lengths [N].
 
     Grids are flat, [N · E, 324]; `heroes` [N, E] are the heroes' cells. No program becomes one that is reserved

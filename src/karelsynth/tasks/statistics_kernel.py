@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from karelsynth.generator.sampler import BODIES, PARENTS, STATEMENTS
-from karelsynth.karel.compiled import compiled
+from karelsynth.karel.compiled import I64Array, U8Array, compiled
 from karelsynth.karel.grammar import CONDITIONS
 from karelsynth.karel.tokens import COUNTS, ID
 
@@ -24,31 +23,31 @@ _ACTIONS: Final = 5
 class ProgramCounts(NamedTuple):
     """Counts over N programs."""
 
-    statements: NDArray[np.int64]
+    statements: I64Array
     """[N, 9]: statements by kind."""
-    depth: NDArray[np.int64]
+    depth: I64Array
     """[N]: control depth."""
-    top: NDArray[np.int64]
+    top: I64Array
     """[N]: statements at the top level."""
-    children: NDArray[np.int64]
+    children: I64Array
     """[5, 9]: statements by parent. This and the following are sums over all programs."""
-    pairs: NDArray[np.int64]
+    pairs: I64Array
     """[9, 9]: neighbours in a block."""
-    firsts: NDArray[np.int64]
+    firsts: I64Array
     """[9]: statements that begin a block."""
-    alone: NDArray[np.int64]
+    alone: I64Array
     """[9]: statements that are the whole body of a control statement."""
-    bodies: NDArray[np.int64]
+    bodies: I64Array
     """[6, 64]: bodies by kind and by number of statements."""
-    conditions: NDArray[np.int64]
+    conditions: I64Array
     """[8]."""
-    repeats: NDArray[np.int64]
+    repeats: I64Array
     """[20]: REPEATs by count."""
     equal_branches: int
     """IFELSEs whose two branches are the same."""
 
 
-def count_programs(tokens: NDArray[np.uint8]) -> ProgramCounts:
+def count_programs(tokens: U8Array) -> ProgramCounts:
     """Count over valid programs, uint8 [N, L], padded with `<pad>`. Conditions are classified as in the normal form."""
     kinds = len(STATEMENTS)
     counts = ProgramCounts(
@@ -63,18 +62,18 @@ def count_programs(tokens: NDArray[np.uint8]) -> ProgramCounts:
 
 @compiled()
 def _count(
-    tokens: NDArray[np.uint8],
-    statements: NDArray[np.int64],
-    depths: NDArray[np.int64],
-    tops: NDArray[np.int64],
-    children: NDArray[np.int64],
-    pairs: NDArray[np.int64],
-    firsts: NDArray[np.int64],
-    alone: NDArray[np.int64],
-    bodies: NDArray[np.int64],
-    conditions: NDArray[np.int64],
-    repeats: NDArray[np.int64],
-) -> int:  # pragma: no cover - compiled
+    tokens: U8Array,
+    statements: I64Array,
+    depths: I64Array,
+    tops: I64Array,
+    children: I64Array,
+    pairs: I64Array,
+    firsts: I64Array,
+    alone: I64Array,
+    bodies: I64Array,
+    conditions: I64Array,
+    repeats: I64Array,
+) -> int:
     """Fill the arrays of ProgramCounts; returns the number of IFELSEs with equal branches."""
     width = tokens.shape[1]
     # For each open block: which body, statements so far, kind of the last one, kind of the statement it belongs to,

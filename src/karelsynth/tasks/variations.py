@@ -17,7 +17,7 @@ import numpy as np
 
 from karelsynth.errors import checked_int
 from karelsynth.karel.formats.codes import BEYOND, FRAME, HERO, SIDE, WALL, world_from_codes
-from karelsynth.karel.interpreter import MAX_TICKS, Status
+from karelsynth.karel.interpreter import Status
 from karelsynth.karel.machine import run_batch
 from karelsynth.karel.world import LARGEST_SIDE, SMALLEST_SIDE
 from karelsynth.tasks.task import Example
@@ -272,9 +272,7 @@ def _free_cells(codes: NDArray[np.uint8]) -> list[list[int]]:
     return cells
 
 
-def fresh_examples(
-    task: Task, reference: Program, *, count: int, seed: int = 0, max_ticks: int = MAX_TICKS
-) -> list[Example]:
+def fresh_examples(task: Task, reference: Program, *, count: int, seed: int = 0) -> list[Example]:
     """Up to `count` examples that the task does not have, with the outputs of the reference; fewer if few are found."""
     count = checked_int("the number of fresh worlds", count, 0)
     inputs, _ = task.codes()
@@ -289,7 +287,7 @@ def fresh_examples(
                 known.add(codes.tobytes())
                 new.append(codes)
         if new:
-            runs = run_batch([reference], np.stack(new), max_ticks=max_ticks)
+            runs = run_batch([reference], np.stack(new))
             assert runs.worlds is not None
             for number in np.flatnonzero(runs.ok[0]).tolist():
                 found.append(Example(world_from_codes(new[number]), world_from_codes(runs.worlds[0, number])))

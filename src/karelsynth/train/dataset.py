@@ -41,8 +41,7 @@ class TaskDataset(IterableDataset[Batch]):
         self, source: TaskSource, batch_size: int, *, batches: int | None = None, worker: int = 0, workers: int = 1
     ) -> None:
         super().__init__()
-        self._options: dict[str, Any] = {"batches": batches}
-        self._source, self._batch_size, self._share = source, batch_size, (worker, workers)
+        self._source, self._batch_size, self._batches, self._share = source, batch_size, batches, (worker, workers)
         self._iterator(worker, workers)  # checks the numbers
         self._skipped = 0
         """Batches of this process that come before the first of the next iteration."""
@@ -81,7 +80,7 @@ class TaskDataset(IterableDataset[Batch]):
         return TaskLoader(self, workers=workers, **options)
 
     def _iterator(self, worker: int, workers: int) -> TaskIterator:
-        return TaskIterator(self._source, self._batch_size, worker=worker, workers=workers, **self._options)
+        return TaskIterator(self._source, self._batch_size, batches=self._batches, worker=worker, workers=workers)
 
 
 class TaskLoader:

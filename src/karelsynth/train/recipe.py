@@ -15,8 +15,9 @@ import math
 import sys
 import types
 import typing
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, Final, Literal, TypeVar
 
@@ -250,61 +251,52 @@ def _check_objective(recipe: ObjectiveRecipe) -> None:
         )
 
 
+_BOUNDS: Final[tuple[tuple[str, Callable[[float], bool], tuple[str, ...]], ...]] = (
+    (
+        "must be above 0 and finite",
+        lambda value: 0 < value < math.inf,
+        (
+            *("run.steps", "run.batch_size", "run.log_every", "run.validate_every", "run.validation_tasks"),
+            *("run.validation_beam", "run.checkpoint_every", "optimizer.learning_rate", "optimizer.muon_scale"),
+            *("optimizer.clip", "objective.beam", "objective.rollouts", "objective.bag", "data.tasks"),
+        ),
+    ),
+    (
+        "must be 0 or above and finite",
+        lambda value: 0 <= value < math.inf,
+        (
+            *("run.patience", "optimizer.warmup", "optimizer.decay_steps", "optimizer.weight_decay"),
+            "objective.syntax_weight",
+        ),
+    ),
+    (
+        "must be from 0 to 1",
+        lambda value: 0 <= value <= 1,
+        ("data.drop_examples", "data.purposeful", "optimizer.final"),
+    ),
+    (
+        "must be from 0 to below 1",
+        lambda value: 0 <= value < 1,
+        ("optimizer.beta1", "optimizer.beta2", "optimizer.momentum"),
+    ),
+    ("is a whole number from 0 to 2⁶³ − 1", lambda value: 0 <= value < 2**63, ("run.seed", "data.seed")),
+)
+"""Bounds of numbers: in words, as a test, and the keys that they hold for. None is always allowed."""
+
+
 def _check(recipe: Recipe) -> Recipe:
     _check_objective(recipe.objective)
-    positive = {
-        "run.steps": recipe.run.steps,
-        "run.batch_size": recipe.run.batch_size,
-        "run.log_every": recipe.run.log_every,
-        "run.validate_every": recipe.run.validate_every,
-        "run.validation_tasks": recipe.run.validation_tasks,
-        "run.validation_beam": recipe.run.validation_beam,
-        "run.checkpoint_every": recipe.run.checkpoint_every,
-        "optimizer.learning_rate": recipe.optimizer.learning_rate,
-        "optimizer.muon_scale": recipe.optimizer.muon_scale,
-        "objective.beam": recipe.objective.beam,
-        "objective.rollouts": recipe.objective.rollouts,
-        "objective.bag": recipe.objective.bag,
-        "data.tasks": recipe.data.tasks,
-        "optimizer.clip": recipe.optimizer.clip,
-    }
-    for key, value in positive.items():
-        if value is not None and not 0 < value < math.inf:
-            raise RecipeError(f"`{key}` must be above 0 and finite, not {value}")
+    for words, allowed, keys in _BOUNDS:
+        for key in keys:
+            value = attrgetter(key)(recipe)
+            if value is not None and not allowed(value):
+                raise RecipeError(f"`{key}` {words}, not {value}")
     rate = recipe.optimizer.learning_rate * max(1.0, recipe.optimizer.muon_scale)
     if rate > _HIGHEST_RATE:
         raise RecipeError(
             f"`optimizer.learning_rate` (for Muon times `optimizer.muon_scale`) can be at most {_HIGHEST_RATE:g}, "
             f"not {rate:g}"
         )
-    not_negative = {
-        "run.patience": recipe.run.patience,
-        "optimizer.warmup": recipe.optimizer.warmup,
-        "optimizer.decay_steps": recipe.optimizer.decay_steps,
-        "optimizer.weight_decay": recipe.optimizer.weight_decay,
-        "objective.syntax_weight": recipe.objective.syntax_weight,
-    }
-    for key, value in not_negative.items():
-        if not 0 <= value < math.inf:
-            raise RecipeError(f"`{key}` must be 0 or above and finite, not {value}")
-    for key, value in {
-        "data.drop_examples": recipe.data.drop_examples,
-        "data.purposeful": recipe.data.purposeful,
-        "optimizer.final": recipe.optimizer.final,
-    }.items():
-        if not 0 <= value <= 1:
-            raise RecipeError(f"`{key}` must be from 0 to 1, not {value}")
-    below_one = {
-        "optimizer.beta1": recipe.optimizer.beta1,
-        "optimizer.beta2": recipe.optimizer.beta2,
-        "optimizer.momentum": recipe.optimizer.momentum,
-    }
-    for key, value in below_one.items():
-        if not 0 <= value < 1:
-            raise RecipeError(f"`{key}` must be from 0 to below 1, not {value}")
-    for key, value in {"run.seed": recipe.run.seed, "data.seed": recipe.data.seed}.items():
-        if not 0 <= value < 2**63:
-            raise RecipeError(f"`{key}` is a whole number from 0 to 2⁶³ − 1, not {value}")
     if recipe.run.validate_start and recipe.start_from is None:
         raise RecipeError("`run.validate_start` validates the model of `start_from`: name one, or remove the key")
     if recipe.data.purposeful and recipe.data.source != "stream":

@@ -193,9 +193,9 @@ class Spelling:
         return {condition: word for word, condition in self.conditions.items()}
 
 
-def block_lines(block: Block, spelling: Spelling, level: int = 1) -> list[str]:
-    """The lines of a block."""
-    return source_lines(source_block(block), spelling, level)
+def block_lines(block: Block, spelling: Spelling) -> list[str]:
+    """The lines of a function's body."""
+    return source_lines(source_block(block), spelling)
 
 
 def source_lines(block: SourceBlock, spelling: Spelling, level: int = 1) -> list[str]:

@@ -182,7 +182,28 @@ class SourceProgram:
     @cached_property
     def calls(self) -> tuple[SourceCall, ...]:
         """The calls of helpers in `program`, in its order: an outer call before those inside of it."""
-        return tuple(_CallFinder(self).found)
+        found: list[SourceCall] = []
+        running = self.program.walk()  # beside the written statements
+
+        def pass_block(block: SourceBlock) -> tuple[int, int]:
+            """Go through a block; returns the index of its first token, and the one after its last."""
+            places = [pass_statement(statement) for statement in block]
+            return places[0][0], places[-1][1]
+
+        def pass_statement(statement: SourceStatement) -> tuple[int, int]:
+            if statement.keyword == CALL:
+                name, place = str(statement.detail), len(found)
+                start, end = pass_block(self.functions[name].body)
+                if statement.place is not None:
+                    found.insert(place, SourceCall(name, statement.place.span, start, end))
+                return start, end
+            start, node = next(running)
+            for inner in statement.blocks:
+                pass_block(inner)
+            return start, start + node.size
+
+        pass_block(self.body)
+        return tuple(found)
 
     def _walk(self, block: SourceBlock) -> Iterator[SourceStatement]:
         for statement in block:
@@ -277,37 +298,6 @@ class _Inliner:
             case "IFELSE", condition:
                 return IfElse(condition, *blocks)  # type: ignore[arg-type]
         return Action(statement.keyword)
-
-
-class _CallFinder:
-    """Finds the calls in what runs. It goes through the written statements beside those of the program."""
-
-    def __init__(self, source: SourceProgram) -> None:
-        self.source = source
-        self.running = iter(source.program.walk())
-        self.found: list[SourceCall] = []
-        self.at = 0
-        """The index after the last token of the statements that have been passed."""
-        self.block(source.body)
-
-    def block(self, block: SourceBlock) -> int:
-        """Go through a block. Returns the index of its first token."""
-        starts = [self.statement(statement) for statement in block]  # all of them are gone through
-        return starts[0]
-
-    def statement(self, statement: SourceStatement) -> int:
-        """Go through a statement. Returns the index of its first token."""
-        if statement.keyword == CALL:
-            place = len(self.found)
-            start = self.block(self.source.functions[str(statement.detail)].body)
-            if statement.place is not None:
-                self.found.insert(place, SourceCall(str(statement.detail), statement.place.span, start, self.at))
-            return start
-        start, running = next(self.running)
-        for inner in statement.blocks:
-            self.block(inner)
-        self.at = start + running.size
-        return start
 
 
 def source_block(block: Block) -> SourceBlock:

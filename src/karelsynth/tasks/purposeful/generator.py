@@ -1,10 +1,9 @@
-"""Purposeful tasks without end.
+"""The endless stream of purposeful tasks.
 
     batch = generate_purposeful(seed=1, start=0, count=10_000)
 
-Task number n of a seed is always the same, whatever the number of threads, the size of the batches or the machine.
-Programs that `tasks.generate` reserves for testing are reserved here, too. Programs of the classroom benchmark
-never occur.
+Task n of a seed is the same for any number of threads, any batch size and any machine. Programs that `tasks.generate`
+reserves for testing are reserved here, too. Programs of the classroom benchmark never occur.
 """
 
 from __future__ import annotations
@@ -16,13 +15,11 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from karelsynth.karel.formats.codes import SIDE
 from karelsynth.karel.grammar import KAREL
 from karelsynth.karel.syntax_compiler import compile_grammar
 from karelsynth.karel.threads import parallel_for
-from karelsynth.karel.tokens import PAD
 from karelsynth.tasks.batch import EXAMPLES, TaskBatch
-from karelsynth.tasks.generate import check_stream
+from karelsynth.tasks.generate import blank_tasks, checked_stream, flat_arrays
 from karelsynth.tasks.purposeful.plans import plan_names, plan_tables
 
 PURPOSEFUL_TOKENS: Final = 112
@@ -38,48 +35,30 @@ def generate_purposeful(
     reserved: bool = False,
     threads: int | None = None,
 ) -> TaskBatch:
-    """Tasks number start … start + count − 1 of a seed.
-
-    Args:
-        seed: any whole number from 0 to 2⁶³ − 1.
-        start, count: which tasks.
-        examples: how many examples a task has, 2 to 20.
-        reserved: whether programs that are reserved for testing may occur.
-        threads: how many threads; by default one for each core.
-    """
+    """Tasks start … start + count − 1 of a seed; the arguments are those of `tasks.generate.generate`."""
     return _generate(seed, start, count, examples, reserved, threads)[0]
 
 
-def plans_of(seed: int, start: int, count: int, *, examples: int = EXAMPLES, reserved: bool = False) -> list[str]:
+def plans_of(seed: int, start: int, count: int) -> list[str]:
     """The names of the plans behind the same tasks of `generate_purposeful`."""
     names = plan_names()
-    return [names[number] for number in _generate(seed, start, count, examples, reserved, None)[1]]
+    return [names[number] for number in _generate(seed, start, count, EXAMPLES, False, None)[1]]
 
 
 def _generate(
     seed: int, start: int, count: int, examples: int, reserved: bool, threads: int | None
 ) -> tuple[TaskBatch, NDArray[np.uint8]]:
-    seed, start, count, examples = check_stream(seed, start, count, examples)
-    tokens = np.full((count, PURPOSEFUL_TOKENS), PAD, np.uint8)
-    lengths = np.empty(count, np.uint8)
-    inputs = np.empty((count, examples, SIDE * SIDE), np.uint8)
-    outputs = np.empty_like(inputs)
-    novel, plans = np.empty(count, np.bool_), np.empty(count, np.uint8)
+    seed, start, count, examples = checked_stream(seed, start, count, examples)
+    tasks, plans = blank_tasks(count, examples, PURPOSEFUL_TOKENS), np.empty(count, np.uint8)
 
     from karelsynth.tasks.purposeful.generator_kernel import generate_range
 
-    tables, rejected = plan_tables(), rejected_programs()
-    parser = compile_grammar(KAREL).parser
-
-    def work(first: int, last: int) -> None:
-        generate_range(
-            first, last, start, seed, reserved, tables, rejected, parser, tokens, lengths, inputs, outputs, novel,
-            plans,
-        )  # fmt: skip
-
-    parallel_for(work, count, examples, threads)
-    shape = (count, examples, SIDE, SIDE)
-    return TaskBatch(tokens, lengths, inputs.reshape(shape), outputs.reshape(shape), novel), plans
+    parallel_for(
+        generate_range, count, examples, threads,
+        start, seed, reserved, plan_tables(), rejected_programs(), compile_grammar(KAREL).parser,
+        *flat_arrays(tasks), plans,
+    )  # fmt: skip
+    return tasks, plans
 
 
 @cache

@@ -1,6 +1,6 @@
-"""Making purposeful tasks (Numba): a plan, a program of it, then worlds of its kind in which the program makes sense.
+"""Making purposeful tasks (Numba): draw a plan, a program of that plan, then worlds in which the program makes sense.
 
-Task number n of a seed depends on nothing but those two. The functions release the GIL and call nothing parallel.
+Task n of a seed depends on these two numbers alone. The functions release the GIL and run on one thread.
 """
 
 from __future__ import annotations
@@ -8,11 +8,10 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from karelsynth.generator.program_kernel import is_reserved_program
 from karelsynth.generator.random_kernel import GAMMA, mix, shuffle, signed
-from karelsynth.karel.compiled import compiled
+from karelsynth.karel.compiled import BoolArray, I32Array, I64Array, U8Array, U64Array, compiled
 from karelsynth.karel.formats.codes import HERO, WALL
 from karelsynth.karel.interpreter import PAPER_TICKS, Status
 from karelsynth.karel.machine_kernel import CELLS, IF, IFELSE, WHILE, code_buffers, compile_program, run_code
@@ -66,55 +65,55 @@ _LONGEST_GRAFT: Final = 40
 _OTHER_WORLDS: Final = 6
 """Percent of the programs that run in the worlds of another plan."""
 _LAX: Final = 2
-"""Percent of the tasks in which a condition may have the same outcome throughout."""
+"""Percent of the tasks in which a condition may have the same outcome in all examples."""
 _UNCHANGED: Final = 20
-"""Percent of the worlds without a change that are taken, one for each task at most."""
+"""Percent of the worlds that the program does not change and that are accepted; at most one for each task."""
 _ALIKE: Final = 80
-"""Percent of the worlds with a known trace that are passed over."""
+"""Percent of the worlds with a known trace that are rejected."""
 _MISSES: Final = 20
 """Worlds that are tried, once half of the examples are found, for outcomes that none of them shows."""
 _SHORT: Final = 50
-"""Percent of the worlds with a trace of less than half the longest so far that are passed over."""
+"""Percent of the worlds that are rejected if their trace is less than half as long as the longest so far."""
 _BARE: Final = 75
 """Percent of the tasks without markers, if the program neither picks nor looks at any."""
 _STREAM: Final = np.uint64(0x6F6C6B6A)
 
 
 class Scratch(NamedTuple):
-    """Buffers for the making of tasks, and what they hold of the present one."""
+    """Buffers for the task that is being made."""
 
-    taste: NDArray[np.int64]
+    taste: I64Array
     """[8]: what the worlds of a task have in common; see `world_kernel`."""
-    chosen: NDArray[np.int64]
-    """[rules]: the alternatives that a program draws once, …"""
-    counts: NDArray[np.int64]
-    """[3]: … and its counts."""
-    stack: NDArray[np.int64]
+    chosen: I64Array
+    """[rules]: the alternatives that a program draws once."""
+    counts: I64Array
+    """[3]: the counts that a program draws once."""
+    stack: I64Array
     """Symbols that are still to be expanded."""
-    raw: NDArray[np.uint8]
-    """[RAW]: a program as it was drawn, …"""
-    text: NDArray[np.uint8]
-    """[RAW]: … and in the normal form."""
-    grid: NDArray[np.uint8]
-    """[256]: the stage of a scene, …"""
-    info: NDArray[np.int64]
-    """[4]: … its size and Karel's place."""
-    before: NDArray[np.uint8]
-    """[E, 324]: the examples found so far, …"""
-    after: NDArray[np.uint8]
-    """[E, 324]: … and what the program makes of them."""
-    hashes: NDArray[np.uint64]
-    """[E]: of their traces."""
-    traces: NDArray[np.uint8]
-    """[1, ticks]: the trace of the present run, …"""
-    seen: NDArray[np.uint8]
-    """[1, conditions]: … and what it shows: 1 for false, plus 2 for true."""
-    all_seen: NDArray[np.uint8]
-    """[conditions]: what the examples found so far show."""
+    raw: U8Array
+    """[RAW]: the program as it was drawn."""
+    text: U8Array
+    """[RAW]: the program in the normal form."""
+    grid: U8Array
+    """[256]: the stage of a scene."""
+    info: I64Array
+    """[4]: the stage's size and Karel's place."""
+    before: U8Array
+    """[E, 324]: the inputs of the examples found so far."""
+    after: U8Array
+    """[E, 324]: their outputs."""
+    hashes: U64Array
+    """[E]: hashes of their traces."""
+    traces: U8Array
+    """[1, ticks]: the trace of the current run."""
+    seen: U8Array
+    """[1, conditions]: the outcomes of each condition in the current run: 1 for false, plus 2 for true."""
+    all_seen: U8Array
+    """[conditions]: the same over the examples found so far."""
 
 
 @compiled()
-def program_hash(tokens: NDArray[np.uint8], length: int) -> np.uint64:  # pragma: no cover - compiled
+def program_hash(tokens: U8Array, length: int) -> np.uint64:
     """A 64-bit hash of a program."""
     bits = np.uint64(length) + _STREAM
     for at in range(length):
@@ -123,16 +122,14 @@ def program_hash(tokens: NDArray[np.uint8], length: int) -> np.uint64:  # pragma
 
 
 @compiled()
-def hash_rows(
-    tokens: NDArray[np.uint8], lengths: NDArray[np.int64], out: NDArray[np.uint64]
-) -> None:  # pragma: no cover - compiled
+def hash_rows(tokens: U8Array, lengths: I64Array, out: U64Array) -> None:
     """Hashes [N] of programs [N, L]."""
     for row in range(len(tokens)):
         out[row] = program_hash(tokens[row], lengths[row])
 
 
 @compiled()
-def _among(found: np.uint64, hashes: NDArray[np.uint64]) -> bool:  # pragma: no cover - compiled
+def _among(found: np.uint64, hashes: U64Array) -> bool:
     same = False
     for number in range(len(hashes)):
         same |= hashes[number] == found
@@ -140,9 +137,7 @@ def _among(found: np.uint64, hashes: NDArray[np.uint64]) -> bool:  # pragma: no 
 
 
 @compiled()
-def _draw_program(
-    state: NDArray[np.uint64], tables: PlanTables, rule: int, scratch: Scratch
-) -> int:  # pragma: no cover - compiled
+def _draw_program(state: U64Array, tables: PlanTables, rule: int, scratch: Scratch) -> int:
     """Write a program of a plan to `scratch.text`; returns its length, or 0 if it is too short or too long."""
     taste, raw = scratch.taste, scratch.raw
     chosen, counts, stack = scratch.chosen, scratch.counts, scratch.stack
@@ -186,14 +181,8 @@ def _draw_program(
 
 @compiled()
 def _run_world(
-    code: NDArray[np.int64],
-    counters: NDArray[np.int32],
-    conditionals: int,
-    scratch: Scratch,
-    slot: int,
-    start: int,
-    facing: int,
-) -> tuple[bool, bool, np.uint64, int, bool]:  # pragma: no cover - compiled
+    code: I64Array, counters: I32Array, conditionals: int, scratch: Scratch, slot: int, start: int, facing: int
+) -> tuple[bool, bool, np.uint64, int, bool]:
     """Run in the world before[slot], without its hero; returns whether it is good, whether something changed, a hash of
     the trace, its length, and whether the run has used all its ticks.
 
@@ -234,15 +223,15 @@ def _run_world(
 
 @compiled()
 def _find_worlds(
-    state: NDArray[np.uint64],
+    state: U64Array,
     kind: int,
     place: int,
     some: int,
-    code: NDArray[np.int64],
-    counters: NDArray[np.int32],
+    code: I64Array,
+    counters: I32Array,
     conditionals: int,
     scratch: Scratch,
-) -> bool:  # pragma: no cover - compiled
+) -> bool:
     """Fill `scratch.before` and `scratch.after` with good examples; False if the tries find too few."""
     taste, before, hashes, seen, all_seen = (
         scratch.taste,
@@ -320,15 +309,15 @@ def generate_range(
     seed: int,
     reserved: bool,
     tables: PlanTables,
-    rejected: NDArray[np.uint64],
+    rejected: U64Array,
     parser: ParserTables,
-    tokens: NDArray[np.uint8],
-    lengths: NDArray[np.uint8],
-    inputs: NDArray[np.uint8],
-    outputs: NDArray[np.uint8],
-    novel: NDArray[np.bool_],
-    plans: NDArray[np.uint8],
-) -> None:  # pragma: no cover - compiled
+    tokens: U8Array,
+    lengths: U8Array,
+    inputs: U8Array,
+    outputs: U8Array,
+    novel: BoolArray,
+    plans: U8Array,
+) -> None:
     """Make tasks start + first … start + last − 1 and write them to rows first … last − 1.
 
     Arrays as in `TaskBatch`, with the grids flat, [N, E, 324]; the tokens must come filled with `<pad>`. `plans` [N]

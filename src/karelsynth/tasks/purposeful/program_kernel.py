@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from karelsynth.generator.random_kernel import draw, signed
-from karelsynth.karel.compiled import compiled
+from karelsynth.karel.compiled import BoolArray, I64Array, U8Array, U64Array, compiled
 from karelsynth.karel.structure_kernel import BEGINS, CLOSES, OPENS
 from karelsynth.karel.tokens import ACTIONS, COUNTS, ID, SENSORS
 
@@ -37,52 +36,50 @@ _HEAD, _RUN, _OPEN_M, _CLOSE_M = ID["DEF"], ID["run"], ID["m("], ID["m)"]
 class PlanTables(NamedTuple):
     """The grammar for the kernel. Rules are numbered in their order; plans are rules, too, and come last."""
 
-    first: NDArray[np.int64]
+    first: I64Array
     """[rules + 1]: the first alternative of each rule."""
-    once: NDArray[np.bool_]
+    once: BoolArray
     """[rules]: whether a program draws the alternative only once."""
-    threshold: NDArray[np.uint64]
+    threshold: U64Array
     """[alternatives]: cumulated weights within the rule, of 2³²."""
-    begins: NDArray[np.int64]
+    begins: I64Array
     """[alternatives + 1]: where the symbols of each alternative begin."""
-    symbols: NDArray[np.int64]
+    symbols: I64Array
     """Token ids; `REGISTERS` + i for the i-th letter; `RULE` + r for rule r."""
-    plans: NDArray[np.int64]
+    plans: I64Array
     """[plans]: the rule of each plan."""
-    plan_threshold: NDArray[np.uint64]
+    plan_threshold: U64Array
     """[plans]: cumulated weights, of 2³²."""
-    worlds_first: NDArray[np.int64]
+    worlds_first: I64Array
     """[plans + 1]."""
-    worlds: NDArray[np.int64]
+    worlds: I64Array
     """[worlds, 3]: kind, place and markers."""
     joint: int
-    """The rule for what stands between two parts of a program, …"""
+    """The rule for what stands between two parts of a program."""
     part: int
-    """… for a part that suits any world, …"""
+    """The rule for a part that suits any world."""
     inner: int
-    """… for something small to put into a program, …"""
+    """The rule for something small to put into a program."""
     guard: int
-    """… and for a condition."""
+    """The rule for a condition."""
 
 
 @compiled()
-def below(state: NDArray[np.uint64], limit: int) -> int:  # pragma: no cover - compiled
+def below(state: U64Array, limit: int) -> int:
     """A random whole number from 0 to limit − 1."""
     number: int = signed((draw(state) >> _S32) * np.uint64(limit) >> _S32)
     return number
 
 
 @compiled()
-def percent(state: NDArray[np.uint64], chance: int) -> bool:  # pragma: no cover - compiled
+def percent(state: U64Array, chance: int) -> bool:
     """True with the given probability in percent."""
     drawn: int = below(state, 100)
     return drawn < chance
 
 
 @compiled()
-def pick_threshold(
-    state: NDArray[np.uint64], thresholds: NDArray[np.uint64], first: int, last: int
-) -> int:  # pragma: no cover - compiled
+def pick_threshold(state: U64Array, thresholds: U64Array, first: int, last: int) -> int:
     """A number from first to last − 1, drawn by cumulated weights of 2³²."""
     drawn = draw(state) >> _S32
     number = first
@@ -92,10 +89,8 @@ def pick_threshold(
 
 
 @compiled()
-def draw_counts(
-    state: NDArray[np.uint64], chosen: NDArray[np.int64], counts: NDArray[np.int64]
-) -> None:  # pragma: no cover - compiled
-    """Draw anew what a program draws once: its counts [3], and the alternatives `chosen` [rules], later."""
+def draw_counts(state: U64Array, chosen: I64Array, counts: I64Array) -> None:
+    """Draw the counts [3] of a program, and forget the alternatives `chosen` [rules], which are drawn when needed."""
     for number in range(len(chosen)):
         chosen[number] = -1
     counts[0] = 2 + below(state, 8) if percent(state, 12) else max(2, 2 + below(state, 3) - (percent(state, 20)))
@@ -105,15 +100,15 @@ def draw_counts(
 
 @compiled()
 def expand(
-    state: NDArray[np.uint64],
+    state: U64Array,
     rule: int,
     tables: PlanTables,
-    chosen: NDArray[np.int64],
-    counts: NDArray[np.int64],
-    stack: NDArray[np.int64],
-    raw: NDArray[np.uint8],
+    chosen: I64Array,
+    counts: I64Array,
+    stack: I64Array,
+    raw: U8Array,
     size: int,
-) -> int:  # pragma: no cover - compiled
+) -> int:
     """Append the tokens of a rule to raw[:size]; returns the new size, or 0 if they are too many.
 
     `chosen` and `counts` are those of `draw_counts`; `stack` [STACK] is scratch space.
@@ -145,7 +140,7 @@ def expand(
 
 
 @compiled()
-def mutate(state: NDArray[np.uint64], raw: NDArray[np.uint8], size: int) -> int:  # pragma: no cover - compiled
+def mutate(state: U64Array, raw: U8Array, size: int) -> int:
     """Change one thing of the program raw[:size]; returns its new size. The program may stay the same."""
     kind = below(state, 6)
     at = below(state, size)
@@ -182,17 +177,22 @@ def mutate(state: NDArray[np.uint64], raw: NDArray[np.uint8], size: int) -> int:
 
 
 @compiled()
-def insert(
-    state: NDArray[np.uint64], raw: NDArray[np.uint8], size: int, piece: NDArray[np.uint8], length: int
-) -> int:  # pragma: no cover - compiled
-    """Put piece[:length] before or after an action of the program raw[:size], or in its place; returns the new size."""
-    if length == 0 or size + length > _MOST_RAW:
-        return size
+def _find_action(state: U64Array, raw: U8Array, size: int) -> int:
+    """The first action of raw[:size] from a random place on, past its end to its start; that place if it has none."""
     at = below(state, size)
     for _ in range(size):
         if _MOVE <= raw[at] <= _PUT:
             break
         at = at + 1 if at + 1 < size else 0
+    return int(at)
+
+
+@compiled()
+def insert(state: U64Array, raw: U8Array, size: int, piece: U8Array, length: int) -> int:
+    """Put piece[:length] before or after an action of the program raw[:size], or in its place; returns the new size."""
+    if length == 0 or size + length > _MOST_RAW:
+        return size
+    at = _find_action(state, raw, size)
     where = below(state, 3)
     removed = 1 if where == 2 else 0
     at += where & 1
@@ -204,9 +204,7 @@ def insert(
 
 
 @compiled()
-def choose_statement(
-    state: NDArray[np.uint64], raw: NDArray[np.uint8], size: int
-) -> tuple[int, int]:  # pragma: no cover - compiled
+def choose_statement(state: U64Array, raw: U8Array, size: int) -> tuple[int, int]:
     """A random statement of raw[:size]: the index of its first token, and the one after its last."""
     at = below(state, size)
     for _ in range(size):
@@ -227,17 +225,11 @@ def choose_statement(
 
 
 @compiled()
-def wrap(
-    state: NDArray[np.uint64], raw: NDArray[np.uint8], size: int, piece: NDArray[np.uint8], length: int
-) -> int:  # pragma: no cover - compiled
+def wrap(state: U64Array, raw: U8Array, size: int, piece: U8Array, length: int) -> int:
     """Put an IF with the condition piece[:length] around an action of the program raw[:size]; returns the new size."""
     if size + length + 6 > _MOST_RAW:
         return size
-    at = below(state, size)
-    for _ in range(size):
-        if _MOVE <= raw[at] <= _PUT:
-            break
-        at = at + 1 if at + 1 < size else 0
+    at = _find_action(state, raw, size)
     action = raw[at]
     for place in range(size - 1, at, -1):
         raw[place + length + 5] = raw[place]
@@ -250,7 +242,7 @@ def wrap(
 
 
 @compiled()
-def counts_markers(raw: NDArray[np.uint8], size: int) -> bool:  # pragma: no cover - compiled
+def counts_markers(raw: U8Array, size: int) -> bool:
     """Whether a program treats piles other than single markers: it picks in a loop, or looks again after a pick."""
     found = False
     for at in range(5, size - 2):
@@ -260,7 +252,7 @@ def counts_markers(raw: NDArray[np.uint8], size: int) -> bool:  # pragma: no cov
 
 
 @compiled()
-def needs_markers(tokens: NDArray[np.uint8], length: int) -> bool:  # pragma: no cover - compiled
+def needs_markers(tokens: U8Array, length: int) -> bool:
     """Whether a program picks markers or looks at them."""
     found = False
     for at in range(length):
@@ -269,7 +261,7 @@ def needs_markers(tokens: NDArray[np.uint8], length: int) -> bool:  # pragma: no
 
 
 @compiled()
-def mirror(raw: NDArray[np.uint8], size: int) -> None:  # pragma: no cover - compiled
+def mirror(raw: U8Array, size: int) -> None:
     """Swap left and right."""
     for at in range(size):
         token = raw[at]
@@ -280,7 +272,7 @@ def mirror(raw: NDArray[np.uint8], size: int) -> None:  # pragma: no cover - com
 
 
 @compiled()
-def _append(out: NDArray[np.uint8], size: int, action: int) -> int:  # pragma: no cover - compiled
+def _append(out: U8Array, size: int, action: int) -> int:
     """Append a move, pick or put to out[:size] in the normal form: runs of three and more become a REPEAT."""
     repeated = size >= 5 and out[size - 1] == _CLOSE_R and out[size - 2] == action and out[size - 3] == _OPEN_R
     if repeated and out[size - 4] < _LAST_COUNT:
@@ -298,7 +290,7 @@ def _append(out: NDArray[np.uint8], size: int, action: int) -> int:  # pragma: n
 
 
 @compiled()
-def _turns(out: NDArray[np.uint8], size: int, quarters: int) -> int:  # pragma: no cover - compiled
+def _turns(out: U8Array, size: int, quarters: int) -> int:
     """Append quarter turns to the left."""
     quarters &= 3
     if quarters == 3:
@@ -311,7 +303,17 @@ def _turns(out: NDArray[np.uint8], size: int, quarters: int) -> int:  # pragma: 
 
 
 @compiled()
-def normalise(raw: NDArray[np.uint8], length: int, out: NDArray[np.uint8]) -> int:  # pragma: no cover - compiled
+def _take_turns(out: U8Array, size: int) -> tuple[int, int]:
+    """Remove the turns at the end of out[:size]; returns the new size and their sum in quarter turns to the left."""
+    quarters = 0
+    while out[size - 1] == _LEFT or out[size - 1] == _RIGHT:
+        quarters += 1 if out[size - 1] == _LEFT else 3
+        size -= 1
+    return size, quarters
+
+
+@compiled()
+def normalise(raw: U8Array, length: int, out: U8Array) -> int:
     """Write `DEF run m( … m)` around raw[:length] to `out` [RAW], in the normal form; returns the size.
 
     Turns are summed up, markers are put and picked before turns, what undoes itself goes, runs become REPEATs. A block
@@ -326,9 +328,7 @@ def normalise(raw: NDArray[np.uint8], length: int, out: NDArray[np.uint8]) -> in
         if _MOVE <= token <= _PUT:
             quarters = 0
             if token != _MOVE:
-                while out[size - 1] == _LEFT or out[size - 1] == _RIGHT:
-                    quarters += 1 if out[size - 1] == _LEFT else 3
-                    size -= 1
+                size, quarters = _take_turns(out, size)
             if token == _LEFT:
                 quarters += 1
             elif token == _RIGHT:
@@ -340,17 +340,12 @@ def normalise(raw: NDArray[np.uint8], length: int, out: NDArray[np.uint8]) -> in
             action, count = signed(out[size - 1]), signed(out[size - 3]) - _COUNT
             size -= 4
             if action == _LEFT or action == _RIGHT:
-                quarters = count * (1 if action == _LEFT else 3)
-                while out[size - 1] == _LEFT or out[size - 1] == _RIGHT:
-                    quarters += 1 if out[size - 1] == _LEFT else 3
-                    size -= 1
-                size = _turns(out, size, quarters)
+                size, quarters = _take_turns(out, size)
+                size = _turns(out, size, quarters + count * (1 if action == _LEFT else 3))
             else:
                 quarters = 0
                 if action != _MOVE:
-                    while out[size - 1] == _LEFT or out[size - 1] == _RIGHT:
-                        quarters += 1 if out[size - 1] == _LEFT else 3
-                        size -= 1
+                    size, quarters = _take_turns(out, size)
                 for _ in range(count):
                     size = _append(out, size, action)
                 size = _turns(out, size, quarters)

@@ -13,9 +13,8 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-from karelsynth.karel.compiled import compiled
+from karelsynth.karel.compiled import I64Array, U8Array, U64Array, compiled
 from karelsynth.karel.formats.codes import BEYOND, FRAME, SIDE, WALL
 from karelsynth.karel.machine_kernel import CELLS
 from karelsynth.tasks.purposeful.program_kernel import below, percent
@@ -49,7 +48,7 @@ CORNER, FLOOR, START, ANY, ROOMY = range(len(PLACES))
 ) = range(len(MARKERS))  # fmt: skip
 _MOST: Final = 9
 _SIZES: Final = np.repeat(np.arange(2, 17), [4, 9, 12, 13, 13, 12, 10, 8, 6, 3, 3, 2, 1, 1, 1])
-"""Lengths of sides, as often as they are wanted."""
+"""Side lengths, each repeated in proportion to its probability."""
 _ATTEMPTS: Final = np.array([[0, 1, 3], [1, 3, 0], [0, 1, 3], [3, 1, 0]])
 """[4, 3]: the quarter turns that a winding way tries one after the other, by the first of them."""
 _STEP_ROW: Final = np.array([1, 0, -1, 0])
@@ -57,7 +56,7 @@ _STEP_COL: Final = np.array([0, 1, 0, -1])
 
 
 @compiled()
-def draw_taste(state: NDArray[np.uint64], taste: NDArray[np.int64]) -> None:  # pragma: no cover - compiled
+def draw_taste(state: U64Array, taste: I64Array) -> None:
     """Draw what the worlds of a task have in common."""
     kind = below(state, 100)
     taste[VALUES] = 0 if kind < 72 else 1 if kind < 88 else 2
@@ -73,7 +72,7 @@ def draw_taste(state: NDArray[np.uint64], taste: NDArray[np.int64]) -> None:  # 
 
 
 @compiled()
-def _side(state: NDArray[np.uint64], taste: NDArray[np.int64], least: int, most: int) -> int:  # pragma: no cover
+def _side(state: U64Array, taste: I64Array, least: int, most: int) -> int:
     """The length of a side from least to most."""
     size: int = least + below(state, min(most, least + 4) - least + 1)
     for _ in range(6):
@@ -88,36 +87,36 @@ def _side(state: NDArray[np.uint64], taste: NDArray[np.int64], least: int, most:
 
 
 @compiled()
-def _value(state: NDArray[np.uint64], taste: NDArray[np.int64]) -> int:  # pragma: no cover - compiled
-    """How many markers a cell with markers has."""
+def _value(state: U64Array, taste: I64Array) -> int:
+    """The number of markers of a cell that has some."""
     highest = 1 if taste[VALUES] == 0 else 3 if taste[VALUES] == 1 else 5 if percent(state, 80) else _MOST
     number: int = 1 + below(state, highest)
     return number
 
 
 @compiled()
-def _pile(state: NDArray[np.uint64]) -> int:  # pragma: no cover - compiled
+def _pile(state: U64Array) -> int:
     """The height of a pile: small ones are more frequent, none is rare."""
     height: int = 0 if percent(state, 8) else 1 + min(below(state, 7), below(state, _MOST))
     return height
 
 
 @compiled()
-def _density(state: NDArray[np.uint64], taste: NDArray[np.int64]) -> int:  # pragma: no cover - compiled
+def _density(state: U64Array, taste: I64Array) -> int:
     """The share of cells with markers, in percent. 0 and 100 are drawn on purpose, as edge cases."""
     kind = below(state, 100)
     return 0 if kind < 6 else 100 if kind < 14 else max(5, min(95, taste[DENSITY] + below(state, 31) - 15))
 
 
 @compiled()
-def _fill(grid: NDArray[np.uint8], info: NDArray[np.int64], value: int) -> None:  # pragma: no cover - compiled
+def _fill(grid: U8Array, info: I64Array, value: int) -> None:
     for row in range(info[ROWS]):
         for col in range(info[COLS]):
             grid[row * STAGE + col] = value
 
 
 @compiled()
-def _place(state: NDArray[np.uint64], info: NDArray[np.int64], place: int) -> None:  # pragma: no cover - compiled
+def _place(state: U64Array, info: I64Array, place: int) -> None:
     """Put Karel into an open room."""
     cols, rows = info[COLS], info[ROWS]
     row, col = 0, 0
@@ -137,9 +136,7 @@ def _place(state: NDArray[np.uint64], info: NDArray[np.int64], place: int) -> No
 
 
 @compiled()
-def _room_markers(
-    state: NDArray[np.uint64], taste: NDArray[np.int64], some: int, grid: NDArray[np.uint8], info: NDArray[np.int64]
-) -> None:  # pragma: no cover - compiled
+def _room_markers(state: U64Array, taste: I64Array, some: int, grid: U8Array, info: I64Array) -> None:
     """Lay markers in an open room."""
     cols, rows, row, col = info[COLS], info[ROWS], info[ROW], info[COL]
     base = row * STAGE
@@ -217,14 +214,8 @@ def _room_markers(
 
 @compiled()
 def _open_room(
-    state: NDArray[np.uint64],
-    taste: NDArray[np.int64],
-    kind: int,
-    place: int,
-    some: int,
-    grid: NDArray[np.uint8],
-    info: NDArray[np.int64],
-) -> None:  # pragma: no cover - compiled
+    state: U64Array, taste: I64Array, kind: int, place: int, some: int, grid: U8Array, info: I64Array
+) -> None:
     field = some == FIELD or some == FULL_FIELD or some == COLUMNS or some == TOWERS
     most = 8 if field else 16
     info[COLS] = _side(state, taste, 3 if place == ROOMY else 2, most)
@@ -250,9 +241,7 @@ def _open_room(
 
 
 @compiled()
-def _fetch(
-    state: NDArray[np.uint64], taste: NDArray[np.int64], grid: NDArray[np.uint8], info: NDArray[np.int64]
-) -> None:  # pragma: no cover - compiled
+def _fetch(state: U64Array, taste: I64Array, grid: U8Array, info: I64Array) -> None:
     """A house with one door in its east wall; Karel at the west wall, markers are laid where it picks them."""
     cols, rows = _side(state, taste, 2, 8), _side(state, taste, 2, 7)
     beyond = 1 + below(state, 3)
@@ -268,13 +257,7 @@ def _fetch(
 
 
 @compiled()
-def _hall(
-    state: NDArray[np.uint64],
-    taste: NDArray[np.int64],
-    kind: int,
-    grid: NDArray[np.uint8],
-    info: NDArray[np.int64],
-) -> None:  # pragma: no cover - compiled
+def _hall(state: U64Array, taste: I64Array, kind: int, grid: U8Array, info: I64Array) -> None:
     """A corridor with niches below (POTHOLES), on both sides (NICHES), or one opening above (GAP)."""
     cols = _side(state, taste, 3, 14)
     down = 1 if percent(state, 65) else 1 + below(state, 3)
@@ -321,18 +304,14 @@ def _hall(
 
 
 @compiled()
-def _ground(
-    grid: NDArray[np.uint8], info: NDArray[np.int64], col: int, height: int
-) -> None:  # pragma: no cover - compiled
+def _ground(grid: U8Array, info: I64Array, col: int, height: int) -> None:
     """Fill a column with wall up to a height."""
     for row in range(min(height, info[ROWS])):
         grid[row * STAGE + col] = WALL
 
 
 @compiled()
-def _slopes(
-    state: NDArray[np.uint64], taste: NDArray[np.int64], kind: int, grid: NDArray[np.uint8], info: NDArray[np.int64]
-) -> None:  # pragma: no cover - compiled
+def _slopes(state: U64Array, taste: I64Array, kind: int, grid: U8Array, info: I64Array) -> None:
     """Stairs up, down, or up and down. Steps are one cell high; some tasks have longer ones."""
     steps = below(state, 6) if percent(state, 60) else 1 + below(state, 3)
     if steps == 0 and percent(state, 50):
@@ -383,9 +362,7 @@ def _slopes(
 
 
 @compiled()
-def _cliffs(
-    state: NDArray[np.uint64], taste: NDArray[np.int64], grid: NDArray[np.uint8], info: NDArray[np.int64]
-) -> None:  # pragma: no cover - compiled
+def _cliffs(state: U64Array, taste: I64Array, grid: U8Array, info: I64Array) -> None:
     """Steps of any height: up, then down where a task has a second slope."""
     climbs, falls = below(state, 4), 0
     if taste[QUARTER] > 0:
@@ -415,7 +392,7 @@ def _cliffs(
 
 
 @compiled()
-def _mark_end(grid: NDArray[np.uint8], info: NDArray[np.int64]) -> None:  # pragma: no cover - compiled
+def _mark_end(grid: U8Array, info: I64Array) -> None:
     """Lay a marker on the ground of the last column."""
     row, last = 0, info[COLS] - 1
     while row < info[ROWS] - 1 and grid[row * STAGE + last] == WALL:
@@ -425,14 +402,7 @@ def _mark_end(grid: NDArray[np.uint8], info: NDArray[np.int64]) -> None:  # prag
 
 
 @compiled()
-def _hurdles(
-    state: NDArray[np.uint64],
-    taste: NDArray[np.int64],
-    kind: int,
-    some: int,
-    grid: NDArray[np.uint8],
-    info: NDArray[np.int64],
-) -> None:  # pragma: no cover - compiled
+def _hurdles(state: U64Array, taste: I64Array, kind: int, some: int, grid: U8Array, info: I64Array) -> None:
     """A track with hurdles of height one, or of any height."""
     cols = _side(state, taste, 4, 14)
     highest = 1 if kind == HURDLES else 1 + below(state, 5)
@@ -462,9 +432,7 @@ def _hurdles(
 
 
 @compiled()
-def _house(
-    state: NDArray[np.uint64], grid: NDArray[np.uint8], info: NDArray[np.int64]
-) -> None:  # pragma: no cover - compiled
+def _house(state: U64Array, grid: U8Array, info: I64Array) -> None:
     """A house on the floor in Karel's way."""
     wide, high = 1 + below(state, 5), 1 + below(state, 5)
     before, after = 1 + below(state, 4), 1 + below(state, 4)
@@ -476,9 +444,7 @@ def _house(
 
 
 @compiled()
-def _island(
-    state: NDArray[np.uint64], grid: NDArray[np.uint8], info: NDArray[np.int64]
-) -> None:  # pragma: no cover - compiled
+def _island(state: U64Array, grid: U8Array, info: I64Array) -> None:
     """A block that can be walked around; Karel has it on its right."""
     wide, high = 1 + below(state, 5), 1 + below(state, 4)
     left, low = 1 + below(state, 2), 1 + below(state, 2)
@@ -491,9 +457,7 @@ def _island(
 
 
 @compiled()
-def _door(
-    state: NDArray[np.uint64], taste: NDArray[np.int64], grid: NDArray[np.uint8], info: NDArray[np.int64]
-) -> None:  # pragma: no cover - compiled
+def _door(state: U64Array, taste: I64Array, grid: U8Array, info: I64Array) -> None:
     """A wall with one door, not below Karel's row."""
     before, after = 1 + below(state, 5), 1 + below(state, 4)
     info[COLS], info[ROWS] = before + 1 + after, _side(state, taste, 3, 10)
@@ -507,9 +471,7 @@ def _door(
 
 
 @compiled()
-def _room_door(
-    state: NDArray[np.uint64], grid: NDArray[np.uint8], info: NDArray[np.int64]
-) -> None:  # pragma: no cover - compiled
+def _room_door(state: U64Array, grid: U8Array, info: I64Array) -> None:
     """A room with one door and space outside; Karel stands at its lower wall."""
     cols, rows = 2 + below(state, 6), 2 + below(state, 5)
     ring = 2 + below(state, 2)
@@ -532,14 +494,7 @@ def _room_door(
 
 
 @compiled()
-def _winding(
-    state: NDArray[np.uint64],
-    taste: NDArray[np.int64],
-    kind: int,
-    some: int,
-    grid: NDArray[np.uint8],
-    info: NDArray[np.int64],
-) -> None:  # pragma: no cover - compiled
+def _winding(state: U64Array, taste: I64Array, kind: int, some: int, grid: U8Array, info: I64Array) -> None:
     """A corridor that winds through solid wall, or a trail of markers through an open room.
 
     Each cell of the way touches only the cell before it and the cell after it.
@@ -593,13 +548,7 @@ def _winding(
 
 
 @compiled()
-def _snail(
-    state: NDArray[np.uint64],
-    taste: NDArray[np.int64],
-    some: int,
-    grid: NDArray[np.uint8],
-    info: NDArray[np.int64],
-) -> None:  # pragma: no cover - compiled
+def _snail(state: U64Array, taste: I64Array, some: int, grid: U8Array, info: I64Array) -> None:
     """A spiral that turns left, of one to eight legs."""
     info[COLS], info[ROWS] = _side(state, taste, 3, 10), _side(state, taste, 3, 10)
     cols, rows = info[COLS], info[ROWS]
@@ -627,9 +576,7 @@ def _snail(
 
 
 @compiled()
-def _maze(
-    state: NDArray[np.uint64], grid: NDArray[np.uint8], info: NDArray[np.int64]
-) -> None:  # pragma: no cover - compiled
+def _maze(state: U64Array, grid: U8Array, info: I64Array) -> None:
     """A maze without loops; the goal is one of its cells."""
     wide, high = 2 + below(state, 4), 2 + below(state, 4)
     info[COLS], info[ROWS] = 2 * wide - 1, 2 * high - 1
@@ -669,9 +616,7 @@ def _maze(
 
 
 @compiled()
-def _signs(
-    state: NDArray[np.uint64], taste: NDArray[np.int64], grid: NDArray[np.uint8], info: NDArray[np.int64]
-) -> None:  # pragma: no cover - compiled
+def _signs(state: U64Array, taste: I64Array, grid: U8Array, info: I64Array) -> None:
     """Signs along a way through an open room: one marker for left, two for right."""
     info[COLS], info[ROWS] = _side(state, taste, 3, 10), _side(state, taste, 3, 10)
     cols, rows = info[COLS], info[ROWS]
@@ -695,10 +640,8 @@ def _signs(
 
 
 @compiled()
-def _lanes(
-    state: NDArray[np.uint64], taste: NDArray[np.int64], grid: NDArray[np.uint8], info: NDArray[np.int64]
-) -> None:  # pragma: no cover - compiled
-    """A road of two lanes with stones; never both lanes are blocked."""
+def _lanes(state: U64Array, taste: I64Array, grid: U8Array, info: I64Array) -> None:
+    """A road of two lanes with stones, of which at least one lane is free everywhere."""
     cols = _side(state, taste, 4, 14)
     info[COLS], info[ROWS] = cols, 2
     _fill(grid, info, 0)
@@ -717,14 +660,8 @@ def _lanes(
 
 @compiled()
 def draw_scene(
-    state: NDArray[np.uint64],
-    taste: NDArray[np.int64],
-    kind: int,
-    place: int,
-    some: int,
-    grid: NDArray[np.uint8],
-    info: NDArray[np.int64],
-) -> None:  # pragma: no cover - compiled
+    state: U64Array, taste: I64Array, kind: int, place: int, some: int, grid: U8Array, info: I64Array
+) -> None:
     """Draw a scene to `grid` [256] and `info` [4]."""
     if kind == ROOM or kind == CEILING or kind == SQUARE or kind == OBSTACLES:
         _open_room(state, taste, kind, place, some, grid, info)
@@ -762,14 +699,7 @@ def draw_scene(
 
 
 @compiled()
-def stage_world(
-    state: NDArray[np.uint64],
-    taste: NDArray[np.int64],
-    grid: NDArray[np.uint8],
-    info: NDArray[np.int64],
-    out: NDArray[np.uint8],
-    slot: int,
-) -> int:  # pragma: no cover - compiled
+def stage_world(state: U64Array, taste: I64Array, grid: U8Array, info: I64Array, out: U8Array, slot: int) -> int:
     """Mirror, rotate and frame a scene into row `slot` of `out` [E, 324], without Karel.
 
     Returns Karel's cell times 4 plus its heading.
