@@ -130,7 +130,7 @@ def features_of_prefixes(
     symbols: int,
     start: int,
     out: Any,
-) -> None:  # pragma: no cover - compiled
+) -> None:
     """Write the features of prefixes on examples to out [M · K, 114], one thread per row.
 
     Args:

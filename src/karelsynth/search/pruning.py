@@ -98,9 +98,7 @@ class Pruning:
 
 
 @compiled()
-def _hash(
-    row: int, branches: int, worlds: NDArray[np.uint32], waits: NDArray[np.int16]
-) -> np.int64:  # pragma: no cover - compiled
+def _hash(row: int, branches: int, worlds: NDArray[np.uint32], waits: NDArray[np.int16]) -> np.int64:
     """A hash of a prefix's open branches and of the states of all examples."""
     code = np.uint64(branches)
     for example in range(worlds.shape[1]):
@@ -114,7 +112,7 @@ def _hash(
 @compiled()
 def _replaces(
     other: int, row: int, worlds: NDArray[np.uint32], waits: NDArray[np.int16], ticks: NDArray[np.int16]
-) -> bool:  # pragma: no cover - compiled
+) -> bool:
     """Whether prefix `other` has brought all examples to the same states as prefix `row`, with no more ticks."""
     for example in range(worlds.shape[1]):
         if waits[other, example] != waits[row, example] or ticks[other, example] > ticks[row, example]:
@@ -140,7 +138,7 @@ def _merge_range(
     waits: NDArray[np.int16],
     ticks: NDArray[np.int16],
     alive: NDArray[np.bool_],
-) -> None:  # pragma: no cover - compiled
+) -> None:
     """Keep only the likeliest alive of equivalent prefixes, for tasks first … last − 1.
 
     Args:

@@ -300,7 +300,7 @@ def repair(
 
 
 @compiled()
-def _is_new(bits: np.uint64, seen: NDArray[np.uint64]) -> bool:  # pragma: no cover - compiled
+def _is_new(bits: np.uint64, seen: NDArray[np.uint64]) -> bool:
     """Add a number to a set; whether it is new. The set is an open hash table, its size a power of two; 0 is empty."""
     bits = bits | _ONE
     last = np.uint64(seen.shape[0] - 1)
@@ -314,9 +314,7 @@ def _is_new(bits: np.uint64, seen: NDArray[np.uint64]) -> bool:  # pragma: no co
 
 
 @compiled()
-def _within(
-    edits: NDArray[np.int64], count: int, kind: int, at: int, opened: int, otherwise: int, end: int
-) -> int:  # pragma: no cover - compiled
+def _within(edits: NDArray[np.int64], count: int, kind: int, at: int, opened: int, otherwise: int, end: int) -> int:
     """Record edits of a control statement: another condition, count or kind, or only its body; the new count."""
     close = otherwise - 1 if otherwise > 0 else end - 1  # of the first block
     body = opened + 1
@@ -346,9 +344,7 @@ def _within(
 
 
 @compiled()
-def _around(
-    edits: NDArray[np.int64], count: int, at: int, last: int, single: bool
-) -> int:  # pragma: no cover - compiled
+def _around(edits: NDArray[np.int64], count: int, at: int, last: int, single: bool) -> int:
     """Record edits that wrap the tokens from `at` to `last` in a block; the new count."""
     for condition in range(CONDITION_KINDS):
         count = note_edit(edits, count, at, WHILE_HEAD + condition, at, last, CLOSE_W, 0, 0, 0, last)
@@ -364,7 +360,7 @@ def _around(
 
 
 @compiled()
-def _all_edits(tokens: NDArray[np.uint8], length: int, edits: NDArray[np.int64]) -> int:  # pragma: no cover - compiled
+def _all_edits(tokens: NDArray[np.uint8], length: int, edits: NDArray[np.int64]) -> int:
     """Record every edit of a program in `edits` [·, 9]; returns how many."""
     statements = new_statements(length)
     find_statements(tokens, length, statements)
@@ -406,7 +402,7 @@ def neighbours(
     seen: NDArray[np.uint64],
     out: NDArray[np.uint8],
     lengths: NDArray[np.int64],
-) -> int:  # pragma: no cover - compiled
+) -> int:
     """Write the programs one edit away from a program [L] to `out` [·, longest]; returns how many.
 
     Programs longer than `longest` are left out, and those in the hash table `seen`. All others are added to `seen`.
@@ -428,7 +424,7 @@ def neighbours(
 
 
 @compiled()
-def _faults(row: NDArray[np.uint8], size: int) -> int:  # pragma: no cover - compiled
+def _faults(row: NDArray[np.uint8], size: int) -> int:
     """How many times the program in row[:size] violates the normal form."""
     faults = 0
     for place in range(2, size):
@@ -439,7 +435,7 @@ def _faults(row: NDArray[np.uint8], size: int) -> int:  # pragma: no cover - com
 
 
 @compiled()
-def _hash_program(row: NDArray[np.uint8], size: int) -> np.uint64:  # pragma: no cover - compiled
+def _hash_program(row: NDArray[np.uint8], size: int) -> np.uint64:
     """A hash of the program in row[:size]."""
     bits = np.uint64(size)
     for place in range(size):
@@ -448,16 +444,14 @@ def _hash_program(row: NDArray[np.uint8], size: int) -> np.uint64:  # pragma: no
 
 
 @compiled()
-def _hash_byte(example: int, place: int, value: int) -> np.uint64:  # pragma: no cover - compiled
+def _hash_byte(example: int, place: int, value: int) -> np.uint64:
     """A hash of one byte of an example's final state: a cell's code, or at place CELLS the status."""
     number: np.uint64 = mix(np.uint64(((example * (CELLS + 1) + place) << 8) + value + 1) * GAMMA)
     return number
 
 
 @compiled()
-def _compare(
-    cells: NDArray[np.uint8], targets: NDArray[np.uint8], example: int
-) -> tuple[int, np.uint64]:  # pragma: no cover - compiled
+def _compare(cells: NDArray[np.uint8], targets: NDArray[np.uint8], example: int) -> tuple[int, np.uint64]:
     """How many cells of cells [1, 324] differ from an example's target, and a hash of those."""
     different, bits = 0, _ZERO
     for cell in range(CELLS):
@@ -484,7 +478,7 @@ def _score_range(
     right: NDArray[np.int64],
     wrong: NDArray[np.int64],
     behaviour: NDArray[np.uint64],
-) -> None:  # pragma: no cover - compiled
+) -> None:
     """Run programs first … last − 1 of tokens [N, L] on inputs [K, 324].
 
     Writes for each program: the number of correct examples, or -1 if it does not parse; the number of wrong cells, a
