@@ -84,6 +84,20 @@ def test_the_run_stays_in_sight_beside_a_long_program(new_page: NewPage) -> None
     expect(page.get_by_role("button", name="Where should I look?")).to_be_in_viewport(ratio=0.5)
 
 
+@pytest.mark.parametrize("screen", SCREENS.values(), ids=SCREENS)
+def test_nothing_covers_the_tutor(new_page: NewPage, screen: dict[str, object]) -> None:
+    page = new_page(ROW, **screen)
+    page.fill("#program-text", TWO_AND_PUT)
+    page.click("#player-forth")  # on a phone, the lines that run stay above the world from now on
+    page.locator(".tutor-worlds").evaluate("worlds => worlds.scrollIntoView({ block: 'end' })")
+    middle = """node => {
+      const { x, y, width, height } = node.getBoundingClientRect();
+      return node.contains(document.elementFromPoint(x + width / 2, y + height / 2));
+    }"""
+    for world in page.locator(".tutor-picture svg").all():
+        assert world.evaluate(middle)
+
+
 @pytest.mark.parametrize("screen", [PROJECTOR, LAPTOP], ids=["projector", "laptop"])
 def test_a_projector_shows_the_program_and_the_world_only(new_page: NewPage, screen: dict[str, object]) -> None:
     page = new_page(ROW, **screen)

@@ -176,9 +176,9 @@ export class Card {
     this.after.drive(on);
     this.driveButton.setAttribute("aria-pressed", String(on));
     this.pad.hidden = !on;
-    if (on) this.pad.scrollIntoView({ block: "nearest" });
     const index = this.#index;
     this.update(this.#task.examples[index], index, this.#task.examples.length);
+    if (on) this.#hint.scrollIntoView({ block: "nearest" }); // it is below the buttons
     announce(on ? DRIVING : "Driving ended.");
   }
 

@@ -162,7 +162,7 @@ export class Challenge {
     this.#grade = grade;
     if (grade?.passed) this.#work.update(this.current, { passed: true });
     this.#renderState();
-    if (first) announce(`Solved: ${this.current.name || "this challenge"}.`);
+    if (first) notice(`Solved: ${this.current.name || "this challenge"}.`);
   }
 
   #render() {
