@@ -75,6 +75,11 @@ export function keyOf({ name, examples, starter }) {
   return ((low >>> 0).toString(36) + (high >>> 0).toString(36)).padStart(14, "0");
 }
 
+/** The name under which the work on a challenge is kept. */
+export function workKey(challenge) {
+  return `karelsynth.work.${keyOf(challenge)}`;
+}
+
 /** What a student has done on each challenge, in a storage that never fails. */
 export class Work {
   #storage;
@@ -87,7 +92,7 @@ export class Work {
   of(challenge) {
     const fresh = { text: challenge.starter, dialect: null, passed: false, hints: 0 };
     try {
-      const kept = JSON.parse(this.#storage.getItem(`karelsynth.work.${keyOf(challenge)}`));
+      const kept = JSON.parse(this.#storage.getItem(workKey(challenge)));
       return kept && typeof kept.text === "string" ? { ...fresh, ...kept } : fresh;
     } catch {
       return fresh;
@@ -96,7 +101,7 @@ export class Work {
 
   update(challenge, fields) {
     const value = { ...this.of(challenge), ...fields };
-    this.#storage.setItem(`karelsynth.work.${keyOf(challenge)}`, JSON.stringify(value));
+    this.#storage.setItem(workKey(challenge), JSON.stringify(value));
     return value;
   }
 

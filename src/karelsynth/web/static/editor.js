@@ -20,6 +20,7 @@ export class Editor {
   constructor(onInput, onBreakpoints) {
     this.onBreakpoints = onBreakpoints;
     this.#field.addEventListener("input", () => {
+      if (this.text === this.#numbered) return; // the browser had nothing to undo
       this.#marks = [];
       this.#next = null;
       this.#draw();
