@@ -48,6 +48,11 @@ def main():
 if __name__ == "__main__":
     run_karel_program()
 """
+IS_SEEN = """node => {
+  const { x, y, width, height } = node.getBoundingClientRect();
+  return node.contains(document.elementFromPoint(x + width / 2, y + height / 2));
+}"""
+"""Whether nothing lies on the middle of a node."""
 LONG = "def run():\n  repeat(19):\n    repeat(8):\n      turnLeft()\n  move()"
 """Takes 324 ticks: all the way around, and then a step."""
 
@@ -90,12 +95,8 @@ def test_nothing_covers_the_tutor(new_page: NewPage, screen: dict[str, object]) 
     page.fill("#program-text", TWO_AND_PUT)
     page.click("#player-forth")  # on a phone, the lines that run stay above the world from now on
     page.locator(".tutor-worlds").evaluate("worlds => worlds.scrollIntoView({ block: 'end' })")
-    middle = """node => {
-      const { x, y, width, height } = node.getBoundingClientRect();
-      return node.contains(document.elementFromPoint(x + width / 2, y + height / 2));
-    }"""
     for world in page.locator(".tutor-picture svg").all():
-        assert world.evaluate(middle)
+        assert world.evaluate(IS_SEEN)
 
 
 @pytest.mark.parametrize("mode", ["Blocks", "Both"])
@@ -105,13 +106,17 @@ def test_blocks_cover_no_button(new_page: NewPage, screen: dict[str, object], mo
     page.fill("#program-text", TAKE_ALL)
     page.get_by_role("group", name="Show the program as").get_by_role("button", name=mode).click()
     expect(page.locator(".block-tree .block").last).to_be_visible()
-    page.click("#copy-program", trial=True)
+    tree, copy = page.locator(".block-tree").bounding_box(), page.locator("#copy-program").bounding_box()
+    assert tree is not None
+    assert copy is not None
+    assert tree["y"] + tree["height"] <= copy["y"]
     for _ in range(3):
         page.click("#player-forth")
     page.click("#player-play", trial=True)
     running = page.locator("#program-card :is(.running, .block-running > .block-head)")
     expect(running.filter(visible=True).last).to_be_in_viewport()
     expect(page.locator("#stage")).to_be_in_viewport(ratio=0.9)
+    assert page.locator("#stage svg[role='img']").evaluate(IS_SEEN)
 
 
 def test_the_projectors_view_at_200_percent_cuts_nothing(new_page: NewPage) -> None:

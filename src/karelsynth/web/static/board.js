@@ -127,7 +127,7 @@ export class Board {
     );
   }
 
-  /** Blocks, melted into one where they touch. */
+  /** Walls as one shape where they touch. */
   #walls(world) {
     const isWall = (row, col) => row < world.rows && col < world.cols && at(world, row, col) === WALL;
     const shapes = [];

@@ -246,7 +246,9 @@ export class Challenge {
     const isGraded = this.#grade && !this.#grade.problem;
     this.tests.textContent = isGraded
       ? `${right} of ${tests} right.`
-      : `There ${hiddenCount === 1 ? "is" : "are"} also ${tests}: worlds that you do not see.`;
+      : hiddenCount === 1
+        ? "There is also 1 hidden test: a world that you do not see."
+        : `There are also ${tests}: worlds that you do not see.`;
     this.tests.dataset.kind = !isGraded ? "" : right === hiddenCount ? "right" : "wrong";
   }
 

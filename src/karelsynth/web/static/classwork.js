@@ -64,7 +64,7 @@ export function setToJson({ title, challenges }) {
 /** Names a challenge among all others, by what it asks for: what a student did is kept under it. */
 export function keyOf({ name, examples, starter }) {
   const content = JSON.stringify([name, examples, starter]);
-  let [high, low] = [0xdeadbeef, 0x41c6ce57]; // cyrb53: no secret, but no two alike in a class
+  let [high, low] = [0xdeadbeef, 0x41c6ce57]; // cyrb53, a short hash: not secret, but different for each challenge of a class
   for (let at = 0; at < content.length; at++) {
     const code = content.charCodeAt(at);
     high = Math.imul(high ^ code, 2654435761);

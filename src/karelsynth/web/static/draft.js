@@ -1,4 +1,4 @@
-// What was drawn and typed last, kept in this browser, so that closing the page loses nothing.
+// What was drawn and typed last. The browser keeps it, so that closing the page loses nothing.
 
 import { recall, remember } from "./storage.js";
 import { fromJson, pairs, toJson } from "./task.js";

@@ -147,7 +147,7 @@ export class Editor {
     this.#paint.replaceChildren(...nodes);
   }
 
-  /** A number for each line. The line's own text stands beside it, unseen, so that it wraps as the line does. */
+  /** A number for each line. Beside it is the line's own text, unseen, so that it wraps as the line does. */
   #number(text, lines) {
     if (text === this.#numbered) return;
     this.#numbered = text;

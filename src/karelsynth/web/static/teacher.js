@@ -12,11 +12,11 @@ const SET = "karelsynth.class"; // the set that is being made
 const LONG = 8_000; // letters of a link that some programs cut
 const LEVELS = ["No hints", "Where to look", "What kind of change", "The change itself"];
 const WHAT_IT_IS =
-  "Students get the task without Solve. They write or build a program and see what is right and what differs. Their " +
-  "work is kept in their browser.";
+  "Students see the task, but no Solve button. They write or build a program, and the page shows what is right and " +
+  "what differs. Their work stays in their browser.";
 const WHAT_A_SET_IS =
-  "Several challenges in order. Add this one, then open another task and add it, too; or open a file, also the " +
-  "`tasks.jsonl` of `karelsynth pose`.";
+  "A set is several challenges in order. Add this one, then open another task and add that one. Or add a file, such " +
+  "as the `tasks.jsonl` of `karelsynth pose`.";
 const UNFILLED = "The task on the page has no example that is filled in yet. Draw one, then make a challenge of it.";
 const SECRETS =
   "A link or a file holds the hidden tests, too: they are out of sight, not secret. A set that is handed out by " +
