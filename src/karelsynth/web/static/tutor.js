@@ -3,14 +3,14 @@
 
 import { post } from "./api.js";
 import { ACTIONS } from "./blocktree.js";
-import { Board } from "./board.js";
+import { Board, picturePair } from "./board.js";
 import { applied, changesOf, wordsOf } from "./changes.js";
+import { MOST_HINTS } from "./classwork.js";
 import { announce, button, byId, count, debounced, el, guarded, icon, notice, prose, whileBusy } from "./dom.js";
 import { ending } from "./run.js";
 import { contradict, filled, fromJson, pairs } from "./task.js";
 import { differences, parse } from "./world.js";
 
-const MOST_HINTS = 3;
 const MORE = 4; // exercises that are asked for at once
 const CONTEXT = 1; // lines around a change
 const NOT_ALL_TESTS =
@@ -358,15 +358,11 @@ export class Tutor {
   }
 
   #exercise(exercise) {
-    const { input, output } = fromJson(exercise).examples[0];
-    const boards = [new Board("Before"), new Board("After")];
-    boards[0].update(input);
-    boards[1].update(output);
     return button(
       "gallery-card",
       () => this.onTasks([exercise]),
       {},
-      el("span", { class: "gallery-pair", "aria-hidden": "true" }, boards[0].node, icon("arrow"), boards[1].node),
+      picturePair(fromJson(exercise).examples[0]),
       el("strong", {}, exercise.name.replace(/^\d+\. /, "")),
       el("span", { class: "detail" }, `${exercise.level} · ${count(exercise.examples.length, "example")}`),
     );
