@@ -113,17 +113,18 @@ def page(results: Results) -> str:
     solved = sum(bool(results.get(entry.slug, {}).get("solved")) for entry in gallery())
     intro = [
         "# Gallery",
-        f"{len(gallery())} tasks made by hand, from easy to hard. Pictures show before above, after below.\n"
+        f"{len(gallery())} tasks made by hand, from easy to hard. Each picture shows the worlds before\n"
+        "(above) and after (below).\n"
         "`karelsynth solve NAME` solves one; in Python, `karelsynth.tasks.task_files.gallery_task(NAME)` is the task.",
     ]
     if results:
         budget = max(result.get("budget", BUDGET) for result in results.values())
         general = sum(is_general(result) for result in results.values())
         intro.append(
-            f"The shipped model solves **{solved} of {len(gallery())}** within {budget:g} s each. The programs are\n"
-            f"its own, each run on every example. **{general}** of them are *general*: right also on {FRESH} fresh\n"
-            "worlds, which a generator draws for each task. `python tools/render_gallery.py --solve` solves them\n"
-            "again."
+            f"The shipped model solves **{solved} of {len(gallery())}** within {budget:g} s each. It found the\n"
+            f"programs below, and each was run on every example. **{general}** of them are *general*: they are also\n"
+            f"right on {FRESH} fresh worlds, which a generator draws for each task.\n"
+            "`python tools/render_gallery.py --solve` solves the tasks again."
         )
     sections = [_section(number, entry, results.get(entry.slug)) for number, entry in enumerate(gallery(), 1)]
     return "\n\n".join([*intro, *sections]) + "\n"

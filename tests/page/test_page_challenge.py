@@ -150,6 +150,34 @@ def test_a_link_holds_a_challenge(new_page: NewPage) -> None:
     expect(broken.locator("#solve")).to_be_visible()
 
 
+def test_a_browser_that_keeps_nothing_says_so_and_loses_nothing_meanwhile(new_page: NewPage, tmp_path: Path) -> None:
+    page = new_page()
+    page.add_init_script("Storage.prototype.setItem = () => { throw new DOMException('full', 'QuotaExceededError'); }")
+    page.reload()
+    page.wait_for_selector("html[data-ready]")
+    opened(page, tmp_path)
+    expect(page.locator("#notice")).to_contain_text("Save your work before you close")
+    page.fill("#program-text", TAKE_ALL)
+    page.get_by_role("button", name="Next challenge").click()
+    page.get_by_role("button", name="1. Clean, solved").click()
+    expect(page.locator("#program-text")).to_have_value(TAKE_ALL)
+    page.get_by_role("button", name="Save my work").click()
+    page.fill("#work-name", "Ada")
+    page.get_by_role("button", name="Save the file").click()
+    expect(page.locator("#notice")).to_contain_text("Saved 1 program.")
+
+
+def test_two_tabs_with_one_challenge_know_of_each_other(new_page: NewPage, tmp_path: Path) -> None:
+    page = opened(new_page(), tmp_path)
+    other = page.context.new_page()
+    other.goto(page.url)
+    other.wait_for_selector("html[data-challenge][data-ready]")
+    expect(page.locator("#notice")).to_be_hidden()
+    other.fill("#program-text", TAKE_ONE)
+    expect(page.locator("#notice")).to_contain_text("open in another tab")
+    expect(page.locator("#program-text")).to_have_value(STARTER)
+
+
 def test_a_served_set_opens_with_the_page(browser: Browser) -> None:
     settings = ServiceSettings(challenges=parse_challenges(json.dumps(LESSON)))
     with served(PoolSolver(POOL), settings) as address:

@@ -48,6 +48,11 @@ def main():
 if __name__ == "__main__":
     run_karel_program()
 """
+IS_SEEN = """node => {
+  const { x, y, width, height } = node.getBoundingClientRect();
+  return node.contains(document.elementFromPoint(x + width / 2, y + height / 2));
+}"""
+"""Whether nothing lies on the middle of a node."""
 LONG = "def run():\n  repeat(19):\n    repeat(8):\n      turnLeft()\n  move()"
 """Takes 324 ticks: all the way around, and then a step."""
 
@@ -82,6 +87,51 @@ def test_the_run_stays_in_sight_beside_a_long_program(new_page: NewPage) -> None
     for number in range(12):  # with the head of the tutor below
         expect(lines.nth(number)).to_be_in_viewport(ratio=0.9)
     expect(page.get_by_role("button", name="Where should I look?")).to_be_in_viewport(ratio=0.5)
+
+
+@pytest.mark.parametrize("screen", SCREENS.values(), ids=SCREENS)
+def test_nothing_covers_the_tutor(new_page: NewPage, screen: dict[str, object]) -> None:
+    page = new_page(ROW, **screen)
+    page.fill("#program-text", TWO_AND_PUT)
+    page.click("#player-forth")  # on a phone, the lines that run stay above the world from now on
+    page.locator(".tutor-worlds").evaluate("worlds => worlds.scrollIntoView({ block: 'end' })")
+    for world in page.locator(".tutor-picture svg").all():
+        assert world.evaluate(IS_SEEN)
+
+
+@pytest.mark.parametrize("mode", ["Blocks", "Both"])
+@pytest.mark.parametrize("screen", [ZOOMED, PHONE], ids=["200 %", "phone"])
+def test_blocks_cover_no_button(new_page: NewPage, screen: dict[str, object], mode: str) -> None:
+    page = new_page(ROW, **screen)
+    page.fill("#program-text", TAKE_ALL)
+    page.get_by_role("group", name="Show the program as").get_by_role("button", name=mode).click()
+    expect(page.locator(".block-tree .block").last).to_be_visible()
+    tree, copy = page.locator(".block-tree").bounding_box(), page.locator("#copy-program").bounding_box()
+    assert tree is not None
+    assert copy is not None
+    assert tree["y"] + tree["height"] <= copy["y"]
+    for _ in range(3):
+        page.click("#player-forth")
+    page.click("#player-play", trial=True)
+    running = page.locator("#program-card :is(.running, .block-running > .block-head)")
+    expect(running.filter(visible=True).last).to_be_in_viewport()
+    expect(page.locator("#stage")).to_be_in_viewport(ratio=0.9)
+    assert page.locator("#stage svg[role='img']").evaluate(IS_SEEN)
+
+
+def test_the_projectors_view_at_200_percent_cuts_nothing(new_page: NewPage) -> None:
+    page = new_page(ROW, **ZOOMED)
+    page.fill("#program-text", TAKE_ALL)
+    page.click("#projector")
+    for _ in range(3):
+        page.click("#player-forth")
+    assert len({line.bounding_box()["height"] for line in page.locator(".code-line").all()}) == 1  # type: ignore[index]
+    caption, slider = (page.locator(each).bounding_box() for each in ("#player-caption", "#player-place"))
+    assert caption is not None
+    assert slider is not None
+    assert caption["y"] + caption["height"] <= slider["y"]
+    page.click("#projector-end")
+    expect(page.locator(".top")).to_be_visible()
 
 
 @pytest.mark.parametrize("screen", [PROJECTOR, LAPTOP], ids=["projector", "laptop"])
@@ -130,11 +180,26 @@ def test_a_phone_names_its_tools_and_shows_the_result(new_page: NewPage) -> None
     assert page.locator("#tools .tool span").all_inner_texts() == ["Karel", "Wall", "Marker", "Take", "Erase"]
     for label in page.locator("#tools .tool span").all():
         expect(label).to_be_in_viewport()
+    page.select_option("#player-source", label="A world of your own")
+    expect(page.locator("#own-tools .tool span").first).to_be_visible()
     solve(page)
     result, bar = page.locator("#result").bounding_box(), page.locator(".solve-bar").bounding_box()
     assert result is not None
     assert bar is not None
     assert result["y"] + result["height"] <= bar["y"]
+
+
+def test_a_phone_shows_why_karel_cannot_go_on(new_page: NewPage) -> None:
+    page = new_page(link([("> . . .\n. . . .", "> . . .\n. . . .")]), **PHONE)
+    page.get_by_role("button", name="Drive", exact=True).click()
+    page.keyboard.press("ArrowLeft")
+    page.keyboard.press("ArrowUp")
+    expect(page.locator(".hint.bumped")).to_have_text("There is a wall in the way.")
+    bar = page.locator(".solve-bar").bounding_box()
+    hint = page.locator(".hint.bumped").bounding_box()
+    assert hint is not None
+    assert bar is not None
+    assert hint["y"] + hint["height"] <= bar["y"]
 
 
 def test_a_phone_shows_lines_and_world_of_a_run_together(new_page: NewPage) -> None:
@@ -178,6 +243,9 @@ def test_a_task_is_printed_as_a_worksheet(new_page: NewPage, tmp_path: Path) -> 
     assert marker.evaluate("marker => getComputedStyle(marker).stroke") == "rgb(0, 0, 0)"  # seen on a copy, too
     page.emulate_media(media="null")  # "screen" would be printed as it is there
     assert page.pdf(format="A4").count(b"/Type /Page\n") == 1
+    page.click("#projector")
+    page.pdf(format="A4")
+    expect(page.locator("#examples")).to_be_visible()  # the examples are printed from there, too
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -232,6 +300,18 @@ def test_what_was_typed_is_never_rewritten(page: Page, new_page: NewPage) -> Non
     expect(page.locator("#program-view")).to_be_hidden()
     page.get_by_role("button", name="Back to what you typed").click()
     expect(text).to_have_value(MINE)
+
+
+def test_undo_in_a_view_leaves_it_a_view(page: Page) -> None:
+    text = page.locator("#program-text")
+    text.fill(MINE)
+    expect(page.locator("#download-program")).to_be_enabled()
+    page.locator("#dialects [data-dialect='paper']").click()
+    expect(page.locator("#program-view")).to_be_visible()
+    text.press("Control+z")
+    page.locator("#dialects [data-dialect='stanford']").click()
+    expect(text).to_have_value(MINE)
+    expect(page.locator("#other-program")).to_be_hidden()
 
 
 def test_a_text_with_a_mistake_is_not_converted(page: Page) -> None:

@@ -338,3 +338,16 @@ def test_the_page_notices_that_the_server_is_back(browser: Browser, address: str
     page.fill("#program-text", TAKE_ONE)
     expect(page.locator("#notice")).to_be_hidden()
     page.context.close()
+
+
+def test_a_text_is_read_as_soon_as_the_server_is_back(browser: Browser, address: str) -> None:
+    page = browser.new_page()
+    page.goto(address)
+    page.wait_for_selector("html[data-ready]")
+    page.route("**/api/**", lambda route: route.abort())
+    page.fill("#program-text", TAKE_ALL)
+    expect(page.locator("#notice")).to_contain_text("The server does not answer.")
+    page.unroute("**/api/**")
+    expect(page.locator("#player-play")).to_be_enabled()
+    expect(page.locator("#notice")).to_be_hidden()
+    page.context.close()

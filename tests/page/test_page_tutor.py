@@ -35,6 +35,16 @@ def test_what_differs_is_marked_and_the_step_is_found(new_page: NewPage) -> None
     expect(page.locator("#player-caption")).to_contain_text("The program")
 
 
+def test_the_tutor_waits_while_examples_contradict_each_other(new_page: NewPage) -> None:
+    page = new_page(link([("> . .\n. . .", ". . >\n. . ."), ("> . .\n. . .", ". > .\n. . .")]))
+    page.fill("#program-text", "def run():\n  move()\n  move()")
+    expect_verdicts(page, "Right", "Wrong")
+    expect(page.locator(".example-problem:visible")).to_contain_text("contradicts example 1")
+    page.wait_for_timeout(600)
+    expect(page.locator("#notice")).to_be_hidden()
+    expect(page.locator("#tutor")).to_be_hidden()
+
+
 def test_it_jumps_to_the_step_that_fails(new_page: NewPage) -> None:
     page = typed(new_page, "def run():\n  move()\n  putMarker()\n  move()\n  pickMarker()\n  move()")
     page.locator("#tutor").get_by_role("button", name="Show me that moment, at line 3").click()

@@ -110,5 +110,8 @@ test("how a run ended is said without ticks", () => {
   assert.equal(ending("finished after 1 tick"), "is done");
   const place = "at row 1, column 2, facing north";
   assert.equal(ending(`crashed: hit a wall ${place} (tick 7)`), `crashed: hit a wall ${place}`);
-  assert.equal(ending(`ran out of ticks after 10000 ${place}`), `still ran after 10000 steps and tests ${place}`);
+  const long = `was still running after 10,000 steps and tests ${place}`;
+  assert.equal(ending(`ran out of ticks after 10000 ${place}`), long);
+  const endless = `runs forever: the state repeats ${place} (tick 7)`;
+  assert.equal(ending(endless), `never ends: everything is as it was before ${place}`);
 });

@@ -6,7 +6,8 @@ import { History } from "./static/history.js";
 import { fragmentOf, taskOf } from "./static/link.js";
 import { Shelf } from "./static/shelf.js";
 import {
-  empty, example, filled, fromJson, pairs, starter, task, toJson, withNothingChanged, withOutputReset, withSide,
+  contradict, empty, example, filled, fromJson, pairs, starter, task, toJson, withNothingChanged, withOutputReset,
+  withSide,
 } from "./static/task.js";
 import { act, blank, parse } from "./static/world.js";
 
@@ -56,6 +57,12 @@ test("a stroke is undone as one", () => {
   assert.equal(history.value, 0);
   history.redo();
   assert.equal(history.value, 3);
+});
+
+test("examples with the same Before and different Afters contradict each other", () => {
+  const [before, one, other] = ["> . .\n. . .", ". > .\n. . .", ". . >\n. . ."].map(parse);
+  assert.ok(contradict([example(before, one), example(one, other), example(before, other)]));
+  assert.ok(!contradict([example(before, one), example(before, one), example(one, other)]));
 });
 
 test("what was typed is never lost on the shelf", () => {

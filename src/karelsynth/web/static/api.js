@@ -30,7 +30,7 @@ async function request(path, options) {
     response = await fetch(path, options);
   } catch (error) {
     if (error.name === "AbortError") throw error;
-    throw new ApiError("The server does not answer. Is `karelsynth serve` still running?");
+    throw new ApiError("The server does not answer. Your work stays on this page. Is `karelsynth serve` still running?");
   }
   if (response.ok) return response;
   const body = await response.json().catch(() => null);

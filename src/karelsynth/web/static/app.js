@@ -248,7 +248,7 @@ byId("task-file").addEventListener("change", async (event) => {
   await guarded(async () => {
     const text = await file.text();
     const set = await Teacher.read(text);
-    if (set) openSet(set);
+    if (set) await openSet(set);
     else openTask(fromJson(await post("/api/task/parse", { text })));
   });
 });

@@ -1,6 +1,6 @@
 // A world as an SVG picture. The same shapes as the command line's pictures draw, but Karel glides.
 
-import { svg } from "./dom.js";
+import { el, icon, svg } from "./dom.js";
 import { HEADINGS, WALL, at, isHero } from "./world.js";
 
 export const CELL = 40;
@@ -127,7 +127,7 @@ export class Board {
     );
   }
 
-  /** Blocks, melted into one where they touch. */
+  /** Walls as one shape where they touch. */
   #walls(world) {
     const isWall = (row, col) => row < world.rows && col < world.cols && at(world, row, col) === WALL;
     const shapes = [];
@@ -191,6 +191,14 @@ export class Board {
     this.#karel.classList.toggle("still", !glide);
     this.#karel.style.transform = `translate(${x}px, ${y}px) rotate(${90 * this.#turn}deg)`;
   }
+}
+
+/** A small picture of an example; what is beside it says more to screen readers. */
+export function picturePair({ input, output }) {
+  const [before, after] = [new Board("Before"), new Board("After")];
+  before.update(input);
+  after.update(output);
+  return el("span", { class: "gallery-pair", "aria-hidden": "true" }, before.node, icon("arrow"), after.node);
 }
 
 /** A world in a sentence. */

@@ -64,7 +64,7 @@ export class Card {
     this.remove = iconButton("remove", "Remove this example", () => this.#remove());
     this.pad = el("div", { class: "pad", role: "group", "aria-label": "Drive Karel", hidden: true });
     for (const [action, [name, label]] of Object.entries(PAD)) {
-      // A click leaves the keyboard to Karel; who came to the button by keyboard stays there.
+      // After a click the arrow keys drive Karel; after a key press the focus stays at the button.
       const press = (event) => this.after.perform(action, event.detail > 0);
       this.pad.append(iconButton(name, label, press, "button square"));
     }
@@ -176,9 +176,9 @@ export class Card {
     this.after.drive(on);
     this.driveButton.setAttribute("aria-pressed", String(on));
     this.pad.hidden = !on;
-    if (on) this.pad.scrollIntoView({ block: "nearest" });
     const index = this.#index;
     this.update(this.#task.examples[index], index, this.#task.examples.length);
+    if (on) this.#hint.scrollIntoView({ block: "nearest" }); // it is below the buttons
     announce(on ? DRIVING : "Driving ended.");
   }
 

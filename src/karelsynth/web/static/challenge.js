@@ -3,7 +3,7 @@
 
 import { get } from "./api.js";
 import { Board } from "./board.js";
-import { Work, keyOf, setFromJson, setToJson } from "./classwork.js";
+import { Work, keyOf, setFromJson, setToJson, workKey } from "./classwork.js";
 import { announce, button, byId, count, download, el, icon, iconButton, notice } from "./dom.js";
 import { packed, unpacked } from "./link.js";
 import { recall, remember } from "./storage.js";
@@ -13,6 +13,8 @@ import { WorldError, parse } from "./world.js";
 const KEY = "#challenge=";
 const LONGEST = 200_000; // letters of a link
 const OPEN = "karelsynth.set"; // the set that was opened last, and the place in it
+const NOT_KEPT = "This browser keeps nothing. Save your work before you close or reload the page.";
+const TWICE = "This challenge is open in another tab, too. Close one of them: only what is typed last is kept.";
 const STUDENT = "karelsynth.student"; // the name that was typed when work was saved
 
 /** The part of an address that holds a set. */
@@ -34,10 +36,11 @@ function stored() {
   }
 }
 
-/** Keeps which set is open, and where; the set itself unless it is in the address or at the server. */
+/** Keeps which set is open, and where; the set itself unless it is in the address or at the server. Says whether the
+ *  browser keeps it. */
 function store(set, at, { isKept, isClosed = false }) {
   const title = set.title || set.challenges[0].name;
-  remember(OPEN, JSON.stringify({ set: isKept ? setToJson(set) : null, at, name: nameOf(set), title, isClosed }));
+  return remember(OPEN, JSON.stringify({ set: isKept ? setToJson(set) : null, at, name: nameOf(set), title, isClosed }));
 }
 
 function nameOf(set) {
@@ -82,10 +85,10 @@ export function wayBack() {
   return button("chip", open, {}, icon("class"), `Back to ${known.title || "the challenge"}`);
 }
 
-/** Opens a set: the page is loaded anew with it. */
-export function openSet(set) {
-  store(set, 0, { isKept: true });
-  window.history.replaceState(null, "", location.pathname);
+/** Opens a set: the page is loaded anew with it. A browser that keeps nothing has it in the address. */
+export async function openSet(set) {
+  const isStored = store(set, 0, { isKept: true });
+  window.history.replaceState(null, "", isStored ? location.pathname : await linkOf(set));
   location.reload();
 }
 
@@ -111,6 +114,9 @@ export class Challenge {
     byId("challenge").hidden = false;
     byId("task-name").readOnly = true;
     document.querySelector(".skip").hidden = true; // to Solve, which is not there
+    addEventListener("storage", ({ key }) => { // another tab has kept something
+      if (key === workKey(this.current)) notice(TWICE, "problem");
+    });
     byId("work-form").addEventListener("submit", (event) => {
       event.preventDefault();
       this.#hand();
@@ -134,7 +140,7 @@ export class Challenge {
     this.#at = at;
     this.#grade = null;
     this.#before = null;
-    store(this.#given, at, { isKept: this.#isKept });
+    if (!store(this.#given, at, { isKept: this.#isKept })) notice(NOT_KEPT, "problem");
     this.#render();
     this.onOpen(this.current, this.#work.of(this.current));
   }
@@ -162,7 +168,7 @@ export class Challenge {
     this.#grade = grade;
     if (grade?.passed) this.#work.update(this.current, { passed: true });
     this.#renderState();
-    if (first) announce(`Solved: ${this.current.name || "this challenge"}.`);
+    if (first) notice(`Solved: ${this.current.name || "this challenge"}.`);
   }
 
   #render() {
@@ -240,7 +246,9 @@ export class Challenge {
     const isGraded = this.#grade && !this.#grade.problem;
     this.tests.textContent = isGraded
       ? `${right} of ${tests} right.`
-      : `There ${hiddenCount === 1 ? "is" : "are"} also ${tests}: worlds that you do not see.`;
+      : hiddenCount === 1
+        ? "There is also 1 hidden test: a world that you do not see."
+        : `There are also ${tests}: worlds that you do not see.`;
     this.tests.dataset.kind = !isGraded ? "" : right === hiddenCount ? "right" : "wrong";
   }
 

@@ -64,7 +64,7 @@ export function setToJson({ title, challenges }) {
 /** Names a challenge among all others, by what it asks for: what a student did is kept under it. */
 export function keyOf({ name, examples, starter }) {
   const content = JSON.stringify([name, examples, starter]);
-  let [high, low] = [0xdeadbeef, 0x41c6ce57]; // cyrb53: no secret, but no two alike in a class
+  let [high, low] = [0xdeadbeef, 0x41c6ce57]; // cyrb53, a short hash: not secret, but different for each challenge of a class
   for (let at = 0; at < content.length; at++) {
     const code = content.charCodeAt(at);
     high = Math.imul(high ^ code, 2654435761);
@@ -73,6 +73,11 @@ export function keyOf({ name, examples, starter }) {
   high = Math.imul(high ^ (high >>> 16), 2246822507) ^ Math.imul(low ^ (low >>> 13), 3266489909);
   low = Math.imul(low ^ (low >>> 16), 2246822507) ^ Math.imul(high ^ (high >>> 13), 3266489909);
   return ((low >>> 0).toString(36) + (high >>> 0).toString(36)).padStart(14, "0");
+}
+
+/** The name under which the work on a challenge is kept. */
+export function workKey(challenge) {
+  return `karelsynth.work.${keyOf(challenge)}`;
 }
 
 /** What a student has done on each challenge, in a storage that never fails. */
@@ -87,7 +92,7 @@ export class Work {
   of(challenge) {
     const fresh = { text: challenge.starter, dialect: null, passed: false, hints: 0 };
     try {
-      const kept = JSON.parse(this.#storage.getItem(`karelsynth.work.${keyOf(challenge)}`));
+      const kept = JSON.parse(this.#storage.getItem(workKey(challenge)));
       return kept && typeof kept.text === "string" ? { ...fresh, ...kept } : fresh;
     } catch {
       return fresh;
@@ -96,7 +101,7 @@ export class Work {
 
   update(challenge, fields) {
     const value = { ...this.of(challenge), ...fields };
-    this.#storage.setItem(`karelsynth.work.${keyOf(challenge)}`, JSON.stringify(value));
+    this.#storage.setItem(workKey(challenge), JSON.stringify(value));
     return value;
   }
 

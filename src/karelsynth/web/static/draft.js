@@ -1,5 +1,6 @@
-// What was drawn and typed last, kept in this browser, so that closing the page loses nothing.
+// What was drawn and typed last. The browser keeps it, so that closing the page loses nothing.
 
+import { recall, remember } from "./storage.js";
 import { fromJson, pairs, toJson } from "./task.js";
 
 const TASK = "karelsynth.draft";
@@ -8,17 +9,13 @@ const PROGRAM = "karelsynth.program";
 const DIALECTS = ["paper", "stanford", "tokens"];
 
 function save(key, value) {
-  try {
-    localStorage.setItem(key, JSON.stringify(value));
-  } catch {
-    // storage may be full or forbidden: then there is no draft
-  }
+  remember(key, JSON.stringify(value));
 }
 
 /** What `read` makes of a value that was kept, or null if there is none that can be read. */
 function load(key, read) {
   try {
-    return read(JSON.parse(localStorage.getItem(key)));
+    return read(JSON.parse(recall(key)));
   } catch {
     return null;
   }

@@ -20,6 +20,7 @@ export class Editor {
   constructor(onInput, onBreakpoints) {
     this.onBreakpoints = onBreakpoints;
     this.#field.addEventListener("input", () => {
+      if (this.text === this.#numbered) return; // the browser had nothing to undo
       this.#marks = [];
       this.#next = null;
       this.#draw();
@@ -146,7 +147,7 @@ export class Editor {
     this.#paint.replaceChildren(...nodes);
   }
 
-  /** A number for each line. The line's own text stands beside it, unseen, so that it wraps as the line does. */
+  /** A number for each line. Beside it is the line's own text, unseen, so that it wraps as the line does. */
   #number(text, lines) {
     if (text === this.#numbered) return;
     this.#numbered = text;

@@ -1,7 +1,7 @@
 // Tasks to begin with: a strip of names, and a dialog that shows them all.
 
 import { get } from "./api.js";
-import { Board } from "./board.js";
+import { picturePair } from "./board.js";
 import { button, byId, el, guarded, icon } from "./dom.js";
 import { fromJson } from "./task.js";
 
@@ -39,15 +39,11 @@ function fill(entries, onChoose) {
 }
 
 function card(entry, onclick) {
-  const { input, output } = fromJson(entry).examples[0];
-  const [before, after] = [new Board("Before"), new Board("After")];
-  before.update(input);
-  after.update(output);
   return button(
     "gallery-card",
     onclick,
     { "data-slug": entry.slug },
-    el("span", { class: "gallery-pair", "aria-hidden": "true" }, before.node, icon("arrow"), after.node),
+    picturePair(fromJson(entry).examples[0]),
     el("strong", {}, entry.name),
     el("span", { class: "detail" }, entry.about),
   );

@@ -24,7 +24,7 @@ const DRIVE = {
 let strokes = 0;
 const grids = new WeakMap(); // from the picture to what edits it
 
-// On the picture itself, such a listener would make it a stop of the Tab key in Chromium, beside its one cell that is.
+// Not on the picture itself: with such a listener, Chromium makes it a stop of the Tab key, besides its one cell.
 document.addEventListener("focusin", ({ target }) => grids.get(target.ownerSVGElement)?.focused(target));
 
 /** What a tool does to the cells of one stroke, decided where the stroke begins. */
@@ -43,7 +43,7 @@ function brush(tool, world, row, col) {
   return paint[tool];
 }
 
-/** The cells from one to another without the first: a quick pointer is seen in a few places of its way only. */
+/** The cells from one to another without the first: a quick pointer reports only a few places on its way. */
 function line(from, to) {
   const steps = Math.max(Math.abs(to.row - from.row), Math.abs(to.col - from.col));
   return Array.from({ length: steps }, (_, index) => {
@@ -102,19 +102,19 @@ export class Grid {
     });
   }
 
-  /** Starts or ends driving. While it lasts, the keyboard is Karel's. */
+  /** Starts or ends driving. While it lasts, the keys drive Karel. */
   drive(on) {
     this.#driving = on;
     this.node.classList.toggle("driving", on);
     if (on) this.#moveCursor(this.world.hero.row, this.world.hero.col, true);
   }
 
-  /** Lets Karel do something, as a button of the pad asks; with `focus`, the keyboard comes to where Karel is. */
+  /** Karel does what a button of the pad says; with `focus`, Karel's cell gets the focus. */
   perform(action, focus) {
     if (this.#act(action)) this.#moveCursor(this.world.hero.row, this.world.hero.col, focus);
   }
 
-  /** Whether Karel could do it. Actions of one stroke are undone together. */
+  /** Karel does it, if it can; says whether. Actions of one stroke are undone together. */
   #act(action, stroke = null) {
     const { world, problem } = act(this.world, action);
     if (problem) {
@@ -160,13 +160,13 @@ export class Grid {
     if (focus) cell.focus({ preventScroll: true });
   }
 
-  /** The cursor goes where a key sends it, and stays on the screen. */
+  /** Moves the cursor; it stays on the screen. */
   #follow(row, col) {
     this.#moveCursor(row, col, true);
     this.#cellAt(row, col).scrollIntoView({ block: "nearest", inline: "nearest" });
   }
 
-  /** The keyboard has come to a cell. */
+  /** A cell got the focus. */
   focused(target) {
     const place = target.dataset?.at?.split(",").map(Number);
     if (place) this.#moveCursor(...place, false);
@@ -229,7 +229,7 @@ export class Grid {
     }
   }
 
-  /** A second finger makes the page larger: what the first has drawn by then was not meant. */
+  /** A second finger makes the page larger. What the first one has drawn by then was not meant. */
   #cancel(event) {
     const stroke = this.#lift(event);
     if (stroke) this.#edit(stroke.old, stroke.id);

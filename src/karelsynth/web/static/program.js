@@ -6,6 +6,7 @@ import { announce, button, byId, copy, count, debounced, download, el, guarded, 
 import { Editor, LONGEST } from "./editor.js";
 import { Shelf } from "./shelf.js";
 
+const AGAIN = 3000; // milliseconds
 export const DIALECTS = { paper: "Karel", stanford: "Python", tokens: "One line" };
 
 export class ProgramPanel {
@@ -185,7 +186,8 @@ export class ProgramPanel {
     this.#checkSoon();
   }
 
-  async #check() {
+  /** Reads the text. If the server does not answer, it is asked again, without a further notice. */
+  async #check(read = guarded) {
     const revision = this.#revision;
     const { text } = this.#editor;
     if (!text.trim()) {
@@ -193,7 +195,7 @@ export class ProgramPanel {
       return;
     }
     const isLong = text.length > LONGEST;
-    const result = isLong ? { problem: tooLong(text) } : await guarded(() => post("/api/check", { program: text }));
+    const result = isLong ? { problem: tooLong(text) } : await read(() => post("/api/check", { program: text }));
     if (revision !== this.#revision) return;
     if (result?.dialect) this.#dialect = result.dialect;
     if (result?.ok) {
@@ -203,6 +205,7 @@ export class ProgramPanel {
     this.#pending = false;
     this.#update();
     if (result) this.#showProblem(result.problem);
+    else setTimeout(() => revision === this.#revision && this.#check(quietly), AGAIN);
     this.onBroken();
   }
 
@@ -298,6 +301,10 @@ export class ProgramPanel {
     download(`${name}.w`, files.w);
     notice(`Saved ${name}.py and ${name}.w for Stanford Karel.`);
   }
+}
+
+async function quietly(action) {
+  return action().catch(() => undefined);
 }
 
 /** A note of the server, in the words of the page. */

@@ -1,4 +1,4 @@
-// How far a search is: reports come seldom, so that bar and seconds go by a clock of their own from one to the next.
+// How far a search is. Reports are rare; between two of them, the bar and the seconds go by the page's own clock.
 
 import { byId, count } from "./dom.js";
 

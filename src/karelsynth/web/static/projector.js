@@ -18,3 +18,4 @@ export function setProjecting(on) {
 
 byId("projector").addEventListener("click", () => setProjecting(true));
 byId("projector-end").addEventListener("click", () => setProjecting(false));
+addEventListener("beforeprint", () => setProjecting(false)); // a worksheet has the examples, too

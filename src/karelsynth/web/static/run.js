@@ -81,10 +81,15 @@ export function isStop(run, index, lines) {
   return index < run.steps.length && beginning(run, index).some(({ line }) => lines.has(line));
 }
 
+function thousands(digits) {
+  return Number(digits).toLocaleString("en");
+}
+
 /** How a run ended, as the server says it, without ticks: a student counts steps. */
 export function ending(explanation) {
   return explanation
     .replace(/^finished after \d+ ticks?/, "is done")
     .replace(/ \(tick \d+\)/, "")
-    .replace(/ran out of ticks after (\d+)/, "still ran after $1 steps and tests");
+    .replace(/ran out of ticks after (\d+)/, (_, ticks) => `was still running after ${thousands(ticks)} steps and tests`)
+    .replace("runs forever: the state repeats", "never ends: everything is as it was before");
 }

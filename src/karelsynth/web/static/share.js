@@ -3,7 +3,8 @@
 import { byId, copy, notice } from "./dom.js";
 import { fragmentOf } from "./link.js";
 
-const LOOPBACK = new Set(["localhost", "127.0.0.1", "[::1]"]);
+/** Whether this page's address works on this computer only. */
+export const IS_LOCAL = ["localhost", "127.0.0.1", "[::1]"].includes(location.hostname);
 
 export class Share {
   #fragment = "";
@@ -19,7 +20,7 @@ export class Share {
       byId("share").close();
       print();
     });
-    byId("share-local").hidden = !LOOPBACK.has(location.hostname);
+    byId("share-local").hidden = !IS_LOCAL;
   }
 
   async show() {

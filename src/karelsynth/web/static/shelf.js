@@ -1,4 +1,4 @@
-// Programs that somebody typed and that then gave way to another text, so that none is lost. No page in here.
+// Programs that somebody typed and that another text has replaced, so that none is lost. No page in here.
 
 const MOST = 20;
 
@@ -18,7 +18,7 @@ export class Shelf {
     this.#texts = [...this.#without(text), text].slice(-MOST);
   }
 
-  /** `text` comes back after all others: who looks for an older one must not meet this one again. */
+  /** `text` comes back after all others, so that a person who looks for an older one finds that first. */
   putBehind(text) {
     this.#texts = [text, ...this.#without(text).slice(1 - MOST)];
   }

@@ -1,4 +1,4 @@
-// Two small number fields for the size of a world.
+// Two number fields for the size of a world.
 
 import { el } from "./dom.js";
 import { LARGEST_SIDE, SMALLEST_SIDE } from "./world.js";

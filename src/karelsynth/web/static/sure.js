@@ -63,8 +63,8 @@ export function advice({ right, numbers, cells, canSearchLonger }) {
     tips.push(`${which} the hard part: is everything drawn there as you mean it?`);
   }
   if (canSearchLonger) tips.push("A longer search finds longer programs.");
-  if (cells > LARGE) tips.push("Smaller worlds say the same, and are easier.");
-  tips.push("A task of several steps can be posed as several tasks.");
+  if (cells > LARGE) tips.push("Smaller worlds are easier, and say the same.");
+  tips.push("A task of several steps can be split into several tasks.");
   return tips;
 }
 

@@ -124,6 +124,13 @@ export function withNothingChanged(old, id) {
   return withExample(old, id, (one) => ({ ...one, touched: true }));
 }
 
+/** Whether two examples have the same Before and different Afters: no program does both. */
+export function contradict(examples) {
+  return examples.some((one, at) =>
+    examples.slice(0, at).some((other) => equal(one.input, other.input) && !equal(one.output, other.output)),
+  );
+}
+
 /** Whether there is room for no other example. */
 export function isFull({ examples }) {
   return examples.length >= MOST_EXAMPLES;

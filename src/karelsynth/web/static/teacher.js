@@ -1,10 +1,11 @@
 // The teacher's sheet: makes a challenge of the task on the page, and class sets of challenges.
 
 import { post } from "./api.js";
-import { Board } from "./board.js";
+import { picturePair } from "./board.js";
 import { linkOf, openSet } from "./challenge.js";
 import { MOST_CHALLENGES, challengeOf, challengeSet, setFromJson, setToJson } from "./classwork.js";
 import { announce, button, byId, copy, count, download, el, guarded, icon, iconButton, notice, prose } from "./dom.js";
+import { IS_LOCAL } from "./share.js";
 import { recall, remember } from "./storage.js";
 import { filled, slug, toJson, task as taskOf } from "./task.js";
 
@@ -12,11 +13,11 @@ const SET = "karelsynth.class"; // the set that is being made
 const LONG = 8_000; // letters of a link that some programs cut
 const LEVELS = ["No hints", "Where to look", "What kind of change", "The change itself"];
 const WHAT_IT_IS =
-  "Students get the task without Solve. They write or build a program and see what is right and what differs. Their " +
-  "work is kept in their browser.";
+  "Students see the task, but no Solve button. They write or build a program, and the page shows what is right and " +
+  "what differs. Their work stays in their browser.";
 const WHAT_A_SET_IS =
-  "Several challenges in order. Add this one, then open another task and add it, too; or open a file, also the " +
-  "`tasks.jsonl` of `karelsynth pose`.";
+  "A set is several challenges in order. Add this one, then open another task and add that one. Or add a file, such " +
+  "as the `tasks.jsonl` of `karelsynth pose`.";
 const UNFILLED = "The task on the page has no example that is filled in yet. Draw one, then make a challenge of it.";
 const SECRETS =
   "A link or a file holds the hidden tests, too: they are out of sight, not secret. A set that is handed out by " +
@@ -25,7 +26,6 @@ const LOCAL =
   "This address works on this computer only. For a class, start the server with `karelsynth serve --host 0.0.0.0` " +
   "and open the address that it prints. Or give out the file.";
 const NO_SET = "This file holds no challenges: expected one that was saved here, or the `tasks.jsonl` of `pose`.";
-const LOOPBACK = new Set(["localhost", "127.0.0.1", "[::1]"]);
 
 export class Teacher {
   #set = kept();
@@ -118,23 +118,18 @@ export class Teacher {
         button("button", () => this.#addToSet(), { "data-key": "add" }, icon("plus"), "Add to the class set"),
       ),
       el("p", { class: "detail" }, ...prose(SECRETS)),
-      LOOPBACK.has(location.hostname) ? el("p", { class: "class-warning" }, ...prose(LOCAL)) : null,
+      IS_LOCAL ? el("p", { class: "class-warning" }, ...prose(LOCAL)) : null,
     ].filter(Boolean);
   }
 
-  #exampleChoice({ input, output }, at) {
+  #exampleChoice(pair, at) {
     const shown = el("input", { type: "checkbox", "data-key": `example ${at}` });
     shown.checked = !this.#hidden.has(at);
     shown.addEventListener("change", () => {
       if (shown.checked) this.#hidden.delete(at);
       else this.#hidden.add(at);
     });
-    const boards = [new Board("Before"), new Board("After")];
-    boards[0].update(input);
-    boards[1].update(output);
-    const unheard = { class: "gallery-pair", "aria-hidden": "true" };
-    const pair = el("span", unheard, boards[0].node, icon("arrow"), boards[1].node);
-    return el("label", {}, shown, el("span", {}, `Example ${at + 1}`), pair);
+    return el("label", {}, shown, el("span", {}, `Example ${at + 1}`), picturePair(pair));
   }
 
   #setParts() {

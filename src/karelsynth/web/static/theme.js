@@ -1,17 +1,10 @@
 // Light or dark: as the system says, until somebody chooses; the choice is remembered. `first.js` has set what was
 // right when the page began.
 
+import { recall, remember } from "./storage.js";
+
 const KEY = "karelsynth.theme"; // as in first.js
 const system = matchMedia("(prefers-color-scheme: dark)");
-let chosen = false; // where storage is forbidden, the choice lasts as long as the page
-
-function isChosen() {
-  try {
-    return chosen || localStorage.getItem(KEY) !== null;
-  } catch {
-    return chosen;
-  }
-}
 
 function show(theme) {
   document.documentElement.dataset.theme = theme;
@@ -19,15 +12,10 @@ function show(theme) {
 
 export function switchTheme() {
   const theme = document.documentElement.dataset.theme === "dark" ? "light" : "dark";
-  chosen = true;
   show(theme);
-  try {
-    localStorage.setItem(KEY, theme);
-  } catch {
-    // as above
-  }
+  remember(KEY, theme);
 }
 
 system.addEventListener("change", () => {
-  if (!isChosen()) show(system.matches ? "dark" : "light");
+  if (recall(KEY) === null) show(system.matches ? "dark" : "light");
 });

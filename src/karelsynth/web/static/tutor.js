@@ -3,19 +3,19 @@
 
 import { post } from "./api.js";
 import { ACTIONS } from "./blocktree.js";
-import { Board } from "./board.js";
+import { Board, picturePair } from "./board.js";
 import { applied, changesOf, wordsOf } from "./changes.js";
+import { MOST_HINTS } from "./classwork.js";
 import { announce, button, byId, count, debounced, el, guarded, icon, notice, prose, whileBusy } from "./dom.js";
 import { ending } from "./run.js";
-import { filled, fromJson, pairs } from "./task.js";
+import { contradict, filled, fromJson, pairs } from "./task.js";
 import { differences, parse } from "./world.js";
 
-const MOST_HINTS = 3;
 const MORE = 4; // exercises that are asked for at once
 const CONTEXT = 1; // lines around a change
 const NOT_ALL_TESTS =
-  "It does every example that you can see, but not all hidden tests. Which worlds could there be that look different?";
-const PROVES_NOTHING = "That proves nothing about programs that were not tried.";
+  "The program is right on every example that you see, but not on every hidden test. What other worlds could there be?";
+const PROVES_NOTHING = "Wrong programs that were not tried may still pass.";
 const ASK = ["Where should I look?", "What kind of change?", "Show me the change"];
 
 /** After how many steps of a run its n-th action is done; null if there are fewer, as it failed there. */
@@ -77,7 +77,7 @@ export class Tutor {
 
   async #ask() {
     const text = this.#text;
-    if (text === null || !this.#examples.length) {
+    if (text === null || !this.#examples.length || contradict(this.#examples)) { // the examples say so themselves
       this.#show(null);
       return;
     }
@@ -296,7 +296,7 @@ export class Tutor {
     }
     const found = report.passing;
     const passes = found === 1 ? "1 wrong program passes" : `${found} wrong programs pass`;
-    const words = `${passes} all your examples (${tried}). An example that unmasks one makes the task clearer.`;
+    const words = `${passes} all your examples (${tried}). An example on which one fails makes the task clearer.`;
     this.#tell(
       el("p", {}, el("strong", {}, "Not quite clear. "), words),
       el("ul", { class: "impostors" }, ...report.impostors.slice(0, 3).map((one, index) => this.#impostor(one, index))),
@@ -345,7 +345,7 @@ export class Tutor {
     if (!posed) return;
     const { exercises } = posed;
     if (!exercises.length) {
-      this.#tell(el("p", {}, "None were found in the time there was. Try again: every search is another one."));
+      this.#tell(el("p", {}, "None was found in time. Try again: each search looks at other tasks."));
       return;
     }
     const cards = exercises.map((exercise) => el("li", {}, this.#exercise(exercise)));
@@ -358,15 +358,11 @@ export class Tutor {
   }
 
   #exercise(exercise) {
-    const { input, output } = fromJson(exercise).examples[0];
-    const boards = [new Board("Before"), new Board("After")];
-    boards[0].update(input);
-    boards[1].update(output);
     return button(
       "gallery-card",
       () => this.onTasks([exercise]),
       {},
-      el("span", { class: "gallery-pair", "aria-hidden": "true" }, boards[0].node, icon("arrow"), boards[1].node),
+      picturePair(fromJson(exercise).examples[0]),
       el("strong", {}, exercise.name.replace(/^\d+\. /, "")),
       el("span", { class: "detail" }, `${exercise.level} · ${count(exercise.examples.length, "example")}`),
     );
