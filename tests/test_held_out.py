@@ -40,7 +40,7 @@ SETS = {
     "held_out_2": HeldOutSet(
         held_out_new.FILE,
         held_out_new.TASKS,
-        held_out_new.make_ordered,
+        make_held_out.make_ordered,
         read_tasks(held_out_new.FILE),
         {"a": {"easy": 6, "medium": 12, "hard": 8}, "b": {"easy": 6, "medium": 11, "hard": 7}},
     ),
