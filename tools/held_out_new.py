@@ -5,7 +5,7 @@ gallery, and without running the solver on them. The format is that of benchmark
 tidy: the same idea in each, in different sizes, nearly always drawn the same way up. Everything is seeded: the same
 sources write the same file.
 
-Examples are chosen as in tools/make_held_out.py. Their order is another: typical ones first, edge cases last.
+Examples are chosen as in tools/make_held_out.py and ordered by its `make_ordered`: typical ones first, edge cases last.
 
 With --only nothing is written: the examples of these tasks are printed.
 """
@@ -13,59 +13,26 @@ With --only nothing is written: the examples of these tasks are printed.
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
-from itertools import combinations
 from pathlib import Path
 from random import Random
-from typing import Any, Final
+from typing import Final
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 if __name__ == "__main__":
     sys.path.insert(0, str(ROOT))
 
-from tools.drawn_tasks import DrawnTask, Pair, Sketch, mutants, posing, rights, winding_path  # noqa: E402
-from tools.make_held_out import drawings, make, write_tasks  # noqa: E402
+from tools.drawn_tasks import DrawnTask, Sketch, posing, winding_path  # noqa: E402
+from tools.make_held_out import make_ordered, write_tasks  # noqa: E402
 
 from karelsynth.karel.world import HEADINGS, Cell, World  # noqa: E402
 
 FILE: Final = ROOT / "benchmarks" / "held_out_2.jsonl"
-TYPICAL: Final = 0.85
-"""An example is typical if it rules out at least this share of the mutants that the best example rules out."""
-FEW: Final = 0.05
-"""If the first three examples leave more than this share of the mutants, the three that leave fewest come first."""
 TASKS: Final[list[DrawnTask]] = []
 posed = posing(TASKS)
 
 
 def main() -> None:
     write_tasks(__doc__.splitlines()[0], TASKS, make_ordered, FILE)
-
-
-def make_ordered(task: DrawnTask) -> tuple[dict[str, Any], int]:
-    """The task's record without its part, and how many mutants survive that the pool or a fresh world tells apart."""
-    record, survivors = make(task)
-    examples, fresh = pairs_of(record["examples"]), pairs_of(record["fresh"])
-    changed = mutants(task.reference)
-    wrong, wrong_later = ~rights(changed, examples), ~rights(changed, fresh)
-    survivors += int((wrong_later.any(1) & ~wrong.any(1)).sum())
-    atypical = wrong.sum(0) < TYPICAL * max(wrong.sum(0))
-
-    def late(at: int) -> tuple[bool, int, int]:
-        before = examples[at][0]
-        return bool(atypical[at]), task.answer(before)[1], before.rows * before.cols
-
-    def left(three: Sequence[int]) -> int:
-        return int((wrong.any(1) & ~wrong[:, three].any(1)).sum())
-
-    order = sorted(range(len(examples)), key=late)
-    if left(order[:3]) > FEW * len(changed):
-        three = min(combinations(order, 3), key=left)
-        order = [*three, *(at for at in order if at not in three)]
-    return record | {"examples": drawings([examples[at] for at in order])}, survivors
-
-
-def pairs_of(drawn: list[dict[str, str]]) -> list[Pair]:
-    return [(World.parse(pair["input"]), World.parse(pair["output"])) for pair in drawn]
 
 
 # Parts of worlds.

@@ -17,6 +17,7 @@ import hashlib
 import json
 import sys
 from collections.abc import Callable, Sequence
+from itertools import combinations
 from pathlib import Path
 from random import Random
 from typing import Any, Final
@@ -26,15 +27,20 @@ if __name__ == "__main__":
     sys.path.insert(0, str(ROOT))
 
 from tools import held_out_easy, held_out_hard, held_out_medium  # noqa: E402
-from tools.drawn_tasks import TICKS, DrawnTask, Pair, choose_examples  # noqa: E402
+from tools.drawn_tasks import TICKS, DrawnTask, Pair, choose_examples, mutants, rights  # noqa: E402
 
 from karelsynth.files import write_atomically  # noqa: E402
+from karelsynth.karel.world import World  # noqa: E402
 
 FILE: Final = ROOT / "benchmarks" / "held_out.jsonl"
 TASKS: Final = (*held_out_easy.TASKS, *held_out_medium.TASKS, *held_out_hard.TASKS)
 POOL: Final = 80
 """Worlds from which the examples are chosen."""
 FRESH: Final = 24
+TYPICAL: Final = 0.85
+"""An example is typical if it rules out at least this share of the mutants that the best example rules out."""
+FEW: Final = 0.05
+"""If the first three examples leave more than this share of the mutants, the three that leave fewest come first."""
 
 
 def main() -> None:
@@ -86,6 +92,33 @@ def make(task: DrawnTask) -> tuple[dict[str, Any], int]:
         "fresh": drawings(fresh),
     }
     return record | ({"needs_ticks": ticks} if ticks > TICKS else {}), survivors
+
+
+def make_ordered(task: DrawnTask) -> tuple[dict[str, Any], int]:
+    """The task's record without its part, and how many mutants survive that the pool or a fresh world tells apart."""
+    record, survivors = make(task)
+    examples, fresh = pairs_of(record["examples"]), pairs_of(record["fresh"])
+    changed = mutants(task.reference)
+    wrong, wrong_later = ~rights(changed, examples), ~rights(changed, fresh)
+    survivors += int((wrong_later.any(1) & ~wrong.any(1)).sum())
+    atypical = wrong.sum(0) < TYPICAL * max(wrong.sum(0))
+
+    def late(at: int) -> tuple[bool, int, int]:
+        before = examples[at][0]
+        return bool(atypical[at]), task.answer(before)[1], before.rows * before.cols
+
+    def left(three: Sequence[int]) -> int:
+        return int((wrong.any(1) & ~wrong[:, three].any(1)).sum())
+
+    order = sorted(range(len(examples)), key=late)
+    if left(order[:3]) > FEW * len(changed):
+        three = min(combinations(order, 3), key=left)
+        order = [*three, *(at for at in order if at not in three)]
+    return record | {"examples": drawings([examples[at] for at in order])}, survivors
+
+
+def pairs_of(drawn: list[dict[str, str]]) -> list[Pair]:
+    return [(World.parse(pair["input"]), World.parse(pair["output"])) for pair in drawn]
 
 
 def drawings(pairs: list[Pair]) -> list[dict[str, str]]:
