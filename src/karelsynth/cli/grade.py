@@ -22,7 +22,7 @@ from karelsynth.cli.tutor import (
     reference_program,
 )
 from karelsynth.errors import KarelsynthError
-from karelsynth.files import STDIN, FileError, is_folder, read_text
+from karelsynth.files import STDIN, FileError, read_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -133,23 +133,14 @@ def _fresh(challenge: Challenge, reference: str | None, count: int, seed: int) -
 def _read_class(paths: Sequence[str], lesson: ChallengeSet) -> list[Submission]:
     """The programs of files and folders for one task. A file that cannot be read gives a submission with a problem."""
     from karelsynth.tutor.grade import Submission
-    from karelsynth.tutor.lesson import PROGRAM_ENDINGS, WORK_ENDING, WorkFileError, parse_work
+    from karelsynth.tutor.lesson import WORK_ENDING, WorkFileError, class_files, parse_work
 
-    files: list[tuple[str, str]] = []
-    for path in paths:
-        if path != STDIN and is_folder(path):
-            folder, endings = Path(path), (*PROGRAM_ENDINGS, WORK_ENDING)
-            found = sorted(file for file in folder.rglob("*") if file.suffix.lower() in endings)
-            if not found:
-                raise KarelsynthError(f"{path}: no programs in it; their names end in {', '.join(endings)}")
-            files += [(str(file.relative_to(folder).with_suffix("")), str(file)) for file in found]
-        else:
-            files.append(("standard input" if path == STDIN else Path(path).stem, path))
     submissions = []
-    for name, path in files:
+    for folder, file in class_files(paths, "programs"):
+        name = "standard input" if str(file) == STDIN else str(file.relative_to(folder).with_suffix(""))
         try:
-            text = read_text(path)
-            if path.lower().endswith(WORK_ENDING):
+            text = read_text(str(file))
+            if file.suffix.lower() == WORK_ENDING:
                 submissions += [each.submission for each in parse_work(text, lesson, name)]
             else:
                 submissions.append(Submission(name, text))
@@ -167,16 +158,19 @@ def _csv(grades: Sequence[Grade]) -> str:
     numbers = [f"example {number}" for number in range(1, len(first.right) + 1)]
     writer.writerow(["student", "passed", "right", "of", *numbers, "hidden right", "hidden", "problem"])
     for each in grades:
-        problem = "" if each.problem is None else str(each.problem).partition("\n")[0]
         marks = [int(right) for right in each.right]
         hidden = [sum(each.hidden_right), len(each.hidden_right)]
-        writer.writerow([_no_formula(each.name), int(each.passed), sum(marks), len(marks), *marks, *hidden, problem])
+        writer.writerow([_no_formula(each.name), int(each.passed), sum(marks), len(marks), *marks, *hidden, each.problem_line])
     return file.getvalue()
 
 
 def _no_formula(name: str) -> str:
     """A name as a spreadsheet shows it, and does not run it."""
     return f"'{name}" if name[:1] in "=+-@" else name
+
+
+def _on_one_line(name: str) -> str:
+    return " ".join(name.split())
 
 
 def _print_table(grades: Sequence[Grade]) -> None:
@@ -198,8 +192,8 @@ def _print_table(grades: Sequence[Grade]) -> None:
         more = [f"{sum(each.hidden_right)} of {hidden}"] if hidden else []
         said = "right" if each.passed else "wrong"
         if each.problem is not None:
-            said = "no program: " + str(each.problem).partition("\n")[0]
-        table.add_row(each.name, *marks, *more, said, style=None if each.passed else "red")
+            said = f"no program: {each.problem_line}"
+        table.add_row(_on_one_line(each.name), *marks, *more, said, style=None if each.passed else "red")
     console().print(table)
     passed = sum(each.passed for each in grades)
     print_out(f"{passed} of {len(grades)} programs are right")
@@ -280,7 +274,7 @@ def _print_lesson(lesson: ChallengeSet, students: Sequence[StudentGrades], expla
                 results = (*grade.right, *grade.hidden_right)
                 cells.append(f"{sum(results)} of {len(results)}")
         every = each.solved == len(each.grades)
-        table.add_row(each.name, *cells, f"{each.solved} of {len(each.grades)}", style=None if every else "red")
+        table.add_row(_on_one_line(each.name), *cells, f"{each.solved} of {len(each.grades)}", style=None if every else "red")
     console().print(table)
     wrong = [
         (grade, f"{each.name}, {label}")

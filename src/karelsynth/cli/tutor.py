@@ -22,7 +22,7 @@ from karelsynth.cli.common import (
     read_program,
     write_text,
 )
-from karelsynth.errors import KarelsynthError, missing_extra
+from karelsynth.errors import KarelsynthError, listed, missing_extra
 from karelsynth.files import STDIN, exists
 
 if TYPE_CHECKING:
@@ -179,6 +179,8 @@ def _print_hint(hint: Hint, task: Task, level: int) -> None:
         print_out(f"example {hint.example}", "bold")
         print_report(hint.report, task.examples[hint.example - 1].input)
         print_out("")
+    else:
+        print_out("The program is right on every example of the task, but wrong on a hidden one.")
     if hint.kind == "none":
         print_out("No right program is near. Start again with the first example, one step at a time.", "yellow")
         return
@@ -302,7 +304,7 @@ def pose(
     """
     from karelsynth.files import make_new_folder, write_folder
     from karelsynth.tasks.task_files import render_task
-    from karelsynth.tutor.pose import Wish, variants
+    from karelsynth.tutor.pose import CONCEPTS, Wish, variants
     from karelsynth.tutor.pose import pose as pose_all
     from karelsynth.tutor.worksheet import sheet_html, sheet_pdf
 
@@ -313,7 +315,10 @@ def pose(
         task = read_task(like)
         exercises = variants(task, reference_program(reference, task), count=count, seed=seed)
     else:
-        wish = Wish(frozenset(word.strip() for word in concepts.split(",") if word.strip()), _range(tokens))
+        words = frozenset(word.strip() for word in concepts.split(",") if word.strip())
+        if not words:
+            raise KarelsynthError(f"--concepts names at least one: {listed(CONCEPTS)}")
+        wish = Wish(words, _range(tokens))
         with counter("posing", unit="exercises", total=count) as progress:
             exercises = pose_all(wish, count=count, seed=seed, progress=progress)
     if not exercises:
