@@ -380,9 +380,7 @@ def loaded_solver(exercises: Sequence[Exercise], clock: Callable[[], float]) -> 
     return right_programs(solver)
 
 
-def measure_far(
-    exercises: Sequence[Exercise], count: int, solve: Solve, clock: Callable[[], float]
-) -> dict[str, Any]:
+def measure_far(exercises: Sequence[Exercise], count: int, solve: Solve, clock: Callable[[], float]) -> dict[str, Any]:
     """The seconds of hints for programs that are far off, of those hints that called the solver, by a clock."""
     calls = list[str]()
 

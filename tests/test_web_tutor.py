@@ -107,9 +107,7 @@ def test_requests_end_in_time(
 ) -> None:
     """On a clock that goes on by a second whenever it is read, which leaves time for next to nothing."""
     readings = count()
-    monkeypatch.setattr(
-        tutoring, function, partial(getattr(tutoring, function), clock=lambda: float(next(readings)))
-    )
+    monkeypatch.setattr(tutoring, function, partial(getattr(tutoring, function), clock=lambda: float(next(readings))))
     examples = {} if path == "pose" else {"examples": EXAMPLES}
     assert client.post(f"/api/{path}", json={**examples, **body}).status_code == 200
     assert seconds < next(readings) < 4 * seconds + 8

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from karelsynth.cli.common import OUT, check_outputs, console, error_console, print_err, print_out, write_text
+from karelsynth.cli.common import OUT, check_outputs, console, error_console, marks, print_err, print_out, write_text
 from karelsynth.cli.tutor import (
     HiddenOption,
     JsonOption,
@@ -158,9 +158,9 @@ def _csv(grades: Sequence[Grade]) -> str:
     numbers = [f"example {number}" for number in range(1, len(first.right) + 1)]
     writer.writerow(["student", "passed", "right", "of", *numbers, "hidden right", "hidden", "problem"])
     for each in grades:
-        marks = [int(right) for right in each.right]
-        hidden = [sum(each.hidden_right), len(each.hidden_right)]
-        writer.writerow([_no_formula(each.name), int(each.passed), sum(marks), len(marks), *marks, *hidden, each.problem_line])
+        right = [int(one) for one in each.right]
+        counts = [sum(each.hidden_right), len(each.hidden_right), each.problem_line]
+        writer.writerow([_no_formula(each.name), int(each.passed), sum(right), len(right), *right, *counts])
     return file.getvalue()
 
 
@@ -176,9 +176,7 @@ def _on_one_line(name: str) -> str:
 def _print_table(grades: Sequence[Grade]) -> None:
     from rich.table import Table
 
-    from karelsynth.karel.draw.terminal import supports_unicode
-
-    yes, no = ("✓", "✗") if supports_unicode(console().encoding) else ("yes", "NO")
+    yes, no = marks()
     hidden = len(grades[0].hidden_right)
     table = Table(box=None, pad_edge=False)
     table.add_column("student")
@@ -188,12 +186,12 @@ def _print_table(grades: Sequence[Grade]) -> None:
         table.add_column("hidden", justify="right")
     table.add_column("")
     for each in grades:
-        marks = [yes if right else no for right in each.right] if each.problem is None else ["-"] * len(each.right)
+        cells = [yes if right else no for right in each.right] if each.problem is None else ["-"] * len(each.right)
         more = [f"{sum(each.hidden_right)} of {hidden}"] if hidden else []
         said = "right" if each.passed else "wrong"
         if each.problem is not None:
             said = f"no program: {each.problem_line}"
-        table.add_row(_on_one_line(each.name), *marks, *more, said, style=None if each.passed else "red")
+        table.add_row(_on_one_line(each.name), *cells, *more, said, style=None if each.passed else "red")
     console().print(table)
     passed = sum(each.passed for each in grades)
     print_out(f"{passed} of {len(grades)} programs are right")
@@ -246,17 +244,16 @@ def _lesson_csv(lesson: ChallengeSet, students: Sequence[StudentGrades]) -> str:
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow(["student", "solved", "of", *map(_no_formula, _labels(lesson))])
     for each in students:
-        marks = ["" if grade is None else int(grade.passed) for grade in each.grades]
-        writer.writerow([_no_formula(each.name), each.solved, len(marks), *marks])
+        passed = ["" if grade is None else int(grade.passed) for grade in each.grades]
+        writer.writerow([_no_formula(each.name), each.solved, len(passed), *passed])
     return file.getvalue()
 
 
 def _print_lesson(lesson: ChallengeSet, students: Sequence[StudentGrades], explain: bool | None) -> None:
     from rich.table import Table
 
-    from karelsynth.karel.draw.terminal import supports_unicode
-
-    yes, nothing = ("✓", "–") if supports_unicode(console().encoding) else ("yes", "-")
+    yes, _ = marks()
+    nothing = "–" if yes == "✓" else "-"
     table = Table(box=None, pad_edge=False, show_footer=True)
     table.add_column("student", "solved by")
     for place, label in enumerate(_labels(lesson)):
@@ -273,8 +270,8 @@ def _print_lesson(lesson: ChallengeSet, students: Sequence[StudentGrades], expla
             else:
                 results = (*grade.right, *grade.hidden_right)
                 cells.append(f"{sum(results)} of {len(results)}")
-        every = each.solved == len(each.grades)
-        table.add_row(_on_one_line(each.name), *cells, f"{each.solved} of {len(each.grades)}", style=None if every else "red")
+        cells.append(f"{each.solved} of {len(each.grades)}")
+        table.add_row(_on_one_line(each.name), *cells, style=None if each.solved == len(each.grades) else "red")
     console().print(table)
     wrong = [
         (grade, f"{each.name}, {label}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -12,22 +13,21 @@ import typer
 from karelsynth.cli.common import (
     OUT,
     check_outputs,
-    console,
     counter,
     error_console,
     gallery_task_named,
-    loading,
     print_err,
     print_out,
+    print_worlds,
     read_program,
     write_text,
 )
+from karelsynth.cli.solve import load_solver
 from karelsynth.errors import KarelsynthError, listed, missing_extra
 from karelsynth.files import STDIN, exists
 
 if TYPE_CHECKING:
     from karelsynth.karel.program import Program
-    from karelsynth.solve.solver import Solver
     from karelsynth.tasks.task import Task
     from karelsynth.tutor.challenges import Challenge, ChallengeSet
     from karelsynth.tutor.explain import RunReport
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
 _WITHOUT_SOLVER: Final = 1.0
 """Seconds to look for a hint before the solver is loaded."""
+_REFERENCE_SECONDS: Final = 2.0
+"""Seconds of processor time in which the solver looks for a reference."""
 
 TaskArgument = Annotated[
     str,
@@ -52,7 +54,7 @@ HiddenOption = Annotated[
 ReferenceOption = Annotated[
     str | None,
     typer.Option(
-        "--reference", metavar="PROGRAM", help="A right program; if not given, the one that `solve` finds in a second."
+        "--reference", metavar="PROGRAM", help="A right program; if not given, the one that `solve` finds soon."
     ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
@@ -95,29 +97,18 @@ def reference_program(path: str | None, task: Task) -> Program:
     """The program of a file, or the solver's."""
     if path is not None:
         return read_program(path)[1]
-    solution = _load_solver(task).solve(task, budget=1.0)
+    solver = load_solver(None, "cpu", [task])
+    solver.turns.clock = time.process_time  # other programs on this machine do not change what is found
+    solution = solver.solve(task, budget=_REFERENCE_SECONDS)
     if not solution.solved or solution.program is None:
-        raise KarelsynthError("no right program was found for this task in a second: give one with --reference")
+        raise KarelsynthError("no right program was found for this task: give one with --reference")
     print_err("without --reference, the program that `solve` finds says what is right:", "yellow")
     print_err(solution.program.to("paper"))
     return solution.program
 
 
-def _load_solver(task: Task) -> Solver:
-    with loading():
-        from karelsynth.solve.solver import Solver
-
-        solver = Solver.load()
-        solver.warm_up([task])
-    return solver
-
-
 def print_report(report: RunReport, start: Any) -> None:
-    from karelsynth.karel.draw.terminal import side_by_side
-
-    out = console()
-    worlds = [("before", start), ("expected", report.expected), ("actual", report.actual)]
-    out.print(side_by_side(worlds, color=out.color_system is not None, width=out.width, marked=report.cells))
+    print_worlds([("before", start), ("expected", report.expected), ("actual", report.actual)], report.cells)
     for sentence in report.sentences:
         print_out(sentence)
 
@@ -155,7 +146,7 @@ def hint(
     found = find_hint(posed, source, hidden=more, seconds=_WITHOUT_SOLVER)
     if found.kind in ("step", "none"):  # loading the solver takes longer than a search near the program
         try:
-            found = find_hint(posed, source, hidden=more, solve=right_programs(_load_solver(posed)))
+            found = find_hint(posed, source, hidden=more, solve=right_programs(load_solver(None, "cpu", [posed])))
         except ImportError as error:
             missing = missing_extra(error)
             if missing is None:
@@ -253,14 +244,10 @@ def probe(
 
 
 def _print_probe(report: ProbeReport) -> None:
-    from karelsynth.karel.draw.terminal import side_by_side
-
-    out = console()
     for number, impostor in enumerate(report.impostors, 1):
         print_out(f"\n{number}. passes every example, but is wrong on {impostor.share:.0%} of further worlds:", "bold")
         print_out(impostor.program.to("paper"))
-        worlds = [("a world", impostor.world), ("expected", impostor.expected), ("this program", impostor.actual)]
-        out.print(side_by_side(worlds, color=out.color_system is not None, width=out.width))
+        print_worlds([("a world", impostor.world), ("expected", impostor.expected), ("this program", impostor.actual)])
         print_out(impostor.explanation)
     if report.added:
         print_out(f"{len(report.added)} examples added")
@@ -310,15 +297,15 @@ def pose(
 
     if reference is not None and like is None:
         raise KarelsynthError("--reference belongs to --like TASK: leave it out")
+    words = frozenset(word.strip() for word in concepts.split(",") if word.strip())
+    if not words:
+        raise KarelsynthError(f"--concepts names at least one: {listed(CONCEPTS)}")
+    wish = Wish(words, _range(tokens))
     make_new_folder(out)
     if like is not None:
         task = read_task(like)
         exercises = variants(task, reference_program(reference, task), count=count, seed=seed)
     else:
-        words = frozenset(word.strip() for word in concepts.split(",") if word.strip())
-        if not words:
-            raise KarelsynthError(f"--concepts names at least one: {listed(CONCEPTS)}")
-        wish = Wish(words, _range(tokens))
         with counter("posing", unit="exercises", total=count) as progress:
             exercises = pose_all(wish, count=count, seed=seed, progress=progress)
     if not exercises:

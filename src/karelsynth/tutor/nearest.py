@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from karelsynth.karel.machine import run_batch
 from karelsynth.search.repair import PER_EXAMPLE as SCORE_PER_EXAMPLE
 from karelsynth.search.repair import ProgramScorer
-from karelsynth.tutor.edits import HEAD, TAIL, Edit, edits, flat_tokens
+from karelsynth.tutor.edits import HEAD, Edit, edits, flat_tokens
 
 MOST_EDITS: Final = 3
 """The most edits of a repair. A student who needs more gets the next step instead."""
