@@ -60,7 +60,9 @@ def grade(
     reference: ReferenceOption = None,
     explain: Annotated[
         bool | None,
-        typer.Option("--explain/--no-explain", help="Explain the first wrong run of each program; by default of few."),
+        typer.Option(
+            "--explain/--no-explain", help="Explain the first wrong run of each program; by default of up to five."
+        ),
     ] = None,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print the table as CSV.")] = False,
     as_json: JsonOption = False,

@@ -159,7 +159,7 @@ def ask(
     ] = None,
     at_once: Annotated[int, typer.Option(min=1, max=256, help="Prompts that are sent at the same time.")] = 8,
     timeout: Annotated[float, typer.Option(min=1, help="Seconds for one request.")] = 600.0,
-    tries: Annotated[int, typer.Option(min=1, help="Of a request, before giving up.")] = 6,
+    tries: Annotated[int, typer.Option(min=1, help="How often a request is tried before giving up.")] = 6,
     given: Given = None,
     limit: Limit = None,
     output: ReportFile = None,

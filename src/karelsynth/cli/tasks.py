@@ -190,7 +190,7 @@ def stats(
         int | None, typer.Option("--generate", min=1, max=1_000_000, help="Make this many fresh tasks instead.")
     ] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="The seed of fresh tasks; 1 if not given.")] = None,
-    purposeful: Annotated[bool, typer.Option("--purposeful", help="Make purposeful ones: with --generate.")] = False,
+    purposeful: Annotated[bool, typer.Option("--purposeful", help="With --generate: make purposeful tasks.")] = False,
     limit: Annotated[
         int | None, typer.Option(min=1, help="Use only the first N of TASKS; 100,000 if not given.")
     ] = None,

@@ -58,7 +58,7 @@ ReferenceOption = Annotated[
     ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-SeedOption = Annotated[int, typer.Option(min=0, help="Another seed, other worlds.")]
+SeedOption = Annotated[int, typer.Option(min=0, help="Another seed gives other worlds.")]
 
 
 def read_lesson(name: str) -> ChallengeSet:
@@ -90,6 +90,7 @@ def _read_challenge(name: str) -> Challenge:
 
 
 def read_task(name: str) -> Task:
+    """A single task; see `read_lesson`."""
     return _read_challenge(name).task
 
 
@@ -128,7 +129,7 @@ def hint(
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Help a student on: the smallest change that makes the program right, or the next step towards it.
+    """Give a student a hint: the smallest change that makes the program right, or the next step towards that.
 
     The exit status is 0 if the program is right or a hint was found, 1 if there is none.
     """
@@ -201,7 +202,7 @@ def probe(
     task: TaskArgument,
     reference: ReferenceOption = None,
     add: Annotated[
-        bool, typer.Option("--add", help="Add worlds that unmask wrong programs until none is left; needs --out.")
+        bool, typer.Option("--add", help="Add examples that unmask wrong programs until none is left; needs --out.")
     ] = False,
     output: Annotated[
         Path | None, typer.Option(*OUT, metavar="FILE", help="The task file to write with the added examples.")
@@ -272,7 +273,7 @@ def pose(
     concepts: Annotated[
         str,
         typer.Option(
-            help="What programs are made of, all of it and nothing else: sequence, repeat, while, if, ifelse, nested."
+            help="What every program has, and nothing else: sequence, repeat, while, if, ifelse, nested."
         ),
     ] = "while",
     tokens: Annotated[str, typer.Option(metavar="LEAST-MOST", help="How long programs are, in tokens.")] = "6-40",
