@@ -272,9 +272,7 @@ def pose(
     ],
     concepts: Annotated[
         str,
-        typer.Option(
-            help="What every program has, and nothing else: sequence, repeat, while, if, ifelse, nested."
-        ),
+        typer.Option(help="What every program has, and nothing else: sequence, repeat, while, if, ifelse, nested."),
     ] = "while",
     tokens: Annotated[str, typer.Option(metavar="LEAST-MOST", help="How long programs are, in tokens.")] = "6-40",
     count: Annotated[int, typer.Option(min=1, max=200, help="How many exercises.")] = 10,
@@ -298,10 +296,10 @@ def pose(
 
     if reference is not None and like is None:
         raise KarelsynthError("--reference belongs to --like TASK: leave it out")
-    words = frozenset(word.strip() for word in concepts.split(",") if word.strip())
-    if not words:
+    chosen = frozenset(word.strip() for word in concepts.split(",") if word.strip())
+    if not chosen:
         raise KarelsynthError(f"--concepts names at least one: {listed(CONCEPTS)}")
-    wish = Wish(words, _range(tokens))
+    wish = Wish(chosen, _range(tokens))
     make_new_folder(out)
     if like is not None:
         task = read_task(like)
