@@ -14,14 +14,15 @@ is wrong on at least one example. Hints may ask the solver, which is loaded befo
   classroom task, and for one of the gallery up to 24 variations of its inputs;
 - median, 95 %, slowest: seconds of one hint, all parts of it;
 - cores got: processor seconds per second. If other work shares the machine, the search finds less in its time.
-  `--processor` limits the search by processor time instead: what it finds then does not depend on other work;
+  `--processor` limits all parts by processor time instead: what they find then hardly depends on other work. The
+  threads of a part count together, so each part has less time than it has on a quiet machine;
 - processor: the median, the 95th percentile and the largest processor time of a hint.
 
 Then a class of 500 and of 1,000 programs is graded on 29 worlds, with the first three wrong runs of each explained, and
 a folder of 500 by the command, its start included. Hints that call the solver are timed on programs that are far off
-(`--far-only` measures these alone): a single turn, and the reference of another exercise, for each exercise. Last,
-mutants that are right on two examples of a task but wrong on
-a fresh world are unmasked: `probe` searches a world, without the fresh ones.
+(`--far-only` measures these alone; `--processor` in processor time): a single turn, and the reference of another
+exercise, for each exercise. Last, mutants that are right on two examples of a task but wrong on a fresh world are
+unmasked: `probe` searches a world, without the fresh ones.
 """
 
 from __future__ import annotations
@@ -369,17 +370,18 @@ def far_programs(exercises: Sequence[Exercise]) -> Iterator[Mutant]:
                 yield Mutant(exercise, program, (kind,))
 
 
-def loaded_solver(exercises: Sequence[Exercise]) -> Solve:
+def loaded_solver(exercises: Sequence[Exercise], clock: Callable[[], float]) -> Solve:
     """The solver, ready for some exercises."""
     from karelsynth.solve.solver import Solver
 
     solver = Solver.load()
+    solver.turns.clock = clock
     solver.warm_up([exercise.task for exercise in exercises])
     return right_programs(solver)
 
 
-def measure_far(exercises: Sequence[Exercise], count: int, solve: Solve) -> dict[str, Any]:
-    """The seconds of hints for programs that are far off, of those hints that called the solver."""
+def measure_far(exercises: Sequence[Exercise], count: int, solve: Solve, clock: Callable[[], float]) -> dict[str, Any]:
+    """The seconds of hints for programs that are far off, of those hints that called the solver, by a clock."""
     calls = list[str]()
 
     def counted(task: Task, seconds: float) -> Sequence[Program]:
@@ -388,10 +390,10 @@ def measure_far(exercises: Sequence[Exercise], count: int, solve: Solve) -> dict
 
     programs, times, kinds = list(far_programs(exercises))[:count], list[float](), Counter[str]()
     for each in programs:
-        before, start = len(calls), time.perf_counter()
-        hint = find_hint(each.exercise.task, read_source(each.program.to("paper")), solve=counted)
+        before, start = len(calls), clock()
+        hint = find_hint(each.exercise.task, read_source(each.program.to("paper")), solve=counted, clock=clock)
         if len(calls) > before:
-            times.append(time.perf_counter() - start)
+            times.append(clock() - start)
             kinds[hint.kind] += 1
     figures = dict(quantiles(times)) if times else {}
     return {"programs": len(programs), "solver called": len(times), "hints": dict(kinds), **figures}
@@ -451,14 +453,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
             print_summary(each)
         return
     exercises = read_exercises(options.only)
-    solve = loaded_solver(exercises)
+    clock = time.process_time if options.processor else time.perf_counter
+    solve = loaded_solver(exercises, clock)
     find_hint(exercises[0].task, read_source("def run(): turnLeft()"), solve=solve)  # compiles
     if options.far_only:
-        print_far(measure_far(exercises, options.far, solve))
+        print_far(measure_far(exercises, options.far, solve, clock))
         return
     mutants = list(make_mutants(exercises, options.mutants, options.seed))
     measure(mutants[0], solve)
-    clock = time.process_time if options.processor else time.perf_counter
     rows = measure_all(mutants, solve, clock, options.rows)
     figures = summaries(rows)
     for each in figures:
@@ -469,7 +471,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for each in grading:
         print(f"{each['programs']} programs graded and explained in {each['seconds']:.2f} s")
     print(f"a folder of {len(mutants[:500])} programs graded in {measure_folder(mutants[:500]):.2f} s")
-    far = measure_far(exercises, options.far, solve) if options.far else {}
+    far = measure_far(exercises, options.far, solve, clock) if options.far else {}
     if far:
         print_far(far)
     probing = measure_probe(exercises, options.probes, options.seed)

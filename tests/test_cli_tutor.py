@@ -12,6 +12,7 @@ from benchmarks import tutor as benchmark
 
 from karelsynth.errors import KarelsynthError
 from karelsynth.karel.program import Program
+from karelsynth.tasks.task import Task
 from karelsynth.tasks.task_files import read_tasks, render_task
 from tests.command_line import attempt as call
 from tests.posed import CLEAN, TASK
@@ -32,6 +33,19 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (students / "dan.py").write_bytes(b"\xff\xfe\x00")
     (students / "notes.md").write_text("not a program")
     return tmp_path
+
+
+def test_messages_for_teachers(folder: Path) -> None:
+    (folder / "class" / "two\nlines.karel").write_text(CLEAN)
+    assert "two lines" in call("grade", "clean.task", "class").stdout
+    wrong = call("probe", "clean.task", "--reference", "class/bob/row.txt").exception
+    assert "wrong on example 1. At row 2, column 5 there should be no marker, but there is 1." in str(wrong)
+    assert "--concepts names at least one" in str(call("pose", "--concepts", " , ", "--out", "new").exception)
+    assert not (folder / "new").exists()
+    (folder / "one.task").write_text(render_task(Task(TASK.examples[2:3])))
+    (folder / "hidden.task").write_text(render_task(Task(TASK.examples[3:])))
+    (folder / "row.karel").write_text("def run():\n  move()\n  move()\n  move()")
+    assert "but wrong on a hidden one" in call("hint", "one.task", "row.karel", "--hidden", "hidden.task").stdout
 
 
 def test_grade_a_folder(folder: Path) -> None:

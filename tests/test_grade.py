@@ -34,6 +34,15 @@ def test_a_class_with_every_kind_of_program() -> None:
         syntax.report(0)
 
 
+def test_a_problem_on_one_line_names_the_word_that_was_meant() -> None:
+    grades = grade(TASK, [Submission("a", "def run():\n  mvoe()"), Submission("b", ""), Submission("c", CLEAN)])
+    assert [each.problem_line for each in grades] == [
+        "line 2, column 3: unknown word `mvoe`; did you mean `move`?",
+        "line 1, column 1: the program is empty; expected `def run():`",
+        "",
+    ]
+
+
 def test_a_crash_names_the_students_line() -> None:
     (each,) = graded(STANFORD)
     report = each.report(0)

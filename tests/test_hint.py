@@ -89,6 +89,23 @@ def test_common_mistakes_in_words(old: str, new: str, line: int, kind: str) -> N
     assert hint.program == Program.parse(CLEAN)
 
 
+def test_line_ends_and_words_stay_the_students() -> None:
+    lines = (
+        "def main():",
+        "\twhile  not front_is_blocked():",
+        "\t\tmove()",
+        "\tif  not beepers_present():",
+        "\t\tpick_beeper()",
+    )
+    task = by("def run():\n  while(frontIsClear): move()\n  pickMarker()", World.parse("> . 2\n. . ."))
+    hint = hint_for("\r\n".join((*lines, "")), task)
+    assert hint.text is not None
+    assert hint.text.count("\n") == hint.text.count("\r\n") > 0
+    assert "\r\n".join(lines[:3]) in hint.text
+    assert "while" not in "".join(line for line in hint.change if line[0] in "+-")
+    assert any("`if  not beepers_present(): pick_beeper()`" in step.where for step in hint.steps)
+
+
 def test_off_by_one_and_missing_last_action() -> None:
     rows = [World.parse("> . . . . .\n. . . . . ."), World.parse(". . . . . . .\n^ . . . . . .\n" + ". " * 7)]
     task = by("def run():\n  repeat(4):\n    putMarker()\n    move()", rows[0])

@@ -25,7 +25,7 @@ from karelsynth.tutor.pose import (
 )
 from karelsynth.tutor.probe import impossible_examples, probe, unmasking_world
 from karelsynth.tutor.worksheet import sheet_html, sheet_pdf
-from tests.posed import CLEAN, TASK, by
+from tests.posed import CLEAN, MOVED, TASK, by
 
 WALK = Program.parse("def run():\n  while(frontIsClear):\n    move()")
 
@@ -117,6 +117,16 @@ def test_posed_exercises_keep_the_wish() -> None:
     assert " id=" not in page  # drawings of one page that share ids would show each other's worlds
     assert page.count("<svg") == 2 * sum(len(each.task.examples) for each in exercises)
     assert sheet_pdf(exercises, "A lesson", solutions=True).startswith(b"%PDF")
+
+
+def test_letters_that_no_font_has_lose_their_accents(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("karelsynth.karel.draw.raster._SYSTEM_FONTS", ())
+    exercise = PosedExercise(Task((Example(MOVED, MOVED),)), Program.parse(CLEAN), 1.0)
+    titles = ("Übung – 7b", "Ubung - 7b", "Ubung + 7b")
+    drawn = [sheet_pdf([exercise], title, solutions=False).partition(b"\xff\xd8")[2] for title in titles]
+    pictures = [pdf.partition(b"endstream")[0] for pdf in drawn]
+    assert pictures[0] == pictures[1] != pictures[2]
+    assert "Übung – 7b" in sheet_html([exercise], titles[0], solutions=False)
 
 
 def test_worksheets_have_room_for_every_size() -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
+from itertools import count
 from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
 
+from karelsynth.web import tutoring
 from karelsynth.web.app import create_app
 from tests.fake_solver import FakeSolver
 from tests.posed import CLEAN, TASK
@@ -84,3 +87,34 @@ def test_probe_and_pose(client: TestClient) -> None:
     posed = client.post("/api/pose", json={"concepts": ["while"], "count": 1, "most_tokens": 16}).json()
     assert len(posed["exercises"]) <= 1
     assert refusal(client.post("/api/pose", json={"concepts": ["loop"]}), 422)["where"]
+
+
+@pytest.mark.parametrize(
+    ("path", "function", "body", "seconds"),
+    [
+        ("hint", "find_hint", {"program": "def run(): putMarker()"}, 1.5),
+        ("probe", "probe_task", {"reference": CLEAN, "budget": 4}, 4),
+        ("pose", "pose_all", {"concepts": ["if", "ifelse", "nested"], "most_tokens": 100, "count": 10, "budget": 4}, 4),
+    ],
+)
+def test_requests_end_in_time(
+    client: TestClient,
+    monkeypatch: pytest.MonkeyPatch,
+    path: str,
+    function: str,
+    body: dict[str, Any],
+    seconds: float,
+) -> None:
+    """On a clock that goes on by a second whenever it is read, which leaves time for next to nothing."""
+    readings = count()
+    monkeypatch.setattr(tutoring, function, partial(getattr(tutoring, function), clock=lambda: float(next(readings))))
+    examples = {} if path == "pose" else {"examples": EXAMPLES}
+    assert client.post(f"/api/{path}", json={**examples, **body}).status_code == 200
+    assert seconds < next(readings) < 4 * seconds + 8
+
+
+@pytest.mark.parametrize("path", ["probe", "pose"])
+def test_budgets_have_limits(client: TestClient, path: str) -> None:
+    body = {"examples": EXAMPLES, "reference": CLEAN} if path == "probe" else {"concepts": ["while"]}
+    for budget in (0, 11):
+        assert refusal(client.post(f"/api/{path}", json={**body, "budget": budget}), 422)["where"] == "budget"

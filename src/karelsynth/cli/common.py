@@ -7,7 +7,7 @@ import os
 import re
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from karelsynth.cluster import Mapper
     from karelsynth.karel.program import Program
-    from karelsynth.karel.world import World
+    from karelsynth.karel.world import Cell, World
     from karelsynth.tasks.batch import TaskBatch
     from karelsynth.tasks.task import Task
 
@@ -98,6 +98,21 @@ def print_out(text: Any, style: str | None = None) -> None:
 def print_err(text: str, style: str | None = None) -> None:
     """Print to standard error, without wrapping."""
     error_console().print(text, style=style, soft_wrap=True)
+
+
+def print_worlds(worlds: Sequence[tuple[str, World]], marked: Collection[Cell] = ()) -> None:
+    """Print worlds with headings next to each other; cells that are `marked` stand out."""
+    from karelsynth.karel.draw.terminal import side_by_side
+
+    out = console()
+    out.print(side_by_side(worlds, color=out.color_system is not None, width=out.width, marked=marked))
+
+
+def marks() -> tuple[str, str]:
+    """The marks for right and wrong, in characters that the terminal can show."""
+    from karelsynth.karel.draw.terminal import supports_unicode
+
+    return ("✓", "✗") if supports_unicode(console().encoding) else ("yes", "NO")
 
 
 _leaving: list[int] = []

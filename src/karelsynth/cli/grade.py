@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from karelsynth.cli.common import OUT, check_outputs, console, error_console, print_err, print_out, write_text
+from karelsynth.cli.common import OUT, check_outputs, console, error_console, marks, print_err, print_out, write_text
 from karelsynth.cli.tutor import (
     HiddenOption,
     JsonOption,
@@ -22,7 +22,7 @@ from karelsynth.cli.tutor import (
     reference_program,
 )
 from karelsynth.errors import KarelsynthError
-from karelsynth.files import STDIN, FileError, is_folder, read_text
+from karelsynth.files import STDIN, FileError, read_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -60,7 +60,9 @@ def grade(
     reference: ReferenceOption = None,
     explain: Annotated[
         bool | None,
-        typer.Option("--explain/--no-explain", help="Explain the first wrong run of each program; by default of few."),
+        typer.Option(
+            "--explain/--no-explain", help="Explain the first wrong run of each program; by default of up to five."
+        ),
     ] = None,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print the table as CSV.")] = False,
     as_json: JsonOption = False,
@@ -133,23 +135,14 @@ def _fresh(challenge: Challenge, reference: str | None, count: int, seed: int) -
 def _read_class(paths: Sequence[str], lesson: ChallengeSet) -> list[Submission]:
     """The programs of files and folders for one task. A file that cannot be read gives a submission with a problem."""
     from karelsynth.tutor.grade import Submission
-    from karelsynth.tutor.lesson import PROGRAM_ENDINGS, WORK_ENDING, WorkFileError, parse_work
+    from karelsynth.tutor.lesson import WORK_ENDING, WorkFileError, class_files, parse_work
 
-    files: list[tuple[str, str]] = []
-    for path in paths:
-        if path != STDIN and is_folder(path):
-            folder, endings = Path(path), (*PROGRAM_ENDINGS, WORK_ENDING)
-            found = sorted(file for file in folder.rglob("*") if file.suffix.lower() in endings)
-            if not found:
-                raise KarelsynthError(f"{path}: no programs in it; their names end in {', '.join(endings)}")
-            files += [(str(file.relative_to(folder).with_suffix("")), str(file)) for file in found]
-        else:
-            files.append(("standard input" if path == STDIN else Path(path).stem, path))
     submissions = []
-    for name, path in files:
+    for folder, file in class_files(paths, "programs"):
+        name = "standard input" if str(file) == STDIN else str(file.relative_to(folder).with_suffix(""))
         try:
-            text = read_text(path)
-            if path.lower().endswith(WORK_ENDING):
+            text = read_text(str(file))
+            if file.suffix.lower() == WORK_ENDING:
                 submissions += [each.submission for each in parse_work(text, lesson, name)]
             else:
                 submissions.append(Submission(name, text))
@@ -167,10 +160,9 @@ def _csv(grades: Sequence[Grade]) -> str:
     numbers = [f"example {number}" for number in range(1, len(first.right) + 1)]
     writer.writerow(["student", "passed", "right", "of", *numbers, "hidden right", "hidden", "problem"])
     for each in grades:
-        problem = "" if each.problem is None else str(each.problem).partition("\n")[0]
-        marks = [int(right) for right in each.right]
-        hidden = [sum(each.hidden_right), len(each.hidden_right)]
-        writer.writerow([_no_formula(each.name), int(each.passed), sum(marks), len(marks), *marks, *hidden, problem])
+        right = [int(one) for one in each.right]
+        counts = [sum(each.hidden_right), len(each.hidden_right), each.problem_line]
+        writer.writerow([_no_formula(each.name), int(each.passed), sum(right), len(right), *right, *counts])
     return file.getvalue()
 
 
@@ -179,12 +171,14 @@ def _no_formula(name: str) -> str:
     return f"'{name}" if name[:1] in "=+-@" else name
 
 
+def _on_one_line(name: str) -> str:
+    return " ".join(name.split())
+
+
 def _print_table(grades: Sequence[Grade]) -> None:
     from rich.table import Table
 
-    from karelsynth.karel.draw.terminal import supports_unicode
-
-    yes, no = ("✓", "✗") if supports_unicode(console().encoding) else ("yes", "NO")
+    yes, no = marks()
     hidden = len(grades[0].hidden_right)
     table = Table(box=None, pad_edge=False)
     table.add_column("student")
@@ -194,12 +188,12 @@ def _print_table(grades: Sequence[Grade]) -> None:
         table.add_column("hidden", justify="right")
     table.add_column("")
     for each in grades:
-        marks = [yes if right else no for right in each.right] if each.problem is None else ["-"] * len(each.right)
+        cells = [yes if right else no for right in each.right] if each.problem is None else ["-"] * len(each.right)
         more = [f"{sum(each.hidden_right)} of {hidden}"] if hidden else []
         said = "right" if each.passed else "wrong"
         if each.problem is not None:
-            said = "no program: " + str(each.problem).partition("\n")[0]
-        table.add_row(each.name, *marks, *more, said, style=None if each.passed else "red")
+            said = f"no program: {each.problem_line}"
+        table.add_row(_on_one_line(each.name), *cells, *more, said, style=None if each.passed else "red")
     console().print(table)
     passed = sum(each.passed for each in grades)
     print_out(f"{passed} of {len(grades)} programs are right")
@@ -252,17 +246,16 @@ def _lesson_csv(lesson: ChallengeSet, students: Sequence[StudentGrades]) -> str:
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow(["student", "solved", "of", *map(_no_formula, _labels(lesson))])
     for each in students:
-        marks = ["" if grade is None else int(grade.passed) for grade in each.grades]
-        writer.writerow([_no_formula(each.name), each.solved, len(marks), *marks])
+        passed = ["" if grade is None else int(grade.passed) for grade in each.grades]
+        writer.writerow([_no_formula(each.name), each.solved, len(passed), *passed])
     return file.getvalue()
 
 
 def _print_lesson(lesson: ChallengeSet, students: Sequence[StudentGrades], explain: bool | None) -> None:
     from rich.table import Table
 
-    from karelsynth.karel.draw.terminal import supports_unicode
-
-    yes, nothing = ("✓", "–") if supports_unicode(console().encoding) else ("yes", "-")
+    yes, _ = marks()
+    nothing = "–" if yes == "✓" else "-"
     table = Table(box=None, pad_edge=False, show_footer=True)
     table.add_column("student", "solved by")
     for place, label in enumerate(_labels(lesson)):
@@ -279,8 +272,8 @@ def _print_lesson(lesson: ChallengeSet, students: Sequence[StudentGrades], expla
             else:
                 results = (*grade.right, *grade.hidden_right)
                 cells.append(f"{sum(results)} of {len(results)}")
-        every = each.solved == len(each.grades)
-        table.add_row(each.name, *cells, f"{each.solved} of {len(each.grades)}", style=None if every else "red")
+        cells.append(f"{each.solved} of {len(each.grades)}")
+        table.add_row(_on_one_line(each.name), *cells, style=None if each.solved == len(each.grades) else "red")
     console().print(table)
     wrong = [
         (grade, f"{each.name}, {label}")

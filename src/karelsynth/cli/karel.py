@@ -15,6 +15,7 @@ from karelsynth.cli.common import (
     counter,
     print_err,
     print_out,
+    print_worlds,
     read_program,
     read_world,
     read_world_or_task,
@@ -89,7 +90,7 @@ def run(
     from karelsynth.karel.dialects import parse_with_spans
     from karelsynth.karel.dialects.indented import lines_of
     from karelsynth.karel.draw import save_run_picture
-    from karelsynth.karel.draw.terminal import play, side_by_side
+    from karelsynth.karel.draw.terminal import play
 
     if animate and as_json:
         raise KarelsynthError("--animate and --json both print to the terminal: leave out one of them")
@@ -111,12 +112,10 @@ def run(
     if as_json:
         write_text(json.dumps(_outcome_json(outcome, span), indent=2), None)
     else:
-        out = console()
         if animate:
-            play(code, start, console=out, speed=speed, max_ticks=max_ticks)
+            play(code, start, console=console(), speed=speed, max_ticks=max_ticks)
         else:
-            pair = [("before", start), ("after", outcome.world)]
-            out.print(side_by_side(pair, color=out.color_system is not None, width=out.width))
+            print_worlds([("before", start), ("after", outcome.world)])
         print_out(outcome.explain(), "green" if outcome.ok else "red")
         if span is not None:
             print_out(f"in line {span.line}:  {lines_of(text)[span.line - 1].strip()}")
@@ -210,7 +209,7 @@ def draw(
 ) -> None:
     """Draw a world or a task's examples in the terminal or as a picture; or write a world in another format."""
     from karelsynth.karel.draw import save_examples_picture, save_world_picture
-    from karelsynth.karel.draw.terminal import side_by_side, world_text
+    from karelsynth.karel.draw.terminal import world_text
     from karelsynth.karel.world import World
 
     options: dict[str, Any] = {"cell": cell, "labels": labels or None, "title": title, "theme": theme}
@@ -218,18 +217,17 @@ def draw(
     if given and (output is None or output.suffix.lower() in _WORLD_FILES):
         first = next(iter(given))
         raise KarelsynthError(f"--{first} applies only to pictures: add --out with a .svg or .png file, or drop it")
-    found, out = read_world_or_task(subject), console()
+    found = read_world_or_task(subject)
     if isinstance(found, World):
         if output is None:
-            out.print(world_text(found, color=out.color_system is not None))
+            console().print(world_text(found, color=console().color_system is not None))
         elif output.suffix.lower() in _WORLD_FILES:
             found.save(output)
         else:
             save_world_picture(found, output, **given)
     elif output is None:
         for number, (before, after) in enumerate(found.examples, 1):
-            pair = [(f"{number}, before", before), ("after", after)]
-            out.print(side_by_side(pair, color=out.color_system is not None, width=out.width))
+            print_worlds([(f"{number}, before", before), ("after", after)])
     else:
         texts = {"title": found.name, "name": found.name, "about": found.about}
         save_examples_picture(found.examples, output, **{**texts, **given})

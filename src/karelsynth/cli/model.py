@@ -21,7 +21,7 @@ from karelsynth.cli.common import (
     print_out,
     spread,
 )
-from karelsynth.cli.score import Compare, Given, finish_report, read_compared
+from karelsynth.cli.score import Compare, Given, Limit, ReportFile, finish_report, read_compared
 from karelsynth.files import check_writable, name_of
 
 if TYPE_CHECKING:
@@ -110,11 +110,11 @@ def evaluate(
     tasks: Annotated[str, typer.Argument(metavar="TASKS", help=TASKS_HELP)],
     beam: Annotated[int, typer.Option(min=1, help="Beam width.")] = 64,
     given: Given = None,
-    limit: Annotated[int | None, typer.Option(min=1, help="Use only the first N tasks.")] = None,
+    limit: Limit = None,
     mask: Annotated[
         bool, typer.Option("--mask", help="Mask decoding with the handwritten syntax instead of the model's own.")
     ] = False,
-    output: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write the report as JSON.")] = None,
+    output: ReportFile = None,
     other: Compare = None,
     device: Device = None,
     ray: RayAddress = None,

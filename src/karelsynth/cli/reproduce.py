@@ -11,13 +11,17 @@ import typer
 
 from karelsynth.cli.common import (
     OUT,
+    Device,
     RayAddress,
     check_outputs,
     choose_device,
     console,
     counter,
     error_console,
+    interruptible,
     loading,
+    print_err,
+    print_out,
     spread,
     write_text,
 )
@@ -104,7 +108,7 @@ def reproduce(
     commit: Annotated[
         str | None, typer.Option(help="The commit to record in results, where git is not available.")
     ] = None,
-    device: Annotated[str | None, typer.Option(help="cpu or cuda; by default a GPU if there is one.")] = None,
+    device: Device = None,
 ) -> None:
     """Make a table or figure of the paper: train and score every row that has no result yet, then show the table.
 
@@ -136,21 +140,18 @@ def reproduce(
         jobs = jobs_of(table, only=only or (), seeds=None if seeds is None else _seeds(seeds), by_set=chosen.seeds)
         many = (chosen.claim_tasks if data is None else None) if claim_tasks is None else claim_tasks or None
         paths = Paths(recipes, runs, results, keep, data, train, val, chosen, many)
-        try:
+        with interruptible("stopped; the same command resumes from the last checkpoint"):
             outcome = _measure(paths, jobs, at_once, minutes, commit, device)
-        except KeyboardInterrupt:
-            _log("stopped; the same command resumes from the last checkpoint")
-            raise typer.Exit(130) from None
         text = table_text(table, read_results(results), load_recipes(recipes, train, val, chosen))
-        console().print(text, soft_wrap=True)
-        _log(_summary(outcome, len(jobs)))
+        print_out(text)
+        print_err(_summary(outcome, len(jobs)))
         wrong = bool(outcome.diverged or outcome.failed)
     if render:
         short, long = (SHORT.results, results) if chosen == LONG else (results, None)
         long = LONG.results if results == SHORT.results else long
         longer = None if long is None else (long, load_recipes(recipes, train, val, LONG))
         written = write_pages(short, load_recipes(recipes, train, val), root, longer)
-        console().print(f"wrote {', '.join(map(str, written))}", soft_wrap=True)
+        print_out(f"wrote {', '.join(map(str, written))}")
     if wrong:
         raise typer.Exit(1)
 
@@ -172,7 +173,7 @@ def pack_weights(
     from karelsynth.reproduce.archive import pack_weights as pack
 
     size = pack(models, out, None if part_mb is None else int(1e6 * part_mb))
-    console().print(f"packed {len(models)} into {out}: {size / 1e6:.1f} MB", soft_wrap=True)
+    print_out(f"packed {len(models)} into {out}: {size / 1e6:.1f} MB")
 
 
 def unpack_weights(
@@ -191,7 +192,7 @@ def unpack_weights(
 
     names = check_weights(archive) if out is None else [str(folder) for folder in unpack(archive, out)]
     said = "intact" if out is None else "restored"
-    console().print(f"{said}: {', '.join(names)}", soft_wrap=True)
+    print_out(f"{said}: {', '.join(names)}")
 
 
 def _measure(
@@ -202,11 +203,11 @@ def _measure(
 
     chosen = choose_device(device)
     if at_once == 1:
-        runner = Runner(paths, device=chosen, commit=commit, log=_log, on_progress=_RunProgress())
+        runner = Runner(paths, device=chosen, commit=commit, log=print_err, on_progress=_RunProgress())
         return runner.run(jobs, minutes=minutes)
     with _ParallelProgress() as progress:
         return run_in_parallel(
-            paths, jobs, at_once, device=chosen, minutes=minutes, commit=commit, log=_log, on_progress=progress
+            paths, jobs, at_once, device=chosen, minutes=minutes, commit=commit, log=print_err, on_progress=progress
         )
 
 
@@ -249,7 +250,7 @@ class _RunProgress:
         self.line = f"{self._name} {step}, {speed}, {self._left(progress)}loss {metrics['loss']:.4f}{reward}"
         if self._logs and time.monotonic() >= self._next:
             self._next = time.monotonic() + _LOG_EVERY
-            _log(self.line)
+            print_err(self.line)
 
     def _left(self, progress: TrainingProgress) -> str:
         """The time left at the mean speed so far, with validations; empty at a run's first call."""
@@ -294,10 +295,6 @@ class _ParallelProgress:
         return Text("\n".join(lines), no_wrap=True, overflow="ellipsis")
 
 
-def _log(line: str) -> None:
-    error_console().print(line, soft_wrap=True)
-
-
 def curves(
     model: Annotated[
         str | None,
@@ -322,7 +319,7 @@ def curves(
     render: Annotated[
         bool, typer.Option("--render", help="Only write docs/limits.md and its picture, from results/curves.json.")
     ] = False,
-    device: Annotated[str | None, typer.Option(help="cpu or cuda; by default a GPU if there is one.")] = None,
+    device: Device = None,
     ray: RayAddress = None,
 ) -> None:
     """Score a model out of distribution: fewer examples, other worlds, longer programs.
@@ -337,7 +334,7 @@ def curves(
 
     if render:
         written = write_page(Path())
-        console().print(f"wrote {', '.join(map(str, written))}", soft_wrap=True)
+        print_out(f"wrote {', '.join(map(str, written))}")
         return
     wanted = keys(only or ())
     check_outputs(output, plot)
@@ -357,21 +354,16 @@ def curves(
         if found is not None and not missing:
             now = found  # with the provenance of whoever measured it
     now = _save(now, output, plot)  # first: a path that cannot be written must fail before the work
-    try:
-        rounds = 1 if solve is None else 2
-        with (
-            spread(ray, device) as mapper,
-            counter("measuring", unit="tasks", total=len(missing) * tasks * rounds) as progress,
-        ):
-            for key in missing:
-                point = measure(solver, key, settings, progress=progress, mapper=mapper)
-                now = now.with_point(key, point)
-                now = _save(now, output, plot, key)
-                error_console().print(_line(key, now), soft_wrap=True)
-    except KeyboardInterrupt:
-        kept = "" if output is None else f"; the same command resumes from {output}"
-        error_console().print(f"stopped{kept}", soft_wrap=True)
-        raise typer.Exit(130) from None
+    rounds = 1 if solve is None else 2
+    with (
+        interruptible("stopped" if output is None else f"stopped; the same command resumes from {output}"),
+        spread(ray, device) as mapper,
+        counter("measuring", unit="tasks", total=len(missing) * tasks * rounds) as progress,
+    ):
+        for key in missing:
+            now = now.with_point(key, measure(solver, key, settings, progress=progress, mapper=mapper))
+            now = _save(now, output, plot, key)
+            print_err(_line(key, now))
     _show(now, wanted)
 
 

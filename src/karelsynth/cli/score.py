@@ -37,6 +37,8 @@ Given = Annotated[
     typer.Option(min=1, help="How many examples of each task are given; by default five, or what the set says."),
 ]
 Limit = Annotated[int | None, typer.Option(min=1, help="Use only the first N tasks.")]
+ReportFile = Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write the report as JSON.")]
+AskedDialect = Annotated[Dialect, typer.Option("--to", help="The dialect to ask for.")]
 Compare = Annotated[
     Path | None,
     typer.Option("--compare", metavar="REPORT", help="Compare with the report of another system, task by task."),
@@ -55,7 +57,7 @@ def score(
     tasks: Annotated[str, typer.Argument(metavar="TASKS", help=TASKS_HELP)],
     given: Given = None,
     limit: Limit = None,
-    output: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write the report as JSON.")] = None,
+    output: ReportFile = None,
     other: Compare = None,
     ray: RayAddress = None,
 ) -> None:
@@ -111,7 +113,7 @@ def prompt(
     tasks: Annotated[str, typer.Argument(metavar="TASKS", help=TASKS_HELP)],
     out: Annotated[Path, typer.Option(*OUT, metavar="FILE", help="The file to write: JSON lines.")],
     programs: Annotated[int, typer.Option(min=1, max=100, help="How many programs to ask for.")] = 1,
-    to: Annotated[Dialect, typer.Option("--to", help="The dialect to ask for.")] = Dialect.paper,
+    to: AskedDialect = Dialect.paper,
     given: Given = None,
     limit: Limit = None,
 ) -> None:
@@ -144,7 +146,7 @@ def ask(
     ] = "http://localhost:8000/v1",
     samples: Annotated[int, typer.Option(min=1, max=100, help="Replies to each prompt, ranked in their order.")] = 1,
     programs: Annotated[int, typer.Option(min=1, max=100, help="How many programs each reply may have.")] = 1,
-    to: Annotated[Dialect, typer.Option("--to", help="The dialect to ask for.")] = Dialect.paper,
+    to: AskedDialect = Dialect.paper,
     temperature: Annotated[float, typer.Option(min=0, max=2, help="0 for the likeliest reply.")] = 0.0,
     max_tokens: Annotated[int, typer.Option(min=1, help="The longest reply, in the model's tokens.")] = 4096,
     fields: Annotated[
@@ -157,10 +159,10 @@ def ask(
     ] = None,
     at_once: Annotated[int, typer.Option(min=1, max=256, help="Prompts that are sent at the same time.")] = 8,
     timeout: Annotated[float, typer.Option(min=1, help="Seconds for one request.")] = 600.0,
-    tries: Annotated[int, typer.Option(min=1, help="Of a request, before giving up.")] = 6,
+    tries: Annotated[int, typer.Option(min=1, help="How often a request is tried before giving up.")] = 6,
     given: Given = None,
     limit: Limit = None,
-    output: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write the report as JSON.")] = None,
+    output: ReportFile = None,
     other: Compare = None,
 ) -> None:
     """Ask a language model for programs, and score them.

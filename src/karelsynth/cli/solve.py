@@ -24,8 +24,10 @@ from karelsynth.cli.common import (
     gallery_task_named,
     leave,
     loading,
+    marks,
     print_err,
     print_out,
+    print_worlds,
     spread,
     write_text,
 )
@@ -131,7 +133,7 @@ def solve(
     if to is not None and as_json and out is None:
         raise KarelsynthError("--json has every dialect: drop --to, or add --out to save programs in that dialect")
     files = [None] * len(tasks) if out is None else _output_files(out, tasks, to or Dialect.paper)
-    solver = _load_solver(model, device, tasks, warm=ray is None)  # a cluster's nodes warm up
+    solver = load_solver(model, device, tasks, warm=ray is None)  # a cluster's nodes warm up
 
     def report(number: int, solution: Solution) -> None:
         saved = _save(solution, files[number], to or Dialect.paper)
@@ -157,7 +159,7 @@ def solve(
     leave(0 if solution.solved else 1)
 
 
-def _load_solver(model: str | None, device: str, tasks: list[Task] | None = None, *, warm: bool = True) -> Solver:
+def load_solver(model: str | None, device: str, tasks: list[Task] | None = None, *, warm: bool = True) -> Solver:
     """A solver whose code is compiled, as far as these tasks need it, by default all; or not compiled."""
     with loading():
         from karelsynth.solve.solver import Solver
@@ -261,17 +263,10 @@ def _save(solution: Solution, path: Path | None, dialect: Dialect) -> Path | Non
 # Output
 
 
-def _marks() -> tuple[str, str]:
-    """The marks for right and wrong, in characters that the terminal can show."""
-    from karelsynth.karel.draw.terminal import supports_unicode
-
-    return ("✓", "✗") if supports_unicode(console().encoding) else ("yes", "NO")
-
-
 def _print_summary(number: int, task: Task, solution: Solution, dialect: Dialect | None, saved: Path | None) -> None:
     """Print one of many tasks: a line, and below it the program if a dialect with several lines is chosen."""
     out = console()
-    yes, no = _marks()
+    yes, no = marks()
     style, mark = ("green", yes) if solution.solved else ("red", no)
     program = solution.program if any(solution.right) else None
     below = None if dialect is Dialect.tokens else dialect
@@ -332,12 +327,12 @@ def _print_solution(task: Task, solution: Solution, dialect: Dialect, others: in
         failed = f"not solved in {solution.seconds:.2f} s."
         print_out(f"{failed} The best partial answer, which is NOT right on every example:", "red")
     _print_program(solution.program, dialect)
-    marks = Text()
-    yes, no = _marks()
+    verdicts = Text()
+    yes, no = marks()
     for number, right in enumerate(solution.right, 1):
-        marks.append(f"example {number} ")
-        marks.append(f"{yes if right else no}  ", "green" if right else "red")
-    print_out(marks)
+        verdicts.append(f"example {number} ")
+        verdicts.append(f"{yes if right else no}  ", "green" if right else "red")
+    print_out(verdicts)
     if solution.solved:
         fitting = len(solution.answers)
         more = f"; {fitting} programs that fit were found" if fitting > 1 else ""
@@ -366,7 +361,6 @@ def _percent(probability: float) -> str:
 
 def _print_ambiguity(ambiguity: Ambiguity, others: int) -> None:
     """Show the world on which the answers differ, and their outcomes there."""
-    from karelsynth.karel.draw.terminal import side_by_side, supports_unicode
     from karelsynth.karel.interpreter import Status
 
     out = console()
@@ -379,8 +373,7 @@ def _print_ambiguity(ambiguity: Ambiguity, others: int) -> None:
     for number, outcome in enumerate(ambiguity.outcomes):
         who = "this program" if number == 0 else "number " + ", ".join(str(place + 1) for place in outcome.answers)
         worlds.append((who if outcome.status is Status.OK else f"{who} (fails)", outcome.world))
-    unicode = supports_unicode(out.encoding)
-    out.print(side_by_side(worlds, color=out.color_system is not None, width=out.width, unicode=unicode))
+    print_worlds(worlds)
     needed = max(min(outcome.answers) for outcome in ambiguity.outcomes)
     if needed > others:
         out.print(f"`--others {needed}` shows a program for each of these outcomes", style="dim")
@@ -454,7 +447,7 @@ def serve(
         )
         if at_once > 1:
             _limit_threads(1)  # a batch distributes its steps over threads itself
-        solver = _load_solver(model, device)
+        solver = load_solver(model, device)
         address, network_address = address_of(listener), network_address_of(listener)
 
         def on_ready() -> None:

@@ -40,6 +40,7 @@ _MEGABYTE: Final = 1_000_000
 _ENOUGH: Final = 10_000
 """With fewer tasks, the sampling error of some figures exceeds the tolerance."""
 Folder = Annotated[Path, typer.Option(*OUT, metavar="DIR", help="The folder to write: a new or an empty one.")]
+SkipBad = Annotated[bool, typer.Option("--skip-bad", help="Exit with 0 even if records were bad and left out.")]
 Threads = Annotated[int | None, typer.Option(min=1, help="How many threads; by default one for each core.")]
 
 
@@ -117,9 +118,7 @@ def import_msr(
         ),
     ],
     out: Folder,
-    skip_bad: Annotated[
-        bool, typer.Option("--skip-bad", help="Exit with 0 even if records were bad and left out.")
-    ] = False,
+    skip_bad: SkipBad = False,
 ) -> None:
     """Make a task set from a file of the original data; every example is checked by running its program.
 
@@ -131,9 +130,7 @@ def import_msr(
 
 def download_val(
     out: Folder,
-    skip_bad: Annotated[
-        bool, typer.Option("--skip-bad", help="Exit with 0 even if records were bad and left out.")
-    ] = False,
+    skip_bad: SkipBad = False,
 ) -> None:
     """Download the original's validation set, check it, and make a task set of it.
 
@@ -188,15 +185,12 @@ def export_msr(
 
 
 def stats(
-    tasks: Annotated[
-        str | None,
-        typer.Argument(metavar="TASKS", help=TASKS_HELP),
-    ] = None,
+    tasks: Annotated[str | None, typer.Argument(metavar="TASKS", help=TASKS_HELP)] = None,
     fresh: Annotated[
         int | None, typer.Option("--generate", min=1, max=1_000_000, help="Make this many fresh tasks instead.")
     ] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="The seed of fresh tasks; 1 if not given.")] = None,
-    purposeful: Annotated[bool, typer.Option("--purposeful", help="Make purposeful ones: with --generate.")] = False,
+    purposeful: Annotated[bool, typer.Option("--purposeful", help="With --generate: make purposeful tasks.")] = False,
     limit: Annotated[
         int | None, typer.Option(min=1, help="Use only the first N of TASKS; 100,000 if not given.")
     ] = None,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -12,22 +13,21 @@ import typer
 from karelsynth.cli.common import (
     OUT,
     check_outputs,
-    console,
     counter,
     error_console,
     gallery_task_named,
-    loading,
     print_err,
     print_out,
+    print_worlds,
     read_program,
     write_text,
 )
-from karelsynth.errors import KarelsynthError, missing_extra
+from karelsynth.cli.solve import load_solver
+from karelsynth.errors import KarelsynthError, listed, missing_extra
 from karelsynth.files import STDIN, exists
 
 if TYPE_CHECKING:
     from karelsynth.karel.program import Program
-    from karelsynth.solve.solver import Solver
     from karelsynth.tasks.task import Task
     from karelsynth.tutor.challenges import Challenge, ChallengeSet
     from karelsynth.tutor.explain import RunReport
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
 _WITHOUT_SOLVER: Final = 1.0
 """Seconds to look for a hint before the solver is loaded."""
+_REFERENCE_SECONDS: Final = 2.0
+"""Seconds of processor time in which the solver looks for a reference."""
 
 TaskArgument = Annotated[
     str,
@@ -52,11 +54,11 @@ HiddenOption = Annotated[
 ReferenceOption = Annotated[
     str | None,
     typer.Option(
-        "--reference", metavar="PROGRAM", help="A right program; if not given, the one that `solve` finds in a second."
+        "--reference", metavar="PROGRAM", help="A right program; if not given, the one that `solve` finds soon."
     ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-SeedOption = Annotated[int, typer.Option(min=0, help="Another seed, other worlds.")]
+SeedOption = Annotated[int, typer.Option(min=0, help="Another seed gives other worlds.")]
 
 
 def read_lesson(name: str) -> ChallengeSet:
@@ -88,6 +90,7 @@ def _read_challenge(name: str) -> Challenge:
 
 
 def read_task(name: str) -> Task:
+    """A single task; see `read_lesson`."""
     return _read_challenge(name).task
 
 
@@ -95,29 +98,18 @@ def reference_program(path: str | None, task: Task) -> Program:
     """The program of a file, or the solver's."""
     if path is not None:
         return read_program(path)[1]
-    solution = _load_solver(task).solve(task, budget=1.0)
+    solver = load_solver(None, "cpu", [task])
+    solver.turns.clock = time.process_time  # other programs on this machine do not change what is found
+    solution = solver.solve(task, budget=_REFERENCE_SECONDS)
     if not solution.solved or solution.program is None:
-        raise KarelsynthError("no right program was found for this task in a second: give one with --reference")
+        raise KarelsynthError("no right program was found for this task: give one with --reference")
     print_err("without --reference, the program that `solve` finds says what is right:", "yellow")
     print_err(solution.program.to("paper"))
     return solution.program
 
 
-def _load_solver(task: Task) -> Solver:
-    with loading():
-        from karelsynth.solve.solver import Solver
-
-        solver = Solver.load()
-        solver.warm_up([task])
-    return solver
-
-
 def print_report(report: RunReport, start: Any) -> None:
-    from karelsynth.karel.draw.terminal import side_by_side
-
-    out = console()
-    worlds = [("before", start), ("expected", report.expected), ("actual", report.actual)]
-    out.print(side_by_side(worlds, color=out.color_system is not None, width=out.width, marked=report.cells))
+    print_worlds([("before", start), ("expected", report.expected), ("actual", report.actual)], report.cells)
     for sentence in report.sentences:
         print_out(sentence)
 
@@ -137,7 +129,7 @@ def hint(
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Help a student on: the smallest change that makes the program right, or the next step towards it.
+    """Give a student a hint: the smallest change that makes the program right, or the next step towards that.
 
     The exit status is 0 if the program is right or a hint was found, 1 if there is none.
     """
@@ -155,7 +147,7 @@ def hint(
     found = find_hint(posed, source, hidden=more, seconds=_WITHOUT_SOLVER)
     if found.kind in ("step", "none"):  # loading the solver takes longer than a search near the program
         try:
-            found = find_hint(posed, source, hidden=more, solve=right_programs(_load_solver(posed)))
+            found = find_hint(posed, source, hidden=more, solve=right_programs(load_solver(None, "cpu", [posed])))
         except ImportError as error:
             missing = missing_extra(error)
             if missing is None:
@@ -179,6 +171,8 @@ def _print_hint(hint: Hint, task: Task, level: int) -> None:
         print_out(f"example {hint.example}", "bold")
         print_report(hint.report, task.examples[hint.example - 1].input)
         print_out("")
+    else:
+        print_out("The program is right on every example of the task, but wrong on a hidden one.")
     if hint.kind == "none":
         print_out("No right program is near. Start again with the first example, one step at a time.", "yellow")
         return
@@ -208,7 +202,7 @@ def probe(
     task: TaskArgument,
     reference: ReferenceOption = None,
     add: Annotated[
-        bool, typer.Option("--add", help="Add worlds that unmask wrong programs until none is left; needs --out.")
+        bool, typer.Option("--add", help="Add examples that unmask wrong programs until none is left; needs --out.")
     ] = False,
     output: Annotated[
         Path | None, typer.Option(*OUT, metavar="FILE", help="The task file to write with the added examples.")
@@ -251,14 +245,10 @@ def probe(
 
 
 def _print_probe(report: ProbeReport) -> None:
-    from karelsynth.karel.draw.terminal import side_by_side
-
-    out = console()
     for number, impostor in enumerate(report.impostors, 1):
         print_out(f"\n{number}. passes every example, but is wrong on {impostor.share:.0%} of further worlds:", "bold")
         print_out(impostor.program.to("paper"))
-        worlds = [("a world", impostor.world), ("expected", impostor.expected), ("this program", impostor.actual)]
-        out.print(side_by_side(worlds, color=out.color_system is not None, width=out.width))
+        print_worlds([("a world", impostor.world), ("expected", impostor.expected), ("this program", impostor.actual)])
         print_out(impostor.explanation)
     if report.added:
         print_out(f"{len(report.added)} examples added")
@@ -282,9 +272,7 @@ def pose(
     ],
     concepts: Annotated[
         str,
-        typer.Option(
-            help="What programs are made of, all of it and nothing else: sequence, repeat, while, if, ifelse, nested."
-        ),
+        typer.Option(help="What every program has, and nothing else: sequence, repeat, while, if, ifelse, nested."),
     ] = "while",
     tokens: Annotated[str, typer.Option(metavar="LEAST-MOST", help="How long programs are, in tokens.")] = "6-40",
     count: Annotated[int, typer.Option(min=1, max=200, help="How many exercises.")] = 10,
@@ -302,18 +290,21 @@ def pose(
     """
     from karelsynth.files import make_new_folder, write_folder
     from karelsynth.tasks.task_files import render_task
-    from karelsynth.tutor.pose import Wish, variants
+    from karelsynth.tutor.pose import CONCEPTS, Wish, variants
     from karelsynth.tutor.pose import pose as pose_all
     from karelsynth.tutor.worksheet import sheet_html, sheet_pdf
 
     if reference is not None and like is None:
         raise KarelsynthError("--reference belongs to --like TASK: leave it out")
+    chosen = frozenset(word.strip() for word in concepts.split(",") if word.strip())
+    if not chosen:
+        raise KarelsynthError(f"--concepts names at least one: {listed(CONCEPTS)}")
+    wish = Wish(chosen, _range(tokens))
     make_new_folder(out)
     if like is not None:
         task = read_task(like)
         exercises = variants(task, reference_program(reference, task), count=count, seed=seed)
     else:
-        wish = Wish(frozenset(word.strip() for word in concepts.split(",") if word.strip()), _range(tokens))
         with counter("posing", unit="exercises", total=count) as progress:
             exercises = pose_all(wish, count=count, seed=seed, progress=progress)
     if not exercises:

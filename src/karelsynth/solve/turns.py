@@ -26,19 +26,22 @@ SLICE: Final = 0.25
 class Turn:
     """What a search may use: its clock, and a number of threads."""
 
-    def __init__(self, turns: Turns | None, threads: int, priority: Callable[[], float]) -> None:
+    def __init__(
+        self, turns: Turns | None, threads: int, priority: Callable[[], float], clock: Callable[[], float]
+    ) -> None:
         self.threads = threads
         self.priority = priority
+        self._clock = clock
         self._turns = turns
         self._thread = threading.get_ident()
         self._granted = threading.Event()
-        self.began = time.perf_counter()
+        self.began = clock()
         """When the present slice began."""
         self._waited = 0.0
 
     def now(self) -> float:
         """A clock in seconds that stands still while the search waits."""
-        return time.perf_counter() - self._waited
+        return self._clock() - self._waited
 
     def poll(self) -> None:
         """Wait if the slice is over and another search should run first.
@@ -47,7 +50,7 @@ class Turn:
         """
         if self._turns is None or threading.get_ident() != self._thread:
             return
-        if time.perf_counter() - self.began >= SLICE and self._turns.hand_over(self):
+        if self._clock() - self.began >= SLICE and self._turns.hand_over(self):
             self.wait()
 
     def grant(self) -> None:
@@ -56,10 +59,10 @@ class Turn:
 
     def wait(self) -> None:
         """Wait until the turn is granted."""
-        start = time.perf_counter()
+        start = self._clock()
         self._granted.wait()
         self._granted.clear()
-        self.began = time.perf_counter()
+        self.began = self._clock()
         self._waited += self.began - start
 
 
@@ -74,6 +77,8 @@ class Turns:
         self.at_once = at_once
         self.threads = threads
         """Threads of each search, unless its caller sets another number."""
+        self.clock: Callable[[], float] = time.perf_counter
+        """By what budgets are measured. With `time.process_time`, other processes take nothing from a budget."""
         self._lock = threading.Lock()
         self._running = 0
         self._waiting: list[Turn] = []
@@ -84,9 +89,9 @@ class Turns:
         """Wait for a turn. `priority` is called whenever somebody waits; it must not block."""
         threads = threads or self.threads
         if getattr(self._mine, "has_turn", False):
-            yield Turn(None, threads, priority)
+            yield Turn(None, threads, priority, self.clock)
             return
-        turn = Turn(self, threads, priority)
+        turn = Turn(self, threads, priority, self.clock)
         with self._lock:
             free = self._running < self.at_once
             if free:

@@ -110,7 +110,7 @@ def _records(text: str) -> tuple[list[Any], str]:
         if whole.get("karelsynth") != _KIND:
             raise ChallengeError(f'this is not a set of challenges: expected "karelsynth": "{_KIND}" at its beginning')
         return _typed(whole["challenges"], list, "challenges"), _typed(whole.get("title", ""), str, "title")
-    return [whole], ""  # a pose of one exercise
+    return [whole], ""  # the single exercise of a `pose`
 
 
 def _line(line: str, number: int) -> Any:

@@ -12,7 +12,6 @@ away. Its cost says how unusual it is. Costs only order programs with equally ma
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from karelsynth.karel.dialects.source import CALL, SourceBlock, SourceProgram, SourceStatement
@@ -33,6 +32,7 @@ _WHILE, _IF, _IFELSE, _REPEAT = (ID[word] for word in ("WHILE", "IF", "IFELSE", 
 _BLOCKS: Final = {_WHILE: (ID["w("], ID["w)"]), _IF: (ID["i("], ID["i)"]), _REPEAT: (ID["r("], ID["r)"])}
 _ELSE: Final = bytes([ID["i)"], ID["ELSE"], ID["e("]])
 _FIRST_COUNT: Final = ID[COUNTS[0]]
+_BYTE: Final = [bytes([number]) for number in range(256)]
 
 
 def _condition_bytes(condition: Condition) -> bytes:
@@ -154,8 +154,7 @@ def _body(block: SourceBlock, numbers: dict[str, int], placed: dict[int, SourceS
     return found
 
 
-@dataclass(frozen=True)
-class Node:
+class Node(NamedTuple):
     """A statement in the tokens of a function: tokens[start : end]."""
 
     start: int
@@ -238,15 +237,17 @@ class Edit(NamedTuple):
         return (*bodies[:number], body[: self.begin] + self.middle + body[self.end :], *bodies[number + 1 :])
 
 
-def edits(bodies: tuple[bytes, ...], *, usual: bool = True, rare: bool = True) -> Iterator[Edit]:
-    """Every edit of a program: the usual ones, which change or move what is there or insert an action; and the rare
-    ones, which put blocks around statements or insert blocks."""
+def edits(bodies: tuple[bytes, ...], *, usual: bool = True, rare: bool = True, most: int = 2) -> Iterator[Edit]:
+    """Every edit of a program that counts for `most` at most: the usual ones, which change or move what is there or
+    insert an action; and the rare ones, which put blocks around statements or insert blocks."""
     for function, body in enumerate(bodies):
         enumerator, block = _Enumerator(body, function), nodes_of(body)
         if usual:
             yield from enumerator.in_block(block)
         if rare:
-            yield from enumerator.rare_in_block(block)
+            yield from enumerator.wraps(block)
+            if most > 1:
+                yield from enumerator.guarded(block)
 
 
 class _Enumerator:
@@ -256,8 +257,12 @@ class _Enumerator:
         self.body, self.function = body, function
         self.simple = (*_ACTIONS, *range(FIRST_CALL, FIRST_CALL + function))
 
-    def edit(self, kind: str, cost: float, at: int, *middle: Segment, begin: int, end: int) -> Edit:
-        """Tokens begin … end − 1 replaced by `middle`."""
+    def edit(self, kind: str, cost: float, at: int, new: bytes, begin: int, end: int, old: int = -1) -> Edit:
+        """Tokens begin … end − 1 replaced by new ones, for the statement at `old`, if any."""
+        return Edit(kind, self.function, at, cost, begin, end, new, ((new, old),))
+
+    def rearranged(self, kind: str, cost: float, at: int, *middle: Segment, begin: int, end: int) -> Edit:
+        """Tokens begin … end − 1 replaced by kept and new ones."""
         body, new = self.body, b""
         for first, second in middle:
             new += body[first:second] if isinstance(first, int) else first
@@ -269,10 +274,10 @@ class _Enumerator:
             follower = block.nodes[number + 1] if number + 1 < len(block.nodes) else None
             if len(block.nodes) > 1:
                 cost = 0.9 if not node.blocks else 3.0
-                yield self.edit("delete", cost, node.start, begin=node.start, end=node.end)
+                yield self.rearranged("delete", cost, node.start, begin=node.start, end=node.end)
             if follower is not None and self.body[node.start : node.end] != self.body[follower.start : follower.end]:
                 both = (follower.start, follower.end), (node.start, node.end)
-                yield self.edit("swap", 1.0, node.start, *both, begin=node.start, end=follower.end)
+                yield self.rearranged("swap", 1.0, node.start, *both, begin=node.start, end=follower.end)
             if not node.blocks:
                 yield from self.replacements(node)
                 continue
@@ -290,38 +295,38 @@ class _Enumerator:
                 opposite = _OPPOSITE.get(new)
                 if new == before or (opposite is not None and opposite in (before, after)):
                     continue  # the same as an insertion before, or undone at once
-                yield self.edit("insert", 1.5, place, (bytes([new]), -1), begin=place, end=place)
+                yield self.edit("insert", 1.5, place, _BYTE[new], place, place)
             if before in self.simple and before != _RIGHT and after != before:  # one more of the same
-                yield self.edit("insert", 1.6, place, (bytes([before]), -1), begin=place, end=place)
+                yield self.edit("insert", 1.6, place, _BYTE[before], place, place)
 
     def replacements(self, node: Node) -> Iterator[Edit]:
         for new in self.simple:
             if new != node.keyword:
                 cost = 0.5 if _OPPOSITE.get(new) == node.keyword else 1.0
-                yield self.edit("replace", cost, node.start, (bytes([new]), node.start), begin=node.start, end=node.end)
+                yield self.edit("replace", cost, node.start, _BYTE[new], node.start, node.end, node.start)
 
     def heads(self, node: Node) -> Iterator[Edit]:
         """Another condition, count or kind of a statement with blocks; only its body; another order of its blocks."""
         body, start, keyword, first = self.body, node.start, node.keyword, node.blocks[0]
         inside = (first.start, first.end)
-        yield self.edit("unwrap", 2.0, start, inside, begin=start, end=node.end)
+        yield self.rearranged("unwrap", 2.0, start, inside, begin=start, end=node.end)
         begin, end = node.detail
         if keyword == _REPEAT:
             count = body[begin] - _FIRST_COUNT
             for times in range(1, LARGEST_COUNT + 1):
                 if times != count:
                     cost = 0.5 if abs(times - count) == 1 else 1.5 + 0.05 * abs(times - count)
-                    yield self.edit("count", cost, start, (bytes([_FIRST_COUNT + times]), -1), begin=begin, end=end)
+                    yield self.edit("count", cost, start, _BYTE[_FIRST_COUNT + times], begin, end)
             for other, head, tail in _HEADS:
                 if other == _WHILE:
                     both = (head, start), inside, (tail, -1)
-                    yield self.edit("repeat to while", 2.0, start, *both, begin=start, end=node.end)
+                    yield self.rearranged("repeat to while", 2.0, start, *both, begin=start, end=node.end)
             return
         written = body[begin:end]
         for condition in CONDITIONS:
             if condition != written:
                 cost = 0.5 if condition == _OTHER_WAY.get(written) else 1.0
-                yield self.edit("condition", cost, start, (condition, -1), begin=begin, end=end)
+                yield self.edit("condition", cost, start, condition, begin, end)
         if keyword == _IFELSE:
             yield from self.branches(node)
             return
@@ -329,45 +334,45 @@ class _Enumerator:
         opened, closed = _BLOCKS[changed]
         parts = (bytes([changed]), start), (start + 1, first.start - 1), (bytes([opened]), -1), inside
         kind = "if to while" if keyword == _IF else "while to if"
-        yield self.edit(kind, 0.5, start, *parts, (bytes([closed]), -1), begin=start, end=node.end)
+        yield self.rearranged(kind, 0.5, start, *parts, (bytes([closed]), -1), begin=start, end=node.end)
         if keyword == _IF:
             for new in self.simple:
                 both = (bytes([_IFELSE]), start), (start + 1, first.end), (bytes([*_ELSE, new, ID["e)"]]), -1)
-                yield self.edit("add else", 1.8, start, *both, begin=start, end=node.end)
+                yield self.rearranged("add else", 1.8, start, *both, begin=start, end=node.end)
         else:
             for times in range(2, 11):
                 head = bytes([_REPEAT, _FIRST_COUNT + times, ID["r("]])
                 both = (head, start), inside, (bytes([ID["r)"]]), -1)
-                yield self.edit("while to repeat", 2.5, start, *both, begin=start, end=node.end)
+                yield self.rearranged("while to repeat", 2.5, start, *both, begin=start, end=node.end)
 
     def branches(self, node: Node) -> Iterator[Edit]:
         """The branches of an `if` with an `else` swapped, or only one of them."""
         start, (first, second) = node.start, node.blocks
         inside, other = (first.start, first.end), (second.start, second.end)
         swapped = (start, first.start), other, (_ELSE, -1), inside, (node.end - 1, node.end)
-        yield self.edit("swap branches", 0.7, start, *swapped, begin=start, end=node.end)
-        yield self.edit("unwrap", 2.0, start, other, begin=start, end=node.end)
+        yield self.rearranged("swap branches", 0.7, start, *swapped, begin=start, end=node.end)
+        yield self.rearranged("unwrap", 2.0, start, other, begin=start, end=node.end)
         only = (bytes([_IF]), start), (start + 1, first.end + 1)
-        yield self.edit("drop else", 1.5, start, *only, begin=start, end=node.end)
+        yield self.rearranged("drop else", 1.5, start, *only, begin=start, end=node.end)
 
     def across(self, node: Node, follower: Node | None) -> Iterator[Edit]:
         """Statements moved over the end of a block: the next one in, the last one out; and over its beginning."""
         last = node.blocks[-1]
         if follower is not None:
             parts = (node.start, last.end), (follower.start, follower.end), (last.end, node.end)
-            yield self.edit("move in", 1.3, follower.start, *parts, begin=node.start, end=follower.end)
+            yield self.rearranged("move in", 1.3, follower.start, *parts, begin=node.start, end=follower.end)
         if len(last.nodes) > 1:
             out = last.nodes[-1]
             parts = (node.start, out.start), (out.end, node.end), (out.start, out.end)
-            yield self.edit("move out", 1.3, out.start, *parts, begin=node.start, end=node.end)
+            yield self.rearranged("move out", 1.3, out.start, *parts, begin=node.start, end=node.end)
         first = node.blocks[0]
         if len(first.nodes) > 1 and len(node.blocks) == 1:
             out = first.nodes[0]
             parts = (out.start, out.end), (node.start, out.start), (out.end, node.end)
-            yield self.edit("move out", 1.6, out.start, *parts, begin=node.start, end=node.end)
+            yield self.rearranged("move out", 1.6, out.start, *parts, begin=node.start, end=node.end)
 
-    def rare_in_block(self, block: NodeBlock) -> Iterator[Edit]:
-        """Blocks put around statements, and inserted ones with one action."""
+    def wraps(self, block: NodeBlock) -> Iterator[Edit]:
+        """Blocks put around statements."""
         nodes, body, function = block.nodes, self.body, self.function
         for number, node in enumerate(nodes):
             for last in range(number, min(number + _WRAPPED, len(nodes))):
@@ -378,10 +383,16 @@ class _Enumerator:
                     new = head + inside + tail
                     yield Edit("wrap", function, begin, cost + more, begin, end, new, parts)
             for inner in node.blocks:
-                yield from self.rare_in_block(inner)
-        for place in [*(node.start for node in nodes), block.end]:
+                yield from self.wraps(inner)
+
+    def guarded(self, block: NodeBlock) -> Iterator[Edit]:
+        """Inserted blocks with one action."""
+        for node in block.nodes:
+            for inner in node.blocks:
+                yield from self.guarded(inner)
+        for place in [*(node.start for node in block.nodes), block.end]:
             for new in _GUARDED:
-                yield Edit("insert block", function, place, 3.0, place, place, new, ((new, -1),), 2)
+                yield Edit("insert block", self.function, place, 3.0, place, place, new, ((new, -1),), 2)
 
 
 def condition_of(tokens: bytes) -> Condition:

@@ -65,6 +65,14 @@ class Grade:
         return self.problem is None and all(self.right) and all(self.hidden_right)
 
     @property
+    def problem_line(self) -> str:
+        """The problem on one line, with the word that was probably meant; empty if there is none."""
+        if isinstance(self.problem, ProgramSyntaxError) and self.problem.suggestion:
+            what, meant = self.problem.reason.partition(";")[0], self.problem.suggestion
+            return f"line {self.problem.line}, column {self.problem.column}: {what}; did you mean `{meant}`?"
+        return "" if self.problem is None else str(self.problem).partition("\n")[0]
+
+    @property
     def first_wrong(self) -> int | None:
         """The number of the first wrong example from 0, the hidden ones after the task's; None if there is none."""
         if self.problem is not None:

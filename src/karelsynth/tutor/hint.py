@@ -49,7 +49,7 @@ NEAR_SHARE: Final = 2 / 3
 """The largest share for the search near the student's program."""
 SOLVE_SHARE: Final = 1 / 3
 """The largest share for `solve`."""
-FIRST_PROGRAMS: Final = 6_000
+FIRST_PROGRAMS: Final = 10_000
 """Programs near the student's that are tried before `solve` is asked."""
 FAR: Final = 13
 """A student is far off if every known right program is at least this many token edits away."""
@@ -149,6 +149,8 @@ def find_hint(
     steps = hint_steps(source, edited, chosen.path)
     program = Program.from_tokens(list(chosen.tokens))
     text = rewritten(source, edited.functions(), program)
+    if "\r\n" in source.text:
+        text = text.replace("\n", "\r\n")
     change = tuple(changed_lines(source.text, text))
     taken = clock() - start
     return Hint(kind, tuple(steps), text, change, program, chosen.edit_count, report, number, taken, tried)
@@ -156,7 +158,7 @@ def find_hint(
 
 @contextmanager
 def without_garbage_collection() -> Iterator[None]:
-    """No cyclic garbage is made meanwhile. Among the objects of PyTorch, looking for it takes a fifth of a second."""
+    """Pause Python's garbage collection. With PyTorch loaded, one collection takes a fifth of a second."""
     enabled = gc.isenabled()
     gc.disable()
     try:

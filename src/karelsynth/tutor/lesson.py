@@ -78,7 +78,7 @@ def read_class_work(paths: Sequence[str], lesson: ChallengeSet) -> tuple[list[Ha
     """What a class has handed in, from files and folders, and for each file that is left out a message why."""
     found: list[HandedIn] = []
     unknown = []
-    for folder, file in _files(paths):
+    for folder, file in class_files(paths):
         try:
             found += _read_file(folder, file, lesson)
         except KarelsynthError as error:
@@ -86,8 +86,8 @@ def read_class_work(paths: Sequence[str], lesson: ChallengeSet) -> tuple[list[Ha
     return found, unknown
 
 
-def _files(paths: Sequence[str]) -> list[tuple[Path, Path]]:
-    """The files to read, each with the folder that it was found in."""
+def class_files(paths: Sequence[str], what: str = "students' work") -> list[tuple[Path, Path]]:
+    """The files and those of the folders, each with the folder that it was found in."""
     files = []
     for path in map(Path, paths):
         if not is_folder(path):
@@ -96,7 +96,7 @@ def _files(paths: Sequence[str]) -> list[tuple[Path, Path]]:
         endings = (*PROGRAM_ENDINGS, WORK_ENDING)
         inside = sorted(file for file in path.rglob("*") if file.suffix.lower() in endings)
         if not inside:
-            raise KarelsynthError(f"{path}: no students' work in it; names of files end in {', '.join(endings)}")
+            raise KarelsynthError(f"{path}: no {what} in it; names of files end in {', '.join(endings)}")
         files += [(path, file) for file in inside]
     return files
 

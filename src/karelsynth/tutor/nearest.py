@@ -26,8 +26,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from karelsynth.karel.machine import run_batch
+from karelsynth.search.repair import PER_EXAMPLE as SCORE_PER_EXAMPLE
 from karelsynth.search.repair import ProgramScorer
-from karelsynth.tutor.edits import HEAD, TAIL, Edit, edits, flat_tokens
+from karelsynth.tutor.edits import HEAD, Edit, edits, flat_tokens
 
 MOST_EDITS: Final = 3
 """The most edits of a repair. A student who needs more gets the next step instead."""
@@ -69,11 +70,18 @@ class Repair(NamedTuple):
     tokens: bytes
     path: tuple[Edit, ...]
     cost: float
+    edit_count: int
 
-    @property
-    def edit_count(self) -> int:
-        """The number of edits."""
-        return sum(edit.edit_count for edit in self.path)
+
+Candidate = tuple[bytes, Repair, Edit]
+"""A program to run: its tokens, the program that it comes from, and the edit. Most are forgotten after their run."""
+
+
+def repair_of(candidate: Candidate) -> Repair:
+    """The program of a candidate with all its edits."""
+    tokens, parent, edit = candidate
+    path, count = (*parent.path, edit), parent.edit_count + edit.edit_count
+    return Repair(edit.applied(parent.bodies), tokens, path, parent.cost + edit.cost, count)
 
 
 @dataclass
@@ -113,17 +121,21 @@ class NearestSearch:
         """How many programs were run."""
         self.first: list[Repair] = []
         """The programs one edit away."""
-        self._scorer, self._examples = ProgramScorer(inputs, outputs), len(inputs)
-        self._root = Repair(bodies, flat_tokens(bodies), (), 0.0)
+        self._root = Repair(bodies, flat_tokens(bodies), (), 0.0, 0)
+        root, _ = token_rows([self._root.tokens])
+        runs = run_batch(root, inputs, expected=outputs, keep_worlds=False)
+        assert runs.correct is not None
+        order = runs.correct[0].argsort(kind="stable")  # most wrong programs fail where this one does
+        self._scorer, self._examples = ProgramScorer(inputs[order], outputs[order]), len(inputs)
         self._seen = {self._root.tokens}
-        self._made: list[Repair] = []
-        """All programs that were run, but those with MOST_EDITS."""
+        self._made: list[Candidate] = []
+        """All programs that were run, but the right ones and those with MOST_EDITS."""
         self._pushed = 0
         self._best: tuple[float, int, Repair] | None = None
         self._levels = [_Level() for _ in range(MOST_EDITS + 1)]
         self._found: list[list[Repair]] = [[] for _ in range(MOST_EDITS + 1)]
-        self._root_scores = self._scores([self._root])
-        ticks = run_batch(token_rows([self._root.tokens])[0], inputs, keep_worlds=False).ticks.sum(dtype=np.int64)
+        self._root_scores = self._scores([self._root.tokens], np.full(1, np.inf))
+        ticks = int(runs.ticks.sum(dtype=np.int64))
         self._at_once = int(np.clip(TICKS_AT_ONCE // max(1, ticks), 1, AT_ONCE))
         self._rest = self._stages()
 
@@ -159,18 +171,16 @@ class NearestSearch:
     def run_towards(self, targets: Sequence[bytes], until: float) -> None:
         """Expand the programs that are nearest to one of the targets, which are right ones, until one is right itself,
         or until a time on the clock."""
-        heap: list[tuple[float, int, Repair]] = []
+        heap: list[tuple[float, int, Candidate]] = []
         noted = 0
         for _ in range(DIRECTED_ROUNDS):
-            new = [repair for repair in self._made[noted:] if repair.edit_count < MOST_EDITS]
-            noted = len(self._made)
+            new, noted = self._made[noted:], len(self._made)
             if new:
-                distances = np.min(
-                    [token_distances([repair.tokens for repair in new], each) for each in targets], axis=0
-                )
-                for repair, distance in zip(new, distances.tolist(), strict=True):
-                    heapq.heappush(heap, (PER_DISTANCE * distance + repair.cost, len(heap), repair))
-            queue = [heapq.heappop(heap)[2] for _ in range(min(DIRECTED, len(heap)))]
+                distances = np.min([token_distances([tokens for tokens, *_ in new], each) for each in targets], axis=0)
+                for each, distance in zip(new, distances.tolist(), strict=True):
+                    cost = each[1].cost + each[2].cost
+                    heapq.heappush(heap, (PER_DISTANCE * distance + cost, len(heap), each))
+            queue = [repair_of(heapq.heappop(heap)[2]) for _ in range(min(DIRECTED, len(heap)))]
             for _, made in self._batches(queue, usual=True, rare=True):
                 self._expand(made)
                 if self.clock() >= until:
@@ -181,7 +191,7 @@ class NearestSearch:
     def _stages(self) -> Generator[None]:
         """The whole search; yields whenever it can be interrupted."""
         for _, made in self._batches([self._root], usual=True, rare=True):
-            self.first += made
+            self.first += map(repair_of, made)
             self._expand(made)
             self._best = min(self._levels[1].waiting, default=None)
             yield
@@ -220,56 +230,56 @@ class NearestSearch:
             if self.used >= end:
                 return
 
-    def _batches(self, queue: Sequence[Repair], *, usual: bool, rare: bool) -> Iterator[tuple[int, list[Repair]]]:
+    def _batches(self, queue: Sequence[Repair], *, usual: bool, rare: bool) -> Iterator[tuple[int, list[Candidate]]]:
         """The new programs one edit away from some, about as many at a time as are run at once; and from how many all
         have been made."""
-        made: list[Repair] = []
-        seen, most = self._seen, self._at_once
-        for done, (bodies, _, path, cost) in enumerate(queue):
-            alone, body = len(bodies) == 1, bodies[0]
-            for edit in edits(bodies, usual=usual, rare=rare):
+        made: list[Candidate] = []
+        seen, most, before = self._seen, self._at_once, len(HEAD)
+        for done, parent in enumerate(queue):
+            bodies, flat, _, _, count = parent
+            alone = len(bodies) == 1
+            for edit in edits(bodies, usual=usual, rare=rare, most=MOST_EDITS - count):
                 if alone:
-                    changed: tuple[bytes, ...] = (body[: edit.begin] + edit.middle + body[edit.end :],)
-                    tokens = HEAD + changed[0] + TAIL
+                    tokens = flat[: before + edit.begin] + edit.middle + flat[before + edit.end :]
                 else:
-                    changed = edit.applied(bodies)
-                    tokens = flat_tokens(changed)
+                    tokens = flat_tokens(edit.applied(bodies))
                 if tokens not in seen and len(tokens) <= LONGEST:
                     seen.add(tokens)
-                    made.append(Repair(changed, tokens, (*path, edit), cost + edit.cost))
+                    made.append((tokens, parent, edit))
                     if len(made) >= most:
                         yield done, made
                         made = []
         yield len(queue), made
 
-    def _scores(self, made: list[Repair]) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.uint64]]:
-        """Right examples, wrong cells and a hash of the final states of programs, [N] each."""
-        rows, lengths = token_rows([repair.tokens for repair in made])
-        self.tried += len(made)
-        return self._scorer(rows, lengths, np.full(len(made), np.inf))
+    def _scores(
+        self, programs: Sequence[bytes], bounds: NDArray[np.float64]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.uint64]]:
+        """Right examples, wrong cells and a hash of the final states of programs, [N] each; see `ProgramScorer`."""
+        self.tried += len(programs)
+        return self._scorer(*token_rows(programs), bounds)
 
-    def _expand(self, made: list[Repair]) -> None:
+    def _expand(self, made: list[Candidate]) -> None:
         """Run programs. Those that are right on all examples are found; the promising ones of the others wait."""
         if not made:
             return
-        right, wrong, behaviours = self._scores(made)
+        counts = np.array([parent.edit_count + edit.edit_count for _, parent, edit in made])
+        last = counts == MOST_EDITS  # these need not run on after their first wrong example
+        bounds = np.where(last, -SCORE_PER_EXAMPLE * self._examples, np.inf)
+        right, wrong, behaviours = self._scores([tokens for tokens, *_ in made], bounds)
         for row in np.flatnonzero(right == self._examples).tolist():
-            if made[row].edit_count <= MOST_EDITS:
-                self._found[made[row].edit_count].append(made[row])
-        if len(made[0].path) < MOST_EDITS:
-            self._made += made
-        costs = np.array([repair.cost for repair in made])
-        priorities = PER_CELL * wrong - PER_EXAMPLE * right + PER_COST * costs
+            self._found[counts[row]].append(repair_of(made[row]))
+        rows = np.flatnonzero(~last & (right != self._examples))
+        left = [made[row] for row in rows.tolist()]
+        self._made += left
+        costs = np.array([parent.cost + edit.cost for _, parent, edit in left])
+        priorities = PER_CELL * wrong[rows] - PER_EXAMPLE * right[rows] + PER_COST * costs
         pushed = 0
-        for row in priorities.argsort(kind="stable").tolist():
-            count = made[row].edit_count
-            if right[row] == self._examples or count >= MOST_EDITS:
-                continue
-            level, behaviour = self._levels[count], int(behaviours[row])
+        for at in priorities.argsort(kind="stable").tolist():
+            level, behaviour = self._levels[counts[rows[at]]], int(behaviours[rows[at]])
             if level.by_behaviour[behaviour] < MOST_EQUIVALENT:
                 level.by_behaviour[behaviour] += 1
                 self._pushed += 1
-                level.waiting.append((float(priorities[row]), self._pushed, made[row]))
+                level.waiting.append((float(priorities[at]), self._pushed, repair_of(left[at])))
                 pushed += 1
                 if pushed == MOST_QUEUED:
                     break

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from karelsynth.errors import KarelsynthError
 from karelsynth.karel.dialects.source import SourceFunction, SourceProgram, SourceSpan, source_block
 from karelsynth.karel.formats.codes import FRAME, HERO, WALL, world_from_codes
+from karelsynth.karel.interpreter import Run
 from karelsynth.karel.machine import encode_programs, run_batch
 from karelsynth.karel.program import Program
 from karelsynth.karel.world import LARGEST_SIDE, MOST_MARKERS, STEP, Cell, World
@@ -242,7 +243,7 @@ def probe(
     for number, (before, after) in enumerate(task.examples, 1):
         outcome = reference.run(before, max_ticks=TUTOR_TICKS)
         if not outcome.ok or outcome.world != after:
-            raise KarelsynthError(f"the reference is wrong on example {number}: {outcome.explain()}")
+            raise KarelsynthError(f"the reference is wrong on example {number}. {_what_happens(outcome, after)}")
     comparison = Comparison(task, reference, seed=seed)
     passing, tried = _passing(task, reference, comparison, programs, lambda: clock() > start + seconds)
     added: list[Example] = []
@@ -353,6 +354,11 @@ def _described(comparison: Comparison, programs: Sequence[Program]) -> tuple[Imp
         assert world is not None
         outcome = program.run(world, max_ticks=TUTOR_TICKS)
         expected = comparison.reference.run(world, max_ticks=TUTOR_TICKS).world
-        told = difference_sentences(expected, outcome.world) if outcome.ok else [f"It {outcome.explain()}."]
-        described.append(Impostor(program, world, expected, outcome.world, " ".join(told), float(wrong.mean())))
+        what = _what_happens(outcome, expected)
+        described.append(Impostor(program, world, expected, outcome.world, what, float(wrong.mean())))
     return tuple(described)
+
+
+def _what_happens(outcome: Run, expected: World) -> str:
+    """What a run does instead of ending in the expected world, in sentences."""
+    return " ".join(difference_sentences(expected, outcome.world)) if outcome.ok else f"It {outcome.explain()}."

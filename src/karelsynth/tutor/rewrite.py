@@ -14,7 +14,7 @@ from typing import Final
 
 from karelsynth.errors import ProgramSyntaxError
 from karelsynth.karel.dialects import SPELLINGS, read_source, render
-from karelsynth.karel.dialects.indented import head_of, source_lines
+from karelsynth.karel.dialects.indented import head_of, lines_of, source_lines
 from karelsynth.karel.dialects.source import CALL, SourceBlock, SourceProgram, SourceStatement
 from karelsynth.karel.program import Condition, Program
 from karelsynth.karel.tokens import TOKENS
@@ -344,16 +344,25 @@ _HEADS: Final[Mapping[str, Callable[[Sequence[str]], int]]] = {
 
 def changed_lines(old: str, new: str) -> list[str]:
     """The change as lines that begin with `-`, `+` or a space, with two lines around each change."""
-    before, after = old.rstrip("\n").split("\n"), new.rstrip("\n").split("\n")
+    before, after = (lines_of(text.rstrip("\r\n")) for text in (old, new))
     found = difflib.unified_diff(before, after, lineterm="", n=2)
     return list(found)[2:]
 
 
-def fragment(statement: SourceStatement, dialect: str) -> str:
-    """A statement on one line, for sentences: its head, or with one action inside, all of it."""
+def fragment(statement: SourceStatement, dialect: str, text: Sequence[str] = ()) -> str:
+    """A statement on one line, for sentences: its head, or with one action inside, all of it.
+
+    What stands in the lines of `text`, the student's, is as it stands there.
+    """
     if dialect == "tokens":
         return _token_fragment(statement)
     lines = [line.strip() for line in source_lines((statement,), SPELLINGS[dialect], 0)]
+    parts = [statement, *(statement.blocks[0] if len(lines) == 2 else ())]
+    for number, place in enumerate(part.place for part in parts):
+        if text and place is not None:
+            start = place.span.column - 1
+            own = text[place.span.line - 1][start : start + place.span.width]
+            lines[number] = own + ":" * lines[number].endswith(":")
     return " ".join(lines) if len(lines) <= 2 else lines[0].removesuffix(":")
 
 

@@ -108,7 +108,7 @@ class _Describer:
     # Levels two and three, by the kind of the edit
 
     def text(self, statement: SourceStatement | None) -> str:
-        return "`…`" if statement is None else f"`{fragment(statement, self.dialect)}`"
+        return "`…`" if statement is None else f"`{fragment(statement, self.dialect, self.source.lines)}`"
 
     def thing(self) -> str:
         """The old statement with a block, in a word."""

@@ -8,15 +8,19 @@ from __future__ import annotations
 
 import html
 import io
+import unicodedata
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
+from karelsynth.errors import KarelsynthError
 from karelsynth.karel.draw import world_image, world_svg
+from karelsynth.karel.draw.raster import font_for
 from karelsynth.tutor.pose import PosedExercise
 
 if TYPE_CHECKING:
-    from PIL import Image, ImageFont
+    from PIL import Image
 
+    from karelsynth.karel.draw.raster import Font
     from karelsynth.tasks.task import Example, Task
 
 _THEME: Final = "paper"
@@ -163,7 +167,7 @@ class _Sheet:
         self.draw = ImageDraw.Draw(self.made[-1])
         self.text(_MARGIN, _MARGIN - 40, self.head, 24, "#444444")
         if not self.solutions:
-            self.draw.text((_PAGE[0] - _MARGIN, _MARGIN - 40), _FIELDS, "#444444", _font(24), anchor="ra")
+            self.draw.text((_PAGE[0] - _MARGIN, _MARGIN - 40), _FIELDS, "#444444", font_for(_FIELDS, 24), anchor="ra")
         self.y = _MARGIN + 20
 
     def make_room(self, height: int) -> None:
@@ -176,7 +180,8 @@ class _Sheet:
         self.y = _MARGIN + _TITLE
 
     def text(self, x: int, y: int, text: str, size: int, colour: str) -> None:
-        self.draw.text((x, y), text, colour, _font(size))
+        letters, font = _lettering(text, size)
+        self.draw.text((x, y), letters, colour, font)
 
     def pair(self, at: int, x: int, cell: int) -> None:
         self.text(x, self.y, f"Example {at + 1}", 24, "black")
@@ -198,7 +203,7 @@ class _Sheet:
         for line in self.exercise.program.to("paper").split("\n"):
             self.make_room(_LINE)
             for place, letter in enumerate(line):
-                self.draw.text((_MARGIN + 15 * place + 7, self.y), letter, "black", _font(24), anchor="ma")
+                self.draw.text((_MARGIN + 15 * place + 7, self.y), letter, "black", font_for(letter, 24), anchor="ma")
             self.y += _LINE
 
 
@@ -207,10 +212,14 @@ def _needed(exercise: PosedExercise) -> int:
     return min(_PAGE[1] // 3, max(_WRITING, (exercise.program.to("paper").count("\n") + 2) * _LINE))
 
 
-def _font(size: int) -> ImageFont.FreeTypeFont | ImageFont.ImageFont:
-    from PIL import ImageFont
-
-    return ImageFont.load_default(size)
+def _lettering(text: str, size: int) -> tuple[str, Font]:
+    """A text and its font. If no font here has all its letters, they lose their accents; the HTML has them all."""
+    try:
+        return text, font_for(text, size)
+    except KarelsynthError:
+        parts = unicodedata.normalize("NFKD", text.translate({ord(dash): "-" for dash in "–—"}))
+        plain = "".join(part if part.isascii() else "?" for part in parts if not unicodedata.combining(part))
+        return plain, font_for(plain, size)
 
 
 def _pair_size(pair: Example, cell: int) -> tuple[int, int]:

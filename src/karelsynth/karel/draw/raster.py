@@ -73,7 +73,7 @@ class _Brush:
                     self.place((x, shape.baseline), group),
                     text,
                     fill,
-                    _font_for(text, round(size * SUPERSAMPLING)),
+                    font_for(text, round(size * SUPERSAMPLING)),
                     anchor="ms",
                     stroke_width=max(1, round(size * SUPERSAMPLING / 50)) if bold else 0,
                 )
@@ -122,7 +122,7 @@ def _parabola(start: Point, tip: Point, end: Point, steps: int = 6) -> list[Poin
     ]
 
 
-def _font_for(text: str, size: int) -> Font:
+def font_for(text: str, size: int) -> Font:
     """Pillow's own font, so that pictures are equal on every machine. If it lacks a letter, a system font that has all.
 
     Raises KarelsynthError if no font has all letters, because fonts draw boxes for missing ones.
