@@ -6,8 +6,10 @@
 Starts `karelsynth serve` in a process of its own; arguments after `--` are passed on. The attackers are threads of
 another process. They share an address, or have as many as `--addresses` says (127.0.3.1 and so on). Each sends the
 bodies in turn, to every path of the interface, as fast as it is answered. Meanwhile, two clients with an address of
-their own each ask for `/api/health` four times a second, and for everything that a class needs. The exit status is 1 if
-an honest request failed, if the server wrote anything to its log, or if it did not end with status 0.
+their own each ask for `/api/health` four times a second, and for everything that a class needs. For each request the
+report has its seconds, and the processor seconds that the server took meanwhile, which do not depend on other programs
+of this machine. The exit status is 1 if an honest request failed, if the server's log has a traceback, or if it did not
+end with status 0.
 """
 
 from __future__ import annotations
@@ -110,7 +112,7 @@ def hostile_bodies() -> dict[str, list[Any]]:
     }
 
 
-def ask(connection: http.client.HTTPConnection, path: str, body: Any) -> tuple[int, bytes]:
+def send(connection: http.client.HTTPConnection, path: str, body: Any) -> tuple[int, bytes]:
     """One request: the status and the body of the response."""
     if body is None:
         connection.request("GET", path)
@@ -141,7 +143,7 @@ def attack(host: str, connections: int, addresses: int, seconds: float, told: An
             at += 1
             try:
                 with connected(host, source) as connection:
-                    status = ask(connection, path, body)[0]
+                    status = send(connection, path, body)[0]
             except (OSError, http.client.HTTPException):
                 status = 0
             statuses[path, status] += 1
@@ -158,9 +160,9 @@ class Watch:
 
     def __init__(self, host: str, pid: int) -> None:
         self.host, self.pid = host, pid
-        self.health: list[float] = []
         self.memory: list[float] = []
-        self.served: dict[str, list[float]] = {path: [] for path in HONEST_BODIES}
+        self.served: dict[str, list[tuple[float, float]]] = {path: [] for path in ("health", *HONEST_BODIES)}
+        """For each request its seconds, and the server's processor seconds meanwhile."""
         self.failed: list[str] = []
         self.over = threading.Event()
 
@@ -176,7 +178,7 @@ class Watch:
 
     def ask_for_health(self) -> None:
         while not self.over.is_set():
-            self.health.append(self.timed(WATCHING, "health", None))
+            self.ask(WATCHING, "health", None)
             with suppress(OSError, IndexError):
                 pages = int(Path(f"/proc/{self.pid}/statm").read_text().split()[1])
                 self.memory.append(pages * os.sysconf("SC_PAGESIZE") / 1e6)
@@ -186,19 +188,24 @@ class Watch:
         while not self.over.is_set():
             for path, body in HONEST_BODIES.items():
                 if not self.over.is_set():
-                    self.served[path].append(self.timed(HONEST, path, body))
+                    self.ask(HONEST, path, body)
 
-    def timed(self, source: str, path: str, body: Any) -> float:
-        """The seconds of a request."""
-        began = time.monotonic()
+    def ask(self, source: str, path: str, body: Any) -> None:
+        """Send a request, and note how long it takes."""
+        began, worked = time.monotonic(), self.processor_time()
         try:
             with connected(self.host, source) as connection:
-                status, said = ask(connection, f"/api/{path}", body)
+                status, said = send(connection, f"/api/{path}", body)
         except (OSError, http.client.HTTPException) as error:
             status, said = 0, repr(error).encode()
         if status != 200:
             self.failed.append(f"{path}: {status} {said[:200]!r}")
-        return time.monotonic() - began
+        self.served[path].append((time.monotonic() - began, self.processor_time() - worked))
+
+    def processor_time(self) -> float:
+        """The processor seconds of the server so far."""
+        fields = Path(f"/proc/{self.pid}/stat").read_text().rsplit(")", 1)[1].split()
+        return sum(map(int, fields[11:13])) / os.sysconf("SC_CLK_TCK")
 
 
 def main() -> None:
@@ -236,8 +243,9 @@ def main() -> None:
         log.seek(0)
         lines = log.read().decode(errors="replace").splitlines()
     report(watch, statuses)
-    if watch.failed or lines or status:
-        sys.exit(f"failed: {watch.failed[:3]}; status {status}; log of {len(lines)} lines: " + "\n".join(lines[:40]))
+    print(*lines[:40], sep="\n")
+    if watch.failed or status or any("Traceback" in line for line in lines):
+        sys.exit(f"failed: {watch.failed[:3]}; the server ended with status {status}")
 
 
 def report(watch: Watch, statuses: dict[tuple[str, int], int]) -> None:
@@ -245,14 +253,15 @@ def report(watch: Watch, statuses: dict[tuple[str, int], int]) -> None:
     for (_, status), count in statuses.items():
         by_status[status] += count
     print("attackers' responses by status:", ", ".join(f"{count} × {status}" for status, count in by_status.items()))
-    print(f"health: {len(watch.health)} times, slowest in {max(watch.health):.2f} s")
     first, most, last = watch.memory[0], max(watch.memory), watch.memory[-1]
     print(f"memory: {first:.0f} MB at first, {most:.0f} MB at most, {last:.0f} MB at last\n")
-    print("| an honest client's | answers | median | slowest |\n|---|---:|---:|---:|")
+    print("| an honest client's | answers | median | slowest | of the server's time: median | most |")
+    print("|---|---:|---:|---:|---:|---:|")
     for path, times in watch.served.items():
         if times:
-            median = sorted(times)[len(times) // 2]
-            print(f"| `{path}` | {len(times)} | {median:.2f} s | {max(times):.2f} s |")
+            columns = [sorted(column) for column in zip(*times, strict=True)]
+            cells = [f"{column[at]:.2f} s" for column in columns for at in (len(column) // 2, -1)]
+            print(f"| `{path}` | {len(times)} | {' | '.join(cells)} |")
 
 
 def weigh_bodies() -> None:

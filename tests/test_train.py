@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
 import os
 import re
 import signal
@@ -32,7 +33,7 @@ from karelsynth.train.checkpoint import CheckpointError
 from karelsynth.train.distributed import ProcessGroup, backend
 from karelsynth.train.loop import Diverged, TrainingProgress, train
 from karelsynth.train.metrics import METRICS
-from karelsynth.train.recipe import DataRecipe, RecipeError
+from karelsynth.train.recipe import DataRecipe, Recipe, RecipeError
 from karelsynth.train.steps import Loss
 from tests.models import lstm_of, tiny_model
 from tests.training import TINY, assert_same, tiny, weights
@@ -161,30 +162,34 @@ def test_a_stopped_run_ends_with_the_same_weights(name: str, syntax: str, tmp_pa
     assert_same(weights(tmp_path / "whole"), weights(tmp_path / "stopped"))
 
 
+def train_on_cpu(recipe: Recipe, folder: Path) -> None:
+    train(recipe, folder, device=torch.device("cpu"))
+
+
 def test_a_killed_process_resumes_exactly(tmp_path: Path) -> None:
     """SIGKILL at whatever moment, again and again."""
     recipe = tiny(steps=30, checkpoint_every=2, log_every=1, validate_every=100)
-    code = (
-        "import sys, json, torch; from pathlib import Path\n"
-        "from karelsynth.train.loop import train; from karelsynth.train.recipe import recipe_from\n"
-        "train(recipe_from(json.loads(sys.argv[1])), Path(sys.argv[2]), device=torch.device('cpu'))"
-    )
     folder = tmp_path / "killed"
-    command = [sys.executable, "-c", code, json.dumps(recipe.to_json()), str(folder)]
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([__name__])  # else each process would import PyTorch
     rng = np.random.default_rng(0)
     for _ in range(3):
-        process = subprocess.Popen(command)
+        process = context.Process(target=train_on_cpu, args=(recipe, folder))
         known = (folder / METRICS).stat().st_size if (folder / METRICS).exists() else 0
+        process.start()
         deadline = time.monotonic() + 60
-        while process.poll() is None and time.monotonic() < deadline:
+        while process.is_alive() and time.monotonic() < deadline:
             if (folder / METRICS).exists() and (folder / METRICS).stat().st_size > known:
                 break
             time.sleep(0.02)
         time.sleep(float(rng.random()) * 0.3)
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-    subprocess.run(command, check=True, timeout=120)
-    train(recipe, tmp_path / "whole", device=torch.device("cpu"))
+        process.kill()
+        process.join()
+    last = context.Process(target=train_on_cpu, args=(recipe, folder))
+    last.start()
+    last.join(120)
+    assert last.exitcode == 0
+    train_on_cpu(recipe, tmp_path / "whole")
     assert_same(weights(tmp_path / "whole"), weights(folder))
 
 
@@ -305,34 +310,60 @@ def test_a_model_that_is_not_finite_is_not_the_best(tmp_path: Path, monkeypatch:
     assert not (tmp_path / "best").exists()
 
 
-@pytest.mark.parametrize(("name", "optimizer"), [("mle", "adam"), ("mle", "muon"), ("rl_beam_div", "adam")])
-@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
+SHARED_RUNS = [("mle", "adam"), ("mle", "muon"), ("rl_beam_div", "adam")]
+IN_TWO_PROCESSES = """
+import json, os, sys
+from pathlib import Path
+import torch
+from karelsynth.train.loop import train
+from karelsynth.train.recipe import recipe_from
+
+recipes, folder, device = json.loads(sys.argv[1]), Path(sys.argv[2]), sys.argv[3]
+for number, (name, recipe) in enumerate(recipes.items()):
+    os.environ["TORCHELASTIC_RESTART_COUNT"] = str(number)  # so that processes find each other anew
+    train(recipe_from(recipe), folder / name, device=None if device == "cuda" else torch.device("cpu"))
+"""
+
+
+def shared_recipe(name: str, optimizer: Literal["adam", "muon"]) -> Recipe:
+    plain = tiny(name, steps=4, validate_every=100, checkpoint_every=100)
+    return replace(plain, optimizer=replace(plain.optimizer, name=optimizer))
+
+
+@pytest.fixture(scope="module")
+def in_two_processes(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folders of runs in two processes on a device; all in one go, since processes take long to start."""
+    folder = tmp_path_factory.mktemp("two")
+    script = folder / "run.py"
+    script.write_text(IN_TWO_PROCESSES)
+    recipes = {f"{name}-{optimizer}": shared_recipe(name, optimizer).to_json() for name, optimizer in SHARED_RUNS}
+    subprocess.run(
+        [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", str(script),
+         json.dumps(recipes), str(folder), request.param],
+        check=True,
+        timeout=600,
+        capture_output=True,
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+    )  # fmt: skip
+    return folder
+
+
+@pytest.mark.parametrize(("name", "optimizer"), SHARED_RUNS)
+@pytest.mark.parametrize(
+    ("device", "in_two_processes"),
+    [("cpu", "cpu"), pytest.param("cuda", "cuda", marks=pytest.mark.gpu)],
+    indirect=["in_two_processes"],
+)
 def test_two_processes_do_what_one_does(
-    device: str, name: str, optimizer: Literal["adam", "muon"], tmp_path: Path
+    device: str, in_two_processes: Path, name: str, optimizer: Literal["adam", "muon"], tmp_path: Path
 ) -> None:
     """DistributedDataParallel over two processes, the same global batch: the same weights, up to rounding.
 
     Where there is one GPU, they share it.
     """
-    plain = tiny(name, steps=4, validate_every=100, checkpoint_every=100)
-    recipe = replace(plain, optimizer=replace(plain.optimizer, name=optimizer))
+    recipe = shared_recipe(name, optimizer)
     train(recipe, tmp_path / "one", device=torch.device(device))
-    script = tmp_path / "run.py"
-    script.write_text(
-        "import sys, json, torch; from pathlib import Path\n"
-        "from karelsynth.train.loop import train; from karelsynth.train.recipe import recipe_from\n"
-        "where = None if sys.argv[3] == 'cuda' else torch.device('cpu')\n"
-        "train(recipe_from(json.loads(sys.argv[1])), Path(sys.argv[2]), device=where)"
-    )
-    subprocess.run(
-        [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", str(script),
-         json.dumps(recipe.to_json()), str(tmp_path / "two"), device],
-        check=True,
-        timeout=240,
-        capture_output=True,
-        env=os.environ | {"OMP_NUM_THREADS": "1"},
-    )  # fmt: skip
-    one, two = weights(tmp_path / "one"), weights(tmp_path / "two")
+    one, two = weights(tmp_path / "one"), weights(in_two_processes / f"{name}-{optimizer}")
     if device == "cpu" and optimizer == "adam":
         torch.testing.assert_close(one, two, rtol=1e-4, atol=1e-5)
         return

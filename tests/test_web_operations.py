@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from anyio.to_thread import current_default_thread_limiter
+from benchmarks.hostile import hostile_bodies
 
 from karelsynth.web.app import ServiceSettings, create_app
 from karelsynth.web.operations import FairTurns, Histogram, RateLimited, RateLimits, access_log, start_logging
@@ -244,6 +245,10 @@ def test_a_client_that_does_not_read_its_responses_keeps_no_turn(path: str) -> N
         return asking.answered
 
     assert asyncio.run(both()) == ["10.0.0.2"]
+
+
+def test_the_attack_on_the_service_knows_every_path() -> None:
+    assert set(hostile_bodies()) == set(create_app(FakeSolver()).openapi()["paths"])
 
 
 def test_health_waits_for_no_thread() -> None:
