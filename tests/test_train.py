@@ -7,9 +7,11 @@ import multiprocessing
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import time
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
@@ -310,7 +312,7 @@ def test_a_model_that_is_not_finite_is_not_the_best(tmp_path: Path, monkeypatch:
     assert not (tmp_path / "best").exists()
 
 
-SHARED_RUNS = [("mle", "adam"), ("mle", "muon"), ("rl_beam_div", "adam")]
+SHARED_RUNS: list[tuple[str, Literal["adam", "muon"]]] = [("mle", "adam"), ("mle", "muon"), ("rl_beam_div", "adam")]
 IN_TWO_PROCESSES = """
 import json, os, sys
 from pathlib import Path
@@ -319,9 +321,10 @@ from karelsynth.train.loop import train
 from karelsynth.train.recipe import recipe_from
 
 recipes, folder, device = json.loads(sys.argv[1]), Path(sys.argv[2]), sys.argv[3]
-for number, (name, recipe) in enumerate(recipes.items()):
-    os.environ["TORCHELASTIC_RESTART_COUNT"] = str(number)  # so that processes find each other anew
-    train(recipe_from(recipe), folder / name, device=None if device == "cuda" else torch.device("cpu"))
+for name, recipe in recipes.items():
+    if recipe["port"] is not None:  # torchrun's own store serves one group
+        os.environ |= {"TORCHELASTIC_USE_AGENT_STORE": "False", "MASTER_PORT": str(recipe["port"])}
+    train(recipe_from(recipe["recipe"]), folder / name, device=None if device == "cuda" else torch.device("cpu"))
 """
 
 
@@ -336,7 +339,12 @@ def in_two_processes(request: pytest.FixtureRequest, tmp_path_factory: pytest.Te
     folder = tmp_path_factory.mktemp("two")
     script = folder / "run.py"
     script.write_text(IN_TWO_PROCESSES)
-    recipes = {f"{name}-{optimizer}": shared_recipe(name, optimizer).to_json() for name, optimizer in SHARED_RUNS}
+    recipes: dict[str, Any] = {}
+    with ExitStack() as stack:
+        for name, optimizer in SHARED_RUNS:
+            taken = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+            port = taken.getsockname()[1] if recipes else None
+            recipes[f"{name}-{optimizer}"] = {"recipe": shared_recipe(name, optimizer).to_json(), "port": port}
     subprocess.run(
         [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", str(script),
          json.dumps(recipes), str(folder), request.param],
