@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import multiprocessing
 import os
 import re
 import signal
@@ -11,8 +10,10 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -164,34 +165,30 @@ def test_a_stopped_run_ends_with_the_same_weights(name: str, syntax: str, tmp_pa
     assert_same(weights(tmp_path / "whole"), weights(tmp_path / "stopped"))
 
 
-def train_on_cpu(recipe: Recipe, folder: Path) -> None:
-    train(recipe, folder, device=torch.device("cpu"))
-
-
 def test_a_killed_process_resumes_exactly(tmp_path: Path) -> None:
     """SIGKILL at whatever moment, again and again."""
     recipe = tiny(steps=30, checkpoint_every=2, log_every=1, validate_every=100)
+    code = (
+        "import sys, json, torch; from pathlib import Path\n"
+        "from karelsynth.train.loop import train; from karelsynth.train.recipe import recipe_from\n"
+        "train(recipe_from(json.loads(sys.argv[1])), Path(sys.argv[2]), device=torch.device('cpu'))"
+    )
     folder = tmp_path / "killed"
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload([__name__])  # else each process would import PyTorch
+    command = [sys.executable, "-c", code, json.dumps(recipe.to_json()), str(folder)]
     rng = np.random.default_rng(0)
     for _ in range(3):
-        process = context.Process(target=train_on_cpu, args=(recipe, folder))
+        process = subprocess.Popen(command)
         known = (folder / METRICS).stat().st_size if (folder / METRICS).exists() else 0
-        process.start()
         deadline = time.monotonic() + 60
-        while process.is_alive() and time.monotonic() < deadline:
+        while process.poll() is None and time.monotonic() < deadline:
             if (folder / METRICS).exists() and (folder / METRICS).stat().st_size > known:
                 break
             time.sleep(0.02)
         time.sleep(float(rng.random()) * 0.3)
-        process.kill()
-        process.join()
-    last = context.Process(target=train_on_cpu, args=(recipe, folder))
-    last.start()
-    last.join(120)
-    assert last.exitcode == 0
-    train_on_cpu(recipe, tmp_path / "whole")
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    subprocess.run(command, check=True, timeout=120)
+    train(recipe, tmp_path / "whole", device=torch.device("cpu"))
     assert_same(weights(tmp_path / "whole"), weights(folder))
 
 
@@ -334,36 +331,41 @@ def shared_recipe(name: str, optimizer: Literal["adam", "muon"]) -> Recipe:
 
 
 @pytest.fixture(scope="module")
-def in_two_processes(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folders of runs in two processes on a device; all in one go, since processes take long to start."""
-    folder = tmp_path_factory.mktemp("two")
-    script = folder / "run.py"
-    script.write_text(IN_TWO_PROCESSES)
-    recipes: dict[str, Any] = {}
-    with ExitStack() as stack:
-        for name, optimizer in SHARED_RUNS:
-            taken = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
-            port = taken.getsockname()[1] if recipes else None
-            recipes[f"{name}-{optimizer}"] = {"recipe": shared_recipe(name, optimizer).to_json(), "port": port}
-    subprocess.run(
-        [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", str(script),
-         json.dumps(recipes), str(folder), request.param],
-        check=True,
-        timeout=600,
-        capture_output=True,
-        env=os.environ | {"OMP_NUM_THREADS": "1"},
-    )  # fmt: skip
-    return folder
+def in_two_processes(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """The folder of runs in two processes on a device; all in one go, since processes take long to start."""
+
+    @cache
+    def run(device: str) -> Path:
+        folder = tmp_path_factory.mktemp("two")
+        script = folder / "run.py"
+        script.write_text(IN_TWO_PROCESSES)
+        recipes: dict[str, Any] = {}
+        with ExitStack() as stack:
+            for name, optimizer in SHARED_RUNS:
+                taken = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+                port = taken.getsockname()[1] if recipes else None
+                recipes[f"{name}-{optimizer}"] = {"recipe": shared_recipe(name, optimizer).to_json(), "port": port}
+        subprocess.run(
+            [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", str(script),
+             json.dumps(recipes), str(folder), device],
+            check=True,
+            timeout=600,
+            capture_output=True,
+            env=os.environ | {"OMP_NUM_THREADS": "1"},
+        )  # fmt: skip
+        return folder
+
+    return run
 
 
 @pytest.mark.parametrize(("name", "optimizer"), SHARED_RUNS)
-@pytest.mark.parametrize(
-    ("device", "in_two_processes"),
-    [("cpu", "cpu"), pytest.param("cuda", "cuda", marks=pytest.mark.gpu)],
-    indirect=["in_two_processes"],
-)
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
 def test_two_processes_do_what_one_does(
-    device: str, in_two_processes: Path, name: str, optimizer: Literal["adam", "muon"], tmp_path: Path
+    device: str,
+    in_two_processes: Callable[[str], Path],
+    name: str,
+    optimizer: Literal["adam", "muon"],
+    tmp_path: Path,
 ) -> None:
     """DistributedDataParallel over two processes, the same global batch: the same weights, up to rounding.
 
@@ -371,7 +373,7 @@ def test_two_processes_do_what_one_does(
     """
     recipe = shared_recipe(name, optimizer)
     train(recipe, tmp_path / "one", device=torch.device(device))
-    one, two = weights(tmp_path / "one"), weights(in_two_processes / f"{name}-{optimizer}")
+    one, two = weights(tmp_path / "one"), weights(in_two_processes(device) / f"{name}-{optimizer}")
     if device == "cpu" and optimizer == "adam":
         torch.testing.assert_close(one, two, rtol=1e-4, atol=1e-5)
         return
