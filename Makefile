@@ -6,12 +6,14 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 CHROMIUM := $(VENV)/.chromium
 
-.PHONY: demo test check docs setup lock audit clean
+.PHONY: demo test check docs compiled setup lock audit clean
 
 demo: $(READY)
 	$(BIN)/python examples/demo.py
 
-test: $(READY) $(CHROMIUM) check docs
+# Each of the first three keeps one core busy.
+test: $(READY) $(CHROMIUM)
+	$(MAKE) --jobs 3 --output-sync check docs compiled
 	$(BIN)/python -m pytest -n auto --dist worksteal
 
 check: $(READY)
@@ -22,6 +24,10 @@ check: $(READY)
 # The site, in build/site. A warning is an error.
 docs: $(READY)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+
+# What tests need of Numba's work: workers that start together would each do it.
+compiled: $(READY)
+	$(BIN)/python tools/compile_kernels.py
 
 setup: $(READY)
 

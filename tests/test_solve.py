@@ -8,6 +8,7 @@ import math
 import multiprocessing
 import os
 import pickle
+import shutil
 import signal
 import subprocess
 import sys
@@ -26,6 +27,7 @@ import torch
 from numpy.typing import NDArray
 
 from karelsynth.errors import KarelsynthError, TaskFileError
+from karelsynth.karel.compiled import cache_folder
 from karelsynth.karel.machine import encode_programs
 from karelsynth.karel.program import Program
 from karelsynth.karel.world import Hero, World
@@ -483,7 +485,7 @@ def test_a_stopped_search_answers_with_all_that_it_has_found() -> None:
         polls = iter(range(steps))
         return patient.solve(task, budget=PATIENT, should_stop=lambda: next(polls, None) is None)
 
-    found = [after(steps) for steps in range(1, 30)]
+    found = [after(steps) for steps in (1, 2, 3, 5, 8, 12, 16, 20, 24, 29)]
     for solution in found:
         assert_honest(solution, task)
     stopped = [solution for solution in found if solution.stopped]
@@ -539,12 +541,26 @@ def test_threads_may_share_a_solver() -> None:
     assert [solution.program for solution in solutions[:2]] == [solution.program for solution in solutions[2:]]
 
 
+COMPILING = """
+from numba.core.event import install_timer
+from karelsynth.solve import solve
+from karelsynth.tasks.task_files import gallery_task
+compiling = []
+with install_timer("numba:compile", compiling.append):
+    solution = solve(gallery_task("first-marker"), budget=20)
+print(solution.solved, solution.seconds < sum(compiling))
+"""
+
+
 def test_compiling_is_not_searching(tmp_path: Path) -> None:
-    """With nothing compiled yet, the first search still has its whole budget."""
-    code = "from karelsynth.solve import solve\nfrom karelsynth.tasks.task_files import gallery_task\n"
-    code += "solution = solve(gallery_task('first-marker'), budget=20)\nprint(solution.solved, solution.seconds < 20)"
+    """Where much has to be compiled, the first search still has its whole budget."""
+    solver().warm_up()
+    folder = tmp_path / "karelsynth" / cache_folder().name
+    shutil.copytree(cache_folder(), folder)
+    for path in (*folder.glob("search-*"), *folder.glob("repair-*"), *folder.glob("*/repair.*.nbi")):
+        path.unlink()
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
-    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True)
+    out = subprocess.run([sys.executable, "-c", COMPILING], capture_output=True, text=True, env=environment, check=True)
     assert out.stdout.split() == ["True", "True"]
 
 

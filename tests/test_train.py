@@ -6,10 +6,14 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import time
+from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -32,7 +36,7 @@ from karelsynth.train.checkpoint import CheckpointError
 from karelsynth.train.distributed import ProcessGroup, backend
 from karelsynth.train.loop import Diverged, TrainingProgress, train
 from karelsynth.train.metrics import METRICS
-from karelsynth.train.recipe import DataRecipe, RecipeError
+from karelsynth.train.recipe import DataRecipe, Recipe, RecipeError
 from karelsynth.train.steps import Loss
 from tests.models import lstm_of, tiny_model
 from tests.training import TINY, assert_same, tiny, weights
@@ -305,34 +309,71 @@ def test_a_model_that_is_not_finite_is_not_the_best(tmp_path: Path, monkeypatch:
     assert not (tmp_path / "best").exists()
 
 
-@pytest.mark.parametrize(("name", "optimizer"), [("mle", "adam"), ("mle", "muon"), ("rl_beam_div", "adam")])
+SHARED_RUNS: list[tuple[str, Literal["adam", "muon"]]] = [("mle", "adam"), ("mle", "muon"), ("rl_beam_div", "adam")]
+IN_TWO_PROCESSES = """
+import json, os, sys
+from pathlib import Path
+import torch
+from karelsynth.train.loop import train
+from karelsynth.train.recipe import recipe_from
+
+recipes, folder, device = json.loads(sys.argv[1]), Path(sys.argv[2]), sys.argv[3]
+for name, recipe in recipes.items():
+    if recipe["port"] is not None:  # torchrun's own store serves one group
+        os.environ |= {"TORCHELASTIC_USE_AGENT_STORE": "False", "MASTER_PORT": str(recipe["port"])}
+    train(recipe_from(recipe["recipe"]), folder / name, device=None if device == "cuda" else torch.device("cpu"))
+"""
+
+
+def shared_recipe(name: str, optimizer: Literal["adam", "muon"]) -> Recipe:
+    plain = tiny(name, steps=4, validate_every=100, checkpoint_every=100)
+    return replace(plain, optimizer=replace(plain.optimizer, name=optimizer))
+
+
+@pytest.fixture(scope="module")
+def in_two_processes(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """The folder of runs in two processes on a device; all in one go, since processes take long to start."""
+
+    @cache
+    def run(device: str) -> Path:
+        folder = tmp_path_factory.mktemp("two")
+        script = folder / "run.py"
+        script.write_text(IN_TWO_PROCESSES)
+        recipes: dict[str, Any] = {}
+        with ExitStack() as stack:
+            for name, optimizer in SHARED_RUNS:
+                taken = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+                port = taken.getsockname()[1] if recipes else None
+                recipes[f"{name}-{optimizer}"] = {"recipe": shared_recipe(name, optimizer).to_json(), "port": port}
+        subprocess.run(
+            [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", str(script),
+             json.dumps(recipes), str(folder), device],
+            check=True,
+            timeout=600,
+            capture_output=True,
+            env=os.environ | {"OMP_NUM_THREADS": "1"},
+        )  # fmt: skip
+        return folder
+
+    return run
+
+
+@pytest.mark.parametrize(("name", "optimizer"), SHARED_RUNS)
 @pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
 def test_two_processes_do_what_one_does(
-    device: str, name: str, optimizer: Literal["adam", "muon"], tmp_path: Path
+    device: str,
+    in_two_processes: Callable[[str], Path],
+    name: str,
+    optimizer: Literal["adam", "muon"],
+    tmp_path: Path,
 ) -> None:
     """DistributedDataParallel over two processes, the same global batch: the same weights, up to rounding.
 
     Where there is one GPU, they share it.
     """
-    plain = tiny(name, steps=4, validate_every=100, checkpoint_every=100)
-    recipe = replace(plain, optimizer=replace(plain.optimizer, name=optimizer))
+    recipe = shared_recipe(name, optimizer)
     train(recipe, tmp_path / "one", device=torch.device(device))
-    script = tmp_path / "run.py"
-    script.write_text(
-        "import sys, json, torch; from pathlib import Path\n"
-        "from karelsynth.train.loop import train; from karelsynth.train.recipe import recipe_from\n"
-        "where = None if sys.argv[3] == 'cuda' else torch.device('cpu')\n"
-        "train(recipe_from(json.loads(sys.argv[1])), Path(sys.argv[2]), device=where)"
-    )
-    subprocess.run(
-        [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", str(script),
-         json.dumps(recipe.to_json()), str(tmp_path / "two"), device],
-        check=True,
-        timeout=240,
-        capture_output=True,
-        env=os.environ | {"OMP_NUM_THREADS": "1"},
-    )  # fmt: skip
-    one, two = weights(tmp_path / "one"), weights(tmp_path / "two")
+    one, two = weights(tmp_path / "one"), weights(in_two_processes(device) / f"{name}-{optimizer}")
     if device == "cpu" and optimizer == "adam":
         torch.testing.assert_close(one, two, rtol=1e-4, atol=1e-5)
         return

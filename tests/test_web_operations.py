@@ -9,11 +9,14 @@ import re
 from collections.abc import Iterator
 from configparser import ConfigParser
 from pathlib import Path
+from typing import Any
 
 import pytest
+from anyio.to_thread import current_default_thread_limiter
+from benchmarks.hostile import hostile_bodies
 
 from karelsynth.web.app import ServiceSettings, create_app
-from karelsynth.web.operations import Histogram, LongRequests, RateLimited, RateLimits, access_log, start_logging
+from karelsynth.web.operations import FairTurns, Histogram, RateLimited, RateLimits, access_log, start_logging
 from tests.fake_solver import FakeSolver
 from tests.web_client import BODY, TASK, client_of, refusal
 
@@ -156,22 +159,107 @@ def test_the_files_for_administrators_run_commands_that_exist() -> None:
         assert {word for word in words if word.startswith("--")} <= known
 
 
-def test_long_requests_take_turns_by_client() -> None:
+def test_requests_take_turns_by_client() -> None:
     """One client sends many; another one's only request is next. Who leaves while waiting gives its place up."""
     order: list[str] = []
 
-    async def ask(long: LongRequests, client: str) -> None:
-        async with long.turn(client):
+    async def ask(turns: FairTurns, client: str) -> None:
+        async with turns.turn(client):
             order.append(client)
             await asyncio.sleep(0)
 
     async def all_of_them() -> None:
-        long = LongRequests(1)
-        asking = [asyncio.create_task(ask(long, client)) for client in ("many", "many", "many", "left", "few")]
+        turns = FairTurns(1)
+        asking = [asyncio.create_task(ask(turns, client)) for client in ("many", "many", "many", "left", "few")]
         await asyncio.sleep(0)
         asking[3].cancel()
         await asyncio.gather(*asking, return_exceptions=True)
-        await asyncio.wait_for(ask(long, "later"), 10)
+        await asyncio.wait_for(ask(turns, "later"), 10)
 
     asyncio.run(all_of_them())
     assert order == ["many", "few", "many", "many", "later"]
+
+
+SPIN = "def run():\n  repeat(19):\n    repeat(19):\n      turnLeft()"
+"""It takes a moment."""
+
+
+class Asking:
+    """Requests from any address to an application whose service has not been started."""
+
+    def __init__(self) -> None:
+        self.app = create_app(FakeSolver())
+        self.answered: list[str] = []
+
+    async def ask(self, client: str, path: str, body: Any = None, *, reads: bool = True) -> None:
+        """One request. A client that does not read gets no further than the first bytes."""
+        method = "GET" if body is None else "POST"
+        headers = [(b"host", b"127.0.0.1"), (b"content-type", b"application/json")]
+        scope = {
+            "type": "http", "method": method, "path": path, "headers": headers, "query_string": b"", "root_path": "",
+            "scheme": "http", "client": (client, 1), "server": ("127.0.0.1", 8000), "http_version": "1.1",
+        }  # fmt: skip
+        sent = [{"type": "http.request", "body": json.dumps(body).encode(), "more_body": False}]
+
+        async def receive() -> dict[str, Any]:
+            if not sent:
+                await asyncio.Event().wait()
+            return sent.pop()
+
+        async def send(message: Any) -> None:
+            assert message.get("status", 200) == 200, message
+            if not reads:
+                await asyncio.Event().wait()
+
+        await self.app(scope, receive, send)
+        self.answered.append(client)
+
+
+def test_one_client_with_many_quick_requests_delays_others_by_two_at_most() -> None:
+    """All requests got a thread in the order of their arrival: whoever sent 60 was served 60 times first."""
+
+    async def all_of_them() -> list[str]:
+        asking = Asking()
+        run = {"program": SPIN, "world": "> .\n. ."}
+        many = [asking.ask("10.0.0.1", "/api/run", run) for _ in range(60)]
+        await asyncio.wait_for(asyncio.gather(*many, asking.ask("10.0.0.2", "/api/check", {"program": SPIN})), 60)
+        return asking.answered
+
+    assert asyncio.run(all_of_them()).index("10.0.0.2") < 10
+
+
+@pytest.mark.parametrize("path", ["/api/grade", "/api/run"])
+def test_a_client_that_does_not_read_its_responses_keeps_no_turn(path: str) -> None:
+    async def both() -> list[str]:
+        asking = Asking()
+        body = {
+            "/api/grade": {**BODY, "programs": [{"name": "", "program": SPIN}]},
+            "/api/run": {"program": SPIN, "world": "> .\n. ."},
+        }[path]
+        greedy = [asyncio.create_task(asking.ask("10.0.0.1", path, body, reads=False)) for _ in range(4)]
+        await asyncio.sleep(0)
+        await asyncio.wait_for(asking.ask("10.0.0.2", path, body), 30)
+        for each in greedy:
+            each.cancel()
+        await asyncio.gather(*greedy, return_exceptions=True)
+        return asking.answered
+
+    assert asyncio.run(both()) == ["10.0.0.2"]
+
+
+def test_the_attack_on_the_service_knows_every_path() -> None:
+    assert set(hostile_bodies()) == set(create_app(FakeSolver()).openapi()["paths"])
+
+
+def test_health_waits_for_no_thread() -> None:
+    async def crowded() -> None:
+        with client_of(create_app(FakeSolver())) as client:
+            asking = Asking()
+            asking.app.state.queue = client.app.state.queue  # type: ignore[attr-defined]
+            limiter = current_default_thread_limiter()
+            limiter.total_tokens = 1
+            async with limiter:  # every thread is taken
+                for path in ("/api/health", "/api/version", "/api/ready", "/metrics"):
+                    await asyncio.wait_for(asking.ask("10.0.0.2", path), 30)
+
+    asyncio.run(crowded())

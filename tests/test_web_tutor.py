@@ -66,6 +66,17 @@ def test_grade(client: TestClient) -> None:
     assert error["where"] == "programs"
 
 
+def test_a_class_whose_wrong_runs_take_too_long_is_not_explained(client: TestClient) -> None:
+    """Explaining these took 5 seconds of a processor; no run of a class comes near."""
+    loops = "repeat(19):\n   repeat(19):\n    repeat(19):\n     turnLeft()\n     turnRight()\n"
+    programs = [{"name": str(number), "program": f"def run():\n  {loops}# {number}"} for number in range(200)]
+    error = refusal(client.post("/api/grade", json={"examples": EXAMPLES, "programs": programs}), 422)
+    assert error["where"] == "programs"
+    assert error["message"].startswith("their wrong runs take 6,000,000 steps, and 1,000,000 can be explained")
+    few = client.post("/api/grade", json={"examples": EXAMPLES, "programs": programs[:5]}).json()["grades"]
+    assert {report["status"] for each in few for report in each["reports"]} == {"out_of_ticks"}
+
+
 def test_hint(client: TestClient) -> None:
     body = {"examples": EXAMPLES, "program": WRONG}
     first = client.post("/api/hint", json=body).json()

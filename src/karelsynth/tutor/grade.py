@@ -13,8 +13,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from karelsynth.errors import KarelsynthError, ProgramSyntaxError
 from karelsynth.karel.dialects import read_source
 from karelsynth.karel.dialects.source import SourceProgram
@@ -57,6 +55,8 @@ class Grade:
     """For each of the task's examples."""
     hidden_right: tuple[bool, ...]
     """For each hidden example."""
+    ticks: tuple[int, ...]
+    """The ticks of the run on each example, hidden ones too; 0 if the text is no program."""
     max_ticks: int = TUTOR_TICKS
 
     @property
@@ -79,6 +79,13 @@ class Grade:
             return None
         return next((at for at, right in enumerate((*self.right, *self.hidden_right)) if not right), None)
 
+    @property
+    def explained(self) -> tuple[int, ...]:
+        """The runs that `to_json` explains: the first MOST_REPORTS wrong ones on the task's examples, from 0."""
+        if self.problem is not None:
+            return ()
+        return tuple(at for at, right in enumerate(self.right) if not right)[:MOST_REPORTS]
+
     def report(self, example: int) -> RunReport:
         """What the program does on an example, counted from 0, the hidden ones after the task's."""
         if self.source is None:
@@ -86,7 +93,7 @@ class Grade:
         return explain_run(self.source, self.examples[example], max_ticks=self.max_ticks)
 
     def to_json(self, *, reports: bool = True) -> dict[str, Any]:
-        """As plain data. With `reports`, the first MOST_REPORTS wrong runs on the task's examples are explained."""
+        """As plain data. With `reports`, the runs of `explained` are explained."""
         problem: dict[str, Any] | None = None
         if self.problem is not None:
             problem = {"message": str(self.problem), "line": None, "column": None}
@@ -97,14 +104,13 @@ class Grade:
                     "line": self.problem.line,
                     "column": self.problem.column,
                 }
-        wrong = [at for at, right in enumerate(self.right) if reports and not right and self.problem is None]
         return {
             "name": self.name,
             "passed": self.passed,
             "right": list(self.right),
             "hidden_right": list(self.hidden_right),
             "problem": problem,
-            "reports": [{"example": at + 1, **self.report(at).to_json()} for at in wrong[:MOST_REPORTS]],
+            "reports": [{"example": at + 1, **self.report(at).to_json()} for at in (self.explained if reports else ())],
         }
 
 
@@ -124,14 +130,15 @@ def grade(
         if submission.problem is None and submission.text not in read:
             read[submission.text] = read_submission(submission.text)
     programs = list(dict.fromkeys(found.program for found in read.values() if isinstance(found, SourceProgram)))
-    right = dict(zip(programs, _right(programs, examples, max_ticks), strict=True))
+    ran = dict(zip(programs, _run(programs, examples, max_ticks), strict=True))
     grades = []
     for submission in submissions:
         found = submission.problem or read[submission.text]
         source, problem = (found, None) if isinstance(found, SourceProgram) else (None, found)
-        results = (False,) * len(examples) if source is None else right[source.program]
-        given, more = results[: len(task.examples)], results[len(task.examples) :]
-        grades.append(Grade(submission.name, source, problem, examples, given, more, max_ticks))
+        none = (False,) * len(examples), (0,) * len(examples)
+        right, ticks = none if source is None else ran[source.program]
+        given, more = right[: len(task.examples)], right[len(task.examples) :]
+        grades.append(Grade(submission.name, source, problem, examples, given, more, ticks, max_ticks))
     return grades
 
 
@@ -150,13 +157,16 @@ def read_submission(text: str) -> SourceProgram | KarelsynthError:
     return source
 
 
-def _right(programs: Sequence[Program], examples: Sequence[Example], max_ticks: int) -> list[tuple[bool, ...]]:
-    """For each program, on which examples it is right."""
+def _run(
+    programs: Sequence[Program], examples: Sequence[Example], max_ticks: int
+) -> list[tuple[tuple[bool, ...], tuple[int, ...]]]:
+    """For each program, on which examples it is right, and the ticks of its runs."""
     inputs, outputs = (worlds_to_codes(side) for side in zip(*examples, strict=True))
-    found: list[tuple[bool, ...]] = []
+    found = []
     for first in range(0, len(programs), _PROGRAMS_AT_ONCE):
         batch = encode_programs(programs[first : first + _PROGRAMS_AT_ONCE])
         runs = run_batch(batch, inputs, expected=outputs, keep_worlds=False, max_ticks=max_ticks)
         assert runs.correct is not None
-        found += [tuple(map(bool, row)) for row in np.asarray(runs.correct)]
+        rows = zip(runs.correct.tolist(), runs.ticks.tolist(), strict=True)
+        found += [(tuple(right), tuple(ticks)) for right, ticks in rows]
     return found

@@ -7,6 +7,7 @@ import logging
 import mimetypes
 import re
 import time
+from collections import defaultdict
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -24,11 +25,12 @@ from karelsynth.tutor.challenges import ChallengeSet
 from karelsynth.web import classroom, operations, solving, toolkit, tutoring
 from karelsynth.web.errors import add_error_handlers, error_response
 from karelsynth.web.operations import (
+    FairTurns,
     LogFormat,
-    LongRequests,
     RateLimited,
     RateLimits,
     ServiceMetrics,
+    lane_of,
     scope_client,
 )
 from karelsynth.web.queue import ServerStopping, SolveQueue, TaskSolver
@@ -139,7 +141,7 @@ class GuardMiddleware:
       name resolve to 127.0.0.1 and use the service through the visitor's browser (DNS rebinding).
     - A body may have up to `LARGEST_BODY` bytes.
     - A client may send so many POST requests a minute.
-    - Requests that take long wait for their client's turn.
+    - Requests that take a thread wait for their client's turn.
     - Every response gets security headers, error responses too.
     - An unexpected error is logged; the client gets status 500 without details.
     - Every request is counted, and logged if the log is on.
@@ -147,7 +149,8 @@ class GuardMiddleware:
 
     def __init__(self, app: ASGIApp, hosts: frozenset[str] | None, limits: RateLimits, metrics: ServiceMetrics) -> None:
         self.app, self.hosts, self._limits, self._metrics = app, hosts, limits, metrics
-        self._long = LongRequests()
+        self._turns: defaultdict[str, FairTurns] = defaultdict(FairTurns)
+        """For each lane."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -202,23 +205,31 @@ class GuardMiddleware:
             message = f"the body is too large: at most {LARGEST_BODY // 1024} KiB are allowed"
             await error_response(413, message)(scope, receive, send)
             return
-        if self._long.concerns(scope["path"]):
-            await self._handle_long(scope, body, receive, send)
-        else:
+        lane = lane_of(scope["path"])
+        if lane is None:
             await self.app(scope, _replay(body, receive), send)
+        else:
+            await self._handle_in_turn(self._turns[lane], scope, body, receive, send)
 
-    async def _handle_long(self, scope: Scope, body: bytes, receive: Receive, send: Send) -> None:
+    async def _handle_in_turn(self, turns: FairTurns, scope: Scope, body: bytes, receive: Receive, send: Send) -> None:
         """Answer a request whose work is done in a thread, once it is the client's turn and if it still waits then.
 
-        A thread cannot be stopped. When the server stops, it is left behind, and the client gets a response.
+        A thread cannot be stopped. When the server stops, it is left behind, and the client gets a response. The turn
+        ends before the response is sent: a client that does not read it keeps nobody waiting.
         """
         has_turn = False
+        response: list[Message] = []
+
+        async def keep(message: Message) -> None:
+            response.append(message)
 
         async def work() -> None:
             nonlocal has_turn
-            async with self._long.turn(scope_client(scope)):
+            async with turns.turn(scope_client(scope)):
                 has_turn = True
-                await self.app(scope, _replay(body, receive), send)
+                await self.app(scope, _replay(body, receive), keep)
+            for message in response:
+                await send(message)
 
         working, left = asyncio.create_task(work()), asyncio.create_task(_client_left(receive))
         try:

@@ -40,10 +40,12 @@ _SECONDS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0
 _SIZES: Final = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
 _MOST_BUCKETS: Final = 4096
 """The most clients whose rates are remembered."""
-_LONG_PATHS: Final = frozenset({"/api/grade", "/api/hint", "/api/probe", "/api/pose"})
-"""Requests that keep a thread busy for seconds."""
-_LONG_AT_ONCE: Final = 2
-"""How many of these run at the same time. More would only slow each other down."""
+_AT_ONCE: Final = 2
+"""How many requests of a lane run at the same time. Python runs one thread at a time, so more would gain little."""
+_NO_LANE: Final = frozenset({"health", "version", "ready", "solve", "solve/stream", "solve/stop"})
+"""Paths below /api/ that wait for nobody: they take no time, or wait in the queue of searches."""
+_LANES: Final = {"probe": "searching", "pose": "searching", "grade": "tutoring", "hint": "tutoring"}
+"""Paths below /api/ that take up to 10 and up to about 3 seconds. The others take a fraction of a second."""
 
 
 class Histogram:
@@ -203,14 +205,25 @@ class RateLimits:
         return min(self._rate, tokens + (now - counted) * self._rate / 60)
 
 
-class LongRequests:
-    """Lets a few of the requests that take long run at a time. The others wait, without a thread, for their turn.
+def lane_of(path: str) -> str | None:
+    """The lane in which a request waits for its turn; None for one that waits for nobody.
+
+    Requests that take seconds have lanes of their own, so that the others need not wait for them.
+    """
+    name = path.removeprefix("/api/")
+    if name == path or name in _NO_LANE:
+        return None
+    return _LANES.get(name, "quick")
+
+
+class FairTurns:
+    """Lets a few requests run at a time. The others wait, without a thread, for their turn.
 
     The next is one of the client that has fewest running, among these the one whose last turn is longest ago. So
     whoever sends many is not served more often than others.
     """
 
-    def __init__(self, at_once: int = _LONG_AT_ONCE) -> None:
+    def __init__(self, at_once: int = _AT_ONCE) -> None:
         self._at_once = at_once
         self._running: Counter[str] = Counter()
         self._waiting: list[tuple[str, asyncio.Future[None]]] = []
@@ -246,11 +259,6 @@ class LongRequests:
         present = {client for client, _ in self._waiting} | {client for client, some in self._running.items() if some}
         self._running = Counter({client: some for client, some in self._running.items() if some})
         self._last = {client: last for client, last in self._last.items() if client in present}
-
-    @staticmethod
-    def concerns(path: str) -> bool:
-        """Whether a request to this path takes long."""
-        return path in _LONG_PATHS
 
 
 class ReadyResponse(BaseModel):

@@ -1,6 +1,7 @@
 """Routes for everything but solving: programs, worlds, task files, the gallery, and the service's state.
 
-The route functions are synchronous, so FastAPI runs them in threads and a long text does not delay other requests.
+Most route functions are synchronous, so FastAPI runs them in threads and a long text does not delay other requests.
+Those that say how the service does are not: they never wait for a thread.
 """
 
 from __future__ import annotations
@@ -56,14 +57,14 @@ _COUNTS: Final = (1, 1, 1, 1, 2, 2, 3, 4, 5, 9)
 
 
 @router.get("/api/health")
-def health(request: Request) -> HealthResponse:
+async def health(request: Request) -> HealthResponse:
     """Report that the service runs, and how busy it is."""
     queue = request.app.state.queue
     return HealthResponse(solving=queue.solving, waiting=queue.waiting)
 
 
 @router.get("/api/version")
-def version(request: Request) -> VersionResponse:
+async def version(request: Request) -> VersionResponse:
     """Report the package's version and the model's name."""
     return VersionResponse(version=__version__, model=request.app.state.settings.model)
 

@@ -1,8 +1,7 @@
 """Routes of the tutor: judging examples, grading a class, hints, probing a task, posing exercises.
 
-The route functions are synchronous, so FastAPI runs them in threads. Those that take long run a few at a time
-(`operations.LongRequests`). A hint for a student who is far off needs a search, which waits in the same queue as all
-others.
+The route functions are synchronous, so FastAPI runs them in threads, a few at a time (`operations.FairTurns`). A hint
+for a student who is far off needs a search, which waits in the same queue as all others.
 """
 
 from __future__ import annotations
@@ -49,6 +48,8 @@ from karelsynth.web.queue import QueueFull, SearchEvent, SearchFailure, ServerSt
 from karelsynth.web.toolkit import read_examples, read_pairs
 
 router = APIRouter()
+_MOST_EXPLAINED: Final = 1_000_000
+"""The most ticks of all runs that are explained for a request: about a second. Each of 600 runs may have 1,666."""
 _STOPPING: Final = 0.2
 """Seconds to wait for a search that was asked to stop."""
 
@@ -89,11 +90,18 @@ def _problems(pairs: list[Example]) -> list[ExampleProblem]:
 
 @router.post("/api/grade", responses=BODY_ERRORS)
 def grade(body: GradeRequest, request: Request) -> GradesResponse:
-    """Grade programs on a task's examples. A syntax error is part of the response; the status is 200."""
+    """Grade programs on a task's examples. A syntax error is part of the response; the status is 200.
+
+    Explaining costs most, so it is refused where the runs take too long.
+    """
     task = read_examples(body.examples)
     hidden = _hidden(body, request)
     submissions = [Submission(each.name, each.program) for each in body.programs]
     grades = grade_all(task, submissions, hidden=hidden)
+    ticks = sum(each.ticks[at] for each in grades for at in each.explained)
+    if ticks > _MOST_EXPLAINED:
+        message = f"their wrong runs take {ticks:,} steps, and {_MOST_EXPLAINED:,} can be explained: send fewer at once"
+        raise RequestError("programs", KarelsynthError(message))
     return GradesResponse(grades=[GradeResponse.model_validate(each.to_json()) for each in grades])
 
 
