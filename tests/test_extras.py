@@ -75,6 +75,18 @@ def test_commands_say_which_extra_they_need(command: str, library: str, extra: s
     assert not list(tmp_path.iterdir())
 
 
-def test_names_of_the_package_say_which_extra_they_need(tmp_path: Path) -> None:
-    ran = without_extras("from karelsynth import Solver", tmp_path)
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "from karelsynth import Solver",
+        "from karelsynth.model import Synthesizer",
+        "from karelsynth.objectives import register_objective",
+        "from karelsynth.search import beam_search",
+        "from karelsynth.solve import Solver",
+        "from karelsynth.train import train",
+        "from karelsynth.train.dataset import TaskDataset",
+    ],
+)
+def test_imports_say_which_extra_they_need(statement: str, tmp_path: Path) -> None:
+    ran = without_extras(statement, tmp_path)
     assert "MissingExtra: this needs torch, which is not installed: pip install 'karelsynth[solve]'" in ran.stderr

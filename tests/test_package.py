@@ -6,6 +6,7 @@ import ast
 import json
 import subprocess
 import sys
+from inspect import signature
 from pathlib import Path
 
 import pytest
@@ -137,6 +138,13 @@ def test_modules_with_the_name_of_their_function_can_be_called() -> None:
         train()  # type: ignore[call-arg]
 
 
+def test_modules_that_can_be_called_have_their_functions_signature() -> None:
+    from karelsynth import evaluate, score
+
+    assert list(signature(evaluate).parameters)[:3] == ["synthesizer", "tasks", "beam"]
+    assert list(signature(score).parameters)[:2] == ["predictions", "tasks"]
+
+
 def modules_after(statement: str) -> set[str]:
     code = f"import sys, json\n{statement}\nprint(json.dumps(sorted(sys.modules)))"
     output = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
@@ -153,3 +161,10 @@ def test_heavy_libraries_load_when_first_needed() -> None:
     assert "torch" not in modules_after("from karelsynth import evaluate, named_tasks, prompt_of, score")
     training = modules_after("import karelsynth.train.loop")
     assert not {"fastapi", "matplotlib", "pydantic"} & training
+
+
+def test_a_command_imports_no_other_commands_module() -> None:
+    """So each starts as soon as its own imports are done; looking a command up is enough to import it."""
+    looked_up = "from karelsynth.cli import app\nfrom typer.main import get_command\nget_command(app).commands['check']"
+    found = {name for name in modules_after(looked_up) if name.startswith("karelsynth.cli.")}
+    assert found == {"karelsynth.cli.common", "karelsynth.cli.karel"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -77,6 +78,20 @@ def test_any_function_is_scored(tasks: TaskBatch) -> None:
     assert figures["provenance"]["decoding"] == "submitted"
     assert "torch" not in figures["provenance"]
     assert report.digest == tasks.digest
+
+
+def test_a_report_as_text_is_one_line_with_both_protocols(tasks: TaskBatch) -> None:
+    right = [[tasks.program(number)] for number in range(len(tasks))]
+    text = str(replace(evaluate(right, tasks), seconds=0.5 * len(tasks)))
+    assert text.startswith("submitted top-1 generalization 100.00 % (95 %: ")
+    assert ", filtered 100.00 % (" in text
+    assert text.endswith("some consistent program for 100.00 %, 0.5000 s a task")
+    assert "\n" not in text
+
+
+def test_score_of_programs_in_place_of_a_file_says_what_takes_them(tasks: TaskBatch) -> None:
+    with pytest.raises(KarelsynthError, match="`score` reads a file of predictions, and this is a list: `evaluate`"):
+        score([["move"]], tasks)  # type: ignore[arg-type]
 
 
 def test_a_function_is_scored_on_a_set_as_the_set_says() -> None:

@@ -134,12 +134,10 @@ if not TYPE_CHECKING:  # type checkers would take any name for one of ours
             return import_module(f"karelsynth.{name}")
         if name not in _MODULE:
             raise AttributeError(f"module 'karelsynth' has no attribute {name!r}")
-        try:
-            value = getattr(import_module(_MODULE[name]), name)
-        except ImportError as error:
-            from karelsynth.errors import missing_extra
+        from karelsynth.errors import naming_extras
 
-            raise missing_extra(error) or error from None
+        with naming_extras():
+            value = getattr(import_module(_MODULE[name]), name)
         globals()[name] = value
         return value
 

@@ -9,14 +9,28 @@ from __future__ import annotations
 
 import sys
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from inspect import Signature
 
 
 class CallableModule(ModuleType):
     """A module whose call is that of its function with the module's last name."""
 
     def __call__(self, *arguments: Any, **more: Any) -> Any:
-        return getattr(self, self.__name__.rpartition(".")[2])(*arguments, **more)
+        return self._function(*arguments, **more)
+
+    @property
+    def __signature__(self) -> Signature:
+        """For `inspect.signature`, and so for notebooks that show what can be passed."""
+        from inspect import signature
+
+        return signature(self._function)
+
+    @property
+    def _function(self) -> Any:
+        return getattr(self, self.__name__.rpartition(".")[2])
 
 
 def make_callable(name: str) -> None:

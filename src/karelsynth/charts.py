@@ -18,7 +18,7 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from karelsynth.errors import KarelsynthError, missing_extra
+from karelsynth.errors import KarelsynthError, naming_extras
 from karelsynth.files import write_atomically
 
 if TYPE_CHECKING:
@@ -74,10 +74,8 @@ _STYLE: Final[Mapping[str, Any]] = {
 
 
 def _style() -> AbstractContextManager[None]:
-    try:
+    with naming_extras():
         import matplotlib
-    except ImportError as error:
-        raise missing_extra(error) or error from None
     style: Any = dict(_STYLE)
     return matplotlib.rc_context(style)
 

@@ -6,8 +6,8 @@ that message and nothing else.
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from operator import index
 from typing import Any, Final
@@ -62,6 +62,15 @@ def missing_extra(error: ImportError) -> MissingExtra | None:
     return MissingExtra(
         f"this needs {library}, which is not installed: pip install 'karelsynth[{extra}]'{also}", name=library
     )
+
+
+@contextmanager
+def naming_extras() -> Iterator[None]:
+    """Imports whose failure says which extra of the package is missing."""
+    try:
+        yield
+    except ImportError as error:
+        raise missing_extra(error) or error from None
 
 
 class ProgramSyntaxError(KarelsynthError, ValueError):
@@ -123,6 +132,8 @@ def nearest(word: str, vocabulary: Iterable[str]) -> str | None:
 
     It ignores case and tolerates swapped letters: `turnLfet` finds `turnLeft`, `MOVE` finds `move`.
     """
+    import difflib  # only after a mistake
+
     by_folded = {known.casefold(): known for known in vocabulary}
     folded = word.casefold()
     if folded in by_folded:

@@ -3,6 +3,7 @@
     report = evaluate(model, tasks, beam=64)      # a Synthesizer
     report = evaluate(my_function, "test")        # or any function from examples to programs
     report = evaluate([["def run(): move()"], …], tasks)    # or programs themselves, a list for each task
+    print(report)                                 # both protocols in one line
     report.to_json()["generalization"]["1"]
 
 At rank k a task counts if any of the k top-ranked programs qualifies. *Exact*: it is the reference program.
@@ -116,6 +117,20 @@ class Report:
     provenance: dict[str, Any]
     digest: str
     """`TaskBatch.digest` of the tasks. Reports with the same digest can be compared task by task."""
+
+    def __str__(self) -> str:
+        """Both protocols in one line."""
+        found = self.to_json()
+        low, high = found["confidence_95"]["generalization"]["1"]
+        low_filtered, high_filtered = found["confidence_95"]["filtered_generalization"]
+        seconds = found["seconds_per_task"]
+        return (
+            f"{self.provenance['decoding']} top-1 generalization {found['generalization']['1']:.2f} % "
+            f"(95 %: {low:.2f} to {high:.2f}), "
+            f"filtered {found['filtered_generalization']:.2f} % ({low_filtered:.2f} to {high_filtered:.2f}), "
+            f"some consistent program for {found['any_consistent']:.2f} %"
+            + ("" if seconds is None else f", {seconds:.4f} s a task")
+        )
 
     def by_task(self) -> dict[str, Any]:
         """The digest and, by rank, which tasks count as generalized (`solved`) and exact (`written`); see `from_bits`.

@@ -195,6 +195,11 @@ def score(
         limit: score only the first tasks.
         progress, mapper: as for `evaluate`.
     """
+    if not isinstance(predictions, str | Path | Predictions):
+        raise KarelsynthError(
+            f"`score` reads a file of predictions, and this is a {type(predictions).__name__}: `evaluate` scores lists "
+            "of programs and functions"
+        )
     found = predictions if isinstance(predictions, Predictions) else read_predictions(predictions)
     data = None if isinstance(tasks, TaskBatch) else str(tasks)
     if not isinstance(tasks, TaskBatch):

@@ -1,19 +1,22 @@
-"""The command line: the application, its commands, and how they end on errors of the system."""
+"""The command line: the application, its commands, and how they end on errors of the system.
+
+A command's module is imported when the command is first used, so that no command waits for the others' imports.
+"""
 
 from __future__ import annotations
 
 import errno
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from importlib import import_module
 from typing import Annotated, Any, Final
 
 import typer
 from typer.core import TyperGroup
 
 from karelsynth._version import __version__
-from karelsynth.cli import grade, karel, model, reproduce, score, solve, tasks, tutor
 from karelsynth.cli.common import INTERRUPTED, print_err
 from karelsynth.errors import KarelsynthError, missing_extra, out_of_memory
 from karelsynth.files import FileError
@@ -22,10 +25,47 @@ _CLOSED_PIPE: Final = 141
 """The exit status that shells report for a process that wrote to a closed pipe."""
 _STDOUT_ERRORS: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 """Errors without a file name that come from writing to standard output."""
+_MODULES: Final = {
+    "solve": ("solve", "serve"),
+    "karel": ("run", "check", "convert", "draw", "verify"),
+    "grade": ("grade",),
+    "tutor": ("hint", "probe", "pose"),
+    "tasks": ("generate", "stats", "import-msr", "download-val", "export-msr"),
+    "model": ("train", "evaluate"),
+    "score": ("score", "prompt", "ask"),
+    "reproduce": ("reproduce", "curves", "pack-weights", "unpack-weights"),
+}
+"""By module, its commands, in the order of `--help`."""
+_MARKUP: Final = "markdown"
+
+
+class Commands(Mapping[str, Any]):
+    """The commands by name; each is made when it is first looked up."""
+
+    def __init__(self) -> None:
+        self._home = {name: module for module, names in _MODULES.items() for name in names}
+        self._made: dict[str, Any] = {}
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._made:
+            module = import_module(f"karelsynth.cli.{self._home[name]}")
+            alone = typer.Typer(add_completion=False, rich_markup_mode=_MARKUP, pretty_exceptions_enable=False)
+            alone.command()(getattr(module, name.replace("-", "_")))
+            self._made[name] = typer.main.get_command(alone)
+        return self._made[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._home)
+
+    def __len__(self) -> int:
+        return len(self._home)
 
 
 class CommandGroup(TyperGroup):
     """The commands of the application. Errors of the system become a KarelsynthError or an exit status."""
+
+    def __init__(self, **more: Any) -> None:
+        super().__init__(**{**more, "commands": Commands()})
 
     def make_context(self, *args: Any, **more: Any) -> Any:
         """Parse the command line; this also runs `--help` and `--version`."""
@@ -79,7 +119,7 @@ app = typer.Typer(
     "In every command `--out` says where to write; `--output` and `-o` are aliases.",
     no_args_is_help=True,
     add_completion=True,
-    rich_markup_mode="markdown",
+    rich_markup_mode=_MARKUP,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -98,14 +138,3 @@ def _main(
     ] = False,
 ) -> None:
     pass
-
-
-for command in (  # the order of `--help`
-    *(solve.solve, solve.serve),
-    *(karel.run, karel.check, karel.convert, karel.draw, karel.verify),
-    *(grade.grade, tutor.hint, tutor.probe, tutor.pose),
-    *(tasks.generate, tasks.stats, tasks.import_msr, tasks.download_val, tasks.export_msr),
-    *(model.train, model.evaluate, score.score, score.prompt, score.ask, reproduce.reproduce, reproduce.curves),
-    *(reproduce.pack_weights, reproduce.unpack_weights),
-):
-    app.command()(command)

@@ -235,7 +235,12 @@ def finish_report(report: Report, output: Path | None, other: dict[str, Any] | N
     from karelsynth.score import compare, report_of
 
     figures = report_of(report)
-    _print_report(figures)
+    _print_table(figures)
+    print_out(str(report))
+    predictions = report.provenance.get("predictions")
+    print_out(
+        f"digest of the tasks {report.digest}" + (f", of the predictions {predictions}" if predictions else ""), "dim"
+    )
     rows = None if other is None else compare(figures, other)
     if other is not None and rows is not None:
         _print_comparison(rows, other["path"])
@@ -244,7 +249,7 @@ def finish_report(report: Report, output: Path | None, other: dict[str, Any] | N
         write_text(json.dumps(figures, indent=1), output)
 
 
-def _print_report(report: dict[str, Any]) -> None:
+def _print_table(report: dict[str, Any]) -> None:
     from rich.table import Table
 
     most = report["beam"]
@@ -263,18 +268,6 @@ def _print_report(report: dict[str, Any]) -> None:
         label = name if part is report else f"{name}, novel programs ({part['tasks']:,})"
         table.add_row(label, *(f"{part[name][rank]:.2f}" for rank in ranks))
     console().print(table)
-    low, high = report["confidence_95"]["generalization"]["1"]
-    low_filtered, high_filtered = report["confidence_95"]["filtered_generalization"]
-    seconds = report["seconds_per_task"]
-    print_out(
-        f"{sources['decoding']} top-1 generalization {report['generalization']['1']:.2f} % "
-        f"(95 %: {low:.2f} to {high:.2f}), "
-        f"filtered {report['filtered_generalization']:.2f} % ({low_filtered:.2f} to {high_filtered:.2f}), "
-        f"some consistent program for {report['any_consistent']:.2f} %"
-        + ("" if seconds is None else f", {seconds:.4f} s a task")
-    )
-    predictions = f", of the predictions {sources['predictions']}" if "predictions" in sources else ""
-    print_out(f"digest of the tasks {report['digest']}{predictions}", "dim")
 
 
 def _print_comparison(rows: list[Compared], other: str) -> None:

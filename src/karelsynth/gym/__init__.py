@@ -13,12 +13,10 @@ synthesis.py       token by token
 
 from __future__ import annotations
 
-from karelsynth.errors import missing_extra
+from karelsynth.errors import naming_extras
 
-try:
+with naming_extras():
     import gymnasium
-except ImportError as error:
-    raise missing_extra(error) or error from None
 
 from karelsynth.gym.actions import KarelEnv, KarelVectorEnv
 from karelsynth.gym.synthesis import SynthesisEnv, SynthesisVectorEnv

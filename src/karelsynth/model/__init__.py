@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from karelsynth.model.decoder import Decoder, StepDecoder, StepTasks, register_decoder
-from karelsynth.model.prefix_trie import PrefixTrie, pack_programs, pack_trie
-from karelsynth.model.settings import ModelSettings
-from karelsynth.model.synthesizer import Encoded, Synthesizer
+from karelsynth.errors import naming_extras
+
+with naming_extras():
+    from karelsynth.model.decoder import Decoder, StepDecoder, StepTasks, register_decoder
+    from karelsynth.model.prefix_trie import PrefixTrie, pack_programs, pack_trie
+    from karelsynth.model.settings import ModelSettings
+    from karelsynth.model.synthesizer import Encoded, Synthesizer
 
 __all__ = [
     "Decoder",

@@ -7,21 +7,24 @@ Equations are cited by their numbers in the paper.
 
 from __future__ import annotations
 
-from karelsynth.objectives.mle import mle
-from karelsynth.objectives.mml import mml
-from karelsynth.objectives.reinforce import reinforce
-from karelsynth.objectives.rewards import (
-    REWARDS,
-    consistency,
-    generalization,
-    generalization_and_speed,
-    register_reward,
-    signed_generalization,
-    signed_generalization_and_speed,
-)
-from karelsynth.objectives.rl import RL_OBJECTIVES, RLObjective, register_objective
-from karelsynth.objectives.rl_beam import rl_beam
-from karelsynth.objectives.rl_beam_div import rl_beam_div
+from karelsynth.errors import naming_extras
+
+with naming_extras():
+    from karelsynth.objectives.mle import mle
+    from karelsynth.objectives.mml import mml
+    from karelsynth.objectives.reinforce import reinforce
+    from karelsynth.objectives.rewards import (
+        REWARDS,
+        consistency,
+        generalization,
+        generalization_and_speed,
+        register_reward,
+        signed_generalization,
+        signed_generalization_and_speed,
+    )
+    from karelsynth.objectives.rl import RL_OBJECTIVES, RLObjective, register_objective
+    from karelsynth.objectives.rl_beam import rl_beam
+    from karelsynth.objectives.rl_beam_div import rl_beam_div
 
 __all__ = [
     "REWARDS",

@@ -5,6 +5,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
+from karelsynth.errors import naming_extras
+
 if TYPE_CHECKING:
     from karelsynth.search.beam import beam_search
     from karelsynth.search.candidates import BackgroundChecks, Candidates, check, with_reference
@@ -36,7 +38,8 @@ if not TYPE_CHECKING:  # it would hide missing names from type checkers
         """Names are loaded on first use, because they import torch. `search.repair` does not."""
         if name not in __all__:
             raise AttributeError(f"module 'karelsynth.search' has no attribute {name!r}")
-        return getattr(import_module(_MODULES.get(name, "karelsynth.search.candidates")), name)
+        with naming_extras():
+            return getattr(import_module(_MODULES.get(name, "karelsynth.search.candidates")), name)
 
 
 def __dir__() -> list[str]:

@@ -6,6 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from karelsynth.callable_module import make_callable
+from karelsynth.errors import naming_extras
 
 if TYPE_CHECKING:
     from karelsynth.solve.solution import Ambiguity, Answer, Outcome, Progress, Solution
@@ -21,7 +22,8 @@ if not TYPE_CHECKING:  # it would hide missing names from type checkers
         if name not in __all__:
             raise AttributeError(f"module 'karelsynth.solve' has no attribute {name!r}")
         module = "solver" if name in ("Solver", "solve") else "solution"
-        return getattr(import_module(f"karelsynth.solve.{module}"), name)
+        with naming_extras():
+            return getattr(import_module(f"karelsynth.solve.{module}"), name)
 
 
 def __dir__() -> list[str]:

@@ -73,8 +73,8 @@ class CheckedPrograms:
     ) -> TaskBatch:
         """The programs without parts that none of the examples needs, [K, 18, 18] each."""
         lengths = self.lengths.astype(np.uint8)
-        examples = (np.repeat(worlds[None], len(self), axis=0) for worlds in (inputs, outputs))
-        tasks = TaskBatch(self.tokens, lengths, *examples, novel=np.zeros(len(self), np.bool_))
+        before, after = (np.repeat(worlds[None], len(self), axis=0) for worlds in (inputs, outputs))
+        tasks = TaskBatch(self.tokens, lengths, before, after, novel=np.zeros(len(self), np.bool_))
         return simplify(tasks, threads, max_ticks=max_ticks, reserved=True)
 
     def answer(self, row: int, probability: float | None = None) -> Answer:

@@ -16,12 +16,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import torch
-from torch import Tensor
-from torch.utils.data import DataLoader, IterableDataset, get_worker_info
-
-from karelsynth.errors import KarelsynthError
+from karelsynth.errors import KarelsynthError, naming_extras
 from karelsynth.tasks.streams import TaskIterator, TaskSource
+
+with naming_extras():
+    import torch
+    from torch import Tensor
+    from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 
 Batch = dict[str, Tensor]
 """Tensors with the names and shapes of `TaskBatch`."""
