@@ -69,12 +69,12 @@ class Round(NamedTuple):
     """Prefixes are dropped that are less likely than the likeliest one by more than this many nats."""
 
 
-ROUNDS: Final = (Round(128, 112, 0.6, 7.0), Round(512, 112, 1), Round(2048, 112, 1), Round(4096, 112, 1))
+ROUNDS: Final = (Round(128, 112, 0.6, 6.0), Round(512, 112, 1), Round(2048, 112, 1), Round(4096, 112, 1))
 """The window keeps the first beam narrow where the network is certain."""
 PLAUSIBLE: Final = -5.0
 """The log-probability at which an answer ends the search. With a less likely one, wider beams look for a likelier one
 until the budget is spent."""
-SLACK: Final = 7.0
+SLACK: Final = 5.0
 """Once an answer is found, hypotheses are kept only if they are less likely than it by at most this many nats of
 log-probability. Others may turn out more probable when they are ranked."""
 _REPORT_SECONDS: Final = 0.25
@@ -95,7 +95,7 @@ _CORES_PER_SEARCH: Final = 2
 """The number of cores for each search that runs at the same time; further threads wait."""
 _TOGETHER: Final = 16
 """Searches that make their first round together on a CPU, when many wait. More would gain little and wait longer."""
-NARROW: Final = 5.0
+NARROW: Final = 4.0
 """The slack and the window of a round that should take less time, in nats."""
 _QUICK_STEPS: Final = 500
 """MCMC steps of a block while other searches wait. One-off, 400 random tasks: 91.75 % right, 92.25 with all blocks of
