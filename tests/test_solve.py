@@ -324,7 +324,7 @@ def test_probabilities_grow_with_the_networks_own_and_with_examples() -> None:
 def test_an_answer_that_differs_from_likelier_ones_is_less_probable() -> None:
     programs = [Program.parse(f"DEF run m( {text} m)") for text in ("move putMarker", "putMarker move", "move")]
     lengths, correct = np.array([program.size for program in programs]), np.ones((3, 1), np.bool_)
-    logprobs = np.array([-0.2, -2.0, -3.0], np.float32)
+    logprobs = np.array([-0.2, -6.0, -7.0], np.float32)
     answers = CheckedPrograms(encode_programs(programs), lengths, logprobs, correct)
     order, probabilities, _ = ranked(answers, *Task((Example(ROW, MOVED),)).codes())
     assert order[0] == 0
