@@ -202,6 +202,23 @@ def test_searches_that_wait_share_a_batch_between_the_slices_of_a_long_one() -> 
         assert not any(solver.narrow)  # never was another whole batch waiting
 
 
+def test_long_searches_share_no_batch_that_others_would_wait_for() -> None:
+    """One client has twelve searches of ten seconds; another one waits for one of them at most, not for all."""
+    solver = RoundsSolver()
+    solver.broken = Task(TASK.examples, "broken")  # its failure says when it was its turn
+    ended = threading.Semaphore(0)
+    with queue_of(solver, length=100) as queue:
+        for _ in range(12):
+            queue.submit(TASK, 10.0, lambda event: None, "greedy")
+        queue.submit(
+            solver.broken, 1.0, lambda event: ended.release() if isinstance(event, SearchFailure) else None, "honest"
+        )
+        assert ended.acquire(timeout=PATIENCE)
+        firsts = [size for rounds, size in solver.batches if rounds == 0]
+    assert set(firsts) == {1}
+    assert len(firsts) <= 3
+
+
 def test_rounds_are_narrow_while_another_batch_waits() -> None:
     solver = RoundsSolver()
     ended = threading.Semaphore(0)

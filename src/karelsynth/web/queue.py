@@ -21,11 +21,12 @@ import math
 import secrets
 import threading
 import time
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heapreplace
-from itertools import count
+from itertools import accumulate, count
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from karelsynth.errors import KarelsynthError
@@ -42,6 +43,10 @@ _REPORT_SECONDS: Final = 0.25
 """The time between two progress reports."""
 _MOST_CLIENTS: Final = 4096
 """The most clients whose charges are kept."""
+
+_LONGEST_BATCH: Final = 16.0
+"""The most seconds of all budgets in a batch of more than one search. A batch is not interrupted for another one, and
+repair, up to 60 % of a search's budget, runs search by search within it."""
 
 
 class TaskSolver(Protocol):
@@ -333,7 +338,8 @@ class SolveQueue:
         if first:
             idle = self._workers - self._batches[True]
             size = min(size, -(-len(same) // idle))
-        return same[:size]
+        budgets = list(accumulate(ticket.budget for ticket in same[:size]))
+        return same[: max(1, bisect_right(budgets, _LONGEST_BATCH))]
 
     def _retry_after(self) -> int:
         """Estimated seconds until the searches that are in the queue now have ended."""
