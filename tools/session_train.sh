@@ -5,9 +5,10 @@
 #   WAIT     seconds after which the call returns
 #   SECONDS  from now to the saved model
 # `start` copies the tree, begins the run and, beside it, the GPU tests. `go` waits for a run that is under way; on a new
-# machine it fails at once, because the run is lost. Each call ends by copying to $OUT the log and the newest weights in
-# bfloat16: model.safetensors.aa and so on (`cat model.safetensors.* > model.safetensors`), so a lost run can begin again
-# with them (`--set start_from=FOLDER`). After the run has ended its model is scored on `test`.
+# machine it fails at once, because the run is lost. Each call ends by copying to $OUT the logs (logs.tgz) and the newest
+# weights in bfloat16: model.safetensors.aa and so on (`cat model.safetensors.* > model.safetensors`), so a lost run can
+# begin again with them (`--set start_from=FOLDER`). After the run has ended, the command in $AFTER runs in the copied
+# tree; what it writes to its own $OUT is among the logs.
 set -u
 work=${WORK:-/tmp/session}
 python=${PYTHON:-python3}
@@ -19,13 +20,13 @@ background() {
     > "$work/found/gpu-tests.log" 2>&1) &
   $python tools/train_for.py "${@:2}" --seconds "$1" --out "$work/run" > "$work/found/train.log" 2>&1
   echo "exit status $?" >> "$work/found/train.log"
-  [ -d "$work/run/final" ] && touch "$work/trained" && timeout 100 $python -m karelsynth evaluate "$work/run/final" test \
-    --json "$work/found/test.json" ${EVALUATE:-} > "$work/found/evaluate.log" 2>&1
+  [ -d "$work/run/final" ] && touch "$work/trained" && OUT=$work/found bash -c "${AFTER:-true}" > "$work/found/after.log" 2>&1
   touch "$work/done"
 }
 
 collect() {
-  cp "$work"/found/* "$work/run/metrics.jsonl" "$OUT/" 2> /dev/null
+  cp "$work/run/metrics.jsonl" "$work/found/" 2> /dev/null
+  tar czf "$OUT/logs.tgz" -C "$work/found" .
   for again in 1 2 3; do  # a checkpoint may be replaced while it is read
   $python - "$work/run" <<'PYTHON' && break
 import pathlib, sys

@@ -21,6 +21,7 @@ from karelsynth.tasks.purposeful.program_kernel import (
     RAW,
     STACK,
     PlanTables,
+    append_way_back,
     below,
     choose_statement,
     counts_markers,
@@ -58,6 +59,8 @@ _PROGRAMS: Final = 12
 """Programs that are tried for one plan."""
 _JOINED: Final = 25
 """Percent of the programs that get a second part: of the same plan, or one that suits any world."""
+_RETURNED: Final = 6
+"""Percent of the programs that also come back: their mirror image follows. They get no other second part."""
 _MUTATED: Final = 45
 """Percent of the programs that are changed at random, in one place or more."""
 _LONGEST_GRAFT: Final = 40
@@ -142,8 +145,14 @@ def _draw_program(state: U64Array, tables: PlanTables, rule: int, scratch: Scrat
     taste, raw = scratch.taste, scratch.raw
     chosen, counts, stack = scratch.chosen, scratch.counts, scratch.stack
     draw_counts(state, chosen, counts)
-    size = expand(state, rule, tables, chosen, counts, stack, raw, 0)
-    if size > 0 and percent(state, _JOINED):
+    returns = percent(state, _RETURNED)
+    begin = expand(state, tables.depart, tables, chosen, counts, stack, raw, 0) if returns else 0
+    size = expand(state, rule, tables, chosen, counts, stack, raw, begin)
+    if size > 0 and returns:
+        end = size
+        size = expand(state, tables.back, tables, chosen, counts, stack, raw, end)
+        size = append_way_back(raw, begin, end, size) if size > 0 else 0
+    elif size > 0 and percent(state, _JOINED):
         size = expand(state, tables.joint, tables, chosen, counts, stack, raw, size)
         if size > 0:
             again = percent(state, 60)

@@ -36,7 +36,7 @@ _ACTIONS: Final = {
 }  # fmt: skip
 _HEADS: Final = {"while": ("WHILE", "w(", "w)"), "if": ("IF", "i(", "i)"), "ifelse": ("IFELSE", "i(", "i)")}
 _TOTAL: Final = 1 << 32
-ADDED: Final = ("joint", "phase", "inner", "guard")
+ADDED: Final = ("joint", "phase", "depart", "back", "inner", "guard")
 """The rules that the kernel adds to some programs: see `PlanTables`."""
 
 

@@ -58,6 +58,10 @@ class PlanTables(NamedTuple):
     """The rule for what stands between two parts of a program."""
     part: int
     """The rule for a part that suits any world."""
+    depart: int
+    """The rule for what comes before the way out, in programs that also have the way back."""
+    back: int
+    """The rule for what stands between the way out and the way back."""
     inner: int
     """The rule for something small to put into a program."""
     guard: int
@@ -137,6 +141,18 @@ def expand(
         if size > _MOST_RAW or depth > STACK - 64:
             return 0
     return size
+
+
+@compiled()
+def append_way_back(raw: U8Array, begin: int, end: int, size: int) -> int:
+    """Append the mirror image of raw[begin:end] to raw[:size]; returns the new size, or 0 if that is too long."""
+    if size + end - begin > _MOST_RAW:
+        return 0
+    length = end - begin
+    for place in range(length):
+        raw[size + place] = raw[begin + place]
+    mirror(raw[size : size + length], length)
+    return size + length
 
 
 @compiled()

@@ -471,8 +471,8 @@ def _door(state: U64Array, taste: I64Array, grid: U8Array, info: I64Array) -> No
 
 
 @compiled()
-def _room_door(state: U64Array, grid: U8Array, info: I64Array) -> None:
-    """A room with one door and space outside; Karel stands at its lower wall."""
+def _room_door(state: U64Array, place: int, grid: U8Array, info: I64Array) -> None:
+    """A room with one door and space outside; Karel stands at its lower wall, or anywhere in it."""
     cols, rows = 2 + below(state, 6), 2 + below(state, 5)
     ring = 2 + below(state, 2)
     info[COLS], info[ROWS] = cols + 2 * ring, rows + 2 * ring
@@ -490,7 +490,7 @@ def _room_door(state: U64Array, grid: U8Array, info: I64Array) -> None:
         grid[(ring + rows) * STAGE + ring + below(state, cols)] = 0
     else:
         grid[(ring + below(state, rows)) * STAGE + ring - 1] = 0
-    info[ROW], info[COL] = ring, ring + below(state, cols)
+    info[ROW], info[COL] = ring + (below(state, rows) if place == ANY else 0), ring + below(state, cols)
 
 
 @compiled()
@@ -685,7 +685,7 @@ def draw_scene(
     elif kind == DOOR:
         _door(state, taste, grid, info)
     elif kind == ROOM_DOOR:
-        _room_door(state, grid, info)
+        _room_door(state, place, grid, info)
     elif kind == WINDING or kind == TRAIL:
         _winding(state, taste, kind, some, grid, info)
     elif kind == SNAIL:
