@@ -179,6 +179,17 @@ def padded(rows: Tensor) -> Tensor:
     return torch.cat([rows, rows.new_zeros(missing, *rows.shape[1:])]) if missing else rows
 
 
+def product(rows: Tensor, matrix: Tensor | EightBits, bias: Tensor | None = None) -> Tensor:
+    """rows [..., n] · matrix [n, m] + bias [m]; the rows are codes if the matrix is quantised."""
+    flat = rows.flatten(0, -2)
+    given = padded(flat)
+    if isinstance(matrix, EightBits):
+        found = matrix.product(given, bias)
+    else:
+        found = given @ matrix if bias is None else torch.addmm(bias, given, matrix)
+    return found[: len(flat)].view(*rows.shape[:-1], -1)
+
+
 def threads_of_steps() -> int:
     """How many threads run the calling thread's steps now."""
     return getattr(_mine, "threads", 1)
