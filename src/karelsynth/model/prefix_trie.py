@@ -26,7 +26,6 @@ from torch import Tensor
 from torch.nn import functional
 
 from karelsynth.errors import KarelsynthError
-from karelsynth.karel.syntax_kernel import masks_along
 from karelsynth.karel.tokens import VOCABULARY_SIZE, token_bytes, token_name
 from karelsynth.model.devices import to_device
 from karelsynth.model.prefix_trie_kernel import ALL_TOKENS, UNFORCED, PackedLayout, packed_layout, trie_layout
@@ -167,7 +166,7 @@ def pack_trie(
     if not layout.targets.size:
         raise ValueError("all tokens of these programs are forced: there is nothing to score")
     if skip_forced_tokens and machine is not None:  # the masks below do not cover forced tokens
-        _, wrong = masks_along(machine, ids, long, np.full(ids.shape, -1))
+        _, wrong = machine.masks_along(ids, long, np.full(ids.shape, -1))
         if wrong is not None:
             raise _refused(ids[wrong[0], : long[wrong[0]]], wrong[1], machine)
     last, parents, first, end, task = to_device(layout.nodes, device).long()
@@ -200,7 +199,7 @@ def _masks(
     ordered: NDArray[np.uint8], sizes: NDArray[np.int64], layout: PackedLayout, machine: SyntaxMachine
 ) -> NDArray[np.bool_]:
     """bool [P, 52]: the tokens that the machine admits at each node of a trie without sharing."""
-    masks, refused = masks_along(machine, ordered, sizes, layout.rows)
+    masks, refused = machine.masks_along(ordered, sizes, layout.rows)
     if refused is not None:
         program, token = refused
         raise _refused(ordered[program, : sizes[program]], token, machine)

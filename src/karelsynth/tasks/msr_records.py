@@ -40,7 +40,6 @@ from karelsynth.karel.formats.codes import (
 from karelsynth.karel.formats.msr import program_from_json, world_from_json, world_from_tensor_string
 from karelsynth.karel.grammar import KAREL
 from karelsynth.karel.program import Program
-from karelsynth.karel.syntax import syntax_machine
 from karelsynth.karel.tokens import ACTIONS, COUNTS, END, ID, SENSORS
 from karelsynth.karel.world import HEADINGS, LARGEST_SIDE, MOST_MARKERS, SMALLEST_SIDE, quoted
 from karelsynth.parsing import ParseError, parse_json
@@ -364,6 +363,8 @@ def usual_program(record: Mapping[str, Any]) -> tuple[int, ...] | None:
             return None
         ids = tuple([ID[name] for name in names])
         if tree is None:
+            from karelsynth.karel.syntax import syntax_machine  # imports Numba, which other readers do without
+
             return ids if ids[-1] == END and syntax_machine(KAREL, _LONGEST_USUAL).admits(ids) else None
         printed = ["DEF", "run", "m("]
         if len(tree) != 1 or not _print_block(tree["run"], printed, 0):
