@@ -39,7 +39,7 @@ from karelsynth.reproduce.trained import (
 from karelsynth.tasks.batch import TaskBatch
 from karelsynth.tasks.named import NAMED_SETS, named_tasks
 from karelsynth.tasks.sets import load_tasks
-from karelsynth.train.checkpoint import newest_name
+from karelsynth.train.checkpoint import newest_folder
 from karelsynth.train.loop import Diverged, TrainingProgress, train
 from karelsynth.train.recipe import Recipe
 from karelsynth.train.validation import validation_tasks
@@ -318,7 +318,7 @@ class Runner:
             start = self._trained(job.start)
             if start is None:
                 return False
-            if newest_name(folder) is not None:  # the run resumes from its checkpoint, whatever it started from
+            if newest_folder(folder) is not None:  # the run resumes from its checkpoint, whatever it started from
                 check_same(recipe.to_json(), history.start, recipe, start.recipe, folder)
             recipe, history = replace(recipe, start_from=str(start.model)), replace(history, start=start.recipe)
         if time.monotonic() >= self._deadline:
