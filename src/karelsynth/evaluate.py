@@ -202,15 +202,15 @@ def evaluate(
         )
     if not len(tasks):
         raise KarelsynthError("there is no task to evaluate on")
+    answers: Any = None
     if _is_model(synthesizer):
         search: _ModelSearch | _SynthesizerFunction = _ModelSearch(synthesizer, beam, given, machine)
     elif callable(synthesizer):
         search = _SynthesizerFunction(synthesizer, given)
     else:
-        search = _SynthesizerFunction(_no_programs, given)
-    answers: Any = None if isinstance(search, _ModelSearch) or callable(synthesizer) else synthesizer
-    if answers is not None and len(answers) != len(tasks):
-        raise KarelsynthError(f"there are {len(answers):,} lists of programs for {len(tasks):,} tasks")
+        search, answers = _SynthesizerFunction(None, given), synthesizer
+        if len(answers) != len(tasks):
+            raise KarelsynthError(f"there are {len(answers):,} lists of programs for {len(tasks):,} tasks")
     size = checked_int("the batch size", batch_size or search.batch_size, 1)
     batches = (
         (tasks[at : at + size], None if answers is None else answers[at : at + size])
@@ -234,17 +234,12 @@ def _judge_batch(
     max_ticks: int,
     batch: tuple[TaskBatch, Sequence[Any] | None],
 ) -> tuple[Judged, float]:
-    """Judge the programs that are found for some tasks, or given; and the seconds that finding them took."""
+    """Judge the programs that are found for some tasks, or that come with them; and the seconds that finding took."""
     tasks, answers = batch
     start = time.perf_counter()
     tokens, lengths = search(tasks) if answers is None else encode_answers(answers, len(tasks))
     spent = time.perf_counter() - start
     return _judge(tasks, tokens, lengths, given, max_ticks), spent
-
-
-def _no_programs(tasks: GivenExamples) -> Sequence[Sequence[AnyProgram]]:
-    """The synthesizer of programs that are given."""
-    return [()] * len(tasks)
 
 
 def _is_model(synthesizer: Synthesizer | ProgramSource | Sequence[Any]) -> TypeGuard[Synthesizer]:
@@ -283,16 +278,19 @@ class _ModelSearch:
 
 
 class _SynthesizerFunction:
-    """A synthesizer that is an ordinary function."""
+    """A synthesizer that is an ordinary function, or None where the programs come with the tasks."""
 
     batch_size = 64
     device: torch.device | None = None
 
-    def __init__(self, source: ProgramSource, given: int) -> None:
+    def __init__(self, source: ProgramSource | None, given: int) -> None:
         self._source, self._given = source, given
-        self.provenance = {"decoding": SUBMITTED, "synthesizer": getattr(source, "__qualname__", type(source).__name__)}
+        self.provenance = {"decoding": SUBMITTED}
+        if source is not None:
+            self.provenance["synthesizer"] = getattr(source, "__qualname__", type(source).__name__)
 
     def __call__(self, tasks: TaskBatch) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+        assert self._source is not None
         return encode_answers(self._source(tasks.examples(self._given)), len(tasks))
 
 
@@ -418,9 +416,9 @@ def percent(number: int, count: int) -> float:
     return round(100 * number / count, 2)
 
 
-def interval(number: int, count: int, z: float = 1.96) -> list[float]:
+def interval(number: int, count: int) -> list[float]:
     """Wilson's 95 % confidence interval of a share, in percent."""
-    share = number / count
+    z, share = 1.96, number / count
     middle = (share + z * z / (2 * count)) / (1 + z * z / count)
     half = z * math.sqrt(share * (1 - share) / count + z * z / (4 * count * count)) / (1 + z * z / count)
     return [round(100 * max(0.0, middle - half), 2), round(100 * min(1.0, middle + half), 2)]

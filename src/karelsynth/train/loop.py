@@ -169,7 +169,7 @@ class _Run:
         steps = recipe.run.steps
         last = steps if stop_after is None else min(stop_after, steps)
         if self.ended or self.step >= last or self._deadline_reached(deadline):
-            return self._finish(steps)
+            return self._finish()
         validator = Validator(recipe, group)  # first: its tasks are few, so errors in them appear early
         source = open_source(recipe.data)
         self._check_tasks(source, validator)
@@ -212,7 +212,7 @@ class _Run:
                     self._save()
                 if stops or self.ended:
                     break
-        final = self._finish(steps)
+        final = self._finish()
         # If another process was interrupted, all have stopped before the deadline.
         stopped = stops and self.step < last and not self.ended
         if interrupt.stop_requested or (stopped and time.monotonic() < deadline):
@@ -336,9 +336,10 @@ class _Run:
                 self.folder, checkpoint.Checkpoint(self.step, dict(self.model.state_dict()), tensors, notes)
             )
 
-    def _finish(self, steps: int) -> Path:
+    def _finish(self) -> Path:
+        """Save the final model, if this was the last step; returns its folder."""
         target = self.folder / FINAL
-        if self.group.is_main and (self.ended or self.step >= steps):
+        if self.group.is_main and (self.ended or self.step >= self.recipe.run.steps):
             self._save_model(target)
         return target
 
