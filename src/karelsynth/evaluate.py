@@ -34,12 +34,11 @@ from numpy.typing import NDArray
 from karelsynth._version import __version__
 from karelsynth.callable_module import make_callable
 from karelsynth.cluster import Mapper
-from karelsynth.errors import KarelsynthError, checked_int
+from karelsynth.errors import KarelsynthError, checked_int, quoted
 from karelsynth.karel.machine import LONGEST_PROGRAM, encode_programs
 from karelsynth.karel.program import Program
 from karelsynth.karel.threads import core_count
 from karelsynth.karel.tokens import NO_TOKEN, PAD
-from karelsynth.karel.world import quoted
 from karelsynth.tasks.batch import GIVEN_EXAMPLES, GivenExamples, TaskBatch, run_candidates
 from karelsynth.tasks.sets import Scoring, load_tasks, scoring_of
 

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from karelsynth.errors import WorldError, checked_int
+from karelsynth.errors import WorldError, checked_int, quoted
 from karelsynth.karel.formats.codes import SIDE, worlds_to_codes
 from karelsynth.karel.grammar import KAREL
 from karelsynth.karel.interpreter import MAX_TICKS, MOST_TICKS, Status
@@ -26,7 +26,7 @@ from karelsynth.karel.program import Program
 from karelsynth.karel.syntax_compiler import compile_grammar
 from karelsynth.karel.threads import parallel_for
 from karelsynth.karel.tokens import NO_TOKEN, PAD, VOCABULARY_SIZE, token_bytes
-from karelsynth.karel.world import World, quoted
+from karelsynth.karel.world import World
 
 LONGEST_PROGRAM = 32_000
 """The most tokens of a program, because token indices are 16-bit integers."""

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 import numpy as np
 
-from karelsynth.errors import KarelsynthError, ProgramSyntaxError, TaskFileError, WorldError, listed
+from karelsynth.errors import KarelsynthError, ProgramSyntaxError, TaskFileError, WorldError, listed, quoted
 from karelsynth.files import name_of, opened
 from karelsynth.karel.formats.codes import (
     BEYOND,
@@ -41,7 +41,7 @@ from karelsynth.karel.formats.msr import program_from_json, world_from_json, wor
 from karelsynth.karel.grammar import KAREL
 from karelsynth.karel.program import Program
 from karelsynth.karel.tokens import ACTIONS, COUNTS, END, ID, SENSORS
-from karelsynth.karel.world import HEADINGS, LARGEST_SIDE, MOST_MARKERS, SMALLEST_SIDE, quoted
+from karelsynth.karel.world import HEADINGS, LARGEST_SIDE, MOST_MARKERS, SMALLEST_SIDE
 from karelsynth.parsing import ParseError, parse_json
 
 if TYPE_CHECKING:

@@ -19,13 +19,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from karelsynth.errors import KarelsynthError, checked_int, names_hint
+from karelsynth.errors import KarelsynthError, checked_int, names_hint, quoted
 from karelsynth.generator.sampler import MAX_TOKENS, PARENTS, STATEMENTS, Sampler, build, read_weights
 from karelsynth.karel.formats.codes import worlds_to_codes
 from karelsynth.karel.interpreter import PAPER_TICKS
 from karelsynth.karel.program import Program
 from karelsynth.karel.tokens import ID, PAD
-from karelsynth.karel.world import World, quoted
+from karelsynth.karel.world import World
 from karelsynth.tasks.batch import EXAMPLES, GIVEN_EXAMPLES, TaskBatch, concatenate
 from karelsynth.tasks.generate import TEST_SEED, generate
 from karelsynth.tasks.shifted import shifted_sampler

@@ -34,11 +34,11 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final
 
-from karelsynth.errors import KarelsynthError, TaskFileError, WorldError, listed, nearest
+from karelsynth.errors import KarelsynthError, TaskFileError, WorldError, listed, nearest, quoted
 from karelsynth.files import STDIN, exists, is_file, is_folder, read_text
 from karelsynth.karel.formats.codes import world_from_codes
 from karelsynth.karel.interpreter import PAPER_TICKS
-from karelsynth.karel.world import World, quoted
+from karelsynth.karel.world import World
 from karelsynth.parsing import ParseError, parse_json
 from karelsynth.tasks.batch import GIVEN_EXAMPLES
 from karelsynth.tasks.manifest import FILE_NAME as MANIFEST

@@ -12,7 +12,7 @@ from itertools import accumulate
 from operator import index
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
-from karelsynth.errors import KarelsynthError, ProgramSyntaxError, listed, nearest
+from karelsynth.errors import KarelsynthError, ProgramSyntaxError, listed, nearest, quoted
 from karelsynth.karel.dialects.indented import lines_of
 from karelsynth.karel.dialects.source import (
     SourceBlock,
@@ -36,7 +36,6 @@ from karelsynth.karel.program import (
     inner_blocks,
 )
 from karelsynth.karel.tokens import ACTIONS, COUNTS, PAD, SENSORS, TOKENS, token_name
-from karelsynth.karel.world import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
