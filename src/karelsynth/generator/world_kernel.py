@@ -191,8 +191,8 @@ def run_world(
     picking = setting(sampler, SETTINGS_ROW, PICK) if some else _ZERO
     under = setting(sampler, SETTINGS_ROW, UNDER_HERO) if some else _ZERO
     seeking = setting(sampler, SETTINGS_ROW, SEEK)
-    start, turned = worlds[slot, PLACE], worlds[slot, HEADING]
-    at, heading = start, turned
+    start, start_heading = worlds[slot, PLACE], worlds[slot, HEADING]
+    at, heading = start, start_heading
     cells[base + at] = OPEN
     used, length, moves, marks, changed, pc = 0, 0, 0, 0, 0, _ZERO
     trace, seen = _ONE, _ZERO
@@ -202,7 +202,7 @@ def run_world(
         operation = signed(instruction & _BYTE)
         pc += _ONE
         if operation == END:
-            good = moves > 0 and marks > 0 and (changed > 0 or at != start or heading != turned)
+            good = moves > 0 and marks > 0 and (changed > 0 or at != start or heading != start_heading)
             outcome = GOOD if good else BAD
             continue
         if operation == JUMP:
@@ -374,7 +374,7 @@ def replay(
     counters: I64Array,
     before: U8Array,
     start: int,
-    turned: int,
+    start_heading: int,
     cells: U8Array,
     known: U8Array,
     run: U64Array,
@@ -383,7 +383,7 @@ def replay(
     """Run compiled code in a finished world; returns False if the run makes no good example.
 
     Args:
-        before, start, turned: the world without its hero [324], the hero's cell and heading.
+        before, start, start_heading: the world without its hero [324], the hero's cell and heading.
         cells: [324] gets the world after the run, with the hero.
         known: [324] is scratch space.
         run: [REPLAYED_RUN] gets the description of the run.
@@ -392,7 +392,7 @@ def replay(
     for cell in range(CELLS):
         cells[cell] = before[cell]
         known[cell] = _UNTESTED
-    at, heading = start, turned
+    at, heading = start, start_heading
     known[at] = _NO_WALL
     used, length, moves, marks, changed, pc = 0, 0, 0, 0, 0, 0
     entered, picked, under, tested = 0, 0, 0, 0
@@ -478,7 +478,7 @@ def replay(
             pc = instruction >> 16 & 0xFFFF
         else:
             counters[instruction >> 32] = instruction >> 8 & 0xFF
-    if moves == 0 or marks == 0 or (changed == 0 and at == start and heading == turned):
+    if moves == 0 or marks == 0 or (changed == 0 and at == start and heading == start_heading):
         return False
     cells[at] += np.uint8(HERO * (heading + 1))
     run[RUN_TRACE], run[RUN_SEEN], run[RUN_LENGTH] = trace, seen, np.uint64(length)

@@ -203,7 +203,7 @@ class _Karel:
                     self.left.append(times)
                     while self.left[-1]:
                         self.tick(at)
-                        self.seen(at)
+                        self.notify(at)
                         self.run_block(body, blocks[0][0])
                         self.left[-1] -= 1
                     self.left.pop()
@@ -226,7 +226,7 @@ class _Karel:
             raise _Stop(Status.OUT_OF_TICKS, at)
         self.ticks += 1
 
-    def seen(self, at: int, action: Action | None = None, outcome: bool | None = None) -> None:
+    def notify(self, at: int, action: Action | None = None, outcome: bool | None = None) -> None:
         if self.observe is not None:
             self.observe(Tick(self.ticks, at, self.start, self.hero, dict(self.markers), action, outcome))
 
@@ -260,13 +260,13 @@ class _Karel:
                     raise _Stop(Status.TOO_MANY_MARKERS, at)
                 self.markers[self.cell] = here + 1
         self.trace.append(action)
-        self.seen(at, action=action)
+        self.notify(at, action=action)
 
     def test(self, condition: Condition, at: int) -> bool:
         self.tick(at)
         outcome = self.holds(condition)
         self.outcomes.add((at, outcome))
-        self.seen(at, outcome=outcome)
+        self.notify(at, outcome=outcome)
         return outcome
 
     def holds(self, condition: Condition) -> bool:

@@ -48,13 +48,13 @@ class Gates(NamedTuple):
 
 
 class Parts(NamedTuple):
-    """What is worth compiling around the layers, compiled or not."""
+    """The functions around the layers, compiled or not. They read and write much and compute little."""
 
     pooled: Callable[[Tensor, Tensor | None], Tensor] = pooled
     one_hot: Callable[[Tensor, Tensor, torch.dtype], Tensor] = one_hot
 
     def compiled(self) -> Parts:
-        """The same, compiled: these read and write much and compute little."""
+        """The same, compiled."""
         return Parts(*(torch.compile(part) for part in self))
 
 

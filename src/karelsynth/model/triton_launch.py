@@ -219,6 +219,6 @@ def _check(*tensors: Tensor | None) -> None:
 
 
 def _shape(size: int) -> dict[str, Any]:
-    """How a row's numbers are shared out."""
+    """The launch options of a kernel whose programs each do a row of `size` numbers."""
     block = 1 << (size - 1).bit_length()
     return {"BLOCK": block, "num_warps": max(1, min(8, block // 128))}

@@ -21,8 +21,8 @@ from karelsynth.errors import KarelsynthError, out_of_memory
 from karelsynth.evaluate import Report, environment, evaluate
 from karelsynth.files import exists, locked_folder
 from karelsynth.model.synthesizer import Synthesizer
-from karelsynth.reproduce.aliasing import PROGRAM_A, score_programs
-from karelsynth.reproduce.learned_syntax import masks_along, masks_over, validity
+from karelsynth.reproduce.aliasing import PROGRAM_A, score_aliases
+from karelsynth.reproduce.learned_syntax import masks_of_program, masks_over, validity
 from karelsynth.reproduce.results import CLAIM_BITS, Results, read_results, row_recipe, write_result
 from karelsynth.reproduce.rows import SHORT, STARTS, Budget, Job
 from karelsynth.reproduce.trained import (
@@ -275,13 +275,13 @@ class Runner:
             "training": trained.training,
             "report": report,
             **found.by_task(),
-            "aliasing": score_programs(model, beam=BEAM),
+            "aliasing": score_aliases(model, beam=BEAM),
         }
         if model.syntax is not None:
             record["validity"] = validity(model, tasks)
         if model.syntax is not None and job.row.draws_masks:
             record["masks"] = {
-                "program": masks_along(model, PROGRAM_A).to_json(),
+                "program": masks_of_program(model, PROGRAM_A).to_json(),
                 "tasks": masks_over(model, tasks.tokens, tasks.lengths),
             }
         if trained.last is not None:

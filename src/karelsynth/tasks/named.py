@@ -139,9 +139,9 @@ class NamedFile(NamedSet):
 
 
 @cache
-def _read(made: NamedFile) -> TaskBatch:
-    lines = made.lines()
-    tokens = np.full((len(lines), made.width), PAD, np.uint8)
+def _read(named: NamedFile) -> TaskBatch:
+    lines = named.lines()
+    tokens = np.full((len(lines), named.width), PAD, np.uint8)
     lengths = np.zeros(len(lines), np.uint8)
     worlds: dict[str, list[NDArray[np.uint8]]] = {"input": [], "output": []}
     for number, line in enumerate(lines):
@@ -291,5 +291,5 @@ def named_set(name: str) -> NamedSet:
 
 def named_tasks(name: str, limit: int | None = None) -> TaskBatch:
     """The tasks of a named set, or the first `limit`; raises KarelsynthError for an unknown name."""
-    made = named_set(name)
-    return made.tasks(0, made.count if limit is None else min(checked_int("limit", limit, 0), made.count))
+    named = named_set(name)
+    return named.tasks(0, named.count if limit is None else min(checked_int("limit", limit, 0), named.count))
