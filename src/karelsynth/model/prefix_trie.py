@@ -117,7 +117,8 @@ def pack_programs(
         machine: a syntax; the trie then has `admitted`. KarelsynthError if the syntax does not admit a program.
         device: where the trie's tensors go.
         runner: runs prefixes on examples, for models with `execution`.
-        which: [N, K], the examples that each program is run on, as indices among all of the runner's.
+        which: [N, K], the examples that each program is run on, as indices among all of the runner's; by default those
+            of its task.
         threads: how many threads run them; by default one for each core.
         skip_forced_tokens: leave out forced tokens.
     """
@@ -129,7 +130,11 @@ def pack_programs(
     ordered, sizes = ids[layout.order], long[layout.order]
     masks = None if machine is None else _masks(ordered, sizes, layout, machine)
     features = None
-    if runner is not None and which is not None:
+    if runner is not None:
+        if which is None:
+            count, examples = runner.shape
+            which = np.arange(count * examples).reshape(count, examples)
+            which = which if tasks is None else which[tasks]
         features = runner.features_along(ordered, sizes, layout, which[layout.order], threads)
         if features.device.type != torch.device(device).type:
             features = to_device(features.numpy(), device)
