@@ -72,8 +72,9 @@ KEY, WALLS, MARKERS, ROWS, COLS, PLACE, HEADING, LAST_PLACE, LAST_HEADING, TRACE
 DRAWN_WORLD: Final = 12
 # The columns of a replayed run.
 RUN_TRACE, RUN_SEEN, RUN_LENGTH, ENTERED, PICKED, UNDER_PICKED, TESTS = range(7)
-"""Trace, outcomes seen and length as of a drawn world; the cells entered without a test; those picked from without a
-test, the hero's own aside; whether the hero's own is picked from without a test; the number of first tests."""
+"""Trace, outcomes seen and length, as of a drawn world. The number of cells entered without a test. The number of cells
+picked from without a test, except the hero's first cell. Whether that one is picked from without a test. The number of
+first tests."""
 REPLAYED_RUN: Final = 7
 MOST_TESTS: Final = 256
 # What `replay` knows of a cell: nothing, that it is no wall, its markers too.
@@ -102,7 +103,7 @@ def _pile(sampler: Sampler, bits: np.uint64) -> np.uint64:
 
 @compiled()
 def _marked(sampler: Sampler, key: np.uint64, cell: np.uint64, probability: np.uint64) -> np.uint64:
-    """The number of markers on a cell that is no wall. `probability`, out of 65,536, is that of having any."""
+    """The number of markers on a cell that is no wall. It has any with `probability`, out of 65,536."""
     bits = _bits(key, cell)
     number: np.uint64 = _pile(sampler, bits) * np.uint64((bits >> _S32 & _LOW) < probability)
     return number

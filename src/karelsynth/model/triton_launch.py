@@ -209,7 +209,7 @@ def syntax_advance(machine: SyntaxMachine, tables: SyntaxTables, states: Tensor,
 
 
 def on_device_of(tensor: Tensor) -> AbstractContextManager[object]:
-    """Triton launches on the current device, whichever that is."""
+    """A context in which Triton launches on the device of a tensor; it launches on the current one."""
     return torch.cuda.device(tensor.device) if tensor.is_cuda else nullcontext()  # on a host it is Triton's interpreter
 
 

@@ -132,7 +132,7 @@ def run_chain(
     particles: int,
     history: ChainHistory,
 ) -> int:
-    """Make so many steps; returns the number of accepted proposals.
+    """Make `steps` steps; returns the number of accepted proposals.
 
     With `first`, the current program is evaluated before, as step -1. Returns -1 if its posterior is zero: it does not
     fit the examples, or the generator would never make this task of it.

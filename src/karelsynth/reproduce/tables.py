@@ -96,8 +96,7 @@ def plain(names: Sequence[str], results: Results, recipes: Recipes) -> str:
 
 
 def _beside_paper(row: TableRow, measure: str, results: Results, recipes: Recipes, rank: int = 1) -> list[str]:
-    paper = row.generalization.get(rank) if measure == "generalization" else row.exact
-    return [cell(results, recipes, row, measure, rank), _paper(paper)]
+    return [cell(results, recipes, row, measure, rank), _paper(row.paper_figure(measure, rank))]
 
 
 def ranks(results: Results, recipes: Recipes) -> str:

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 KARELBENCH: Final = 1
 """The version of KarelBench. It changes when a set is replaced or added, never because of anything else."""
 DIGESTED: Final = 100_000
-"""The digest of a larger set is that of its first tasks, this many."""
+"""The digest of a set covers at most this many tasks, the first."""
 _CHUNK: Final = 8_192
 """Tasks that are drawn at once for a set with a condition."""
 _DEEP: Final = 4

@@ -98,7 +98,11 @@ def read_tasks(path: str | Path) -> list[Task]:
 
 def tasks_from_text(text: str, where: str) -> list[Task]:
     """The tasks of a file's text; error messages begin with `where`."""
-    return _tasks_from_json(text, where) if text.lstrip()[:1] in ("{", "[") else [_task_from_text(text, where)]
+    if text.lstrip()[:1] in ("{", "["):
+        return _tasks_from_json(text, where)
+    if len(text) > _LONGEST:
+        raise TaskFileError(f"{where}: too large: a task in text form has at most {_LONGEST:,} characters")
+    return [parse_task(text, where)]
 
 
 def read_pair(before: str | Path, after: str | Path) -> Task:
@@ -139,12 +143,6 @@ def _pair_from_json(pair: Any, at: int) -> Example:
         except WorldError as error:
             raise TaskFileError(f"examples[{at}].{key}: {error}") from None
     return Example(*worlds)
-
-
-def _task_from_text(text: str, where: str) -> Task:
-    if len(text) > _LONGEST:
-        raise TaskFileError(f"{where}: too large: a task in text form has at most {_LONGEST:,} characters")
-    return parse_task(text, where)
 
 
 def _tasks_from_json(text: str, where: str) -> list[Task]:
@@ -259,12 +257,9 @@ def _is_streamed(path: Path) -> bool:
         return False
     if start[:2] == b"\x1f\x8b":
         return True
-    return path.name.lower().endswith(".jsonl") and (b"inpgrid" in start or _is_large(path))
-
-
-def _is_large(path: Path) -> bool:
-    """Whether a file is too large to be read at once, should it hold JSON lines."""
-    return path.stat().st_size > _LARGEST_JSON
+    if not path.name.lower().endswith(".jsonl"):
+        return False
+    return b"inpgrid" in start or path.stat().st_size > _LARGEST_JSON  # or too large to be read at once
 
 
 def _numbered(stem: str, at: int, count: int) -> str:
