@@ -185,7 +185,7 @@ class _Karel:
         self.ticks = 0
         self.trace: list[Action] = []
         self.outcomes: set[Outcome] = set()
-        self.left: list[int] = []  # the iterations left of each open REPEAT
+        self.iterations_left: list[int] = []  # of each open REPEAT
         self.remembered: object = None
         self.remember_at = FIRST_REMEMBERED
 
@@ -200,13 +200,13 @@ class _Karel:
                 case Action():
                     self.act(statement, at)
                 case Repeat(times, body):
-                    self.left.append(times)
-                    while self.left[-1]:
+                    self.iterations_left.append(times)
+                    while self.iterations_left[-1]:
                         self.tick(at)
                         self.notify(at)
                         self.run_block(body, blocks[0][0])
-                        self.left[-1] -= 1
-                    self.left.pop()
+                        self.iterations_left[-1] -= 1
+                    self.iterations_left.pop()
                 case While(condition, body):
                     while self.test(condition, at):
                         self.run_block(body, blocks[0][0])
@@ -231,10 +231,10 @@ class _Karel:
             self.observe(Tick(self.ticks, at, self.start, self.hero, dict(self.markers), action, outcome))
 
     def find_repetition(self, at: int) -> None:
-        if (at, self.left, self.cell, self.heading, self.markers) == self.remembered:
+        if (at, self.iterations_left, self.cell, self.heading, self.markers) == self.remembered:
             raise _Stop(Status.RUNS_FOREVER, at)
         if self.ticks >= self.remember_at:
-            self.remembered = (at, self.left.copy(), self.cell, self.heading, self.markers.copy())
+            self.remembered = (at, self.iterations_left.copy(), self.cell, self.heading, self.markers.copy())
             self.remember_at = 2 * self.ticks
 
     def act(self, action: Action, at: int) -> None:

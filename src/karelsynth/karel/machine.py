@@ -132,17 +132,17 @@ def run_batch(
 
     from karelsynth.karel.machine_kernel import CELLS, RunOutputs, run_range
 
-    nothing, runs = (0, 0), count * per_program
+    absent, runs = (0, 0), count * per_program
     out = RunOutputs(
         status=np.empty(shape, np.uint8),
         ticks=np.empty(shape, np.int16),
         where=np.empty(shape, np.int16),
         worlds=np.empty((runs if keep_worlds else 0, CELLS), np.uint8),
-        correct=np.empty(shape if expected is not None else nothing, np.bool_),
-        traces=np.zeros((runs, max_ticks) if traces else nothing, np.uint8),
-        trace_lengths=np.empty(shape if traces else nothing, np.int16),
-        coverage=np.zeros((runs, conditionals) if coverage else nothing, np.uint8),
-        waits=np.empty(shape if prefixes else nothing, np.int16),
+        correct=np.empty(shape if expected is not None else absent, np.bool_),
+        traces=np.zeros((runs, max_ticks) if traces else absent, np.uint8),
+        trace_lengths=np.empty(shape if traces else absent, np.int16),
+        coverage=np.zeros((runs, conditionals) if coverage else absent, np.uint8),
+        waits=np.empty(shape if prefixes else absent, np.int16),
     )
     parallel_for(
         run_range, count, per_program, threads,

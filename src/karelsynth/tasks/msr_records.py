@@ -138,9 +138,7 @@ def read_lines(path: str | Path, progress: ReadingProgress | None = None) -> Ite
 
 def _lines(raw: io.BufferedReader) -> Iterator[bytes | None]:
     """The lines; None for one that is too long."""
-    start = raw.peek(len(_GZIP_MAGIC))[
-        : len(_GZIP_MAGIC)
-    ]  # a pipe cannot be rewound, and may have delivered a single byte
+    start = raw.peek(len(_GZIP_MAGIC))[: len(_GZIP_MAGIC)]  # a pipe cannot be rewound, and may have sent one byte only
     compressed = bool(start) and _GZIP_MAGIC.startswith(start)
     file = io.BufferedReader(cast("Any", gzip.GzipFile(fileobj=raw))) if compressed else raw
     while line := file.readline(LONGEST_LINE):
