@@ -273,6 +273,8 @@ def check_settings(path: str | Path, found: CurveSettings, wanted: CurveSettings
         )
 
 
+# The page docs/limits.md and its picture
+
 RESULTS: Final = "results/curves.json"
 PAGE: Final = "docs/limits.md"
 PICTURE: Final = "docs/pictures/limits.svg"

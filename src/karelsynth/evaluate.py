@@ -23,7 +23,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeGuard
@@ -81,7 +81,7 @@ class Judged:
     """[N, S]: whether the slot holds a candidate."""
 
     def __getitem__(self, rows: NDArray[np.bool_]) -> Judged:
-        return Judged(*(getattr(self, name)[rows] for name in self.__dataclass_fields__))
+        return Judged(*(getattr(self, field.name)[rows] for field in fields(self)))
 
     @property
     def filtered(self) -> NDArray[np.bool_]:
@@ -98,8 +98,9 @@ class Judged:
         def padded(values: NDArray[np.bool_]) -> NDArray[np.bool_]:
             return np.pad(values, ((0, 0), (0, slots - values.shape[1])))
 
-        names = Judged.__dataclass_fields__
-        return Judged(*(np.concatenate([padded(getattr(part, name)) for part in parts]) for name in names))
+        return Judged(
+            *(np.concatenate([padded(getattr(part, field.name)) for part in parts]) for field in fields(Judged))
+        )
 
 
 @dataclass(frozen=True)

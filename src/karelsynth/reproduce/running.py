@@ -95,13 +95,13 @@ class RunSummary:
     """Jobs that ran out of memory, and those that start from them. With `parallel`, jobs with any other error, too; in
     one process such an error ends the call."""
 
-
-def summary(jobs: Sequence[Job], ended: Mapping[Job, HowEnded]) -> RunSummary:
-    """Sort jobs by how they ended; those that did not end are `left`."""
-    by_end: dict[HowEnded, list[Job]] = {"done": [], "left": [], "diverged": [], "failed": []}
-    for job in jobs:
-        by_end[ended.get(job, "left")].append(job)
-    return RunSummary(*map(tuple, by_end.values()))
+    @staticmethod
+    def of(jobs: Sequence[Job], ended: Mapping[Job, HowEnded]) -> RunSummary:
+        """Sort jobs by how they ended; those that did not end are `left`."""
+        by_end: dict[HowEnded, list[Job]] = {"done": [], "left": [], "diverged": [], "failed": []}
+        for job in jobs:
+            by_end[ended.get(job, "left")].append(job)
+        return RunSummary(*map(tuple, by_end.values()))
 
 
 class Runner:
@@ -149,7 +149,7 @@ class Runner:
                     ended[job] = ended[start]
                 elif job not in ended:
                     ended[job] = self._attempt(job, deadline, result=True)
-        return summary(missing, ended)
+        return RunSummary.of(missing, ended)
 
     def _attempt(self, job: Job, deadline: float, *, result: bool) -> HowEnded:
         """Train and measure a job. A job that diverges or runs out of memory does not stop the others."""
