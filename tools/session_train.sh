@@ -7,8 +7,7 @@
 # `start` copies the tree, begins the run and, beside it, the GPU tests. `go` waits for a run that is under way; on a new
 # machine it fails at once, because the run is lost. Each call ends by copying to $OUT the logs (logs.tgz) and the newest
 # weights in bfloat16: model.safetensors.aa and so on (`cat model.safetensors.* > model.safetensors`), so a lost run can
-# begin again with them (`--set start_from=FOLDER`). After the run has ended, the command in $AFTER runs in the copied
-# tree; what it writes to its own $OUT is among the logs.
+# begin again with them (`--set start_from=FOLDER`).
 set -u
 work=${WORK:-/tmp/session}
 python=${PYTHON:-python3}
@@ -20,7 +19,6 @@ background() {
     > "$work/found/gpu-tests.log" 2>&1) &
   $python tools/train_for.py "${@:2}" --seconds "$1" --out "$work/run" > "$work/found/train.log" 2>&1
   echo "exit status $?" >> "$work/found/train.log"
-  [ -d "$work/run/final" ] && touch "$work/trained" && OUT=$work/found bash -c "${AFTER:-true}" > "$work/found/after.log" 2>&1
   touch "$work/done"
 }
 
