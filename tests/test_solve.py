@@ -31,6 +31,7 @@ from karelsynth.karel.compiled import cache_folder
 from karelsynth.karel.machine import encode_programs
 from karelsynth.karel.program import Program
 from karelsynth.karel.world import Hero, World
+from karelsynth.search.beam import encode_for_search
 from karelsynth.solve import Answer, Progress, Solution, Solver
 from karelsynth.solve.answers import CheckedPrograms, SearchState
 from karelsynth.solve.ranking import (
@@ -352,7 +353,9 @@ def test_long_answers_are_simplified() -> None:
     state.update_answers(
         CheckedPrograms(detour, np.array([detour.shape[1]]), np.full(1, -30, np.float32), np.ones((1, 1), np.bool_))
     )
-    solver().simplify_answers(state)
+    with solver().turns.turn() as turn:
+        encoded = encode_for_search(solver().model, state.inputs[None], state.outputs[None])
+        solver().simplify_answers([state], [0], encoded, turn)
     assert state.answers is not None
     assert Program.parse("def run(): move(); putMarker()").token_ids in [
         row[:length].tolist() for row, length in zip(state.answers.tokens, state.answers.lengths, strict=True)
