@@ -110,7 +110,7 @@ def test_the_kernels_of_gpus_find_the_same(monkeypatch: pytest.MonkeyPatch) -> N
         )
         wrong, open_end = np.zeros(count, np.int32), np.zeros(count, np.bool_)
         launch(
-            machine_cuda.compile_programs, count + 1, tokens, grammar.tables.transition, grammar.symbols, grammar.start,
+            machine_cuda.compile_programs, count + 1, tokens, grammar.tables.transition, grammar.parser.symbols, grammar.parser.start,
             prefixes, code, origin, stack, opened, wrong, open_end,
         )  # fmt: skip
         found = BatchRun(

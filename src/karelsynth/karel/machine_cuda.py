@@ -234,7 +234,7 @@ def _launch(
 ) -> None:
     """Compile and run in pieces whose code fits into the scratch memory."""
     (count, length), per_program = programs.shape, worlds.shape[1]
-    size, grammar = 2 * length + 2, compile_grammar(KAREL)
+    size, parser = 2 * length + 2, compile_grammar(KAREL).parser
     piece = max(1, min(count, _MOST_SCRATCH // (22 * size)))
     slots = 2 * (length + 1) + CELLS  # as in `CodeBuffers`
     most_blocks = max(1, min(_processors() * _BLOCKS_PER_PROCESSOR, _MOST_SCRATCH // (4 * slots * BLOCK)))
@@ -260,7 +260,7 @@ def _launch(
             last = min(first + piece, count)
             some = slice(first, last)
             compile_programs[-(-(last - first) // BLOCK), BLOCK, stream](
-                tokens[some], _on_device("transition"), grammar.symbols, grammar.start, prefixes, code, origin, stack,
+                tokens[some], _on_device("transition"), parser.symbols, parser.start, prefixes, code, origin, stack,
                 opened, wrong, open_end,
             )  # fmt: skip
             status, ticks, where, correct, trace_lengths, waits = (
@@ -357,7 +357,8 @@ def run_programs(
     """
     block = cuda.shared.array((BLOCK, WORDS), np.uint32)
     cells = block.view(np.uint8)
-    sources, different = cuda.shared.array(BLOCK, np.int64), cuda.shared.array(BLOCK, np.int32)
+    sources = cuda.shared.array(BLOCK, np.int64)
+    different = cuda.shared.array(BLOCK, np.int32)
     thread, threads = cuda.threadIdx.x, cuda.blockDim.x
     lanes = min(_LANES, threads)
     lane, team, teams = thread % lanes, thread // lanes, threads // lanes
