@@ -110,8 +110,8 @@ def test_the_kernels_of_gpus_find_the_same(monkeypatch: pytest.MonkeyPatch) -> N
         )
         wrong, open_end = np.zeros(count, np.int32), np.zeros(count, np.bool_)
         launch(
-            machine_cuda.compile_programs, count + 1, tokens, grammar.tables.transition, grammar.parser.symbols, grammar.parser.start,
-            prefixes, code, origin, stack, opened, wrong, open_end,
+            machine_cuda.compile_programs, count + 1, tokens, grammar.tables.transition, grammar.parser.symbols,
+            grammar.parser.start, prefixes, code, origin, stack, opened, wrong, open_end,
         )  # fmt: skip
         found = BatchRun(
             np.zeros((count, 3), np.uint8), np.zeros((count, 3), np.int16), np.zeros((count, 3), np.int16),

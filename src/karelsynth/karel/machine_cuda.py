@@ -12,7 +12,6 @@ field with `run_batch`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
@@ -75,7 +74,6 @@ def run_on_gpu(
     conditionals: int = 0,
     prefixes: bool = False,
     max_ticks: int = MAX_TICKS,
-    empty: Callable[[tuple[int, ...], Any], Any] | None = None,
     stream: int = 0,
 ) -> DeviceRun:
     """`run_batch` for contiguous arrays on a GPU, anything with a `__cuda_array_interface__`. It does not wait.
@@ -87,13 +85,12 @@ def run_on_gpu(
         heroes: int16 [W · K] by `heroes_on_gpu`; without, worlds are checked, which waits for the GPU.
         expected: of the shape of `worlds`.
         conditionals: C, the columns of `coverage`; 0 without it.
-        empty: makes an array of a shape and a NumPy dtype on the GPU, by default Numba's.
         stream: the CUDA stream's number.
     """
-    empty = empty or cuda.device_array
+    empty = cuda.device_array
     count, per_program = programs.shape[0], worlds.shape[1]
     if heroes is None:
-        heroes = heroes_on_gpu(worlds, empty=empty, stream=stream)
+        heroes = heroes_on_gpu(worlds, stream=stream)
     if which is None:
         which = cuda.to_device(np.arange(count))
     runs, shape = count * per_program, (count, per_program)
@@ -103,7 +100,7 @@ def run_on_gpu(
         """An array of the result, or a small one in its place, since kernels take arrays only."""
         made = empty(shape if when else (1, 4), dtype)
         if when and zeros:
-            _view(made).copy_to_device(np.zeros(shape, dtype))
+            made.copy_to_device(np.zeros(shape, dtype))
         return made
 
     out = DeviceRun(
@@ -119,7 +116,7 @@ def run_on_gpu(
     )
     if runs:
         _launch(programs, which, worlds, heroes, expected, max_ticks, prefixes, keep_worlds, traces, keep_coverage, out,
-                empty, stream)  # fmt: skip
+                stream)  # fmt: skip
     return out
 
 
@@ -173,14 +170,13 @@ def run_from_host(
     return out
 
 
-def heroes_on_gpu(worlds: Any, *, empty: Callable[[tuple[int, ...], Any], Any] | None = None, stream: int = 0) -> Any:
+def heroes_on_gpu(worlds: Any, *, stream: int = 0) -> Any:
     """The cells of the heroes of worlds uint8 [W, K, 18, 18] on the GPU, int16 [W · K]. Waits for the GPU.
 
     Raises WorldError if programs cannot run on a world.
     """
-    empty = empty or cuda.device_array
     flat = _view(worlds).reshape(-1, CELLS)
-    heroes, first_bad = empty((max(1, flat.shape[0]),), np.int16), cuda.to_device(np.array([_NONE_BAD]))
+    heroes, first_bad = cuda.device_array(max(1, flat.shape[0]), np.int16), cuda.to_device(np.array([_NONE_BAD]))
     if flat.shape[0]:
         with launch_lock:
             launch = find_heroes_on_gpu[-(-flat.shape[0] // BLOCK), BLOCK, on_stream(stream)]
@@ -229,7 +225,6 @@ def _launch(
     keep_trace: bool,
     keep_coverage: bool,
     out: DeviceRun,
-    empty: Callable[[tuple[int, ...], Any], Any],
     stream_number: int,
 ) -> None:
     """Compile and run in pieces whose code fits into the scratch memory."""
@@ -239,21 +234,16 @@ def _launch(
     slots = 2 * (length + 1) + CELLS  # as in `CodeBuffers`
     most_blocks = max(1, min(_processors() * _BLOCKS_PER_PROCESSOR, _MOST_SCRATCH // (4 * slots * BLOCK)))
     blocks = min(most_blocks, -(-piece * per_program // BLOCK))
+    empty = cuda.device_array
     code, origin = empty((piece, size), np.int64), empty((piece, size), np.int16)
     stack, opened = empty((piece, length + 2), np.int32), empty((piece, length + 2, 3), np.int32)
     wrong, open_end = empty((piece,), np.int32), empty((piece,), np.bool_)
     counters = empty((slots, blocks * BLOCK), np.int32)
-    code, origin, stack, opened, wrong, open_end, counters = (
-        _view(array) for array in (code, origin, stack, opened, wrong, open_end, counters)
-    )
     tokens, rows, heroes = _view(programs), _view(which), _view(heroes)
     words = _view(worlds).reshape(-1, CELLS).view(np.uint32)
     targets = words if expected is None else _view(expected).reshape(-1, CELLS).view(np.uint32)
-    by_program = [
-        _view(array) for array in (out.status, out.ticks, out.where, out.correct, out.trace_lengths, out.waits)
-    ]
-    final = _view(out.worlds).view(np.uint32)
-    traces, coverage = _view(out.traces), _view(out.coverage)
+    by_program = (out.status, out.ticks, out.where, out.correct, out.trace_lengths, out.waits)
+    final = out.worlds.view(np.uint32)
     with launch_lock:
         stream = on_stream(stream_number)
         for first in range(0, count, piece):
@@ -269,7 +259,7 @@ def _launch(
             run_programs[blocks, BLOCK, stream](
                 code, origin, wrong, open_end, rows[some], words, heroes, targets, counters, max_ticks, prefixes,
                 expected is not None, keep_worlds, keep_trace, keep_coverage, first * per_program, status, ticks,
-                where, final, correct, traces, trace_lengths, coverage, waits,
+                where, final, correct, out.traces, trace_lengths, out.coverage, waits,
             )  # fmt: skip
 
 
