@@ -158,7 +158,7 @@ def test_other_devices_are_refused() -> None:
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("max_ticks", [7, PAPER_TICKS, MAX_TICKS])
+@pytest.mark.parametrize("max_ticks", [PAPER_TICKS, MAX_TICKS])
 @pytest.mark.parametrize("prefixes", [False, True])
 def test_a_gpu_finds_the_same(max_ticks: int, prefixes: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """With everything that can be asked for, in one piece and in many, and with nothing."""

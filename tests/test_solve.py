@@ -49,28 +49,12 @@ from karelsynth.tasks.task import MOST_EXAMPLES, Example, Task
 from karelsynth.tasks.task_files import gallery_task
 from karelsynth.web.queue import SearchEvent, SearchFailure, SolveQueue
 from tests.models import tiny_model
-from tests.posed import MOVED, PATIENT, ROW, by, impossible
+from tests.posed import MOVED, PATIENT, ROW, assert_honest, by, impossible
 
 
 @cache
 def solver() -> Solver:
     return Solver.load()
-
-
-def assert_honest(solution: Solution, task: Task) -> None:
-    """What a solution claims is what the interpreter says."""
-    for answer in solution.answers:
-        runs = [answer.program.run(example.input) for example in task.examples]
-        right = tuple(run.ok and run.world == pair.output for run, pair in zip(runs, task.examples, strict=True))
-        assert answer.right == right
-    assert solution.solved == (bool(solution.answers) and all(solution.right))
-    assert bool(solution) == solution.solved
-    if solution.solved:
-        assert all(answer.solves for answer in solution.answers)
-        probabilities = [answer.probability for answer in solution.answers if answer.probability is not None]
-        assert len(probabilities) == len(solution.answers)
-        assert probabilities == sorted(probabilities, reverse=True)
-        assert len({answer.program for answer in solution.answers}) == len(solution.answers)
 
 
 @pytest.mark.parametrize("slug", ["walk-to-the-wall", "clean-the-row", "fill-the-row"])

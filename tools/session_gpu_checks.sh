@@ -36,7 +36,7 @@ test_gpu() { part "$1" "$2" "$python" -m pytest -m gpu -x -v --no-header -p no:c
 
 timeout 90 "$python" tools/compile_kernels.py > "$OUT/compile.log" 2>&1 &
 compiling=$!
-test_gpu tests 60 tests/test_machine_cuda.py tests/test_syntax.py tests/test_search.py -k "gpu or places_of_others"
+test_gpu tests 60 tests/test_syntax.py tests/test_search.py tests/test_machine_cuda.py
 part machine 30 "$python" benchmarks/machine.py --device cuda --tasks 20000
 wait $compiling
 part decode 30 "$python" benchmarks/decode.py shipped --tasks 2500 --batch 512 2500 --alone 5

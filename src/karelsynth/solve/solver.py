@@ -90,10 +90,9 @@ MOST_SIMPLIFIED: Final = 8
 """The most answers that are simplified."""
 _MOST_HYPOTHESES: Final = 4096
 """Hypotheses of all tasks that are searched at the same time: beam width times tasks."""
-_MOST_ON_GPU: Final = 2**18
-"""The same where a GPU searches and all cores help: 2,048 tasks in the first round."""
-_FEWEST_ON_GPU: Final = 16
-"""The least number of tasks for that."""
+_MOST_IN_LARGE_ROUNDS: Final = 2**18
+"""The same on a GPU, for at least _FEWEST_IN_LARGE_ROUNDS tasks: 2,048 tasks in the first round."""
+_FEWEST_IN_LARGE_ROUNDS: Final = 16
 _PIECE: Final = 32
 """Tasks that a process on another machine gets at a time: as many as the first round searches together."""
 _CORES_PER_SEARCH: Final = 2
@@ -234,8 +233,8 @@ class Solver:
             if on_solution is not None:
                 on_solution(number, solution)
 
-        if self.model.device.type == "cuda" and len(tasks) >= _FEWEST_ON_GPU:
-            self._search_with_all_cores(call, report)
+        if self.in_large_rounds(len(tasks)):
+            self._search_in_large_rounds(call, report)
         else:
             self._search(call, lambda number, turn: report(number, self.conclude(states[number], turn)))
         return [solutions[number] for number in range(len(tasks))]
@@ -327,6 +326,10 @@ class Solver:
             return _TOGETHER if rounds == 0 else 1
         return max(1, _MOST_HYPOTHESES // self.rounds[rounds].beam)
 
+    def in_large_rounds(self, tasks: int) -> bool:
+        """Whether `solve_many` searches for hundreds of tasks together while all cores repair and rank: on a GPU."""
+        return self.model.device.type == "cuda" and tasks >= _FEWEST_IN_LARGE_ROUNDS
+
     def conclude(self, state: SearchState, turn: Turn, *, quick: bool = False) -> Solution:
         """The solution of a search: `solve.concluding.conclude`."""
         return conclude(state, turn, quick=quick)
@@ -371,8 +374,8 @@ class Solver:
                             unfinished.append(number)
             searching = unfinished
 
-    def _search_with_all_cores(self, call: _Call, report: Callable[[int, Solution], None]) -> None:
-        """`_search` on a GPU for many tasks, with larger rounds.
+    def _search_in_large_rounds(self, call: _Call, report: Callable[[int, Solution], None]) -> None:
+        """`_search` with hundreds of tasks in a round.
 
         Programs are repaired by a thread for each core. Answers are ranked by other processes while the search goes on.
         """
@@ -388,7 +391,7 @@ class Solver:
             report(number, solution.result())
 
         with ThreadPoolExecutor(core_count(), thread_name_prefix="karel-repair") as pool:
-            self._search(call, finish, most=_MOST_ON_GPU, each=pool.map, threads=1)
+            self._search(call, finish, most=_MOST_IN_LARGE_ROUNDS, each=pool.map, threads=1)
         while concluding:
             report_next()
 
