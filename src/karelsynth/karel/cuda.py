@@ -25,10 +25,10 @@ launch_lock: Final = threading.Lock()
 """One thread at a time launches kernels."""
 
 
-def why_not(module: Any = cuda) -> str | None:
-    """Why Numba cannot use a GPU here; None if it can. `module` is Numba's CUDA module."""
+def why_not() -> str | None:
+    """Why Numba cannot use a GPU here; None if it can."""
     try:
-        return None if module.is_available() else str(module.cuda_error() or "it lacks a part of CUDA")
+        return None if cuda.is_available() else str(cuda.cuda_error() or "it lacks a part of CUDA")
     except Exception as error:  # half-installed drivers and packages raise anything
         return f"{type(error).__name__}: {error}"
 

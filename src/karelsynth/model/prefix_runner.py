@@ -157,9 +157,8 @@ def probe_cuda() -> bool:
     """`cuda_available` for one thread at a time."""
     try:
         from karelsynth.karel.cuda import why_not
-        from karelsynth.model import prefix_runner_cuda
 
-        reason = why_not(prefix_runner_cuda.cuda)  # type: ignore[attr-defined]
+        reason = why_not()
         if reason is None:
             return True
     except Exception as error:  # half-installed packages raise anything
