@@ -8,10 +8,10 @@
 #   tests     pytest -m gpu, where this code is tested
 #   machine   benchmarks/machine.py --device cuda                goal: 500 M ticks/s, arrays on the GPU
 #   decode    benchmarks/decode.py, the shipped model, beam 64   goal: 4,000 tasks/s
-#   solve     benchmarks/solve.py --many on tasks of `test`      goal: 500 tasks/s, as many right as one by one
+#   solve     benchmarks/solve.py --many on `test`               goal: 500 tasks/s, as many right as one by one
 #   agree     pytest -m gpu, many tasks on a GPU and on cores find the same
-#   ways      tools/profile_decoding.py: ways of beam search, and which kernels take longest
 #   where     512 tasks through `solve` again, under Python's profiler: what the searching thread waits for
+#   ways      tools/profile_decoding.py: ways of beam search, and which kernels take longest
 # Code for cores is compiled in the background, beside the tests.
 set -u
 end=$(( $(date +%s) + ${1:-150} ))
@@ -40,12 +40,12 @@ test_gpu tests 60 tests/test_syntax.py tests/test_search.py tests/test_machine_c
 part machine 30 "$python" benchmarks/machine.py --device cuda --tasks 20000
 wait $compiling
 part decode 30 "$python" benchmarks/decode.py shipped --tasks 2500 --batch 512 2500 --alone 5
-part solve 50 "$python" benchmarks/solve.py --many --device cuda --tasks 1000 --budgets 0.01 0.05 0.25 --alone 0
+part solve 60 "$python" benchmarks/solve.py --many --device cuda --tasks 2500 --budgets 0.01 0.05 0.25 --alone 0
 test_gpu agree 30 tests/test_solve_many.py
-part ways 25 "$python" tools/profile_decoding.py shipped --tasks 2048 --rows 15
 part where 25 "$python" -m cProfile -s tottime benchmarks/solve.py --many --device cuda --tasks 512 --budgets 0.05 --alone 0
+part ways 25 "$python" tools/profile_decoding.py shipped --tasks 2048 --rows 15
 
-for name in tests machine decode solve agree ways where; do
+for name in tests machine decode solve agree where ways; do
   echo "== $name"
   case $name in
     tests | agree) grep -E "PASSED|FAILED|ERROR|^E  |passed|failed" "$OUT/$name.log" | tail -n 15 ;;

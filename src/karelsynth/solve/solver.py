@@ -90,8 +90,9 @@ MOST_SIMPLIFIED: Final = 8
 """The most answers that are simplified."""
 _MOST_HYPOTHESES: Final = 4096
 """Hypotheses of all tasks that are searched at the same time: beam width times tasks."""
-_MOST_IN_LARGE_ROUNDS: Final = 2**18
-"""The same on a GPU, for at least _FEWEST_IN_LARGE_ROUNDS tasks: 2,048 tasks in the first round."""
+_MOST_IN_LARGE_ROUNDS: Final = 2**17
+"""The same on a GPU, for at least _FEWEST_IN_LARGE_ROUNDS tasks: 1,024 tasks in the first round. Answers of one such
+batch are ranked while the next one is searched."""
 _FEWEST_IN_LARGE_ROUNDS: Final = 16
 _PIECE: Final = 32
 """Tasks that a process on another machine gets at a time: as many as the first round searches together."""
