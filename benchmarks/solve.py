@@ -2,7 +2,7 @@
 
     python benchmarks/solve.py [--tasks 1000] [--data FILE] [--budget 10] [--max-ticks 200] [--no-repair] \\
         [--model DIR] [--json FILE] [--plot FILE]
-    python benchmarks/solve.py --many [--tasks 2500] [--budgets 0.002 0.01 0.05] [--device cuda] [--alone 50]
+    python benchmarks/solve.py --many [--tasks 2500] [--budgets 0.01 0.05 0.25] [--device cuda] [--alone 50]
     python benchmarks/solve.py --steps [--tasks 2500] [--beam 16 64 256 1024] [--model DIR] [--device cuda]
 
 The first form solves tasks one by one with a budget. It prints the median and 95th percentile of seconds, unsolved
@@ -183,7 +183,7 @@ def main() -> None:
     parser.add_argument("--plot", type=Path)
     parser.add_argument("--steps", action="store_true")
     parser.add_argument("--many", action="store_true")
-    parser.add_argument("--budgets", type=float, nargs="+", default=[0.002, 0.01, 0.05])
+    parser.add_argument("--budgets", type=float, nargs="+", default=[0.01, 0.05, 0.25])
     parser.add_argument("--alone", type=int, default=50)
     parser.add_argument("--beam", type=int, nargs="+", default=[16, 64, 256])
     parser.add_argument("--device", default="cpu")

@@ -11,8 +11,9 @@ it forces. Hypotheses then differ in length but have made equally many choices, 
 
 Hypotheses are rows of fixed-shape arrays; nothing loops over tasks or hypotheses. The host is needed for two things
 only. Every few steps, it removes tasks that are done from the batch. With `skip_forced_tokens`, it checks whether more
-forced tokens follow. On a CPU, where synchronising costs nothing, the network runs for open hypotheses only. Most
-places are empty in the first steps, when a valid program has few prefixes, and in the last ones.
+forced tokens follow. Most places are empty in the first steps, when a valid program has few prefixes, and in the last
+ones. So the network runs for open hypotheses only where synchronising costs less than it saves: on a CPU, and on a GPU
+for models that run prefixes. There, other tasks also take the places of those that are done.
 
 With `Pruning`, twice as many continuations as there are places are run on the examples. Those that cannot be part of a
 correct program are dropped, and the likeliest of the rest get the places. Finished programs are then ranked by the
