@@ -20,7 +20,7 @@ import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -78,7 +78,7 @@ def rank_answers(state: SearchState, turn: Turn, *, quick: bool = False) -> Rank
 
 def conclude_elsewhere(state: SearchState) -> Future[Solution]:
     """`conclude` in another process, on one core. A later request to stop does not reach it."""
-    return _pool().submit(_ask, replace(state, should_stop=bool))
+    return _pool().submit(_ask, replace(state, should_stop=partial(bool, state.should_stop())))
 
 
 @cache
