@@ -40,6 +40,8 @@ def some_programs(seed: int, count: int) -> NDArray[np.uint8]:
             body = tuple(rng.sample((put, pick, *program.body), 2 + len(program.body)))
             outer = While(random_condition(rng), body) if rng.random() < 0.5 else Repeat(rng.randint(5, 19), body)
             program = Program((put, Repeat(rng.randint(0, 7), (outer, pick)), rng.choice((pick, put))))
+        if number % 20 == 0:  # more markers than a cell holds
+            program = Program((Repeat(19, (Repeat(rng.randint(5, 6), (Action.PUT_MARKER,)),)), *program.body))
         made.append(program)
     tokens = encode_programs(made)
     lengths = (tokens != PAD).sum(1)
@@ -205,6 +207,6 @@ def test_a_gpu_refuses_what_the_host_refuses() -> None:
         run_batch(program, bad, device="cuda")
     assert run_batch([], good, device="cuda").status.shape == (0, 3)
     assert run_batch(program, good[:, :0], device="cuda").status.shape == (1, 0)
-    deep = ["DEF", "run", "m("] + ["REPEAT", "R=19", "r("] * 900 + ["turnLeft"] + ["r)"] * 900 + ["m)"]
-    long = [Program.from_tokens(deep)]
+    deep = ["REPEAT", "R=1", "r("] * 190 + ["turnLeft"] * 1500 + ["r)"] * 190
+    long = [Program.from_tokens(["DEF", "run", "m(", *deep, "m)"])]
     assert_same(run_batch(long, good, device="cuda"), run_batch(long, good))
