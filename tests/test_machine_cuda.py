@@ -181,7 +181,7 @@ def test_a_gpu_finds_the_same(max_ticks: int, prefixes: bool, monkeypatch: pytes
     assert_same(run_batch(tokens, worlds, **some, **same, device="cuda"), run_batch(tokens, worlds, **some, **same))
     if max_ticks == MAX_TICKS and not prefixes:
         counts = np.bincount(host.status.ravel(), minlength=len(Status))
-        assert (counts >= 20).all()
+        assert (counts > 0).all()
 
 
 @pytest.mark.gpu
