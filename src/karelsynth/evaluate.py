@@ -60,6 +60,8 @@ PAIRED: Final = (1, 5, 50)
 FILTERED: Final = "filtered"
 """The key of a report's bits per task by the filtered protocol, at rank 1."""
 _BATCH: Final = {"cuda": 512, "cpu": 64}
+_BATCH_WITH_EXECUTION: Final = {"cuda": 4096}
+"""The same for models that run prefixes: on a GPU their tasks take the places of others (`beam_search`)."""
 SUBMITTED: Final = "submitted"
 """How programs from outside were decoded: in the order of their submission."""
 
@@ -263,7 +265,8 @@ class _ModelSearch:
 
         model.eval()
         self.device: torch.device | None = model.device
-        self.batch_size = _BATCH.get(model.device.type, 16)
+        sizes = _BATCH | _BATCH_WITH_EXECUTION if model.settings.execution else _BATCH
+        self.batch_size = sizes.get(model.device.type, 16)
         # A decoder that executes its programs is not "unfiltered" in the paper's sense: the report says so.
         self.provenance = {
             "decoding": "execution-guided" if model.settings.execution else "unfiltered",
