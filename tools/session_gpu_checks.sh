@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What was written for a GPU and has not run on one: its tests, and the speed of the batch machine, of beam search and of
-# many tasks through `solve`. At most 150 s.
+# Checks of inference on a GPU machine: tests, and the speed of the batch machine, of beam search and of many tasks through
+# `solve`. At most 150 s.
 # Usage: OUT=folder tools/session_gpu_checks.sh [SECONDS]
 # Run it in the repository's root, with python3 that has torch, Triton, Numba, numba-cuda, pytest and hypothesis. It needs
 # no network. Each part has a time limit; a part that fails or runs out of time does not stop the next one. All that they
