@@ -156,9 +156,7 @@ def test_a_hub_that_cannot_be_reached(hub: Hub, tmp_path: Path, monkeypatch: pyt
         call("download-val", "--out", tmp_path / "set")
 
 
-def test_without_the_package_the_message_says_what_to_install(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_without_the_package_the_message_says_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setitem(sys.modules, "huggingface_hub", None)
     with pytest.raises(MissingExtra, match=r"no/such2: there is no such folder here, .* 'karelsynth\[hub\]'"):
         Synthesizer.from_pretrained("no/such2")
