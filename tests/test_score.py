@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -315,6 +316,18 @@ def test_the_command(tmp_path: Path) -> None:
     assert report["provenance"]["data"] == "test"
     with pytest.raises(TaskFileError, match="there is no such file"):
         call("score", tmp_path / "none.jsonl", "test", "--limit", 1)
+
+
+def test_the_table_shows_all_programs_of_a_task(tmp_path: Path) -> None:
+    """Up to five are the next rank's, so they are in the table, too."""
+    made = named_tasks("test", 6)
+    lines = [{"programs": ["oh no", made.program(n).to("paper")]} for n in range(6)]
+    said = call("score", write(tmp_path / "two.jsonl", *lines), "test", "--limit", 6).stdout
+    assert "6 tasks, up to 2 programs each" in said
+    row = next(line for line in said.splitlines() if "generalization" in line)
+    assert re.findall(r"\d+\.\d+", row) == ["0.00", "100.00"]
+    one = call("score", write(tmp_path / "one.jsonl", *[{"program": "oh no"}] * 6), "test", "--limit", 6).stdout
+    assert "top 5" not in one
 
 
 def test_what_solve_prints_is_scored(tmp_path: Path) -> None:

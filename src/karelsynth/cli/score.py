@@ -285,11 +285,13 @@ def _print_table(report: dict[str, Any]) -> None:
     from rich.table import Table
 
     most = report["beam"]
-    sources = report["provenance"]
-    submitted = "1 program each" if most == 1 else f"up to {most} programs each"
-    programs = submitted if sources["decoding"] == "submitted" else f"beam {most}"
-    table = Table(title=f"{report['tasks']:,} tasks, {programs}", title_justify="left")
-    ranks = [rank for rank in report["generalization"] if rank == "1" or int(rank) <= report["beam"]]
+    submitted = report["provenance"]["decoding"] == "submitted"
+    programs = f"beam {most}" if not submitted else "1 program each" if most == 1 else f"up to {most} programs each"
+    print_out(f"{report['tasks']:,} tasks, {programs}")
+    ranks = [rank for rank in report["generalization"] if rank == "1" or int(rank) <= most]
+    if submitted:  # the next rank has all of them
+        ranks = list(report["generalization"])[: len(ranks) + (int(ranks[-1]) < most)]
+    table = Table()
     table.add_column("% of tasks")
     for rank in ranks:
         table.add_column(f"top {rank}", justify="right")
