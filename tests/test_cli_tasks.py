@@ -104,7 +104,7 @@ def test_import_names_bad_records_by_line(tmp_path: Path) -> None:
         call("import-msr", tmp_path / "none", "--out", tmp_path / "three")
     with pytest.raises(KarelsynthError, match="a file, but a task set is a folder"):
         call("export-msr", path, "--out", tmp_path / "out.jsonl")
-    with pytest.raises(KarelsynthError, match="tset: there is no such folder, and .* did you mean `test`"):
+    with pytest.raises(KarelsynthError, match=r"tset: there is no such folder, and .* did you mean `test`"):
         call("export-msr", "tset", "--out", tmp_path / "out.jsonl")
 
 
