@@ -20,6 +20,7 @@ from karelsynth.model.synthesizer import Synthesizer
 from karelsynth.tasks.generate import generate
 from karelsynth.tasks.msr_tasks import write_tasks
 from karelsynth.tasks.named import named_tasks
+from karelsynth.train.loop import train
 from karelsynth.train.recipe import RECIPES
 from tests.command_line import call
 from tests.models import tiny_model
@@ -80,6 +81,18 @@ def test_recipes_are_listed_and_shown(recipe: Path) -> None:
     assert all(len(line.split()) > 3 for line in listed)
     assert call("train", "quickstart", "--show").stdout == (RECIPES / "quickstart.toml").read_text()
     assert call("train", recipe, "--show").stdout.strip() == RECIPE.strip()
+
+
+def test_in_python_recipe_folder_and_device_go_by_name(recipe: Path, tmp_path: Path) -> None:
+    """As on the command line."""
+    assert train(str(recipe), str(tmp_path / "run"), device="cpu") == tmp_path / "run" / "final"
+    for name, device, message in (
+        ("quickstrat", "cpu", "did you mean `quickstart`"),
+        ("mle", "gpu", "no device `gpu`"),
+    ):
+        with pytest.raises(KarelsynthError, match=message):
+            train(name, tmp_path / "none", device=device)
+    assert not (tmp_path / "none").exists()
 
 
 def test_the_best_model_says_how_it_was_made(recipe: Path, tmp_path: Path) -> None:

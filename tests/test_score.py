@@ -26,6 +26,7 @@ from karelsynth.tasks.generate import generate
 from karelsynth.tasks.named import named_tasks
 from karelsynth.tasks.prompts import answer_of
 from tests.command_line import call
+from tests.models import tiny_model
 from tests.strategies import programs
 
 WRONG = Program.parse("DEF run m( turnLeft m)")
@@ -88,6 +89,18 @@ def test_a_report_as_text_is_one_line_with_both_protocols(tasks: TaskBatch) -> N
     assert ", filtered 100.00 % (" in text
     assert text.endswith("some consistent program for 100.00 %, 0.5000 s a task")
     assert "\n" not in text
+
+
+def test_a_model_goes_by_its_name(tasks: TaskBatch, tmp_path: Path) -> None:
+    """As on the command line; what is no system is an error that says so."""
+    tiny_model().save_pretrained(tmp_path / "model")
+    named = evaluate(tmp_path / "model", tasks, limit=2, beam=2)
+    assert named.provenance["model"] == str(tmp_path / "model")
+    assert named.by_task() == evaluate(tiny_model(), tasks, limit=2, beam=2).by_task()
+    with pytest.raises(KarelsynthError, match="there is no such folder"):
+        evaluate(str(tmp_path / "none"), tasks)
+    with pytest.raises(KarelsynthError, match="a model, a function, or a list of programs for each task, not a int"):
+        evaluate(3, tasks)  # type: ignore[arg-type]
 
 
 def test_score_of_programs_in_place_of_a_file_says_what_takes_them(tasks: TaskBatch) -> None:
