@@ -310,6 +310,8 @@ def test_replies() -> None:
         return json.dumps({"choices": [{"message": {"content": content}, **more}]}).encode()
 
     assert parse_reply(reply("text", finish_reason="length")) == Reply("text", "length")
+    parts = [{"type": "thinking", "thinking": []}, {"type": "text", "text": "a"}, {"type": "text", "text": "b"}, 3]
+    assert parse_reply(reply(parts)).text == "ab"
     assert parse_reply(reply(None)) == Reply("", None)  # nothing but thoughts, which are elsewhere
     for content in (b"", b"\xff", b"{}", b"[]", b'{"choices": []}', b'{"choices": [3]}', reply(3), b"[" * 10**5):
         with pytest.raises(EndpointError, match="the reply"):

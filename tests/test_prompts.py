@@ -93,6 +93,7 @@ def test_any_text_is_an_answer(text: str) -> None:
         (f"```\n{MOVE}\n\ndef run():\n  turnLeft()\n```", [MOVE, "def run():\n  turnLeft()"]),
         (f"<think>```\ndef run():\n  turnLeft()\n```</think>```\n{MOVE}\n```", [MOVE]),
         (f"<think>```\n{MOVE}\n```", []),  # it never got to its answer
+        (f"Hm: ```\ndef run():\n  turnLeft()\n```</think>\n```\n{MOVE}\n```", [MOVE]),  # `<think>` was in the prompt
         (f"Draft:\n```\ndef run():\n  turnLeft()\n```\n## Answer\n```\n{MOVE}\n```", [MOVE]),
         (f"```\n{MOVE}\n```\nANSWER", [MOVE]),  # nothing below the mark
         (f"{MARK}\n{MOVE}\n", [MOVE]),

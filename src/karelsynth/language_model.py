@@ -207,6 +207,8 @@ def parse_reply(content: bytes) -> Reply:
         text, finish = choice["message"]["content"], choice.get("finish_reason")
     except (LookupError, TypeError, AttributeError):
         raise EndpointError("the reply is not a chat completion: it has no choices[0].message.content") from None
+    if isinstance(text, list):  # parts, of which some may be thoughts
+        text = "".join(part["text"] for part in text if isinstance(part, dict) and isinstance(part.get("text"), str))
     if not isinstance(text, str | None):
         raise EndpointError("the reply's message.content is not a text")
     return Reply(text or "", finish if isinstance(finish, str) else None)

@@ -85,6 +85,8 @@ there is no marker, or takes more than {max_ticks} steps (an action, a test of a
 repetition are one step each)."""
 
 _THINKING: Final = re.compile(r"<(think|thinking|reasoning)>.*?(</\1>|\Z)", re.DOTALL | re.IGNORECASE)
+_THOUGHT: Final = re.compile(r"</(?:think|thinking|reasoning)>", re.IGNORECASE)
+"""The end of thoughts whose beginning is not part of the reply: some endpoints put it into the prompt."""
 _MARK_LINE: Final = re.compile(rf"^[#*_> \t]*(?:final )?{MARK}[*_: \t]*$", re.IGNORECASE | re.MULTILINE)
 _FENCE: Final = re.compile(r"^(?P<indent>[ \t>]*)(?P<fence>`{3,}|~{3,})(?P<info>[^`\n]*)$")
 _HEAD: Final = re.compile(r"^[ \t]*(?:def[ \t]+(?:run|main)\b|from[ \t]+(?:karel\.)?stanfordkarel\b)", re.MULTILINE)
@@ -146,6 +148,7 @@ def prompt_lines(
 def programs_from_answer(text: str) -> list[str]:
     """The texts of the programs in an answer, best first; see the module's docstring."""
     text = _THINKING.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))
+    text = _THOUGHT.split(text)[-1]
     marks = list(_MARK_LINE.finditer(text))
     if marks and (found := _programs(text[marks[-1].end() :])):
         return found
