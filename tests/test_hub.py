@@ -197,7 +197,10 @@ def original(hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> bytes
     content = (tmp_path / "val.json").read_bytes()
     packed = archive(content)
     known = ORIGINALS["val"]._replace(
-        archive=hashlib.sha256(packed).hexdigest(), content=hashlib.sha256(content).hexdigest(), tasks=6
+        revision=COMMIT,
+        archive=hashlib.sha256(packed).hexdigest(),
+        content=hashlib.sha256(content).hexdigest(),
+        tasks=6,
     )
     monkeypatch.setitem(original_files.ORIGINALS, "val", known)
     hub.files[f"datasets/{known.repository}/{known.file}"] = packed
@@ -250,6 +253,27 @@ def test_a_download_that_was_cut_off_or_damaged_is_made_again(
     assert "its checksum is right" in call("download-val", "--out", tmp_path / "set").stdout
     assert hub.faults == []
     assert open_set(tmp_path / "set")[:].digest == generate(5, 0, 6, reserved=True).digest
+
+
+def test_a_damaged_copy_cannot_be_replaced_while_the_hub_is_switched_off(
+    hub: Hub, original: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    call("download-val", "--out", tmp_path / "set")
+    (copy,) = (path for path in (tmp_path / "cache").rglob("blobs/*") if path.is_file())
+    copy.write_bytes(copy.read_bytes()[:-1])
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    with pytest.raises(
+        KarelsynthError, match=r"(?s)its SHA-256 is .*\nval\.zip of the data set .* cannot be downloaded"
+    ):
+        call("download-val", "--out", tmp_path / "again")
+    assert not (tmp_path / "again").exists()
+
+
+def test_a_file_in_the_folders_place_is_said_before_the_download(hub: Hub, tmp_path: Path) -> None:
+    (tmp_path / "set").write_text("mine")
+    with pytest.raises(KarelsynthError, match="a file of that name is in the way"):
+        call("download-val", "--out", tmp_path / "set")
+    assert hub.asked == []
 
 
 def test_other_lines_in_the_archive_are_refused(

@@ -76,7 +76,8 @@ def _readable_errors(what: str) -> Iterator[None]:
             name="huggingface_hub",
         ) from None
     except Exception as error:  # of many kinds: the network's, the server's, the cache's
-        if not isinstance(error, OSError) and type(error).__module__.split(".")[0] not in _THEIRS:
+        # ValueError: settings that contradict each other, such as a download while the hub is switched off.
+        if not isinstance(error, OSError | ValueError) and type(error).__module__.split(".")[0] not in _THEIRS:
             raise
         lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
         # Of a refused request, the second line says what is missing: the repository, the revision or the file.

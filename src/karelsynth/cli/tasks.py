@@ -23,7 +23,7 @@ from karelsynth.cli.common import (
     write_text,
 )
 from karelsynth.errors import KarelsynthError
-from karelsynth.files import STDIN, exists, is_file, name_of
+from karelsynth.files import STDIN, exists, is_file, make_folder, name_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -139,6 +139,8 @@ def download_val(
     """
     from karelsynth.tasks.original_files import download_original
 
+    if exists(out):  # what is wrong with it is said before the download
+        make_folder(out)
     _import(str(download_original("val")), out, skip_bad)
 
 
