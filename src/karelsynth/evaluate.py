@@ -158,7 +158,7 @@ class Report:
 
 
 def evaluate(
-    synthesizer: Synthesizer | ProgramSource | Sequence[Sequence[AnyProgram]],
+    synthesizer: Synthesizer | str | Path | ProgramSource | Sequence[Sequence[AnyProgram]],
     tasks: TaskBatch | str | Path,
     *,
     beam: int = 64,
@@ -174,10 +174,10 @@ def evaluate(
     """Find programs for every task and score them.
 
     Args:
-        synthesizer: a model, which is searched with a beam, or any function from the given examples of some tasks
-            (`GivenExamples`: a sequence of `Task`s, or arrays) to a list of programs for each of them, best first. A
-            program is a `Program`, a text in any dialect, or token ids. What does not parse is wrong. Or such a list
-            for each task.
+        synthesizer: a model, or what `Synthesizer.from_pretrained` loads, which is searched with a beam. Or any
+            function from the given examples of some tasks (`GivenExamples`: a sequence of `Task`s, or arrays) to a list
+            of programs for each of them, best first. A program is a `Program`, a text in any dialect, or token ids.
+            What does not parse is wrong. Or such a list for each task.
         tasks: a batch, or what `load_tasks` reads: the name of a set, a folder, a file.
         beam: of a model's search.
         given: how many examples are shown; the others are held out. By default what a named set says, or five.
@@ -204,10 +204,20 @@ def evaluate(
         )
     if not len(tasks):
         raise KarelsynthError("there is no task to evaluate on")
+    if isinstance(synthesizer, str | Path):
+        from karelsynth.model.synthesizer import Synthesizer
+
+        provenance = {"model": str(synthesizer), **(provenance or {})}
+        synthesizer = Synthesizer.from_pretrained(synthesizer)
     if _is_model(synthesizer):
         search: _ModelSearch | _SynthesizerFunction = _ModelSearch(synthesizer, beam, given, machine)
     elif callable(synthesizer):
         search = _SynthesizerFunction(synthesizer, given)
+    elif not isinstance(synthesizer, Sequence):
+        raise KarelsynthError(
+            "what is evaluated is a model, a function, or a list of programs for each task, not a "
+            f"{type(synthesizer).__name__}"
+        )
     else:
         search = _SynthesizerFunction(_no_programs, given)
     answers: Any = None if isinstance(search, _ModelSearch) or callable(synthesizer) else synthesizer
