@@ -2,6 +2,7 @@
 
     python benchmarks/solve.py [--tasks 1000] [--data FILE] [--budget 10] [--max-ticks 200] [--no-repair] \\
         [--model DIR] [--json FILE] [--plot FILE]
+    python benchmarks/solve.py --many [--tasks 2500] [--budgets 0.01 0.05 0.25] [--device cuda] [--alone 50]
     python benchmarks/solve.py --steps [--tasks 2500] [--beam 16 64 256 1024] [--model DIR] [--device cuda]
 
 The first form solves tasks one by one with a budget. It prints the median and 95th percentile of seconds, unsolved
@@ -9,7 +10,10 @@ tasks included. For smaller budgets it prints the share of tasks that were solve
 correct on the held-out example, too. The default tasks are those of `test`; FILE is one in the original format.
 Programs may take the paper's 200 ticks, or `--max-ticks`.
 
-The second form is an ablation of the search: the plain beam; programs ranked by the number of correct examples;
+The second form solves all tasks by one call, for several budgets a task, and some of them one by one. It prints tasks
+per second, the share of tasks with an answer, and of those whose answer is right on the held-out example, too.
+
+The third form is an ablation of the search: the plain beam; programs ranked by the number of correct examples;
 prefixes dropped that must crash; equivalent prefixes merged.
 """
 
@@ -79,6 +83,32 @@ def one_by_one(solver: Solver, tasks: TaskBatch, budget: float, max_ticks: int) 
         if (number + 1) % 100 == 0:
             print(f"{number + 1} tasks, {np.mean(solved):.2%} solved, {np.mean(seconds):.3f} s each", flush=True)
     return {"seconds": np.array(seconds), "solved": np.array(solved), "right": np.array(right)}
+
+
+def many(solver: Solver, tasks: TaskBatch, budgets: list[float], alone: int, max_ticks: int) -> None:
+    """Solve all tasks by one call, for each budget, and then some one by one."""
+    print("| how | budget, s | tasks | tasks/s | answered % | right % |\n|---|---:|---:|---:|---:|---:|")
+    given = tasks.examples(GIVEN_EXAMPLES)
+    posed = [given[number] for number in range(len(tasks))]
+    solver.solve_many(posed[:64], budget=min(budgets), max_ticks=max_ticks)  # compiles, warms memory up
+    for budget in budgets:
+        start = time.perf_counter()
+        solutions = solver.solve_many(posed, budget=budget, max_ticks=max_ticks)
+        rate = len(tasks) / (time.perf_counter() - start)
+        right = np.zeros(len(tasks), np.bool_)
+        there = [number for number, solution in enumerate(solutions) if solution.solved]
+        programs = encode_programs([solutions[number].program for number in there])  # type: ignore[misc]
+        runs = run_batch(
+            programs, tasks.inputs[there], expected=tasks.outputs[there], keep_worlds=False, max_ticks=max_ticks
+        )
+        assert runs.correct is not None
+        right[there] = runs.correct.all(1)
+        shares = f"{100 * len(there) / len(tasks):.2f} | {100 * right.mean():.2f}"
+        print(f"| all by one call | {budget:g} | {len(tasks):,} | {rate:,.1f} | {shares} |", flush=True)
+    if alone:
+        found = one_by_one(solver, tasks[:alone], 1.0, max_ticks)
+        shares = f"{100 * found['solved'].mean():.2f} | {100 * found['right'].mean():.2f}"
+        print(f"| one by one | 1 | {alone:,} | {1 / found['seconds'].mean():,.1f} | {shares} |", flush=True)
 
 
 def table(found: dict[str, NDArray[Any]], budget: float) -> list[dict[str, Any]]:
@@ -152,6 +182,9 @@ def main() -> None:
     parser.add_argument("--json", type=Path)
     parser.add_argument("--plot", type=Path)
     parser.add_argument("--steps", action="store_true")
+    parser.add_argument("--many", action="store_true")
+    parser.add_argument("--budgets", type=float, nargs="+", default=[0.01, 0.05, 0.25])
+    parser.add_argument("--alone", type=int, default=50)
     parser.add_argument("--beam", type=int, nargs="+", default=[16, 64, 256])
     parser.add_argument("--device", default="cpu")
     arguments = parser.parse_args()
@@ -159,6 +192,9 @@ def main() -> None:
     if arguments.no_repair:
         solver.rounds = tuple(one._replace(repair=0.0) for one in solver.rounds)
     tasks = read(arguments.data, arguments.tasks)
+    if arguments.many:
+        many(solver, tasks, arguments.budgets, arguments.alone, arguments.max_ticks)
+        return
     if arguments.steps:
         steps(solver, tasks, arguments.beam)
         return

@@ -20,6 +20,8 @@ from karelsynth.model.synthesizer import Synthesizer
 from karelsynth.tasks.generate import generate
 from karelsynth.tasks.msr_tasks import write_tasks
 from karelsynth.tasks.named import named_tasks
+from karelsynth.train.loop import train
+from karelsynth.train.recipe import RECIPES
 from tests.command_line import call
 from tests.models import tiny_model
 
@@ -70,6 +72,27 @@ def test_a_file_without_a_good_task_says_why(model: Path, tmp_path: Path) -> Non
     for command in (("evaluate", model, path), ("stats", path), ("import-msr", path, "--out", tmp_path / "set")):
         with pytest.raises(KarelsynthError, match=why):
             call(*command)
+
+
+def test_recipes_are_listed_and_shown(recipe: Path) -> None:
+    """What is shown can be trained as a file of one's own."""
+    listed = call("train", "--list").stdout.splitlines()
+    assert [line.split()[0] for line in listed] == sorted(path.stem for path in RECIPES.glob("*.toml"))
+    assert all(len(line.split()) > 3 for line in listed)
+    assert call("train", "quickstart", "--show").stdout == (RECIPES / "quickstart.toml").read_text()
+    assert call("train", recipe, "--show").stdout.strip() == RECIPE.strip()
+
+
+def test_in_python_recipe_folder_and_device_go_by_name(recipe: Path, tmp_path: Path) -> None:
+    """As on the command line."""
+    assert train(str(recipe), str(tmp_path / "run"), device="cpu") == tmp_path / "run" / "final"
+    for name, device, message in (
+        ("quickstrat", "cpu", "did you mean `quickstart`"),
+        ("mle", "gpu", "no device `gpu`"),
+    ):
+        with pytest.raises(KarelsynthError, match=message):
+            train(name, tmp_path / "none", device=device)
+    assert not (tmp_path / "none").exists()
 
 
 def test_the_best_model_says_how_it_was_made(recipe: Path, tmp_path: Path) -> None:
@@ -131,7 +154,7 @@ def test_the_shipped_model_goes_by_its_name(
     model.rename(tmp_path / "shipped")
     monkeypatch.chdir(tmp_path)
     small = ("val", "--limit", 1, "--beam", 1, "--device", "cpu", "--json", "report.json")
-    for name, said in (("shipped", "execution_varied"), ("./shipped", None)):
+    for name, said in (("shipped", "execution_joint"), ("./shipped", None)):
         call("evaluate", name, *small)
         provenance = json.loads(Path("report.json").read_text())["provenance"]
         assert provenance["model"] == name

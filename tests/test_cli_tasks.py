@@ -14,7 +14,7 @@ import pytest
 from karelsynth.errors import KarelsynthError
 from karelsynth.tasks.generate import generate
 from karelsynth.tasks.msr_tasks import write_tasks
-from karelsynth.tasks.sets import open_set
+from karelsynth.tasks.sets import load_tasks, open_set
 from tests.command_line import call
 
 if TYPE_CHECKING:
@@ -84,6 +84,9 @@ def test_export_and_import(made: Path, tmp_path: Path) -> None:
     result = call("import-msr", tmp_path / "tasks.jsonl.gz", "--out", tmp_path / "back")
     assert (result.exit_code, "40 tasks" in result.stdout) == (0, True)
     assert (open_set(tmp_path / "back")[:].outputs == open_set(made)[:].outputs).all()
+    for source in (made, "deeper"):
+        assert "7 tasks" in call("export-msr", source, "--limit", 7, "--out", tmp_path / "few.jsonl").stderr
+        assert load_tasks(tmp_path / "few.jsonl").begins_like(load_tasks(source, limit=7))
 
 
 def test_import_names_bad_records_by_line(tmp_path: Path) -> None:
@@ -101,6 +104,8 @@ def test_import_names_bad_records_by_line(tmp_path: Path) -> None:
         call("import-msr", tmp_path / "none", "--out", tmp_path / "three")
     with pytest.raises(KarelsynthError, match="a file, but a task set is a folder"):
         call("export-msr", path, "--out", tmp_path / "out.jsonl")
+    with pytest.raises(KarelsynthError, match=r"tset: there is no such folder, and .* did you mean `test`"):
+        call("export-msr", "tset", "--out", tmp_path / "out.jsonl")
 
 
 def test_stats_of_a_set_a_file_and_fresh_tasks(made: Path, tmp_path: Path) -> None:

@@ -163,6 +163,16 @@ def test_python_compiles(page: Path) -> None:
             compile(block, str(page), "exec")
 
 
+def test_the_search_in_python_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    blocks = [block for _, block in FENCE.findall(text_of(ROOT / "docs" / "training.md")) if "beam_search(" in block]
+    names: dict[str, Any] = {}
+    for block in blocks:
+        exec(compile(block, "training.md", "exec"), names)
+    assert "def run():" in capsys.readouterr().out
+    assert len(blocks) == 1
+    assert any(weight.grad is not None for weight in names["model"].parameters())
+
+
 def test_pages_of_the_site_load_nothing_from_elsewhere(tmp_path: Path) -> None:
     pytest.importorskip("mkdocs")
     command = [sys.executable, "-m", "mkdocs", "build", "--quiet", "--strict", "--site-dir", str(tmp_path)]

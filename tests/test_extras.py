@@ -75,6 +75,14 @@ def test_commands_say_which_extra_they_need(command: str, library: str, extra: s
     assert not list(tmp_path.iterdir())
 
 
+def test_nothing_is_compiled_for_a_command_that_cannot_run(tmp_path: Path) -> None:
+    command = "sys.argv = ['karelsynth', 'solve', 'turn-around']\nfrom karelsynth.__main__ import main\nmain()"
+    ran = without_extras(f"import os\nos.environ['NUMBA_CACHE_DIR'] = 'cache'\n{command}", tmp_path)
+    assert "this needs torch" in ran.stderr
+    assert "compiling" not in ran.stderr
+    assert not list(tmp_path.rglob("*.nb?"))  # Numba's files
+
+
 @pytest.mark.parametrize(
     "statement",
     [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import gymnasium
@@ -14,10 +15,13 @@ from hypothesis import strategies as st
 from karelsynth.errors import KarelsynthError
 from karelsynth.gym import TASKS, KarelEnv, KarelVectorEnv, SynthesisEnv, SynthesisVectorEnv, program_returns
 from karelsynth.gym.tasks import house_plan
+from karelsynth.karel.formats.codes import HERO, worlds_to_codes
 from karelsynth.karel.machine import run_batch
 from karelsynth.karel.program import Program
 from karelsynth.karel.tokens import ID
+from karelsynth.karel.world import World
 from karelsynth.tasks.generate import generate
+from karelsynth.tasks.named import named_tasks
 
 ACTIONS = ("move", "turnLeft", "turnRight", "pickMarker", "putMarker")
 
@@ -28,7 +32,11 @@ def test_gymnasiums_checker_passes_action_by_action(name: str, mode: str) -> Non
     check_env(gymnasium.make(f"karelsynth/{name}-v0", render_mode=mode).unwrapped)
 
 
-@pytest.mark.parametrize("options", [{}, {"append_forced": True, "reward": "share", "max_length": 20}], ids=str)
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"append_forced": True, "reward": "share", "max_length": 20}, {"tasks": "classroom", "given": 3}],
+    ids=str,
+)
 def test_gymnasiums_checker_passes_token_by_token(options: dict[str, Any]) -> None:
     check_env(gymnasium.make("karelsynth/Synthesis-v0", render_mode="ansi", **options).unwrapped)
 
@@ -55,6 +63,24 @@ def test_reference_programs_are_rewarded(append_forced: bool) -> None:
         if not active.any():
             break
     assert total.tolist() == [1.0] * 9
+
+
+@pytest.mark.parametrize(("name", "given"), [("examples_2", 2), ("classroom", 5)])
+def test_named_sets_are_shown_and_scored_as_they_say(name: str, given: int) -> None:
+    """References earn the reward, also those that take more than the paper's ticks."""
+    tasks = named_tasks(name)
+    environment = SynthesisVectorEnv(50, tasks=name)
+    seen, _ = environment.reset(seed=1)
+    assert seen["inputs"].shape == (50, given, 18, 18)
+    rows = [int(np.flatnonzero((tasks.inputs[:, :given] == one).all((1, 2, 3)))[0]) for one in seen["inputs"]]
+    total, active = np.zeros(50), np.ones(50, np.bool_)
+    for _ in range(tasks.tokens.shape[1]):
+        at = np.minimum(seen["length"][:, 0], tasks.tokens.shape[1] - 1)
+        seen, rewards, ended, _, _ = environment.step(tasks.tokens[rows, at])
+        total += rewards * active
+        active &= ~ended
+    assert not active.any()
+    assert total.tolist() == [1.0] * 50
 
 
 def test_masked_writing_always_ends_in_a_program_and_another_task_follows() -> None:
@@ -113,6 +139,28 @@ def test_the_actions_of_a_reference_program_lead_to_the_examples_output() -> Non
         _, rewards, ended, _, _ = environment.step(np.maximum(traces[:, step], 0))
         reached |= (rewards == 1) & ended
     assert reached.all()
+
+
+def test_a_pile_may_pass_ten_in_an_example() -> None:
+    """Up to 101 markers, seen as ten; one more fails. A pile that stays too high is not the output."""
+    start = World.parse(". . .\n. > .")
+    end = Program.parse("def run():\n  repeat(7):\n    putMarker()\n  turnRight()").run(start).world
+    inputs, outputs = (worlds_to_codes([world] * 3)[None] for world in (start, end))
+    environment = KarelVectorEnv("Example", 2, tasks=replace(generate(4, 0, 1), inputs=inputs, outputs=outputs))
+    environment.reset(seed=1)
+    right, pick, put = (ACTIONS.index(name) for name in ("turnRight", "pickMarker", "putMarker"))
+    for pile in range(1, 102):
+        worlds, rewards, ended, _, info = environment.step(np.array([put, put]))
+        assert (worlds[:, 0].max(axis=(1, 2)) % HERO).tolist() == [min(pile, 10)] * 2
+        assert not rewards.any()
+        assert not ended.any()
+        assert info["action_mask"][:, put].tolist() == [pile < 101] * 2
+    _, rewards, ended, _, _ = environment.step(np.array([put, pick]))
+    assert (rewards.tolist(), ended.tolist()) == ([0, 0], [True, False])
+    for _ in range(93):
+        environment.step(np.array([put, pick]))
+    _, rewards, ended, _, _ = environment.step(np.array([put, right]))
+    assert (rewards[1], ended[1]) == (1, True)
 
 
 @settings(deadline=None, max_examples=30)
@@ -275,6 +323,10 @@ def test_wrong_arguments_say_what_is_wrong() -> None:
         (lambda: KarelEnv("Maze", bump="hop"), "`bump` is `stay`, `turn` or `crash`, not `hop`"),
         (lambda: KarelEnv("Maze", render_mode="human"), "`render_mode` is ansi or rgb_array, not human"),
         (lambda: KarelEnv("Maze", tasks=generate(1, 0, 1)), '`tasks` is for the task "Example" only'),
+        (lambda: KarelEnv("Example", tasks="tset"), "there is no set called `tset`; did you mean `test`"),
+        (lambda: SynthesisEnv(tasks="tset"), "there is no set called `tset`; did you mean `test`"),
+        (lambda: SynthesisEnv(tasks=generate(1, 0, 0)), "`tasks` has no task"),
+        (lambda: SynthesisEnv(given=7), "given is a whole number from 1 to 6, not 7"),
         (lambda: SynthesisEnv(reward="speed"), "`reward` is `generalization`, `consistent` or `share`"),
         (lambda: KarelVectorEnv("Maze", 2).step(np.array([5, 0])), "actions are 2 whole numbers from 0 to 4"),
         (lambda: house_plan("#"), "the plan of a house has 12 lines of 20 characters"),

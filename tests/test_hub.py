@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from karelsynth.errors import KarelsynthError
+from karelsynth.errors import KarelsynthError, MissingExtra
 from karelsynth.hub import download_model, is_hub_id
 from karelsynth.model.storage import model_folder
 from karelsynth.model.synthesizer import Synthesizer
@@ -44,6 +44,8 @@ class Hub(ThreadingHTTPServer):
         self.files: dict[str, bytes] = {}
         """By `owner/name/file`; data sets have `datasets/` in front."""
         self.asked: list[str] = []
+        self.faults: list[str] = []
+        """What goes wrong with the next downloads: `cut` ends one in its middle, `flip` changes a byte."""
 
     @property
     def address(self) -> str:
@@ -87,7 +89,10 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header("Content-Length", str(len(content)))
         self.end_headers()
         if body and content is not None:
-            self.wfile.write(content)
+            fault = self.server.faults.pop(0) if self.server.faults and "/resolve/" in self.path else None
+            if fault == "flip":
+                content = content[:-1] + bytes([content[-1] ^ 1])
+            self.wfile.write(content[: len(content) // 2] if fault == "cut" else content)
 
     def log_message(self, *_: Any) -> None:
         pass
@@ -137,9 +142,8 @@ def test_a_model_of_the_hub_is_loaded(hub: Hub, tmp_path: Path) -> None:
 
 
 def test_a_model_that_is_not_there(hub: Hub) -> None:
-    with pytest.raises(
-        KarelsynthError, match="no/such: there is no such file or folder here, and it cannot be downloaded from"
-    ):
+    message = "no/such: there is no such folder here, and it cannot be downloaded from the Hugging Face hub: 404"
+    with pytest.raises(KarelsynthError, match=message):
         Synthesizer.from_pretrained("no/such")
 
 
@@ -148,14 +152,16 @@ def test_a_hub_that_cannot_be_reached(hub: Hub, tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr("time.sleep", lambda seconds: None)  # between its tries
     with pytest.raises(KarelsynthError, match=r"no/such: .* cannot be downloaded from the Hugging Face hub"):
         Synthesizer.from_pretrained("no/such")
-    with pytest.raises(KarelsynthError, match=r"dataset_Karel/val\.zip: .* cannot be downloaded from the Hugging"):
+    with pytest.raises(KarelsynthError, match=r"val\.zip of the data set .*dataset_Karel cannot be downloaded from"):
         call("download-val", "--out", tmp_path / "set")
 
 
-def test_without_the_package_the_message_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_package_the_message_says_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setitem(sys.modules, "huggingface_hub", None)
-    with pytest.raises(KarelsynthError, match=r'pip install "karelsynth\[hub\]"'):
+    with pytest.raises(MissingExtra, match=r"no/such2: there is no such folder here, .* 'karelsynth\[hub\]'"):
         Synthesizer.from_pretrained("no/such2")
+    with pytest.raises(MissingExtra, match=r"^val\.zip of the data set .*: pip install 'karelsynth\[hub\]'"):
+        call("download-val", "--out", tmp_path / "set")
 
 
 def test_the_card_has_the_hubs_header() -> None:
@@ -191,7 +197,10 @@ def original(hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> bytes
     content = (tmp_path / "val.json").read_bytes()
     packed = archive(content)
     known = ORIGINALS["val"]._replace(
-        archive=hashlib.sha256(packed).hexdigest(), content=hashlib.sha256(content).hexdigest(), tasks=6
+        revision=COMMIT,
+        archive=hashlib.sha256(packed).hexdigest(),
+        content=hashlib.sha256(content).hexdigest(),
+        tasks=6,
     )
     monkeypatch.setitem(original_files.ORIGINALS, "val", known)
     hub.files[f"datasets/{known.repository}/{known.file}"] = packed
@@ -232,6 +241,39 @@ def test_another_file_in_its_place_is_refused(hub: Hub, original: bytes, tmp_pat
     with pytest.raises(KarelsynthError, match=rf"not the original's file: its SHA-256 is \w+, and {known.archive}"):
         call("download-val", "--out", tmp_path / "set")
     assert not (tmp_path / "set").exists()
+
+
+@pytest.mark.parametrize("fault", ["cut", "flip"])
+def test_a_download_that_was_cut_off_or_damaged_is_made_again(
+    hub: Hub, original: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str
+) -> None:
+    """The package of the hub does not compare checksums itself, and keeps what it has in its cache."""
+    monkeypatch.setattr("time.sleep", lambda seconds: None)  # between its tries
+    hub.faults = [fault]
+    assert "its checksum is right" in call("download-val", "--out", tmp_path / "set").stdout
+    assert hub.faults == []
+    assert open_set(tmp_path / "set")[:].digest == generate(5, 0, 6, reserved=True).digest
+
+
+def test_a_damaged_copy_cannot_be_replaced_while_the_hub_is_switched_off(
+    hub: Hub, original: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    call("download-val", "--out", tmp_path / "set")
+    (copy,) = (path for path in (tmp_path / "cache").rglob("blobs/*") if path.is_file())
+    copy.write_bytes(copy.read_bytes()[:-1])
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    with pytest.raises(
+        KarelsynthError, match=r"(?s)its SHA-256 is .*\nval\.zip of the data set .* cannot be downloaded"
+    ):
+        call("download-val", "--out", tmp_path / "again")
+    assert not (tmp_path / "again").exists()
+
+
+def test_a_file_in_the_folders_place_is_said_before_the_download(hub: Hub, tmp_path: Path) -> None:
+    (tmp_path / "set").write_text("mine")
+    with pytest.raises(KarelsynthError, match="a file of that name is in the way"):
+        call("download-val", "--out", tmp_path / "set")
+    assert hub.asked == []
 
 
 def test_other_lines_in_the_archive_are_refused(

@@ -146,7 +146,7 @@ def test_answers_of_a_model_are_collected_and_scored(
 
 def test_faults_that_pass_are_tried_again(stub: Stub, answers: Path) -> None:
     stub.faults = [503, "close", "html", 429]
-    assert collect(stub, answers) == (COUNT, 0)
+    assert collect(stub, answers) == (COUNT, 0, 0)
     assert len(stub.requests) == COUNT + 4
     assert len(answers.read_text().splitlines()) == COUNT
 
@@ -222,7 +222,27 @@ def test_faults_that_stay_are_one_message(stub: Stub, answers: Path, monkeypatch
     stub.faults = [500] * 2 + [200] * 2
     with pytest.raises(EndpointError, match=r"2 tries failed; the last: 500 .*\n2 of 6 answers are in .*resumes"):
         collect(stub, answers, tries=2)
-    assert collect(stub, answers) == (COUNT, 0)
+    assert collect(stub, answers) == (COUNT, 0, 0)
+
+
+def test_prompts_that_are_refused_can_be_skipped(stub: Stub, answers: Path) -> None:
+    """They have no answer, count as such, and are sent again by the same command."""
+    stub.faults = [200, 400, 200, 413]
+    result = ask(stub, answers, "--at-once", "1", "--skip-refused")
+    assert "2 prompts were refused" in result.stderr
+    assert "no prediction for 2 of 6 tasks" in result.stderr.replace("\n", " ")
+    assert "top-1 generalization 66.67 %" in result.stdout
+    assert "top-1 generalization 100.00 %" in ask(stub, answers, "--skip-refused").stdout
+    assert len(stub.requests) == COUNT + 2
+    stub.faults, none = [422] * 100, answers.with_name("none.jsonl")
+    assert "422 Unprocessable Entity" in message_of(ask(stub, none, "--skip-refused"))  # all of them
+
+
+def test_a_further_try_says_why(stub: Stub, answers: Path) -> None:
+    stub.faults = [429, 429, "close"]
+    said = ask(stub, answers, "--at-once", "1").stderr.replace("\n", " ")
+    assert said.count("/v1/chat/completions: 429 Too Many Requests") == 1
+    assert said.count("trying again") == 2
 
 
 def test_an_endpoint_that_does_not_answer_is_an_error(answers: Path) -> None:
@@ -290,6 +310,8 @@ def test_replies() -> None:
         return json.dumps({"choices": [{"message": {"content": content}, **more}]}).encode()
 
     assert parse_reply(reply("text", finish_reason="length")) == Reply("text", "length")
+    parts = [{"type": "thinking", "thinking": []}, {"type": "text", "text": "a"}, {"type": "text", "text": "b"}, 3]
+    assert parse_reply(reply(parts)).text == "ab"
     assert parse_reply(reply(None)) == Reply("", None)  # nothing but thoughts, which are elsewhere
     for content in (b"", b"\xff", b"{}", b"[]", b'{"choices": []}', b'{"choices": [3]}', reply(3), b"[" * 10**5):
         with pytest.raises(EndpointError, match="the reply"):
@@ -309,7 +331,7 @@ def test_two_commands_do_not_share_a_file(stub: Stub, answers: Path) -> None:
     with appending(answers), pytest.raises(FileError, match="another process is writing there"):
         collect(stub, answers)
     with appending(answers.with_name("others.jsonl")):  # of the same folder
-        assert collect(stub, answers) == (COUNT, 0)
+        assert collect(stub, answers) == (COUNT, 0, 0)
     with pytest.raises(AnswersError):
         collect(stub, answers, max_tokens=5)
 

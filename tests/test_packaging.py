@@ -5,10 +5,14 @@ from __future__ import annotations
 import ast
 import json
 import re
+import runpy
 import sys
 import tomllib
 from importlib.metadata import packages_distributions
 from pathlib import Path
+from types import ModuleType
+
+import pytest
 
 from karelsynth.errors import EXTRA_OF_LIBRARY
 
@@ -70,3 +74,19 @@ def test_the_source_distribution_holds_what_its_tests_read() -> None:
     included = PROJECT["tool"]["hatch"]["build"]["targets"]["sdist"]["include"]
     assert {"src", "tests", "README.md", "docs", "examples", "results", "tools"} <= set(included)
     assert all((ROOT / name).exists() for name in included)
+
+
+def test_the_page_of_the_package_has_no_link_into_the_void(monkeypatch: pytest.MonkeyPatch) -> None:
+    """PyPI shows the README without the repository around it."""
+    interface = ModuleType("hatchling.metadata.plugin.interface")  # the build's own, not installed here
+    interface.__dict__["MetadataHookInterface"] = object
+    monkeypatch.setitem(sys.modules, interface.__name__, interface)
+    with_links = runpy.run_path(str(ROOT / "tools" / "package_page.py"))["with_links"]
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    for address in (None, "https://github.com/someone/karelsynth"):
+        page = with_links(text, address, "v1")
+        assert re.findall(r"\]\((?!https?:)[^)]*\)", page) == []
+        assert ("/blob/v1/docs/quickstart.md)" in page, "/raw/v1/docs/pictures/" in page) == (address is not None,) * 2
+        assert "](https://arxiv.org/abs/1805.04276)" in page
+    for name in re.findall(r"/(?:blob|raw)/v1/([^)#]+)", page):
+        assert (ROOT / name).is_file(), name

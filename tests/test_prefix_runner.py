@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from karelsynth.errors import KarelsynthError, WorldError
+from karelsynth.karel import cuda as karel_cuda
 from karelsynth.karel import interpreter
 from karelsynth.karel.formats.codes import worlds_to_codes
 from karelsynth.karel.grammar import KAREL
@@ -321,7 +322,7 @@ def test_what_is_too_long_for_a_gpu_is_refused() -> None:
 def test_the_reason_for_not_using_a_gpu_is_logged_once(
     finds: Any, reason: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(prefix_runner_cuda, "cuda", finds)
+    monkeypatch.setattr(karel_cuda, "cuda", finds)
     monkeypatch.setattr(runners, "probe_cuda", cache(runners.probe_cuda.__wrapped__))
     with caplog.at_level(logging.WARNING), ThreadPoolExecutor(4) as pool:
         assert not any(pool.map(lambda _: runners.cuda_available(), range(8)))

@@ -19,6 +19,7 @@ from karelsynth.karel.tokens import TOKENS
 from karelsynth.karel.world import World
 from karelsynth.tasks.named import named_tasks
 from karelsynth.tasks.prompts import MARK, answer_of, programs_from_answer, prompt_of
+from karelsynth.tasks.sets import scoring_of
 from tests.command_line import call
 from tests.strategies import programs
 
@@ -92,6 +93,7 @@ def test_any_text_is_an_answer(text: str) -> None:
         (f"```\n{MOVE}\n\ndef run():\n  turnLeft()\n```", [MOVE, "def run():\n  turnLeft()"]),
         (f"<think>```\ndef run():\n  turnLeft()\n```</think>```\n{MOVE}\n```", [MOVE]),
         (f"<think>```\n{MOVE}\n```", []),  # it never got to its answer
+        (f"Hm: ```\ndef run():\n  turnLeft()\n```</think>\n```\n{MOVE}\n```", [MOVE]),  # `<think>` was in the prompt
         (f"Draft:\n```\ndef run():\n  turnLeft()\n```\n## Answer\n```\n{MOVE}\n```", [MOVE]),
         (f"```\n{MOVE}\n```\nANSWER", [MOVE]),  # nothing below the mark
         (f"{MARK}\n{MOVE}\n", [MOVE]),
@@ -163,3 +165,10 @@ def test_prompts_and_canned_answers_are_scored(tmp_path: Path) -> None:
     assert "top-1 generalization 100.00 %" in call("score", answers, "examples_2", "--limit", 4).stdout
     with pytest.raises(KarelsynthError, match="these are not the same tasks: task 1 has the id"):
         call("score", answers, "test", "--limit", 4)  # which shows five examples
+
+
+def test_a_prompt_allows_the_steps_that_its_set_is_scored_with(tmp_path: Path) -> None:
+    for name in ("test", "classroom"):
+        call("prompt", name, "--limit", 1, "--out", tmp_path / name)
+        text = json.loads((tmp_path / name).read_text())["messages"][0]["content"]
+        assert f"takes more than {scoring_of(name).max_ticks} steps" in text

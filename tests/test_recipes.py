@@ -34,7 +34,7 @@ def test_recipes_agree_with_what_they_start_from() -> None:
             continue
         assert recipe.model == replace(start, max_length=recipe.model.max_length), recipe.name
     shipped = Path(karelsynth.__file__).parent / "pretrained" / "recipe.json"
-    assert recipe_from(json.loads(shipped.read_text())) == recipes["execution_varied"]
+    assert recipe_from(json.loads(shipped.read_text())) == recipes["execution_joint"]
 
 
 def test_recipes_go_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -44,8 +44,10 @@ def test_recipes_go_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert load_recipe("small_mle") == load_recipe(RECIPES / "small_mle.toml")
     (tmp_path / "mle").write_text("about = 'mine'")
     assert load_recipe("mle").about == "mine"
-    for wrong in ("recipes/mle.toml", "mle.toml", "mel"):
-        with pytest.raises(RecipeError, match=r"there is no such file, and .* that name; did you mean `mle`\?"):
+    with pytest.raises(RecipeError, match=r"there is no such file, and .* that name; did you mean `mle`\?"):
+        load_recipe("mel")
+    for wrong in ("recipes/mle.toml", "mle.toml"):
+        with pytest.raises(RecipeError, match=r"no such file; the package's recipes go by name: did you mean `mle`\?"):
             load_recipe(wrong)
     with pytest.raises(RecipeError, match="its recipes are `compositions`, "):
         load_recipe("qqqq")

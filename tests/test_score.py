@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ from karelsynth.tasks.generate import generate
 from karelsynth.tasks.named import named_tasks
 from karelsynth.tasks.prompts import answer_of
 from tests.command_line import call
+from tests.models import tiny_model
 from tests.strategies import programs
 
 WRONG = Program.parse("DEF run m( turnLeft m)")
@@ -87,6 +89,18 @@ def test_a_report_as_text_is_one_line_with_both_protocols(tasks: TaskBatch) -> N
     assert ", filtered 100.00 % (" in text
     assert text.endswith("some consistent program for 100.00 %, 0.5000 s a task")
     assert "\n" not in text
+
+
+def test_a_model_goes_by_its_name(tasks: TaskBatch, tmp_path: Path) -> None:
+    """As on the command line; what is no system is an error that says so."""
+    tiny_model().save_pretrained(tmp_path / "model")
+    named = evaluate(tmp_path / "model", tasks, limit=2, beam=2)
+    assert named.provenance["model"] == str(tmp_path / "model")
+    assert named.by_task() == evaluate(tiny_model(), tasks, limit=2, beam=2).by_task()
+    with pytest.raises(KarelsynthError, match="there is no such folder"):
+        evaluate(str(tmp_path / "none"), tasks)
+    with pytest.raises(KarelsynthError, match="a model, a function, or a list of programs for each task, not a int"):
+        evaluate(3, tasks)  # type: ignore[arg-type]
 
 
 def test_score_of_programs_in_place_of_a_file_says_what_takes_them(tasks: TaskBatch) -> None:
@@ -315,6 +329,18 @@ def test_the_command(tmp_path: Path) -> None:
     assert report["provenance"]["data"] == "test"
     with pytest.raises(TaskFileError, match="there is no such file"):
         call("score", tmp_path / "none.jsonl", "test", "--limit", 1)
+
+
+def test_the_table_shows_all_programs_of_a_task(tmp_path: Path) -> None:
+    """Up to five are the next rank's, so they are in the table, too."""
+    made = named_tasks("test", 6)
+    lines = [{"programs": ["oh no", made.program(n).to("paper")]} for n in range(6)]
+    said = call("score", write(tmp_path / "two.jsonl", *lines), "test", "--limit", 6).stdout
+    assert "6 tasks, up to 2 programs each" in said
+    row = next(line for line in said.splitlines() if "generalization" in line)
+    assert re.findall(r"\d+\.\d+", row) == ["0.00", "100.00"]
+    one = call("score", write(tmp_path / "one.jsonl", *[{"program": "oh no"}] * 6), "test", "--limit", 6).stdout
+    assert "top 5" not in one
 
 
 def test_what_solve_prints_is_scored(tmp_path: Path) -> None:

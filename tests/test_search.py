@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 import random
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from threading import Thread
 from typing import Any
 
@@ -31,7 +33,8 @@ from karelsynth.model.settings import SYNTAX_MODES
 from karelsynth.model.syntax import handwritten_syntax
 from karelsynth.search import BackgroundChecks, Candidates, beam_search, check, rescore, sample_rollouts, with_reference
 from karelsynth.search.beam import BeamSearch
-from tests.models import lstm_of, random_grids, random_programs, tiny_model
+from karelsynth.search.pruning import Pruning
+from tests.models import execution_model, lstm_of, random_grids, random_programs, tiny_model
 from tests.plain import expansions, narrowed
 from tests.strategies import random_program, random_world
 
@@ -211,6 +214,48 @@ def test_steps_in_fixed_arrays_find_the_same(syntax: str, monkeypatch: pytest.Mo
                 listed = listing(some, row)
                 assert [tokens for tokens, _ in listed] == [tokens for tokens, _ in alone]
                 assert [score for _, score in listed] == pytest.approx([score for _, score in alone], abs=1e-4)
+
+
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
+@pytest.mark.parametrize("compact", [False, True])
+def test_tasks_that_take_the_places_of_others_find_the_same(compact: bool, device: str) -> None:
+    """Some at a time or all at once, with empty places or without, with pruning or without."""
+    inputs, outputs = random_grids(31, 11, 3)
+    outputs[:4] = inputs[:4]
+    kinds: tuple[tuple[Callable[..., Synthesizer], bool, bool], ...] = (
+        (tiny_model, False, False), (execution_model, True, False), (execution_model, True, True),
+    )  # fmt: skip
+    for make, forced, pruned in kinds:
+        model = make(syntax="handwritten", max_length=14, skip_forced_tokens=forced).to(device)
+        pruning = Pruning(inputs.numpy(), outputs.numpy(), max_ticks=PAPER_TICKS) if pruned else None
+        encoded = model.encode(inputs.to(device), outputs.to(device)).detach()
+        search = partial(beam_search, model, encoded, beam=5, dtype=FULL, pruning=pruning, replay=False, threads=1)
+        expected = search(compact=device == "cpu", at_once=11).cpu()
+        for at_once in (1, 2, 7, 11):
+            told: list[tuple[int, list[int]]] = []
+
+            def note(numbers: torch.Tensor, candidates: Candidates, told: list[tuple[int, list[int]]] = told) -> None:
+                told.extend(zip(numbers.tolist(), candidates.lengths.tolist(), strict=True))
+
+            found = search(compact=compact, at_once=at_once, finished=note).cpu()
+            assert sorted(told) == list(enumerate(expected.lengths.tolist()))
+            assert torch.equal(found.lengths, expected.lengths)
+            assert torch.equal(found.tokens, expected.tokens)
+            torch.testing.assert_close(found.logprobs, expected.logprobs, rtol=1e-4, atol=1e-4)
+
+
+def test_a_search_that_is_stopped_tells_of_tasks_that_have_not_begun() -> None:
+    inputs, outputs = random_grids(31, 5, 2)
+    model = tiny_model(syntax="handwritten", max_length=14)
+    encoded = model.encode(inputs, outputs).detach()
+    told: list[int] = []
+    steps = iter(range(3))
+    found = beam_search(
+        model, encoded, beam=4, at_once=2, threads=1, stop=lambda: next(steps, None) is None,
+        finished=lambda numbers, _: told.extend(numbers.tolist()),
+    )  # fmt: skip
+    assert sorted(told) == list(range(5))
+    assert not found.lengths[2:].any()
 
 
 @pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])

@@ -31,6 +31,7 @@ from karelsynth.karel.compiled import cache_folder
 from karelsynth.karel.machine import encode_programs
 from karelsynth.karel.program import Program
 from karelsynth.karel.world import Hero, World
+from karelsynth.search.beam import encode_for_search
 from karelsynth.solve import Answer, Progress, Solution, Solver
 from karelsynth.solve.answers import CheckedPrograms, SearchState
 from karelsynth.solve.ranking import (
@@ -48,28 +49,12 @@ from karelsynth.tasks.task import MOST_EXAMPLES, Example, Task
 from karelsynth.tasks.task_files import gallery_task
 from karelsynth.web.queue import SearchEvent, SearchFailure, SolveQueue
 from tests.models import tiny_model
-from tests.posed import MOVED, PATIENT, ROW, by, impossible
+from tests.posed import MOVED, PATIENT, ROW, assert_honest, by, impossible
 
 
 @cache
 def solver() -> Solver:
     return Solver.load()
-
-
-def assert_honest(solution: Solution, task: Task) -> None:
-    """What a solution claims is what the interpreter says."""
-    for answer in solution.answers:
-        runs = [answer.program.run(example.input) for example in task.examples]
-        right = tuple(run.ok and run.world == pair.output for run, pair in zip(runs, task.examples, strict=True))
-        assert answer.right == right
-    assert solution.solved == (bool(solution.answers) and all(solution.right))
-    assert bool(solution) == solution.solved
-    if solution.solved:
-        assert all(answer.solves for answer in solution.answers)
-        probabilities = [answer.probability for answer in solution.answers if answer.probability is not None]
-        assert len(probabilities) == len(solution.answers)
-        assert probabilities == sorted(probabilities, reverse=True)
-        assert len({answer.program for answer in solution.answers}) == len(solution.answers)
 
 
 @pytest.mark.parametrize("slug", ["walk-to-the-wall", "clean-the-row", "fill-the-row"])
@@ -352,7 +337,9 @@ def test_long_answers_are_simplified() -> None:
     state.update_answers(
         CheckedPrograms(detour, np.array([detour.shape[1]]), np.full(1, -30, np.float32), np.ones((1, 1), np.bool_))
     )
-    solver().simplify_answers(state)
+    with solver().turns.turn() as turn:
+        encoded = encode_for_search(solver().model, state.inputs[None], state.outputs[None])
+        solver().simplify_answers([state], [0], encoded, turn)
     assert state.answers is not None
     assert Program.parse("def run(): move(); putMarker()").token_ids in [
         row[:length].tolist() for row, length in zip(state.answers.tokens, state.answers.lengths, strict=True)

@@ -333,6 +333,27 @@ def test_compiled_masks_along_programs_are_the_machine_s(grammar: Grammar) -> No
     assert machine.masks_along(tokens.astype(np.uint8), lengths, rows)[1] == (7, 3)
 
 
+@pytest.mark.gpu
+def test_a_gpu_writes_the_same() -> None:
+    """Forced tokens too, in one launch; some rows stand still, some are full."""
+    rng = np.random.default_rng(5)
+    machine = SyntaxMachine(KAREL, max_length=40)
+    host, device = (handwritten_syntax(machine, torch.device(name)) for name in ("cpu", "cuda"))
+    states, lengths = host.initial(500), torch.zeros(500, dtype=torch.int64)
+    tokens = torch.zeros(500, 40, dtype=torch.uint8)
+    own = [part.cuda() for part in (states, tokens, lengths)]
+    chosen = torch.full((500,), NONE)
+    for _ in range(40):
+        active = torch.from_numpy(rng.random(500) < 0.9)
+        states, lengths = host.write(states, tokens, lengths, chosen, active, forced_tokens=True)
+        new, longer = device.write(own[0], own[1], own[2], chosen.cuda(), active.cuda(), forced_tokens=True)
+        own = [new, own[1], longer]
+        for one, other in zip(own, (states, tokens, lengths), strict=True):
+            assert torch.equal(one.cpu(), other)
+        noise = rng.random((500, len(TOKENS))) * host.mask(states).numpy()
+        chosen = torch.from_numpy(np.where(noise.any(1), noise.argmax(1), NONE))
+
+
 @pytest.mark.parametrize("append_forced", [False, True])
 @pytest.mark.parametrize("limit", [12, 40, 128])
 def test_compiled_writing_is_the_machine_s(limit: int, append_forced: bool) -> None:

@@ -64,6 +64,15 @@ def missing_extra(error: ImportError) -> MissingExtra | None:
     )
 
 
+def need(library: str) -> None:
+    """Raise MissingExtra if a library is not installed, before anything is begun that needs it. Does not import it."""
+    from importlib.util import find_spec
+
+    if find_spec(library) is None:
+        error = ModuleNotFoundError(f"No module named {library!r}", name=library)
+        raise missing_extra(error) or error
+
+
 @contextmanager
 def naming_extras() -> Iterator[None]:
     """Imports whose failure says which extra of the package is missing."""

@@ -59,6 +59,8 @@ PAIRED: Final = (1, 5, 50)
 FILTERED: Final = "filtered"
 """The key of a report's bits per task by the filtered protocol, at rank 1."""
 _BATCH: Final = {"cuda": 512, "cpu": 64}
+_BATCH_WITH_EXECUTION: Final = {"cuda": 4096}
+"""The same for models that run prefixes: on a GPU their tasks take the places of others (`beam_search`)."""
 SUBMITTED: Final = "submitted"
 """How programs from outside were decoded: in the order of their submission."""
 
@@ -156,7 +158,7 @@ class Report:
 
 
 def evaluate(
-    synthesizer: Synthesizer | ProgramSource | Sequence[Sequence[AnyProgram]],
+    synthesizer: Synthesizer | str | Path | ProgramSource | Sequence[Sequence[AnyProgram]],
     tasks: TaskBatch | str | Path,
     *,
     beam: int = 64,
@@ -172,10 +174,10 @@ def evaluate(
     """Find programs for every task and score them.
 
     Args:
-        synthesizer: a model, which is searched with a beam, or any function from the given examples of some tasks
-            (`GivenExamples`: a sequence of `Task`s, or arrays) to a list of programs for each of them, best first. A
-            program is a `Program`, a text in any dialect, or token ids. What does not parse is wrong. Or such a list
-            for each task.
+        synthesizer: a model, or what `Synthesizer.from_pretrained` loads, which is searched with a beam. Or any
+            function from the given examples of some tasks (`GivenExamples`: a sequence of `Task`s, or arrays) to a list
+            of programs for each of them, best first. A program is a `Program`, a text in any dialect, or token ids.
+            What does not parse is wrong. Or such a list for each task.
         tasks: a batch, or what `load_tasks` reads: the name of a set, a folder, a file.
         beam: of a model's search.
         given: how many examples are shown; the others are held out. By default what a named set says, or five.
@@ -202,11 +204,21 @@ def evaluate(
         )
     if not len(tasks):
         raise KarelsynthError("there is no task to evaluate on")
+    if isinstance(synthesizer, str | Path):
+        from karelsynth.model.synthesizer import Synthesizer
+
+        provenance = {"model": str(synthesizer), **(provenance or {})}
+        synthesizer = Synthesizer.from_pretrained(synthesizer)
     answers: Any = None
     if _is_model(synthesizer):
         search: _ModelSearch | _SynthesizerFunction = _ModelSearch(synthesizer, beam, given, machine)
     elif callable(synthesizer):
         search = _SynthesizerFunction(synthesizer, given)
+    elif not isinstance(synthesizer, Sequence):
+        raise KarelsynthError(
+            "what is evaluated is a model, a function, or a list of programs for each task, not a "
+            f"{type(synthesizer).__name__}"
+        )
     else:
         search, answers = _SynthesizerFunction(None, given), synthesizer
         if len(answers) != len(tasks):
@@ -258,7 +270,8 @@ class _ModelSearch:
 
         model.eval()
         self.device: torch.device | None = model.device
-        self.batch_size = _BATCH.get(model.device.type, 16)
+        sizes = _BATCH | _BATCH_WITH_EXECUTION if model.settings.execution else _BATCH
+        self.batch_size = sizes.get(model.device.type, 16)
         # A decoder that executes its programs is not "unfiltered" in the paper's sense: the report says so.
         self.provenance = {
             "decoding": "execution-guided" if model.settings.execution else "unfiltered",

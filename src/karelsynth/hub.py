@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
-from karelsynth.errors import KarelsynthError
+from karelsynth.errors import KarelsynthError, MissingExtra
 from karelsynth.files import exists, is_folder
 
 MODEL_FILES: Final = ("config.json", "model.safetensors*", "recipe.json", "SHA256SUMS", "README.md")
@@ -35,7 +35,7 @@ def download_model(name: str) -> Path:
     """The folder of a model of the hub; raises KarelsynthError if it cannot be downloaded."""
     match = _ID.fullmatch(name)
     assert match is not None
-    with _readable_errors(name):
+    with _readable_errors(f"{name}: there is no such folder here, and it"):
         from huggingface_hub import snapshot_download
 
         found = snapshot_download(
@@ -44,12 +44,17 @@ def download_model(name: str) -> Path:
     return Path(str(found))
 
 
-def download_dataset_file(repository: str, file: str, revision: str) -> Path:
-    """One file of a data set of the hub, at a revision; raises KarelsynthError if it cannot be downloaded."""
-    with _readable_errors(f"{repository}/{file}"):
+def download_dataset_file(repository: str, file: str, revision: str, *, again: bool = False) -> Path:
+    """One file of a data set of the hub, at a revision; raises KarelsynthError if it cannot be downloaded.
+
+    With `again`, a copy in the cache is replaced.
+    """
+    with _readable_errors(f"{file} of the data set {repository}"):
         from huggingface_hub import hf_hub_download
 
-        found = hf_hub_download(repository, file, repo_type="dataset", revision=revision, **_server())
+        found = hf_hub_download(
+            repository, file, repo_type="dataset", revision=revision, force_download=again, **_server()
+        )
     return Path(str(found))
 
 
@@ -59,21 +64,22 @@ def _server() -> dict[str, Any]:
 
 
 @contextmanager
-def _readable_errors(name: str) -> Iterator[None]:
+def _readable_errors(what: str) -> Iterator[None]:
     try:
         yield
     except ModuleNotFoundError as error:
         if not str(error.name).startswith("huggingface_hub"):
             raise
-        raise KarelsynthError(
-            f"{name}: there is no such file or folder here; to get it from the Hugging Face hub, "
-            'install what it needs: pip install "karelsynth[hub]"'
+        raise MissingExtra(
+            f"{what} would be downloaded from the Hugging Face hub, which needs huggingface_hub: pip install "
+            "'karelsynth[hub]' (karelsynth[all] has everything)",
+            name="huggingface_hub",
         ) from None
     except Exception as error:  # of many kinds: the network's, the server's, the cache's
-        if not isinstance(error, OSError) and type(error).__module__.split(".")[0] not in _THEIRS:
+        # ValueError: settings that contradict each other, such as a download while the hub is switched off.
+        if not isinstance(error, OSError | ValueError) and type(error).__module__.split(".")[0] not in _THEIRS:
             raise
-        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        raise KarelsynthError(
-            f"{name}: there is no such file or folder here, and "
-            f"it cannot be downloaded from the Hugging Face hub: {reason}"
-        ) from None
+        lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
+        # Of a refused request, the second line says what is missing: the repository, the revision or the file.
+        reason = " ".join(lines[:2]) if "Client Error" in lines[0] else lines[0]
+        raise KarelsynthError(f"{what} cannot be downloaded from the Hugging Face hub: {reason}") from None

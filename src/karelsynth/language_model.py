@@ -39,6 +39,10 @@ KEY_VARIABLE: Final = "OPENAI_API_KEY"
 """The environment variable that has the endpoint's key. It is never written to a file or into a message."""
 _PASSING: Final = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
 """Statuses of requests that may succeed later."""
+_REFUSED: Final = frozenset({400, 413, 422})
+"""Statuses of requests that cannot be served as they are, while others may be."""
+_MOST_REFUSED: Final = 20
+"""If as many of the first prompts are refused, it is not for what they say."""
 _LONGEST_PAUSE: Final = 60.0
 """Seconds between two tries, unless the endpoint names a time itself."""
 _LONGEST_NAMED_PAUSE: Final = 3600.0
@@ -58,6 +62,10 @@ _OWN_FIELDS: Final = {"model": "the model has an argument of its own", "messages
 
 class EndpointError(KarelsynthError):
     """The endpoint cannot be used."""
+
+
+class RefusedError(EndpointError):
+    """The endpoint will not answer this prompt: it is too long, for example, or filtered."""
 
 
 class AnswersError(KarelsynthError):
@@ -122,10 +130,16 @@ class Endpoint:
         fields = {"model": self.model, "temperature": self.temperature, "max_tokens": self.max_tokens, **self.fields}
         return {name: value for name, value in fields.items() if value is not None}
 
-    def reply(self, messages: Sequence[dict[str, str]], stop: threading.Event | None = None) -> Reply:
+    def reply(
+        self,
+        messages: Sequence[dict[str, str]],
+        stop: threading.Event | None = None,
+        retrying: Callable[[str], None] = lambda reason: None,
+    ) -> Reply:
         """The model's reply. A failure that may pass is tried again after a pause, which `stop` ends at once.
 
-        Raises EndpointError.
+        `retrying` is called with the reason before each further try. Raises EndpointError, and RefusedError if other
+        prompts may be answered.
         """
         reason, stop = "none was made", stop or threading.Event()
         for attempt in range(self.tries):
@@ -137,12 +151,15 @@ class Endpoint:
                     reason = self._without_key(f"{error.code} {error.reason}{_detail(error)}")
                     named = retry_after(error.headers.get("Retry-After"))
                 if error.code not in _PASSING:
-                    raise EndpointError(f"{self.chat}: {reason}{_advice(error.code)}") from None
+                    kind = RefusedError if error.code in _REFUSED else EndpointError
+                    raise kind(f"{self.chat}: {reason}{_advice(error.code)}") from None
                 pause = pause if named is None else named
             except (OSError, HTTPException, EndpointError) as error:  # not reached, cut off, or not a reply
                 reason = self._without_key(str(getattr(error, "reason", "") or error) or type(error).__name__)
-            if attempt + 1 < self.tries and stop.wait(pause):
-                break
+            if attempt + 1 < self.tries:
+                retrying(reason)
+                if stop.wait(pause):
+                    break
         tries = "1 try" if self.tries == 1 else f"{self.tries} tries"
         raise EndpointError(f"{self.chat}: {tries} failed; the last: {reason}")
 
@@ -190,6 +207,8 @@ def parse_reply(content: bytes) -> Reply:
         text, finish = choice["message"]["content"], choice.get("finish_reason")
     except (LookupError, TypeError, AttributeError):
         raise EndpointError("the reply is not a chat completion: it has no choices[0].message.content") from None
+    if isinstance(text, list):  # parts, of which some may be thoughts
+        text = "".join(part["text"] for part in text if isinstance(part, dict) and isinstance(part.get("text"), str))
     if not isinstance(text, str | None):
         raise EndpointError("the reply's message.content is not a text")
     return Reply(text or "", finish if isinstance(finish, str) else None)
@@ -201,6 +220,8 @@ class Collected(NamedTuple):
     answers: int
     cut_off: int
     """Answers with a reply that reached its longest length."""
+    refused: int = 0
+    """Prompts that the endpoint would not answer. They are not in the file."""
 
 
 def collect_answers(
@@ -210,7 +231,9 @@ def collect_answers(
     *,
     samples: int = 1,
     at_once: int = 8,
+    skip_refused: bool = False,
     progress: Callable[[int], None] = lambda more: None,
+    retrying: Callable[[str], None] = lambda reason: None,
 ) -> Collected:
     """Send every prompt that has no answer yet, and append the answers to a file.
 
@@ -220,7 +243,9 @@ def collect_answers(
         path: the file of answers; an unfinished one is continued.
         samples: how often each prompt is sent. The replies are ranked in this order.
         at_once: how many prompts are sent at the same time.
-        progress: is called with the number of prompts that have been answered since the last call.
+        skip_refused: go on if the endpoint refuses a prompt (RefusedError). It is sent again by the next call.
+        progress: is called with the number of prompts that have been answered or refused since the last call.
+        retrying: is called with the reason when a request has failed and is sent again; by several threads.
 
     Raises EndpointError if a request fails for good, and AnswersError if the file has answers to other prompts or of
     another model. Both leave complete answers in the file.
@@ -230,8 +255,15 @@ def collect_answers(
         cut_off = read_answers(file, path, prompts, settings)
         missing = [prompt for prompt in prompts if prompt["number"] not in cut_off]
         progress(len(cut_off))
+        refused = 0
         try:
-            for prompt, replies, seconds in _Workers(endpoint, missing, samples, at_once):
+            for prompt, replies, seconds in _Workers(endpoint, missing, samples, at_once, retrying):
+                if isinstance(replies, RefusedError):
+                    refused += 1
+                    if not skip_refused or (not cut_off and refused >= min(_MOST_REFUSED, len(missing))):
+                        raise replies
+                    progress(1)
+                    continue
                 record = {
                     "prompt": prompt_digest(prompt),  # first: see _START
                     "number": prompt["number"],
@@ -248,7 +280,7 @@ def collect_answers(
         except EndpointError as error:
             kept = f"{len(cut_off):,} of {len(prompts):,} answers are in {path}; the same command resumes"
             raise EndpointError(f"{error}\n{kept}") from None
-    return Collected(len(cut_off), sum(cut_off.values()))
+    return Collected(len(cut_off), sum(cut_off.values()), refused)
 
 
 def prompt_digest(prompt: Mapping[str, Any]) -> str:
@@ -299,25 +331,34 @@ def _is_cut_off(finish: Sequence[Any]) -> bool:
     return "length" in finish
 
 
+_Found = tuple[Mapping[str, Any], "list[Reply] | RefusedError", float]
+
+
 class _Workers:
-    """Answers in the order in which they arrive: prompt, replies, seconds.
+    """Answers in the order in which they arrive: prompt, replies or why there are none, seconds.
 
     The threads end with the process, so Ctrl-C does not wait for them.
     """
 
-    def __init__(self, endpoint: Endpoint, prompts: Sequence[Mapping[str, Any]], samples: int, at_once: int) -> None:
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        prompts: Sequence[Mapping[str, Any]],
+        samples: int,
+        at_once: int,
+        retrying: Callable[[str], None],
+    ) -> None:
         self._endpoint, self._samples, self._count = endpoint, samples, len(prompts)
+        self._retrying = retrying
         self._stop = threading.Event()
         self._waiting: queue.SimpleQueue[Mapping[str, Any]] = queue.SimpleQueue()
-        self._found: queue.SimpleQueue[tuple[Mapping[str, Any], list[Reply], float] | BaseException] = (
-            queue.SimpleQueue()
-        )
+        self._found: queue.SimpleQueue[_Found | BaseException] = queue.SimpleQueue()
         for prompt in prompts:
             self._waiting.put(prompt)
         for _ in range(min(at_once, len(prompts))):
             threading.Thread(target=self._work, daemon=True).start()
 
-    def __iter__(self) -> Iterator[tuple[Mapping[str, Any], list[Reply], float]]:
+    def __iter__(self) -> Iterator[_Found]:
         try:
             for _ in range(self._count):
                 found = self._found.get()
@@ -332,7 +373,14 @@ class _Workers:
             while not self._stop.is_set():
                 prompt = self._waiting.get_nowait()
                 start = time.perf_counter()
-                replies = [self._endpoint.reply(prompt["messages"], self._stop) for _ in range(self._samples)]
+                replies: list[Reply] | RefusedError = []
+                try:
+                    replies = [
+                        self._endpoint.reply(prompt["messages"], self._stop, self._retrying)
+                        for _ in range(self._samples)
+                    ]
+                except RefusedError as error:
+                    replies = error
                 self._found.put((prompt, replies, round(time.perf_counter() - start, 3)))
         except queue.Empty:
             pass
@@ -352,7 +400,12 @@ def _detail(error: urllib.error.HTTPError) -> str:
 def _advice(status: int) -> str:
     match status:
         case 400 | 422:
-            return "; --set changes fields of the request: `--set max_tokens=null` leaves one out"
+            return (
+                "; --set changes fields of the request: `--set max_tokens=null` leaves one out; --skip-refused goes on "
+                "without this prompt"
+            )
+        case 413:
+            return "; --skip-refused goes on without this prompt"
         case 401 | 403:
             return f"; the key is read from the environment variable {KEY_VARIABLE}"
         case 301 | 302 | 303 | 307 | 308:

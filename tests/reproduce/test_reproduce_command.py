@@ -55,6 +55,21 @@ def test_the_command_measures_and_shows_a_table(
     assert "RL_beam" in (tmp_path / page.PAGE).read_text()
 
 
+def test_a_folder_with_one_recipe_is_enough_for_its_row(
+    paths: Paths, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for path in paths.recipes.glob("*.toml"):
+        if path.stem != "small_mle":
+            path.unlink()
+    where = ("--data", paths.data, "--recipes", paths.recipes, "--results", "mine", "--device", "cpu")
+    shown = call("syntax", "--only", "small_mle", "--seeds", "0", *where)
+    assert "1 measured now" in shown.output
+    assert "| **MLE** | not yet | 71.91 |" in shown.output
+    with pytest.raises(KarelsynthError, match=r"small_mle_learned.toml: there is no such file"):
+        call("syntax", "--only", "small_mle_learned", "--seeds", "0", *where)
+
+
 def test_the_command_fails_where_a_row_diverged_but_not_where_time_was_up(
     paths: Paths, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn
 
 import typer
 
-from karelsynth.errors import KarelsynthError, ProgramSyntaxError, WorldError
+from karelsynth.errors import KarelsynthError, ProgramSyntaxError, WorldError, need
 from karelsynth.files import STDIN, check_writable, exists, is_file, name_of, read_text, write_atomically
 from karelsynth.terminal_text import printable
 
@@ -165,6 +165,7 @@ def loading() -> Iterator[None]:
 
     Compiling starts here, at once, if something is not compiled: in another process, while this one imports modules.
     """
+    need("torch")
     out, started = error_console(), time.perf_counter()
     with out.status(_LoadingText(started)):
         from karelsynth.solve.compiling import start_compiling

@@ -20,17 +20,31 @@ from karelsynth.cli.common import (
     print_err,
     print_out,
     spread,
+    write_text,
 )
 from karelsynth.cli.score import Compare, Given, Limit, ReportFile, finish_report, read_compared
-from karelsynth.files import check_writable, name_of
+from karelsynth.files import check_writable, name_of, read_text
 
 if TYPE_CHECKING:
     from karelsynth.train.loop import TrainingProgress
 
 
+def _list_recipes(wanted: bool) -> None:
+    if wanted:
+        from karelsynth.train.recipe import RECIPES, load_recipe
+
+        names = sorted(path.stem for path in RECIPES.glob("*.toml"))
+        width = max(map(len, names))
+        write_text("\n".join(f"{name:{width}}  {load_recipe(name).about}" for name in names), None)
+        raise typer.Exit
+
+
 def train(
     recipe: Annotated[
-        Path, typer.Argument(metavar="RECIPE", help="A recipe of the package by its name, such as mle, or a file.")
+        Path,
+        typer.Argument(
+            metavar="RECIPE", help="A recipe of the package by its name, such as mle (--list has all), or a file."
+        ),
     ],
     out: Annotated[
         Path | None, typer.Option(*OUT, metavar="DIR", help="The run's folder; runs/NAME if not given.")
@@ -43,6 +57,12 @@ def train(
         bool, typer.Option("--extend", help="Continue a run beyond the steps that it began with: --set run.steps=N.")
     ] = False,
     device: Device = None,
+    show: Annotated[
+        bool, typer.Option("--show", help="Print the recipe and exit: the beginning of one of your own.")
+    ] = False,
+    list_recipes: Annotated[
+        bool, typer.Option("--list", help="List the package's recipes and exit.", callback=_list_recipes, is_eager=True)
+    ] = False,
 ) -> None:
     """Train a synthesizer by a recipe.
 
@@ -52,8 +72,11 @@ def train(
     """
     from karelsynth.train.distributed import is_main_process
     from karelsynth.train.loop import train as run_training
-    from karelsynth.train.recipe import load_recipe
+    from karelsynth.train.recipe import load_recipe, recipe_path
 
+    if show:
+        write_text(read_text(recipe_path(recipe)), None)
+        return
     chosen = load_recipe(recipe, changes or [])
     folder = out or Path("runs") / chosen.name
     stopped = f"stopped; the same command resumes from the last checkpoint in {folder}"

@@ -126,9 +126,10 @@ def prompt(
     from karelsynth.tasks.sets import scoring_of
 
     check_writable(out)
-    batch, given = load_scored(tasks, limit), given or scoring_of(tasks).given
+    batch, scoring = load_scored(tasks, limit), scoring_of(tasks)
+    shown, ticks = given or scoring.given, scoring.max_ticks
     with counter("writing", unit="tasks", total=len(batch)) as progress, atomic_writer(out) as file:
-        for line in prompt_lines(batch, given=given, programs=programs, dialect=to.value):
+        for line in prompt_lines(batch, given=shown, programs=programs, dialect=to.value, max_ticks=ticks):
             file.write(line.encode() + b"\n")
             progress(1)
     print_err(f"{out}: {len(batch):,} prompts")  # not to standard output, which may be the file
@@ -160,6 +161,12 @@ def ask(
     at_once: Annotated[int, typer.Option(min=1, max=256, help="Prompts that are sent at the same time.")] = 8,
     timeout: Annotated[float, typer.Option(min=1, help="Seconds for one request.")] = 600.0,
     tries: Annotated[int, typer.Option(min=1, help="How often a request is tried before giving up.")] = 6,
+    skip_refused: Annotated[
+        bool,
+        typer.Option(
+            "--skip-refused", help="Go on if the endpoint refuses a prompt, because it is too long or filtered."
+        ),
+    ] = False,
     given: Given = None,
     limit: Limit = None,
     output: ReportFile = None,
@@ -191,18 +198,43 @@ def ask(
         print_err("the samples may all be the same at --temperature 0", "yellow")
     batch = load_scored(tasks, limit)
     compared = read_compared(other, batch)
-    shown = given or scoring_of(tasks).given
-    prompts = [parse_json(line) for line in prompt_lines(batch, given=shown, programs=programs, dialect=to.value)]
+    scoring = scoring_of(tasks)
+    shown, ticks = given or scoring.given, scoring.max_ticks
+    lines = prompt_lines(batch, given=shown, programs=programs, dialect=to.value, max_ticks=ticks)
+    prompts = [parse_json(line) for line in lines]
     with (
         interruptible(f"stopped; the same command resumes from {out}"),
         counter("asking", unit="tasks", total=len(batch)) as progress,
     ):
-        found = collect_answers(server, prompts, out, samples=samples, at_once=at_once, progress=progress)
+        found = collect_answers(
+            server,
+            prompts,
+            out,
+            samples=samples,
+            at_once=at_once,
+            skip_refused=skip_refused,
+            progress=progress,
+            retrying=_Retries(server.chat),
+        )
     print_err(f"{out}: {found.answers:,} answers")
+    if found.refused:
+        print_err(f"{found.refused:,} prompts were refused and count as not answered; the same command tries again")
     if found.cut_off:
         print_err(f"{found.cut_off:,} were cut off: --max-tokens was too small for them", "yellow")
     sources = {"model": model, "settings": {**server.settings, "samples": samples, "programs": programs}}
     _score(read_predictions(out), tasks, batch, given, limit, output, compared, sources=sources)
+
+
+class _Retries:
+    """Prints why requests are sent again, each reason once."""
+
+    def __init__(self, address: str) -> None:
+        self._address, self._printed = address, set[str]()
+
+    def __call__(self, reason: str) -> None:
+        if reason not in self._printed:
+            self._printed.add(reason)
+            print_err(f"{self._address}: {reason}; trying again", "yellow")
 
 
 def _request_field(text: str) -> tuple[str, Any]:
@@ -253,11 +285,13 @@ def _print_table(report: dict[str, Any]) -> None:
     from rich.table import Table
 
     most = report["beam"]
-    sources = report["provenance"]
-    submitted = "1 program each" if most == 1 else f"up to {most} programs each"
-    programs = submitted if sources["decoding"] == "submitted" else f"beam {most}"
-    table = Table(title=f"{report['tasks']:,} tasks, {programs}", title_justify="left")
-    ranks = [rank for rank in report["generalization"] if rank == "1" or int(rank) <= report["beam"]]
+    submitted = report["provenance"]["decoding"] == "submitted"
+    programs = f"beam {most}" if not submitted else "1 program each" if most == 1 else f"up to {most} programs each"
+    print_out(f"{report['tasks']:,} tasks, {programs}")
+    ranks = [rank for rank in report["generalization"] if rank == "1" or int(rank) <= most]
+    if submitted:  # the next rank has all of them
+        ranks = list(report["generalization"])[: len(ranks) + (int(ranks[-1]) < most)]
+    table = Table()
     table.add_column("% of tasks")
     for rank in ranks:
         table.add_column(f"top {rank}", justify="right")

@@ -23,7 +23,7 @@ from karelsynth.cli.common import (
     write_text,
 )
 from karelsynth.errors import KarelsynthError
-from karelsynth.files import STDIN, is_file, name_of
+from karelsynth.files import STDIN, exists, is_file, make_folder, name_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -139,6 +139,8 @@ def download_val(
     """
     from karelsynth.tasks.original_files import download_original
 
+    if exists(out):  # what is wrong with it is said before the download
+        make_folder(out)
     _import(str(download_original("val")), out, skip_bad)
 
 
@@ -172,13 +174,23 @@ def _import(file: str, out: Path, skip_bad: bool) -> None:
 def export_msr(
     task_set: Annotated[str, typer.Argument(metavar="SET", help="The folder of a task set, or the name of a set.")],
     out: Annotated[Path, typer.Option(*OUT, metavar="FILE", help="The file to write: .jsonl or .jsonl.gz.")],
+    limit: Annotated[int | None, typer.Option(min=1, help="Write only the first N tasks.")] = None,
 ) -> None:
     """Write a task set in the original's format: JSON lines, compressed if the name ends in .gz."""
-    from karelsynth.tasks.named import named_tasks
+    from karelsynth.tasks.named import named_set, named_tasks
     from karelsynth.tasks.sets import export_msr as run_export
     from karelsynth.tasks.sets import is_named, open_set, scoring_of
 
-    tasks = named_tasks(task_set) if is_named(task_set) else open_set(task_set)
+    tasks: TaskSet | TaskBatch
+    if is_named(task_set):
+        tasks = named_tasks(task_set, limit)
+    else:
+        if not exists(task_set) and Path(task_set).name == task_set:
+            try:
+                named_set(task_set)
+            except KarelsynthError as error:
+                raise KarelsynthError(f"{task_set}: there is no such folder, and {error}") from None
+        tasks = open_set(task_set) if limit is None else open_set(task_set)[:limit]
     with counter("exporting", unit="tasks", total=len(tasks)) as progress:
         run_export(tasks, out, progress, max_ticks=scoring_of(task_set).max_ticks)
     print_err(f"{out}: {len(tasks):,} tasks")  # not to standard output, which may be the file

@@ -7,12 +7,14 @@
 Actions are move, turnLeft, turnRight, pickMarker and putMarker. Observations are cell codes, the hero included
 (`karelsynth.karel.formats.codes`; `CODE_PLANES[worlds]` are planes for a network). `info["action_mask"]` has the
 actions that are possible. For "Example", observations are two worlds, [N, 2, 18, 18]: the one now and the one to reach.
+There a cell holds up to 101 markers in passing, as in the language; more than ten are seen as ten.
 
 An episode that has ended restarts at the next step, whose action is ignored (Gymnasium's `NEXT_STEP`).
 """
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import gymnasium
@@ -35,13 +37,13 @@ from karelsynth.gym.tasks import (
 )
 from karelsynth.karel.formats.codes import CODES, FRAME, HERO, SIDE, WALL
 from karelsynth.karel.threads import parallel_for
-from karelsynth.tasks.batch import EXAMPLES
+from karelsynth.karel.world import MOST_MARKERS
+from karelsynth.tasks.batch import EXAMPLES, TaskBatch
 from karelsynth.tasks.generate import generate
+from karelsynth.tasks.sets import Scoring, load_tasks, scoring_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-    from karelsynth.tasks.batch import TaskBatch
 
 _PIXELS: Final = 16
 """The side of a cell in pictures."""
@@ -61,7 +63,8 @@ class KarelVectorEnv(VectorEnv[Any, Any, Any]):
         bump: what an impossible action does, see `tasks.BUMPS`; by default `turn`, and `crash` for "Example".
         max_actions: an episode is truncated after this many actions.
         house: the plan of CleanHouse.
-        tasks: for "Example", the tasks to take pairs of worlds from; by default the endless stream.
+        tasks: for "Example", the tasks to take pairs of worlds from: a batch, the name of a set, or what else
+            `load_tasks` reads. By default the endless stream.
         threads: how many threads share the work; by default one for each core.
     """
 
@@ -75,7 +78,7 @@ class KarelVectorEnv(VectorEnv[Any, Any, Any]):
         bump: Bump | None = None,
         max_actions: int = MAX_ACTIONS,
         house: str = HOUSE,
-        tasks: TaskBatch | None = None,
+        tasks: TaskBatch | str | Path | None = None,
         threads: int | None = None,
         render_mode: None = None,
     ) -> None:
@@ -85,7 +88,8 @@ class KarelVectorEnv(VectorEnv[Any, Any, Any]):
         if tasks is not None and not self._is_example:
             raise KarelsynthError('`tasks` is for the task "Example" only')
         self._rules = rules_of(self.task, bump or ("crash" if self._is_example else "turn"))
-        self._plan, self._tasks, self._threads = house_plan(house), tasks, threads
+        self._plan, self._threads = house_plan(house), threads
+        self._tasks, _ = read_own_tasks(tasks)
         self._max_actions = checked_int("max_actions", max_actions, 1)
         shape = (2,) * self._is_example + (self.task.height, self.task.width)
         self.single_observation_space = spaces.Box(0, CODES - 1, shape, np.uint8)
@@ -145,7 +149,7 @@ class KarelVectorEnv(VectorEnv[Any, Any, Any]):
     def _begin_examples(self, which: NDArray[np.int64]) -> None:
         """Pairs of worlds: all those of a task, then those of the next."""
         count, worlds = len(which), self._worlds
-        tasks = -(-count // EXAMPLES)
+        tasks = -(-count // (EXAMPLES if self._tasks is None else self._tasks.inputs.shape[1]))
         if self._tasks is None:
             batch = generate(self._source, self._number, tasks, threads=self._threads)
         else:
@@ -161,6 +165,8 @@ class KarelVectorEnv(VectorEnv[Any, Any, Any]):
         """Cell codes of all worlds, the heroes included."""
         worlds, shape = self._worlds, (self.num_envs, self.task.height, self.task.width)
         codes = worlds.cells.copy()
+        if self._is_example:
+            codes[codes >= HERO] = MOST_MARKERS
         at, heading = worlds.place.T
         codes[np.arange(self.num_envs), at] += (HERO * (heading + 1)).astype(np.uint8)
         if not self._is_example:
@@ -174,9 +180,20 @@ class KarelVectorEnv(VectorEnv[Any, Any, Any]):
         here = worlds.cells[rows, at]
         ahead = worlds.cells[rows, at + np.array((self.task.width, 1, -self.task.width, -1))[heading]]
         mask = np.ones((self.num_envs, _ACTIONS), np.int8)
-        mask[:, 0] = ahead < WALL
-        mask[:, 3], mask[:, 4] = here > 0, here < self.task.most_markers
+        mask[:, 0] = (ahead < WALL) | (ahead >= HERO)
+        mask[:, 3], mask[:, 4] = here > 0, here < self._rules.most
         return {"action_mask": mask}
+
+
+def read_own_tasks(tasks: TaskBatch | str | Path | None) -> tuple[TaskBatch | None, Scoring]:
+    """Tasks given as a batch, a name or a path, and how they are scored."""
+    if not isinstance(tasks, str | Path):
+        found, scoring = tasks, Scoring()
+    else:
+        found, scoring = load_tasks(tasks), scoring_of(tasks)
+    if found is not None and not len(found):
+        raise KarelsynthError("`tasks` has no task")
+    return found, scoring
 
 
 class SingleEnv(gymnasium.Env[Any, Any]):

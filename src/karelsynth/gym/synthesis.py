@@ -4,8 +4,8 @@
     seen, info = environment.reset(seed=1)
     seen, rewards, terminated, truncated, info = environment.step(tokens)          # token ids [1024]
 
-An observation has the given examples (`inputs`, `outputs`: uint8 [5, 18, 18] cell codes), the `tokens` so far, padded,
-their number `length`, and `mask`: the tokens that some program of at most `max_length` tokens continues with.
+An observation has the K given examples (`inputs`, `outputs`: uint8 [K, 18, 18] cell codes), the `tokens` so far,
+padded, their number `length`, and `mask`: the tokens that some program of at most `max_length` tokens continues with.
 `info["action_mask"]` is the same mask. The episode ends with the program's last token; then the program is run on all
 examples. A token outside the mask ends it with no reward. An episode that has ended restarts, with another task, at
 the next step, whose token is ignored (Gymnasium's `NEXT_STEP`).
@@ -21,16 +21,18 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
 from karelsynth.errors import KarelsynthError, checked_int, listed
-from karelsynth.gym.actions import MOST_BITS, SingleEnv
+from karelsynth.gym.actions import MOST_BITS, SingleEnv, read_own_tasks
 from karelsynth.karel.formats.codes import CODES, SIDE
 from karelsynth.karel.grammar import KAREL, Grammar
-from karelsynth.karel.interpreter import PAPER_TICKS
+from karelsynth.karel.interpreter import MOST_TICKS
 from karelsynth.karel.machine import run_batch
 from karelsynth.karel.tokens import PAD, TOKENS, VOCABULARY_SIZE
-from karelsynth.tasks.batch import GIVEN_EXAMPLES, TaskBatch
+from karelsynth.tasks.batch import EXAMPLES, TaskBatch
 from karelsynth.tasks.generate import generate
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from numpy.typing import NDArray
 
 Reward = Literal["generalization", "consistent", "share"]
@@ -43,12 +45,15 @@ class SynthesisVectorEnv(VectorEnv[Any, Any, Any]):
 
     Args:
         num_envs: N.
-        tasks: the tasks, in their order from a random one on; by default the endless stream.
+        tasks: the tasks, in their order from a random one on: a batch, the name of a set, or what else `load_tasks`
+            reads. By default the endless stream.
         reward: `generalization`: 1 for a program that is right on all examples, the held-out ones too, as in the paper;
             `consistent`: on the given ones; `share`: the share of all examples that it is right on.
         max_length: the most tokens of a program.
         grammar: which programs may be written.
         append_forced: whether tokens that are the only ones possible are written without a step of their own.
+        given: how many examples are shown, K; max_ticks: how long a program may run. By default what a named set says,
+            or 5 and 200.
     """
 
     metadata: dict[str, Any] = {"autoreset_mode": AutoresetMode.NEXT_STEP, "render_modes": []}  # noqa: RUF012 - as Gymnasium declares it
@@ -57,11 +62,13 @@ class SynthesisVectorEnv(VectorEnv[Any, Any, Any]):
         self,
         num_envs: int = 1,
         *,
-        tasks: TaskBatch | None = None,
+        tasks: TaskBatch | str | Path | None = None,
         reward: Reward = "generalization",
         max_length: int = 72,
         grammar: Grammar = KAREL,
         append_forced: bool = False,
+        given: int | None = None,
+        max_ticks: int | None = None,
         threads: int | None = None,
         render_mode: None = None,
     ) -> None:
@@ -71,9 +78,13 @@ class SynthesisVectorEnv(VectorEnv[Any, Any, Any]):
         if reward not in get_args(Reward):
             raise KarelsynthError(f"`reward` is {listed(get_args(Reward))}, not `{reward}`")
         self._machine = syntax_machine(grammar, checked_int("max_length", max_length, 8))
-        self._given, self._reward, self._threads = tasks, reward, threads
+        self._own, scoring = read_own_tasks(tasks)
+        most = EXAMPLES if self._own is None else self._own.inputs.shape[1]
+        self._given = checked_int("given", scoring.given if given is None else given, 1, most)
+        self._max_ticks = checked_int("max_ticks", scoring.max_ticks if max_ticks is None else max_ticks, 0, MOST_TICKS)
+        self._reward, self._threads = reward, threads
         self._append_forced = append_forced
-        grids = spaces.Box(0, CODES - 1, (GIVEN_EXAMPLES, SIDE, SIDE), np.uint8)
+        grids = spaces.Box(0, CODES - 1, (self._given, SIDE, SIDE), np.uint8)
         self.single_observation_space = spaces.Dict(
             inputs=grids,
             outputs=grids,
@@ -132,10 +143,10 @@ class SynthesisVectorEnv(VectorEnv[Any, Any, Any]):
 
     def _next(self, count: int) -> TaskBatch:
         """The next tasks, in arrays that may be written to."""
-        if self._given is not None:
-            numbers = (self._source + self._number + np.arange(count)) % len(self._given)
+        if self._own is not None:
+            numbers = (self._source + self._number + np.arange(count)) % len(self._own)
             self._number += count
-            return self._given[numbers]
+            return self._own[numbers]
         parts = []
         while count:
             if not len(self._ahead):
@@ -159,13 +170,13 @@ class SynthesisVectorEnv(VectorEnv[Any, Any, Any]):
         """The rewards of finished programs."""
         inputs, outputs = self._tasks.inputs[rows], self._tasks.outputs[rows]
         if self._reward == "consistent":
-            inputs, outputs = inputs[:, :GIVEN_EXAMPLES], outputs[:, :GIVEN_EXAMPLES]
+            inputs, outputs = inputs[:, : self._given], outputs[:, : self._given]
         run = run_batch(
             self._tokens[rows],
             inputs,
             expected=outputs,
             keep_worlds=False,
-            max_ticks=PAPER_TICKS,
+            max_ticks=self._max_ticks,
             threads=self._threads,
         )
         assert run.correct is not None
@@ -176,8 +187,8 @@ class SynthesisVectorEnv(VectorEnv[Any, Any, Any]):
         mask = self._machine.mask(self._states).astype(np.int8)
         mask[self._ended] = 0
         seen = {
-            "inputs": self._tasks.inputs[:, :GIVEN_EXAMPLES].copy(),
-            "outputs": self._tasks.outputs[:, :GIVEN_EXAMPLES].copy(),
+            "inputs": self._tasks.inputs[:, : self._given].copy(),
+            "outputs": self._tasks.outputs[:, : self._given].copy(),
             "tokens": self._tokens.copy(),
             "length": self._lengths[:, None].copy(),
             "mask": mask,

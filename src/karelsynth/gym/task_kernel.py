@@ -27,6 +27,7 @@ from karelsynth.karel.machine_kernel import (
 )
 from karelsynth.karel.syntax_compiler import ParserTables
 from karelsynth.karel.tokens import ID
+from karelsynth.karel.world import MOST_MARKERS
 
 # Actions, in the order of their tokens.
 MOVE, LEFT, RIGHT, PICK, PUT = range(5)
@@ -51,7 +52,7 @@ class Worlds(NamedTuple):
     """N worlds of one task, and the state of their episodes."""
 
     cells: U8Array
-    """[N, H · W]: cell codes without the hero."""
+    """[N, H · W]: cell codes without the hero. The codes from HERO on are piles of 11, 12, … markers, in passing."""
     before: U8Array
     """[N, H · W]: the cells at the start; for EXAMPLE, the world to reach, with its hero."""
     place: I32Array
@@ -73,7 +74,8 @@ class Rules(NamedTuple):
     bump: int
     """STAY, TURN or CRASH."""
     most: int
-    """The most markers of a cell. Putting one more, or picking where there is none, fails like a move into a wall."""
+    """The code of a cell with the most markers. Putting one more, or picking where there is none, fails like a move
+    into a wall."""
 
 
 @compiled()
@@ -241,7 +243,7 @@ def act(worlds: Worlds, rules: Rules, number: int, action: int) -> tuple[float, 
     failed = False
     if action == MOVE:
         ahead = at + (width, 1, -width, -1)[heading]
-        failed = cells[ahead] >= WALL
+        failed = WALL <= cells[ahead] < HERO
         if not failed:
             at = ahead
         elif rules.bump == TURN:
@@ -250,7 +252,9 @@ def act(worlds: Worlds, rules: Rules, number: int, action: int) -> tuple[float, 
         heading = (heading + (3 if action == LEFT else 1)) & 3
     elif task != SNAKE:
         failed = cells[at] == 0 if action == PICK else cells[at] >= rules.most
-        if not failed:
+        if not failed and cells[at] == (MOST_MARKERS if action == PUT else HERO):
+            cells[at] = HERO if action == PUT else MOST_MARKERS
+        elif not failed:
             cells[at] += 1 if action == PUT else -1
     worlds.place[number, 0], worlds.place[number, 1] = at, heading
     if failed and rules.bump == CRASH:
@@ -262,7 +266,7 @@ def act(worlds: Worlds, rules: Rules, number: int, action: int) -> tuple[float, 
         for cell in range(len(cells)):
             different += before[cell] != cells[cell]
         # The world to reach has the hero on the hero's cell, too.
-        there = before[at] == cells[at] + HERO * (heading + 1)
+        there = cells[at] < HERO and before[at] == cells[at] + HERO * (heading + 1)
         ended = there and different == 1
         score = 1.0 if ended else 0.0
     elif task == STAIRS:

@@ -21,11 +21,12 @@ import numpy as np
 from karelsynth.errors import KarelsynthError, checked_int, listed, names_hint
 from karelsynth.karel.formats.codes import FRAME, HERO, SIDE, WALL
 from karelsynth.karel.grammar import KAREL
-from karelsynth.karel.interpreter import MAX_TICKS
+from karelsynth.karel.interpreter import MAX_TICKS, MOST_IN_PASSING
 from karelsynth.karel.machine import encode_programs
 from karelsynth.karel.syntax_compiler import compile_grammar
 from karelsynth.karel.threads import parallel_for
 from karelsynth.karel.tokens import token_bytes
+from karelsynth.karel.world import MOST_MARKERS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -67,7 +68,7 @@ class KarelTask:
     """Rows and columns with the frame, as the papers count them."""
     width: int
     most_markers: int
-    """The most markers of a cell."""
+    """The most markers of a cell, in passing."""
     about: str
     """What to do, and the return."""
 
@@ -86,7 +87,9 @@ _ALL: Final = (
 )
 TASKS: Final = {task.name: task for task in _ALL}
 """The ten tasks by name."""
-EXAMPLE: Final = KarelTask("Example", 0, SIDE, SIDE, 10, "Change the world into the one that an example shows: 1.")
+EXAMPLE: Final = KarelTask(
+    "Example", 0, SIDE, SIDE, MOST_IN_PASSING, "Change the world into the one that an example shows: 1."
+)
 """A pair of worlds of a generated task."""
 
 
@@ -103,7 +106,9 @@ def rules_of(task: KarelTask, bump: Bump) -> Rules:
 
     if bump not in BUMPS:
         raise KarelsynthError(f"`bump` is {listed(BUMPS)}, not `{bump}`")
-    return Rules(task.number, task.height, task.width, BUMPS.index(bump), task.most_markers)
+    above_ten = task.most_markers - MOST_MARKERS
+    most = HERO + above_ten - 1 if above_ten > 0 else task.most_markers
+    return Rules(task.number, task.height, task.width, BUMPS.index(bump), most)
 
 
 def new_worlds(task: KarelTask, count: int) -> Worlds:

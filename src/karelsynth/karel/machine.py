@@ -98,6 +98,7 @@ def run_batch(
     prefixes: bool = False,
     max_ticks: int = MAX_TICKS,
     threads: int | None = None,
+    device: str = "cpu",
 ) -> BatchRun:
     """Run every program on its worlds.
 
@@ -117,7 +118,11 @@ def run_batch(
         prefixes: whether unfinished programs are accepted; fills `waits`.
         max_ticks: the most ticks of a run; the paper's data and its evaluation have PAPER_TICKS.
         threads: the number of threads, by default one for each core.
+        device: "cpu", or "cuda" to run on a GPU with the same result. Worth it for long runs, or for many: arrays are
+            copied there and back. `machine_cuda.run_on_gpu` takes arrays that are there already.
     """
+    if device not in ("cpu", "cuda"):
+        raise ValueError(f"device is cpu or cuda, not {quoted(str(device))}")
     tokens = _as_tokens(programs)
     codes = _as_worlds("worlds", worlds)
     wanted = codes[:0] if expected is None else _as_worlds("expected", expected)
@@ -125,10 +130,17 @@ def run_batch(
         raise ValueError(f"expected has shape {wanted.shape}, worlds {codes.shape}: they must be the same")
     max_ticks = checked_int("max_ticks", max_ticks, 0, MOST_TICKS)
     rows = _as_rows(which, len(tokens), len(codes))
-    heroes = heroes_of("worlds", codes, threads)
     count, per_program = len(tokens), codes.shape[1]
     shape = (count, per_program)
     conditionals = int(_conditionals(tokens).max(initial=0)) if coverage else 0
+    if device == "cuda":
+        from karelsynth.karel.machine_cuda import run_from_host
+
+        return run_from_host(
+            tokens, codes, rows, None if expected is None else wanted, keep_worlds=keep_worlds, traces=traces,
+            coverage=conditionals if coverage else None, prefixes=prefixes, max_ticks=max_ticks,
+        )  # fmt: skip
+    heroes = heroes_of("worlds", codes, threads)
 
     from karelsynth.karel.machine_kernel import CELLS, RunOutputs, run_range
 

@@ -111,28 +111,49 @@ _OUTPUTS_TYPE: Final = tuple_type(
 )  # fmt: skip
 
 
+def _edge() -> U8Array:
+    edge = np.ones((SIDE, SIDE), np.uint8)
+    edge[1:-1, 1:-1] = 0
+    return edge.ravel()
+
+
+EDGE: Final = _edge()
+"""uint8 [324]: 1 for cells at the array's border."""
+
+
+@compiled(forceinline=True)
+def hero_cell(worlds: U8Array, number: int, edge: U8Array) -> int:
+    """The index of the hero's cell in worlds[number] of [N, 324], or -1 if the world is bad. `edge` is EDGE.
+
+    A world is bad if a run on it could leave the array or is not defined: it has no hero or several, the hero is not on
+    a free cell, or the hero could walk on the array's border.
+    """
+    # Sums without branches, which the compiler turns into vector instructions.
+    count, place, open_edge = np.int32(0), np.int32(0), np.int32(0)
+    for cell in range(CELLS):
+        here = np.int32(worlds[number, cell] >= HERO)
+        count += here
+        place += here * np.int32(cell)
+        open_edge += np.int32(edge[cell] & (np.uint8(worlds[number, cell] - WALL) >= HERO - WALL))
+    if count != 1 or open_edge > 0:
+        return -1
+    hero = worlds[number, place]
+    return -1 if hero >= 5 * HERO or hero % HERO > MOST_MARKERS else int(place)
+
+
 @compiled(types.int64(types.int64, types.int64, read_only(types.uint8, 4), types.int16[:, ::1]))
 def find_heroes(first: int, last: int, worlds: U8Array, heroes: I16Array) -> int:
     """For rows first … last − 1 of worlds [W, K, 18, 18], fill `heroes` [W, K] with the index of the hero's cell.
 
-    Returns the index of the first bad world, or -1. A world is bad if a run on it could leave the array or is not
-    defined: it has no hero or several, the hero is not on a free cell, or the hero could walk on the array's border.
+    Returns the index of the first bad world, or -1; see `hero_cell`.
     """
-    border = np.ones((SIDE, SIDE), np.uint8)
-    border[1:-1, 1:-1] = 0
-    edge = border.ravel()
+    per_row = worlds.shape[1]
+    flat = worlds.reshape(worlds.shape[0] * per_row, CELLS)
     for row in range(first, last):
-        for number in range(worlds.shape[1]):
-            cells = worlds[row, number].ravel()
-            # Sums without branches, which the compiler turns into vector instructions.
-            count, place, open_edge = np.int32(0), np.int32(0), np.int32(0)
-            for cell in range(CELLS):
-                here = np.int32(cells[cell] >= HERO)
-                count += here
-                place += here * np.int32(cell)
-                open_edge += np.int32(edge[cell] & (np.uint8(cells[cell] - WALL) >= HERO - WALL))
-            if count != 1 or open_edge > 0 or cells[place] >= 5 * HERO or cells[place] % HERO > MOST_MARKERS:
-                return int(row * worlds.shape[1] + number)
+        for number in range(per_row):
+            place = hero_cell(flat, row * per_row + number, EDGE)
+            if place < 0:
+                return int(row * per_row + number)
             heroes[row, number] = place
     return -1
 

@@ -261,6 +261,47 @@ def _write_masks(
     return -1
 
 
+@compiled(forceinline=True)
+def append_to_row(
+    row: int,
+    token: int,
+    states: I64Array,
+    tokens: U8Array,
+    lengths: I64Array,
+    append_forced: bool,
+    transition: I32Array,
+    forced: I64Array,
+    symbols: int,
+    symbol_bits: int,
+    word_bits: int,
+) -> None:
+    """`SyntaxMachine.append_tokens` for one row. Allocates nothing, so that a GPU can run it."""
+    words, low, top_shift = states.shape[1] - 2, (1 << symbol_bits) - 1, word_bits - symbol_bits
+    if token < 0 and append_forced:
+        token = forced[states[row, 0] * symbols + (states[row, 2] & low)]
+    while token >= 0 and lengths[row] < tokens.shape[1]:
+        known = token < VOCABULARY_SIZE
+        entry = transition[states[row, 0] * symbols + (states[row, 2] & low), token if known else 0]
+        operation = (entry >> CONTROL_BITS) & POP
+        states[row, 0] = entry & CONTROL_MASK
+        states[row, 1] -= entry >> (CONTROL_BITS + OPERATION_BITS)
+        if states[row, 1] < 0 or not known:
+            states[row, 0], states[row, 1] = DEAD, -1
+        if operation == POP:
+            for word in range(words):
+                above = states[row, 3 + word] if word + 1 < words else 0
+                states[row, 2 + word] = states[row, 2 + word] >> symbol_bits | (above & low) << top_shift
+        elif operation != STAY:
+            incoming = np.int64(operation)
+            for word in range(words):
+                now = states[row, 2 + word]
+                states[row, 2 + word] = (now << symbol_bits & ((1 << word_bits) - 1)) | incoming
+                incoming = now >> top_shift
+        tokens[row, lengths[row]] = token
+        lengths[row] += 1
+        token = forced[states[row, 0] * symbols + (states[row, 2] & low)] if append_forced else -1
+
+
 @compiled(
     types.void(
         types.int64[:, ::1], types.uint8[:, ::1], types.int64[::1], read_only(types.int64, 1),
@@ -281,31 +322,9 @@ def _append(
     symbol_bits: int,
     word_bits: int,
 ) -> None:
-    words, low, top_shift = states.shape[1] - 2, (1 << symbol_bits) - 1, word_bits - symbol_bits
     for row in range(len(states)):
-        if not active[row]:
-            continue
-        state, token = states[row], chosen[row]
-        if token < 0 and append_forced:
-            token = forced[state[0] * symbols + (state[2] & low)]
-        while token >= 0 and lengths[row] < tokens.shape[1]:
-            known = token < VOCABULARY_SIZE
-            entry = transition[state[0] * symbols + (state[2] & low), token if known else 0]
-            operation = (entry >> CONTROL_BITS) & POP
-            state[0] = entry & CONTROL_MASK
-            state[1] -= entry >> (CONTROL_BITS + OPERATION_BITS)
-            if state[1] < 0 or not known:
-                state[0], state[1] = DEAD, -1
-            if operation == POP:
-                for word in range(words):
-                    above = state[3 + word] if word + 1 < words else 0
-                    state[2 + word] = state[2 + word] >> symbol_bits | (above & low) << top_shift
-            elif operation != STAY:
-                incoming = np.int64(operation)
-                for word in range(words):
-                    now = state[2 + word]
-                    state[2 + word] = (now << symbol_bits & ((1 << word_bits) - 1)) | incoming
-                    incoming = now >> top_shift
-            tokens[row, lengths[row]] = token
-            lengths[row] += 1
-            token = forced[state[0] * symbols + (state[2] & low)] if append_forced else -1
+        if active[row]:
+            append_to_row(
+                row, chosen[row], states, tokens, lengths, append_forced, transition, forced, symbols, symbol_bits,
+                word_bits,
+            )  # fmt: skip

@@ -156,16 +156,16 @@ def cuda_available() -> bool:
 def probe_cuda() -> bool:
     """`cuda_available` for one thread at a time."""
     try:
-        from karelsynth.model.prefix_runner_cuda import cuda
+        from karelsynth.karel.cuda import why_not
 
-        if cuda.is_available():
+        reason = why_not()
+        if reason is None:
             return True
-        reason = cuda.cuda_error() or "it lacks a part of CUDA"
-    except Exception as error:  # half-installed drivers and packages raise anything
+    except Exception as error:  # half-installed packages raise anything
         reason = f"{type(error).__name__}: {error}"
     log.warning(
         "Numba cannot use the GPU, so programs run on the host and the GPU waits for them; "
         "`pip install --editable .[cuda]`, in a clone, installs what is missing. Numba says: %s",
-        " ".join(str(reason).split()),
+        " ".join(reason.split()),
     )
     return False

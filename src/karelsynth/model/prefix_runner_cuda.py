@@ -7,8 +7,6 @@ and only where there is a GPU: importing it loads Numba's CUDA module.
 
 from __future__ import annotations
 
-import threading
-import warnings
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
@@ -18,19 +16,13 @@ import torch
 from torch import Tensor
 
 from karelsynth.errors import KarelsynthError
+from karelsynth.karel.cuda import cuda, launch_lock, on_stream
 from karelsynth.karel.formats.codes import HERO
 from karelsynth.karel.grammar import KAREL
 from karelsynth.karel.machine_kernel import CELLS, code_buffers
 from karelsynth.karel.syntax_compiler import ParserTables, compile_grammar
 from karelsynth.model.devices import to_device
 from karelsynth.model.prefix_features_kernel import FEATURES, run_and_describe
-
-if not hasattr(np, "row_stack"):  # NumPy 2.5 has dropped it, and numba-cuda 0.30 looks for it when it first compiles
-    np.row_stack = np.vstack
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore", DeprecationWarning)  # its own, with NumPy 2.5
-    from numba import cuda as numba_cuda
-    from numba.cuda import dispatcher as numba_dispatcher
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -40,11 +32,6 @@ if TYPE_CHECKING:
 LONGEST: Final = 128
 """Tokens of the longest prefix that fits into a thread's scratch memory."""
 _THREADS_PER_BLOCK: Final = 64
-_launch_lock = threading.Lock()
-"""Several threads make batches; one at a time launches kernels."""
-cuda: Any = numba_cuda  # its names are made at run time
-dispatcher: Any = numba_dispatcher
-dispatcher.config.CUDA_LOW_OCCUPANCY_WARNINGS = 0  # the last tasks of a search are few
 _TEXT, _CLOSING = 2 * LONGEST, LONGEST + 1
 _CODE, _, _STACK, _, _ = (len(buffer) for buffer in code_buffers.py_func(_TEXT))
 _COUNTERS: Final = _TEXT + 1  # prefixes are run without a remembered state
@@ -107,9 +94,8 @@ class CudaPrefixRunner:
         if len(out):
             tokens = tokens.contiguous() if tokens.shape[1] else tokens.new_zeros(len(tokens), 1)
             arrays = (tokens, rows, lengths, which.contiguous(), inputs, heroes, outputs, _transition(device))
-            with _launch_lock, torch.cuda.device(device):
-                number = torch.cuda.current_stream(device).cuda_stream
-                stream = cuda.external_stream(number) if number else 0
+            with launch_lock, torch.cuda.device(device):
+                stream = on_stream(torch.cuda.current_stream(device).cuda_stream)
                 blocks = -(-len(out) // _THREADS_PER_BLOCK)
                 views = [cuda.as_cuda_array(array, sync=False) for array in (*arrays, out)]
                 launch = features_of_prefixes[blocks, _THREADS_PER_BLOCK, stream]

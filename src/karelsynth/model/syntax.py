@@ -13,6 +13,7 @@ from torch import Tensor
 
 from karelsynth.karel.syntax import SyntaxMachine
 from karelsynth.model import triton_launch
+from karelsynth.model.prefix_runner import cuda_available
 
 if TYPE_CHECKING:
     from karelsynth.karel.syntax_compiler import SyntaxTables
@@ -59,7 +60,7 @@ class HandwrittenSyntax(NamedTuple):
     ) -> tuple[Tensor, Tensor]:
         """Append a token to each active prefix, and then the tokens that it forces.
 
-        On a device other than the CPU, writing forced tokens synchronises with the device.
+        Where neither a CPU nor Numba on a GPU does it, writing forced tokens synchronises with the device.
 
         Args:
             states: int64 [N, width].
@@ -77,6 +78,12 @@ class HandwrittenSyntax(NamedTuple):
             states, lengths = (part.clone(memory_format=torch.contiguous_format) for part in (states, lengths))
             arrays = (part.contiguous().numpy() for part in (states, tokens, lengths, chosen, active))
             self.machine.append_tokens(*arrays, append_forced=forced_tokens)
+            return states, lengths
+        if forced_tokens and states.is_cuda and tokens.is_contiguous() and cuda_available():
+            from karelsynth.model.syntax_cuda import append_tokens_on_gpu
+
+            states, lengths = (part.clone(memory_format=torch.contiguous_format) for part in (states, lengths))
+            append_tokens_on_gpu(self.machine, self.tables, states, tokens, lengths, chosen, active)
             return states, lengths
         return self.write_by_tensors(states, tokens, lengths, chosen, active, forced_tokens=forced_tokens)
 

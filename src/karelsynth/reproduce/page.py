@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from karelsynth.errors import listed
-from karelsynth.files import write_atomically
+from karelsynth.files import is_file, write_atomically
 from karelsynth.karel.draw.scene import scene_svg
 from karelsynth.reproduce import tables
 from karelsynth.reproduce.aliasing import PROGRAM_A, PROGRAM_B, aliasing_scene, both_right
@@ -19,6 +19,7 @@ from karelsynth.reproduce.claims import CLAIMS, claims, count_verdicts
 from karelsynth.reproduce.learned_syntax import MaskTable, masks_chart
 from karelsynth.reproduce.results import Recipes, Result, Results, read_results, row_recipe
 from karelsynth.reproduce.rows import ROWS, SHORT, TABLES, Budget
+from karelsynth.train.recipe import RECIPES
 
 PAGE: Final = "docs/results.md"
 _ALL: Final = "all"
@@ -33,8 +34,12 @@ CHARTS: Final = (_MASKS, _MASKS_OVER)
 def load_recipes(
     folder: Path, train_data: Path | None = None, val_data: Path | None = None, budget: Budget = SHORT
 ) -> Recipes:
-    """Every row's recipe with a budget, and with other training or validation tasks if given."""
-    return {name: row_recipe(folder, name, train_data, val_data, budget=budget) for name in ROWS}
+    """Every row's recipe with a budget, and with other training or validation tasks if given.
+
+    Of rows that the folder has no recipe for it is the package's: somebody's own recipes need not be all.
+    """
+    own = {name: folder if is_file(folder / f"{name}.toml") else RECIPES for name in ROWS}
+    return {name: row_recipe(own[name], name, train_data, val_data, budget=budget) for name in ROWS}
 
 
 def render(results: Path, recipes: Recipes, root: Path, long: tuple[Path, Recipes] | None = None) -> list[Path]:

@@ -11,8 +11,9 @@ it forces. Hypotheses then differ in length but have made equally many choices, 
 
 Hypotheses are rows of fixed-shape arrays; nothing loops over tasks or hypotheses. The host is needed for two things
 only. Every few steps, it removes tasks that are done from the batch. With `skip_forced_tokens`, it checks whether more
-forced tokens follow. On a CPU, where synchronising costs nothing, the network runs for open hypotheses only. Most
-places are empty in the first steps, when a valid program has few prefixes, and in the last ones.
+forced tokens follow. Most places are empty in the first steps, when a valid program has few prefixes, and in the last
+ones. So the network runs for open hypotheses only where synchronising costs less than it saves: on a CPU, and on a GPU
+for models that run prefixes. There, other tasks also take the places of those that are done.
 
 With `Pruning`, twice as many continuations as there are places are run on the examples. Those that cannot be part of a
 correct program are dropped, and the likeliest of the rest get the places. Finished programs are then ranked by the
@@ -45,7 +46,7 @@ from karelsynth.model.devices import (
 from karelsynth.model.lstm import LSTMSteps
 from karelsynth.model.syntax import HandwrittenSyntax, handwritten_syntax, put_tokens
 from karelsynth.search.candidates import Candidates
-from karelsynth.search.replay import ReplayedSteps, can_replay, replayed_steps
+from karelsynth.search.replay import ReplayedSteps, can_replay, rebuilt, replayed_steps, tensors_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -67,6 +68,12 @@ _ENDS_STATEMENT: Final = torch.zeros(VOCABULARY_SIZE, dtype=torch.bool)
 _ENDS_STATEMENT[[ID[name] for name in (*ACTIONS, "w)", "r)", "i)", "e)")]] = True
 _PER_CORRECT_EXAMPLE: Final = 1000.0
 """What a correct example adds to a finished program's rank: more than any difference of log-probabilities."""
+_MOST_OPEN: Final = 1024 * 64
+"""The most open hypotheses of all tasks at a time on a GPU."""
+_BYTES_PER_HYPOTHESIS: Final = 2**18
+"""About what a step of the shipped model takes for a hypothesis with five examples."""
+_REFILL: Final = 8
+"""Other tasks enter the search when one of so many places for tasks is free."""
 TASKS_PER_THREAD: Final = 4
 """On a CPU, each thread searches alone if there are this many tasks for it; otherwise threads share each step."""
 _ENCODED_ALONE: Final = 16
@@ -110,6 +117,8 @@ def beam_search(
     left_open: Callable[[Tensor, Tensor, Tensor], None] | None = None,
     finished: Callable[[Tensor, Candidates], None] | None = None,
     replay: bool | None = None,
+    compact: bool | None = None,
+    at_once: int | None = None,
 ) -> Candidates:
     """The likeliest programs for each task, best first: `beam` of them, or as many as were found.
 
@@ -139,22 +148,33 @@ def beam_search(
             device, so that these can be used while the search continues. Every task is reported once.
         replay: whether steps are replayed as CUDA graphs (`search.replay`), for models and tasks that allow it; by
             default on a GPU. The result is the same.
+        compact: whether the network runs for open hypotheses only, which synchronises with the device at every step; by
+            default on a CPU, and on a GPU for models that run prefixes.
+        at_once: how many tasks are searched at a time, if not all. When some are done, others take their places. Only
+            for LSTM decoders with a handwritten syntax; on a GPU that is the default for those that run prefixes.
     """
     machine = model.machine_for(machine, max_length)
     limit = machine.max_length if machine else max_length or model.settings.max_length
     device = encoded.codes.device
     on_cpu = device.type == "cpu"
+    runner = encoded.prefix_runner()
+    if compact is None:
+        compact = on_cpu or runner is not None
     with torch.autocast(device.type, enabled=False):  # the precision is chosen here
         weights = weights or model.step_model(dtype or decoding_dtype(device))
         syntax = handwritten_syntax(machine, device) if machine else None
+        if machine is None or not isinstance(weights.decoder, LSTMSteps):
+            at_once = None  # other states and prefixes may depend on the number of the step
+        elif at_once is None and runner is not None and not on_cpu:
+            at_once = _tasks_at_once(device, beam)
         search = BeamSearch(
             weights,
             syntax,
             beam,
-            every=1 if on_cpu else CHECK_EVERY,
-            dense=not on_cpu,
+            every=1 if compact else CHECK_EVERY,
+            dense=not compact,
             skip_forced_tokens=model.settings.skip_forced_tokens,
-            runner=encoded.prefix_runner(),
+            runner=runner,
             pruning=pruning,
             slack=slack,
             window=window,
@@ -163,12 +183,21 @@ def beam_search(
             left_open=left_open,
             finished=finished,
             replay=not on_cpu if replay is None else replay,
+            at_once=at_once,
         )
         threads = (threads or torch.get_num_threads()) if on_cpu else 1
         if threads > 1 and len(encoded.codes) >= TASKS_PER_THREAD * threads:
             return _run_on_threads(search, model.step_tasks(weights, encoded), limit, threads)
         with shared_steps(threads):
             return search.run(model.step_tasks(weights, encoded), limit)
+
+
+def _tasks_at_once(device: torch.device, beam: int) -> int:
+    """How many tasks keep a GPU busy and fit into half of its memory."""
+    most = _MOST_OPEN
+    if device.type == "cuda":
+        most = min(most, torch.cuda.get_device_properties(device).total_memory // (2 * _BYTES_PER_HYPOTHESIS))
+    return max(1, most // beam)
 
 
 @dataclass(frozen=True)
@@ -196,6 +225,8 @@ class BeamSearch:
     finished: Callable[[Tensor, Candidates], None] | None
     replay: bool
     """Whether steps are replayed as CUDA graphs, where that is possible."""
+    at_once: int | None = None
+    """How many tasks are searched at a time; None for all."""
 
     @torch.no_grad()  # for every thread
     def run(self, tasks: StepTasks, limit: int) -> Candidates:
@@ -204,16 +235,20 @@ class BeamSearch:
 
     def _can_replay(self, tasks: int) -> bool:
         """Whether every step has the same shapes and needs nothing from the host."""
-        simple = self.runner is None and self.pruning is None and self.left_open is None and self.stop is None
+        plain = self.runner is None and self.pruning is None and self.left_open is None and self.stop is None
         steps = isinstance(self.weights.decoder, LSTMSteps) and not self.skip_forced_tokens
-        return self.replay and simple and steps and can_replay(tasks, self.beam)
+        return self.replay and plain and steps and self.at_once is None and can_replay(tasks, self.beam)
 
     def _run(self, tasks: StepTasks, limit: int, replayed: ReplayedSteps | None) -> Candidates:
-        beams = self._start(tasks, limit)
+        places = min(self.at_once or len(tasks), len(tasks))
+        begun, beams = places, self._start(tasks, 0, places, limit)
+        shape, device = (len(tasks), self.beam), tasks.inputs.device
         found = Candidates(
-            torch.zeros_like(beams.pool_tokens), torch.zeros_like(beams.pool_lengths), beams.pool_scores.clone()
+            torch.zeros(*shape, limit, dtype=torch.uint8, device=device),
+            torch.zeros(shape, dtype=torch.int64, device=device),
+            torch.full(shape, -torch.inf, device=device),
         )
-        at, left = 0, torch.arange(len(tasks))  # on the host, as all that decides which tasks leave
+        at, left = 0, torch.arange(begun)  # on the host, as all that decides which tasks leave
         while at < limit:
             if self.stop is not None and self.stop():
                 break
@@ -226,7 +261,7 @@ class BeamSearch:
                 replayed = replayed if narrow else None
             if self.left_open is not None:
                 self.left_open(beams.number, beams.tokens, beams.scores)
-            if (at % self.every == 0 or narrow) and at < limit:
+            if (at % self.every == 0 or narrow) if at < limit else begun < len(tasks):
                 active, width = beams.active()
                 if replayed is not None and not narrow:
                     if not replayed.should_leave(len(beams.number), len(active)):
@@ -237,9 +272,15 @@ class BeamSearch:
                     self._record_done(beams, left[done], found)
                     left = left[active]
                 beams.keep(active, width)
-                if not len(active):
+                free = places - len(active)
+                if begun < len(tasks) and free * _REFILL >= places:
+                    first, begun = begun, min(begun + free, len(tasks))
+                    beams.join(self._start(tasks, first, begun, limit))
+                    left = torch.cat([left, torch.arange(first, begun)])
+                    at = 0  # the new tasks have all steps before them
+                elif not len(active):
                     break
-        self._record_done(beams, left, found)
+        self._record_done(beams, torch.cat([left, torch.arange(begun, len(tasks))]), found)
         return found
 
     def _record_done(self, beams: Beams, done: Tensor, found: Candidates) -> None:
@@ -250,12 +291,13 @@ class BeamSearch:
             parts = (part.index_select(0, rows) for part in (found.tokens, found.lengths, found.logprobs))
             self.finished(done, Candidates(*parts))
 
-    def _start(self, tasks: StepTasks, limit: int) -> Beams:
-        """One open hypothesis for each task: the empty prefix."""
-        count, device = len(tasks), tasks.inputs.device
+    def _start(self, tasks: StepTasks, first: int, last: int, limit: int) -> Beams:
+        """One open hypothesis for each of tasks first … last − 1: the empty prefix."""
+        count, device = last - first, tasks.inputs.device
+        number = torch.arange(first, last, device=device)
+        tasks = tasks.select(number) if count < len(tasks) else tasks
         scores = torch.full((count, self.beam), -torch.inf, device=device)
         blank = torch.zeros(count, self.beam, limit, dtype=torch.uint8, device=device)
-        number = torch.arange(count, device=device)
         beams = Beams(
             number=number,
             tasks=tasks,
@@ -264,7 +306,7 @@ class BeamSearch:
             lengths=torch.zeros_like(number)[:, None],
             syntax=None if self.syntax is None else self.syntax.initial(count)[:, None],
             state=self.weights.start(tasks),
-            row=number[:, None],
+            row=number[:, None] - first,
             last=torch.full_like(number, START)[:, None],
             pool_scores=scores,
             pool_tokens=blank.clone(),
@@ -349,8 +391,9 @@ class BeamSearch:
         places: Tensor | None = None
         if not self.dense:
             places = (beams.scores > -torch.inf).flatten().nonzero()[:, 0]
-            # Hypotheses that extend the same state are adjacent: the decoder then shares their products.
-            places = places.index_select(0, beams.row.flatten().index_select(0, places).argsort())
+            if places.is_cpu:
+                # Hypotheses that extend the same state are adjacent: the decoder then shares their products.
+                places = places.index_select(0, beams.row.flatten().index_select(0, places).argsort())
 
         def of_places(values: Tensor) -> Tensor:
             """The values [B, S, …] of the places that the network is run for."""
@@ -452,6 +495,27 @@ class Beams:
         self.syntax = None if self.syntax is None else self.syntax[:, :width]
         self.correct = None if self.correct is None else self.correct[:, :width]
 
+    def join(self, other: Beams) -> None:
+        """Add tasks of the same search whose numbers are larger."""
+        width = max(self.scores.shape[1], other.scores.shape[1])
+        moved = replace(other, row=other.row + len(tensors_of(self.state)[0]))
+        states = zip(tensors_of(self.state), tensors_of(other.state), strict=True)
+        self.state = rebuilt(self.state, (torch.cat(pair) for pair in states))
+        present = None
+        if self.tasks.present is not None and other.tasks.present is not None:
+            present = torch.cat([self.tasks.present, other.tasks.present])
+        self.tasks = StepTasks(torch.cat([self.tasks.inputs, other.tasks.inputs]), present)
+        for name in ("number", "pool_scores", "pool_tokens", "pool_lengths", "pool_correct"):
+            own = getattr(self, name)
+            if own is not None:
+                setattr(self, name, torch.cat([own, getattr(other, name)]))
+        for name in ("scores", "tokens", "lengths", "row", "last", "syntax", "correct"):
+            own = getattr(self, name)
+            if own is not None:
+                empty = -torch.inf if name == "scores" else 0
+                both = (_widened(values, width, empty) for values in (own, getattr(moved, name)))
+                setattr(self, name, torch.cat(list(both)))
+
     def collect(self, scores: Tensor) -> None:
         """Let the programs that end now, with scores [B, S], compete for the places in the pool."""
         ended = self.tokens.clone()
@@ -473,6 +537,14 @@ class Beams:
         found.tokens.index_copy_(0, self.number, self.pool_tokens.masked_fill(empty[:, :, None], 0))
         found.lengths.index_copy_(0, self.number, self.pool_lengths)
         found.logprobs.index_copy_(0, self.number, self.pool_scores)
+
+
+def _widened(values: Tensor, width: int, empty: float) -> Tensor:
+    """Values [B, S, …] with places added up to a width."""
+    if values.shape[1] == width:
+        return values
+    added = values.new_full((len(values), width - values.shape[1], *values.shape[2:]), empty)
+    return torch.cat([values, added], dim=1)
 
 
 def gathered(values: Tensor, places: Tensor) -> Tensor:

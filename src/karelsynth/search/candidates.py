@@ -152,7 +152,7 @@ class OpenHypotheses:
     def record(self, number: Tensor, tokens: Tensor, scores: Tensor) -> None:
         """The `left_open` callback of `beam_search`."""
         first = slice(MOST_RECORDED)
-        self._recorded.append((number.cpu(), tokens[:, first].cpu().clone(), scores[:, first].cpu()))
+        self._recorded.append((number.cpu(), tokens[:, first].to("cpu", copy=True), scores[:, first].cpu()))
 
     def closed(self, task: int) -> tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.float32]]:
         """A task's hypotheses, closed: distinct programs [N, L], their lengths [N], and the open ones' scores [N]."""

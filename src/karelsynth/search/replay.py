@@ -68,7 +68,7 @@ def without_replay() -> Iterator[None]:
 def replayed_steps(search: BeamSearch, tasks: StepTasks, limit: int) -> Iterator[ReplayedSteps | None]:
     """The recordings for a search of such tasks; None while another thread uses them, or if they cannot be made."""
     count, inputs = recorded_count(len(tasks)), tasks.inputs
-    shapes = tuple((value.shape, value.dtype) for value in _tensors(search.weights))
+    shapes = tuple((value.shape, value.dtype) for value in tensors_of(search.weights))
     syntax = None if search.syntax is None else search.syntax.machine
     key = (inputs.device, inputs.dtype, inputs.shape[1:], tasks.present is None, count, search.beam, search.every,
            limit, search.window, id(syntax), shapes)  # fmt: skip
@@ -97,7 +97,7 @@ class ReplayedSteps:
     def __init__(self, search: BeamSearch, count: int) -> None:
         self.in_use = threading.Lock()
         self._search = replace(search, weights=_copied(search.weights))
-        self._weights = _tensors(self._search.weights)
+        self._weights = tensors_of(self._search.weights)
         self._count = count
         self._buffers: Beams | None = None
         self._graphs: dict[int, Any] = {}
@@ -107,7 +107,7 @@ class ReplayedSteps:
 
     def set_weights(self, search: BeamSearch) -> None:
         """Use the weights of a search with the same shapes."""
-        torch._foreach_copy_(self._weights, _tensors(search.weights))
+        torch._foreach_copy_(self._weights, tensors_of(search.weights))
         self._loaded = -1
 
     def should_leave(self, tasks: int, active: int) -> bool:
@@ -141,12 +141,12 @@ class ReplayedSteps:
         buffers = self._buffers
         # A row of the state for each hypothesis, in their order. First: this may read the buffers themselves.
         rows = torch.nn.functional.pad(beams.row, (0, beam - width)).flatten()
-        states = [value.index_select(0, rows) for value in _tensors(beams.state)]
+        states = [value.index_select(0, rows) for value in tensors_of(beams.state)]
         if beams.scores.is_cuda and recorded not in self._graphs and not self._record(recorded):
-            beams.state = _rebuilt(beams.state, iter(states))
+            beams.state = rebuilt(beams.state, iter(states))
             beams.row = torch.arange(count * beam, device=rows.device).view(count, beam)[:, :width]
             return False
-        for target, value in zip(_tensors(buffers.state), states, strict=True):
+        for target, value in zip(tensors_of(buffers.state), states, strict=True):
             target[: count * beam].copy_(value)
         buffers.scores[:recorded].fill_(-torch.inf)
         buffers.row[:recorded].copy_(torch.arange(recorded * beam, device=rows.device).view(recorded, beam))
@@ -156,7 +156,7 @@ class ReplayedSteps:
             buffers.syntax[:count, :width].copy_(beams.syntax)
         for name in ("number", "pool_scores", "pool_tokens", "pool_lengths"):
             getattr(buffers, name)[:count].copy_(getattr(beams, name))
-        for target, value in zip(_tensors(buffers.tasks), _tensors(beams.tasks), strict=True):
+        for target, value in zip(tensors_of(buffers.tasks), tensors_of(beams.tasks), strict=True):
             target[:count].copy_(value)
         return True
 
@@ -184,14 +184,14 @@ class ReplayedSteps:
         """`search.every` steps for the first tasks of the buffers, in place."""
         buffers, beams, beam = self._buffers, self._views(count), self._search.beam
         assert buffers is not None
-        beams.state = _rebuilt(buffers.state, (value[: count * beam] for value in _tensors(buffers.state)))
+        beams.state = rebuilt(buffers.state, (value[: count * beam] for value in tensors_of(buffers.state)))
         for _ in range(self._search.every):
             self._search.expand(beams)
         for name in _BY_TASK:
             getattr(buffers, name)[:count].copy_(getattr(beams, name))
         if buffers.syntax is not None and beams.syntax is not None:
             buffers.syntax[:count].copy_(beams.syntax)
-        for target, value in zip(_tensors(buffers.state), _tensors(beams.state), strict=True):
+        for target, value in zip(tensors_of(buffers.state), tensors_of(beams.state), strict=True):
             target[: count * beam].copy_(value)
 
     def _views(self, count: int) -> Beams:
@@ -220,25 +220,25 @@ def _buffers_like(beams: Beams, count: int, beam: int) -> Beams:
         return empty(value, count, beam, *value.shape[2:])
 
     present = None if beams.tasks.present is None else by_task(beams.tasks.present)
-    state = [empty(value, count * beam, *value.shape[1:]) for value in _tensors(beams.state)]
+    state = [empty(value, count * beam, *value.shape[1:]) for value in tensors_of(beams.state)]
     return replace(
         beams,
         tasks=StepTasks(by_task(beams.tasks.inputs), present),
         syntax=None if beams.syntax is None else by_place(beams.syntax),
-        state=_rebuilt(beams.state, iter(state)),
+        state=rebuilt(beams.state, iter(state)),
         number=by_task(beams.number),
         **{name: by_place(getattr(beams, name)) for name in _BY_TASK if name != "number"},
     )
 
 
-def _tensors(value: Any) -> list[Tensor]:
+def tensors_of(value: Any) -> list[Tensor]:
     """All tensors in nested tuples and dataclasses, in order."""
     if isinstance(value, Tensor):
         return [value]
     if isinstance(value, tuple):
-        return [tensor for part in value for tensor in _tensors(part)]
+        return [tensor for part in value for tensor in tensors_of(part)]
     if is_dataclass(value) and not isinstance(value, type):
-        return [tensor for field in fields(value) for tensor in _tensors(getattr(value, field.name))]
+        return [tensor for field in fields(value) for tensor in tensors_of(getattr(value, field.name))]
     return []
 
 
@@ -254,8 +254,8 @@ def _copied(value: Any) -> Any:
     return value
 
 
-def _rebuilt(value: Any, tensors: Iterator[Tensor]) -> Any:
+def rebuilt(value: Any, tensors: Iterator[Tensor]) -> Any:
     """Nested tuples with other tensors."""
     if isinstance(value, Tensor):
         return next(tensors)
-    return tuple(_rebuilt(part, tensors) for part in value) if isinstance(value, tuple) else value
+    return tuple(rebuilt(part, tensors) for part in value) if isinstance(value, tuple) else value

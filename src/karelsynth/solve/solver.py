@@ -18,7 +18,9 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from pathlib import Path
@@ -42,7 +44,8 @@ from karelsynth.search.repair import repair
 from karelsynth.search.scoring import score_programs
 from karelsynth.solve.answers import CheckedPrograms, SearchState, check_programs, single_actions
 from karelsynth.solve.compiling import SEARCH, load_part, start_compiling
-from karelsynth.solve.ranking import STEPS_PER_BLOCK, Ranking, find_ambiguity, look_random, rank
+from karelsynth.solve.concluding import conclude, conclude_elsewhere, rank_answers
+from karelsynth.solve.ranking import Ranking, find_ambiguity, look_random
 from karelsynth.solve.solution import Progress, Solution
 from karelsynth.solve.turns import Turn, Turns
 from karelsynth.tasks.task import Example, Task, as_task
@@ -85,10 +88,12 @@ MOST_REPAIRED: Final = 64
 """The most near misses that repair starts from."""
 MOST_SIMPLIFIED: Final = 8
 """The most answers that are simplified."""
-MOST_ANSWERS: Final = 20
-"""The most answers in a `Solution`."""
 _MOST_HYPOTHESES: Final = 4096
 """Hypotheses of all tasks that are searched at the same time: beam width times tasks."""
+_MOST_IN_LARGE_ROUNDS: Final = 2**17
+"""The same on a GPU, for at least _FEWEST_IN_LARGE_ROUNDS tasks: 1,024 tasks in the first round. Answers of one such
+batch are ranked while the next one is searched."""
+_FEWEST_IN_LARGE_ROUNDS: Final = 16
 _PIECE: Final = 32
 """Tasks that a process on another machine gets at a time: as many as the first round searches together."""
 _CORES_PER_SEARCH: Final = 2
@@ -97,13 +102,14 @@ _TOGETHER: Final = 16
 """Searches that make their first round together on a CPU, when many wait. More would gain little and wait longer."""
 NARROW: Final = 4.0
 """The slack and the window of a round that should take less time, in nats."""
-_QUICK_STEPS: Final = 500
-"""MCMC steps of a block while other searches wait. One-off, 400 random tasks: 91.75 % right, 92.25 with all blocks of
-4,000, 91.5 without MCMC."""
 _loading = threading.Lock()
 
 TaskLike = Task | Sequence[Example | tuple[World, World]]
 OnProgress = Callable[[Progress], None]
+Map = Callable[..., Iterable[Any]]
+"""A function like `map`."""
+_Programs = tuple["NDArray[np.uint8]", "NDArray[np.int64]"]
+"""Programs [N, L] and their lengths [N]."""
 
 
 class Solver:
@@ -168,7 +174,7 @@ class Solver:
                     with self.turns.turn() as turn:
                         self._run_round(tried, Round(2, 8), turn, lambda: None)
                 encoded = encode_for_search(self.model, *_stacked(tried[:1]))
-                self._add_answers(tried[0], tokens[:1], np.full(1, 5), encoded, self._threads)
+                self._add_answers(tried, {0: (tokens[:1], np.full(1, 5))}, encoded, self._threads)
                 mark_complete(SEARCH)
                 load_part("simplify")
                 load_part("repair")
@@ -223,12 +229,15 @@ class Solver:
         call = _Call(states, budget, on_progress, should_stop)
         solutions: dict[int, Solution] = {}
 
-        def finish(number: int, turn: Turn) -> None:
-            solutions[number] = self.conclude(states[number], turn)
+        def report(number: int, solution: Solution) -> None:
+            solutions[number] = solution
             if on_solution is not None:
-                on_solution(number, solutions[number])
+                on_solution(number, solution)
 
-        self._search(call, finish)
+        if self.in_large_rounds(len(tasks)):
+            self._search_in_large_rounds(call, report)
+        else:
+            self._search(call, lambda number, turn: report(number, self.conclude(states[number], turn)))
         return [solutions[number] for number in range(len(tasks))]
 
     def solve_elsewhere(
@@ -280,17 +289,19 @@ class Solver:
         poll: Callable[[], None] = lambda: None,
         *,
         narrow: bool = False,
+        each: Map = map,
     ) -> None:
         """Run the next round for searches that have run equally many, all together.
 
         `poll` is called often, by any thread. The time is divided equally among the searches. With `narrow`, only
-        hypotheses within `NARROW` nats are kept, which takes less time and finds fewer alternatives.
+        hypotheses within `NARROW` nats are kept, which takes less time and finds fewer alternatives. `each` is `map`,
+        or that of a pool of threads, for what is done task by task.
         """
         round_ = self.rounds[states[0].rounds]
         if any(state.rounds != states[0].rounds for state in states):
             raise ValueError("searches run a round together only if all have run equally many")
         if not all(state.should_stop() for state in states):
-            self._run_round(list(states), round_, turn, poll, NARROW if narrow else math.inf)
+            self._run_round(list(states), round_, turn, poll, NARROW if narrow else math.inf, each)
         for state in states:
             state.rounds += 1
             if not self.done(state) and state.should_stop():
@@ -316,67 +327,74 @@ class Solver:
             return _TOGETHER if rounds == 0 else 1
         return max(1, _MOST_HYPOTHESES // self.rounds[rounds].beam)
 
+    def in_large_rounds(self, tasks: int) -> bool:
+        """Whether `solve_many` searches for hundreds of tasks together while all cores repair and rank: on a GPU."""
+        return self.model.device.type == "cuda" and tasks >= _FEWEST_IN_LARGE_ROUNDS
+
     def conclude(self, state: SearchState, turn: Turn, *, quick: bool = False) -> Solution:
-        """The solution of a search: its answers ranked, and a question if they differ.
+        """The solution of a search: `solve.concluding.conclude`."""
+        return conclude(state, turn, quick=quick)
 
-        With `quick`, MCMC makes fewer steps, and choosing takes no longer than finding has.
-        """
-        start = turn.now()
-        found, answers, ambiguity = state.answers, [], None
-        if found is not None and not state.solved:
-            answers = [found.answer(0)]
-        elif found is not None:
-            order, probabilities, _ = self.rank(state, turn, quick=quick)
-            order = order[:MOST_ANSWERS]
-            answers = [found.answer(row, float(probabilities[row])) for row in order.tolist()]
-            ambiguity = find_ambiguity(found.tokens[order], probabilities[order], state.inputs, state.max_ticks)
-        seconds = state.seconds + turn.now() - start
-        return Solution(tuple(answers), state.solved, ambiguity, seconds, state.beam, state.checked, state.stopped)
+    def rank(self, state: SearchState) -> Ranking:
+        """Rank the answers of a solved task within what its budget leaves."""
+        with self.turns.turn() as turn:
+            return rank_answers(state, turn)
 
-    def rank(self, state: SearchState, turn: Turn | None = None, *, quick: bool = False) -> Ranking:
-        """Rank the answers of a solved task within what its budget leaves; `quick` is that of `conclude`."""
-        assert state.answers is not None
-        if turn is None:
-            with self.turns.turn() as turn:
-                return self.rank(state, turn, quick=quick)
-        left = state.budget - state.seconds
-        deadline = turn.now() + (min(left, state.seconds) if quick else left)
-
-        def stop() -> bool:
-            turn.poll()
-            return state.should_stop() or turn.now() >= deadline
-
-        return rank(
-            state.answers,
-            state.inputs,
-            state.outputs,
-            stop=stop,
-            max_ticks=state.max_ticks,
-            threads=turn.threads,
-            steps=_QUICK_STEPS if quick else STEPS_PER_BLOCK,
-        )
-
-    def _search(self, call: _Call, finish: Callable[[int, Turn], None]) -> None:
+    def _search(
+        self,
+        call: _Call,
+        finish: Callable[[int, Turn], None],
+        *,
+        most: int = _MOST_HYPOTHESES,
+        each: Map = map,
+        threads: int | None = None,
+    ) -> None:
         """Run rounds until every task has a plausible answer or its budget is spent.
 
-        `finish` is called with the number of each task that is done.
+        Args:
+            finish: called with the number of each task that is done.
+            most: hypotheses of all tasks that are searched at the same time.
+            each: as in `advance`.
+            threads: of each search.
         """
         states = call.states
         searching = list(range(len(states)))
         for round_ in self.rounds:
-            size = max(1, _MOST_HYPOTHESES // round_.beam)
+            size = max(1, most // round_.beam)
             unfinished = []
             for at in range(0, len(searching), size):
                 batch = searching[at : at + size]
-                with self.turns.turn() as turn:
+                with self.turns.turn(threads=threads) as turn:
                     call.report_progress(round_.beam)
-                    self.advance([states[number] for number in batch], turn, partial(call.poll, round_.beam))
+                    poll = partial(call.poll, round_.beam)
+                    self.advance([states[number] for number in batch], turn, poll, each=each)
                     for number in batch:
                         if self.done(states[number]):
                             finish(number, turn)
                         else:
                             unfinished.append(number)
             searching = unfinished
+
+    def _search_in_large_rounds(self, call: _Call, report: Callable[[int, Solution], None]) -> None:
+        """`_search` with hundreds of tasks in a round.
+
+        Programs are repaired by a thread for each core. Answers are ranked by other processes while the search goes on.
+        """
+        concluding: deque[tuple[int, Future[Solution]]] = deque()
+
+        def finish(number: int, turn: Turn) -> None:
+            concluding.append((number, conclude_elsewhere(call.states[number])))
+            while concluding and concluding[0][1].done():
+                report_next()
+
+        def report_next() -> None:
+            number, solution = concluding.popleft()
+            report(number, solution.result())
+
+        with ThreadPoolExecutor(core_count(), thread_name_prefix="karel-repair") as pool:
+            self._search(call, finish, most=_MOST_IN_LARGE_ROUNDS, each=pool.map, threads=1)
+        while concluding:
+            report_next()
 
     def _run_round(
         self,
@@ -385,6 +403,7 @@ class Solver:
         turn: Turn,
         poll: Callable[[], None],
         window: float = math.inf,
+        each: Map = map,
     ) -> None:
         """Run one round for a batch of tasks: beam search for all, then repair task by task."""
         start = turn.now()
@@ -404,30 +423,29 @@ class Solver:
         best_known = torch.tensor([state.best_logprob for state in states])
         pruning = Pruning(inputs, outputs, max_ticks=max(state.max_ticks for state in states))
         candidates = self._beam_search(encoded, pruning, round_, best_known, end, open_hypotheses, turn.threads, window)
-        found = []
-        for row, state in enumerate(states):
-            own = (getattr(candidates, name)[row].numpy() for name in ("tokens", "lengths", "logprobs"))
-            found.append(check_programs(state, *own))
-            state.update_answers(found[-1])
-            state.beam = round_.beam
-            state.checked += int((candidates.lengths[row] > 0).sum())
-            state.stopped = stopped  # a stop during a later repair only counts for the task that is repaired
+        columns = [getattr(candidates, name).numpy() for name in ("tokens", "lengths", "logprobs")]
+        found = list(each(check_programs, states, *columns))
         spent = (turn.now() - start) / len(states)
-        for row, (state, programs) in enumerate(zip(states, found, strict=True)):
+        for state, programs, lengths in zip(states, found, columns[1], strict=True):
+            state.update_answers(programs)
+            state.beam = round_.beam
+            state.checked += int((lengths > 0).sum())
+            state.stopped = stopped  # a stop during a later repair only counts for the task that is repaired
             state.seconds += spent
-            if -math.inf < state.best_logprob < self.plausible and state.seconds < state.budget:
-                start = turn.now()
-                self.simplify_answers(state, encoded.row(row), turn.threads)
-                state.seconds += turn.now() - start
-            if open_hypotheses is not None and not state.solved and state.seconds < state.budget:
-                if state.should_stop():
-                    state.stopped = True
-                    continue
-                start = turn.now()
-                near_misses = programs.joined(check_programs(state, *open_hypotheses.closed(row)))
+        left = [row for row, state in enumerate(states) if state.seconds < state.budget]
+        implausible = [row for row in left if -math.inf < states[row].best_logprob < self.plausible]
+        self.simplify_answers(states, implausible, encoded, turn, each)
+        if open_hypotheses is not None:
+            unsolved = [row for row in left if not states[row].solved]
+
+            def repaired(row: int) -> _Programs:
+                state, start = states[row], turn.now()
+                near_misses = found[row].joined(check_programs(state, *open_hypotheses.closed(row)))
                 most = min(state.budget - state.seconds, round_.repair * state.budget)
-                self._repair(state, near_misses, encoded.row(row), start + most, turn, poll)
-                state.seconds += turn.now() - start
+                return self._repaired(state, near_misses, start + most, turn, poll)
+
+            self._find_answers(states, unsolved, repaired, encoded, turn, each)
+            self.simplify_answers(states, [row for row in unsolved if states[row].solved], encoded, turn, each)
 
     def _beam_search(
         self,
@@ -455,15 +473,14 @@ class Solver:
             left_open=None if open_hypotheses is None else open_hypotheses.record,
         ).cpu()
 
-    def _repair(
+    def _repaired(
         self,
         state: SearchState,
         near_misses: CheckedPrograms,
-        encoded: Encoded,
         deadline: float,
         turn: Turn,
         poll: Callable[[], None],
-    ) -> None:
+    ) -> _Programs:
         """Repair the near misses of a round; without any, start from the programs of one action."""
 
         def stop() -> bool:
@@ -492,39 +509,66 @@ class Solver:
             on_tried=count,
         )
         count(repaired.tried)
-        if len(repaired.lengths):
-            self._add_answers(state, repaired.tokens, repaired.lengths, encoded, turn.threads)
-            if state.solved:
-                self.simplify_answers(state, encoded, turn.threads)
+        return repaired.tokens, repaired.lengths
 
-    def simplify_answers(self, state: SearchState, encoded: Encoded | None = None, threads: int | None = None) -> None:
+    def simplify_answers(
+        self, states: Sequence[SearchState], rows: Sequence[int], encoded: Encoded, turn: Turn, each: Map = map
+    ) -> None:
         """Add versions of the first answers without what no example needs. Few people mean long programs."""
-        assert state.answers is not None
-        threads = threads or self._threads
-        if encoded is None:
-            encoded = encode_for_search(self.model, *_stacked([state]))
-        best = state.answers[:MOST_SIMPLIFIED]
-        simpler = best.simplified(state.inputs, state.outputs, max_ticks=state.max_ticks, threads=threads)
-        lengths = simpler.lengths.astype(np.int64)
-        shorter = lengths < best.lengths
-        if shorter.any():
-            self._add_answers(state, simpler.tokens[shorter], lengths[shorter], encoded, threads)
+
+        def simpler(row: int) -> _Programs:
+            state, answers = states[row], states[row].answers
+            assert answers is not None
+            best = answers[:MOST_SIMPLIFIED]
+            tasks = best.simplified(state.inputs, state.outputs, max_ticks=state.max_ticks, threads=turn.threads)
+            lengths = tasks.lengths.astype(np.int64)
+            shorter = lengths < best.lengths
+            return tasks.tokens[shorter], lengths[shorter]
+
+        self._find_answers(states, rows, simpler, encoded, turn, each)
+
+    def _find_answers(
+        self,
+        states: Sequence[SearchState],
+        rows: Sequence[int],
+        find: Callable[[int], _Programs],
+        encoded: Encoded,
+        turn: Turn,
+        each: Map,
+    ) -> None:
+        """Add what `find` finds for the tasks in these rows; each search is charged the time."""
+
+        def timed(row: int) -> _Programs:
+            start = turn.now()
+            programs = find(row)
+            states[row].seconds += turn.now() - start
+            return programs
+
+        found = {row: programs for row, programs in zip(rows, each(timed, rows), strict=True) if len(programs[1])}
+        if found:
+            start = turn.now()
+            self._add_answers(states, found, encoded, turn.threads)
+            spent = (turn.now() - start) / len(found)
+            for row in found:
+                states[row].seconds += spent
 
     def _add_answers(
-        self,
-        state: SearchState,
-        tokens: NDArray[np.uint8],
-        lengths: NDArray[np.int64],
-        encoded: Encoded,
-        threads: int,
+        self, states: Sequence[SearchState], found: dict[int, _Programs], encoded: Encoded, threads: int
     ) -> None:
-        """Score programs [N, L] by the network, run them, and keep them if they fit."""
-        tasks = np.zeros(len(lengths), np.int64)
+        """Score programs by the network, for the tasks in these rows; run them, and keep them if they fit."""
+        longest = max(tokens.shape[1] for tokens, _ in found.values())
+        tokens = np.concatenate(
+            [np.pad(tokens, ((0, 0), (0, longest - tokens.shape[1]))) for tokens, _ in found.values()]
+        )
+        lengths = np.concatenate([lengths for _, lengths in found.values()])
+        tasks = np.repeat(list(found), [len(lengths) for _, lengths in found.values()])
         logprobs = score_programs(self.model, encoded, tokens, lengths, tasks, weights=self._weights, threads=threads)
-        state.update_answers(check_programs(state, tokens, lengths, logprobs))
+        for row in found:
+            own = tasks == row
+            states[row].update_answers(check_programs(states[row], tokens[own], lengths[own], logprobs[own]))
 
 
-def _stacked(states: list[SearchState]) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+def _stacked(states: Sequence[SearchState]) -> tuple[NDArray[Any], NDArray[Any]]:
     """The examples of all tasks, uint8 [B, K, 18, 18] each.
 
     A task with fewer than K examples repeats its own. The network is invariant to that, since it pools by maximum.

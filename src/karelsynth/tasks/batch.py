@@ -39,6 +39,10 @@ class TaskBatch:
     novel: NDArray[np.bool_]
     """[N]: whether the program is reserved for testing; no training set has such programs."""
 
+    def __repr__(self) -> str:
+        """In a line, rather than all the arrays."""
+        return f"<TaskBatch: {len(self):,} tasks of {self.inputs.shape[1]} examples>"
+
     def __len__(self) -> int:
         return len(self.tokens)
 
@@ -89,6 +93,9 @@ class GivenExamples(Sequence[Task]):
     """[N, K, 18, 18]: the worlds before, as cell codes."""
     outputs: NDArray[np.uint8]
     """[N, K, 18, 18]: the worlds after."""
+
+    def __repr__(self) -> str:
+        return f"<GivenExamples: {len(self):,} tasks of {self.inputs.shape[1]} examples>"
 
     def __len__(self) -> int:
         return len(self.inputs)

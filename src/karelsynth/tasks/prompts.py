@@ -79,20 +79,22 @@ Choices: `IF c( CONDITION c) i( STATEMENTS i)`, `IFELSE c( CONDITION c) i( STATE
 Conditions: `frontIsClear`, `leftIsClear`, `rightIsClear`, `markersPresent`, `noMarkersPresent`, \
 `not c( CONDITION c)`.""",
 }
-_RULES: Final = f"""\
+_RULES: Final = """\
 There are no variables, no other statements, and no empty blocks. A run fails if Karel moves into a wall, picks where \
-there is no marker, or takes more than {PAPER_TICKS} steps (an action, a test of a condition and the start of a \
+there is no marker, or takes more than {max_ticks} steps (an action, a test of a condition and the start of a \
 repetition are one step each)."""
 
 _THINKING: Final = re.compile(r"<(think|thinking|reasoning)>.*?(</\1>|\Z)", re.DOTALL | re.IGNORECASE)
+_THOUGHT: Final = re.compile(r"</(?:think|thinking|reasoning)>", re.IGNORECASE)
+"""The end of thoughts whose beginning is not part of the reply: some endpoints put it into the prompt."""
 _MARK_LINE: Final = re.compile(rf"^[#*_> \t]*(?:final )?{MARK}[*_: \t]*$", re.IGNORECASE | re.MULTILINE)
 _FENCE: Final = re.compile(r"^(?P<indent>[ \t>]*)(?P<fence>`{3,}|~{3,})(?P<info>[^`\n]*)$")
 _HEAD: Final = re.compile(r"^[ \t]*(?:def[ \t]+(?:run|main)\b|from[ \t]+(?:karel\.)?stanfordkarel\b)", re.MULTILINE)
 _TOKENS: Final = re.compile(r"DEF\s+run\s+m\((?:(?!DEF).)*?\sm\)", re.DOTALL)  # up to the next: in linear time
 
 
-def prompt_of(task: Task, *, programs: int = 1, dialect: str = "paper") -> str:
-    """A prompt that asks for up to `programs` programs in a dialect."""
+def prompt_of(task: Task, *, programs: int = 1, dialect: str = "paper", max_ticks: int = PAPER_TICKS) -> str:
+    """A prompt that asks for up to `programs` programs in a dialect, whose runs may take `max_ticks` steps."""
     programs = checked_int("the number of programs", programs, 1, MOST_PROGRAMS)
     if dialect not in _LANGUAGES:
         raise KarelsynthError(f"there is no dialect {quoted(dialect)}; there are {listed(_LANGUAGES, 'and')}")
@@ -112,7 +114,7 @@ def prompt_of(task: Task, *, programs: int = 1, dialect: str = "paper") -> str:
             _INTRODUCTION,
             "## The language",
             _LANGUAGES[dialect],
-            _RULES,
+            _RULES.format(max_ticks=max_ticks),
             "## Examples",
             *examples,
             "## Your answer",
@@ -128,12 +130,17 @@ def answer_of(programs: Sequence[Program], dialect: str = "paper") -> str:
 
 
 def prompt_lines(
-    tasks: TaskBatch, *, given: int = GIVEN_EXAMPLES, programs: int = 1, dialect: str = "paper"
+    tasks: TaskBatch,
+    *,
+    given: int = GIVEN_EXAMPLES,
+    programs: int = 1,
+    dialect: str = "paper",
+    max_ticks: int = PAPER_TICKS,
 ) -> Iterator[str]:
     """The tasks as JSON lines: `number` (from 1), `id` and `messages`, as chat endpoints take them."""
     examples = tasks.examples(given)
     for number, task in enumerate(examples):
-        text = prompt_of(task, programs=programs, dialect=dialect)
+        text = prompt_of(task, programs=programs, dialect=dialect, max_ticks=max_ticks)
         messages = [{"role": "user", "content": text}]
         yield json.dumps({"number": number + 1, "id": examples.id(number), "messages": messages}, ensure_ascii=False)
 
@@ -141,6 +148,7 @@ def prompt_lines(
 def programs_from_answer(text: str) -> list[str]:
     """The texts of the programs in an answer, best first; see the module's docstring."""
     text = _THINKING.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))
+    text = _THOUGHT.split(text)[-1]
     marks = list(_MARK_LINE.finditer(text))
     if marks and (found := _programs(text[marks[-1].end() :])):
         return found

@@ -31,7 +31,7 @@ from karelsynth._version import __version__
 from karelsynth.errors import KarelsynthError
 from karelsynth.files import exists, locked_folder, write_atomically
 from karelsynth.karel.threads import core_count
-from karelsynth.model.devices import tensor_threads
+from karelsynth.model.devices import tensor_threads, usable_device
 from karelsynth.model.storage import RECIPE, load_settings, model_folder
 from karelsynth.model.synthesizer import Synthesizer
 from karelsynth.tasks.named import NAMED_SETS
@@ -41,7 +41,7 @@ from karelsynth.train.batches import BatchLoader, TrainingBatch, check_lengths, 
 from karelsynth.train.distributed import ProcessGroup
 from karelsynth.train.metrics import MetricsLog, StepAverages
 from karelsynth.train.optimizers import Optimizers, learning_rate
-from karelsynth.train.recipe import Recipe, RecipeError, recipe_from
+from karelsynth.train.recipe import Recipe, RecipeError, load_recipe, recipe_from
 from karelsynth.train.steps import Loss
 from karelsynth.train.validation import Validator
 
@@ -97,10 +97,10 @@ class Interrupt:
 
 
 def train(
-    recipe: Recipe,
-    folder: Path,
+    recipe: Recipe | str | Path,
+    folder: str | Path,
     *,
-    device: torch.device | None = None,
+    device: torch.device | str | None = None,
     on_progress: Callable[[TrainingProgress], None] | None = None,
     stop_after: int | None = None,
     deadline: float | None = None,
@@ -109,6 +109,7 @@ def train(
     """Train by a recipe in a folder, from its newest checkpoint if it has one; returns the final model's folder.
 
     Args:
+        recipe: what `load_recipe` returns, or what it reads: the name of one of the package's, or a file.
         on_progress: callback, called every `run.log_every` steps.
         stop_after: end the run, with a checkpoint, after this many steps in total.
         deadline: end the run, with a checkpoint, after the step in which `time.monotonic()` reaches this. Several
@@ -119,7 +120,9 @@ def train(
     A run that ends early has no final model yet. Ctrl-C ends it with a checkpoint, too, and then raises
     KeyboardInterrupt; a second Ctrl-C does not wait for the checkpoint. The folder is locked against other processes.
     """
-    group = ProcessGroup.join(device)
+    recipe = recipe if isinstance(recipe, Recipe) else load_recipe(recipe)
+    folder = Path(folder)
+    group = ProcessGroup.join(usable_device(device) if isinstance(device, str) else device)
     try:
         with locked_folder(folder) if group.is_main else nullcontext():
             run = _Run(recipe, folder, group, extend=extend)

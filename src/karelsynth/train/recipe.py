@@ -179,6 +179,8 @@ def recipe_path(recipe: str | Path) -> Path:
     if not exists(recipe):
         close = nearest(Path(recipe).stem, known)
         hint = f"did you mean `{close}`?" if close else f"its recipes are {listed(known, 'and')}"
+        if Path(recipe).name != str(recipe) or Path(recipe).suffix == ".toml":
+            raise RecipeError(f"{recipe}: there is no such file; the package's recipes go by name: {hint}")
         raise RecipeError(f"{recipe}: there is no such file, and the package has no recipe of that name; {hint}")
     return Path(recipe)
 
