@@ -61,32 +61,36 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 SeedOption = Annotated[int, typer.Option(min=0, help="Another seed gives other worlds.")]
 
 
-def read_lesson(name: str) -> ChallengeSet:
-    """The tasks of a file, a folder or the gallery as challenges; PATH#3 is the third alone."""
+def read_lesson(name: str) -> tuple[ChallengeSet, int | None]:
+    """The tasks of a file, a folder or the gallery as challenges, and which one is meant; None for all.
+
+    A single task is 0, the third of a lesson, LESSON#3, is 2.
+    """
     from karelsynth.tasks.task_files import read_tasks
     from karelsynth.tutor.challenges import Challenge, ChallengeSet, is_challenge_set, read_challenges
 
     task = gallery_task_named(name)
     if task is not None:
-        return ChallengeSet((Challenge(task),))
+        return ChallengeSet((Challenge(task),)), 0
     path, _, number = name.rpartition("#")
     if number.isdecimal() and is_challenge_set(path) and not exists(name):
         lesson = read_challenges(Path(path))
-        chosen = lesson.challenges[int(number) - 1 : int(number)] if int(number) else ()
-        if not chosen:
+        if not 1 <= int(number) <= len(lesson.challenges):
             raise KarelsynthError(f"{path}: there is no task {number}; it holds {len(lesson.challenges)}")
-        return ChallengeSet(chosen, lesson.title)
+        return lesson, int(number) - 1
     if name != STDIN and is_challenge_set(name):
-        return read_challenges(Path(name))
-    return ChallengeSet(tuple(map(Challenge, read_tasks(name))))
+        lesson = read_challenges(Path(name))
+    else:
+        lesson = ChallengeSet(tuple(map(Challenge, read_tasks(name))))
+    return lesson, 0 if len(lesson.challenges) == 1 else None
 
 
 def _read_challenge(name: str) -> Challenge:
     """A task, with the hidden tests that its file may have."""
-    challenges = read_lesson(name).challenges
-    if len(challenges) > 1:
-        raise KarelsynthError(f"{name}: holds {len(challenges)} tasks; say which one, for example {name}#2")
-    return challenges[0]
+    lesson, place = read_lesson(name)
+    if place is None:
+        raise KarelsynthError(f"{name}: holds {len(lesson.challenges)} tasks; say which one, for example {name}#2")
+    return lesson.challenges[place]
 
 
 def read_task(name: str) -> Task:
