@@ -120,7 +120,9 @@ def test_off_by_one_and_missing_last_action() -> None:
     assert hint.steps[0].change == "Repeat 4 times instead of 3 in line 2."
     task = by("def run():\n  while(frontIsClear):\n    putMarker()\n    move()\n  putMarker()", *rows)
     hint = hint_for("def run():\n  while(frontIsClear):\n    putMarker()\n    move()", task)
-    assert hint.steps[0].kind == "When this loop ends, an action is still missing: it stops before the last place is done."
+    assert (
+        hint.steps[0].kind == "When this loop ends, an action is still missing: it stops before the last place is done."
+    )
     assert hint.text == "def run():\n  while(frontIsClear):\n    putMarker()\n    move()\n  putMarker()"
 
 

@@ -225,7 +225,7 @@ def _well_posed(task: Task, program: Program, clock: Callable[[], float]) -> Pos
     size = lambda example: (example.input.rows * example.input.cols, len(example.input.markers))  # noqa: E731
     pairs = sorted(task.examples, key=size)[:FEWEST_EXAMPLES]
     given = replace(task, examples=tuple(pairs))
-    report = probe(given, program, add=True, programs=_PROBE_PROGRAMS, clock=clock)
+    report = probe(given, program, add=True, programs=_PROBE_PROGRAMS, thorough=False, clock=clock)
     examples = report.task.examples
     if len(examples) > MOST_EXAMPLES or any(each.program.size <= program.size for each in report.impostors):
         return None

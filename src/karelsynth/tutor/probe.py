@@ -43,6 +43,10 @@ MOST_SHOWN: Final = 10
 DEFAULT_PROGRAMS: Final = 100_000
 """About how many programs are tried. It is a number, not a time, so that the result does not depend on how busy the
 machine is."""
+_GENERATIONS, _PARENTS, _CHILDREN = 6, 12, 64
+"""How often, which, and into how many the largest worlds are varied again."""
+MOST_ROUNDS: Final = 5
+"""The most searches in which worlds are added."""
 _MOST_THINGS: Final = LARGEST_SIDE * LARGEST_SIDE * (MOST_MARKERS + 1)
 """More walls and markers than a world has."""
 
@@ -154,12 +158,18 @@ def reachable(world: World) -> set[Cell]:
 
 
 class Comparison:
-    """Varied worlds of a task on which the reference ends well, with its outcomes: cell codes [W, 18, 18]."""
+    """Varied worlds of a task on which the reference ends well, with its outcomes: cell codes [W, 18, 18].
 
-    def __init__(self, task: Task, reference: Program, *, count: int = WORLDS, seed: int = 0) -> None:
+    `larger` worlds, varied again and again, unmask what is wrong on large worlds only, and many programs at once.
+    """
+
+    def __init__(self, task: Task, reference: Program, *, seed: int = 0, larger: bool = False) -> None:
         inputs, _ = task.codes()
-        every = np.concatenate([inputs, RandomVariations(inputs, seed).worlds(count)])
+        every = np.concatenate([inputs, RandomVariations(inputs, seed).worlds(WORLDS)])
         every = np.concatenate([every, *(smaller(world) for world in every[:8])])
+        for generation in range(_GENERATIONS if larger else 0):
+            largest = every[np.argsort(_sizes(every), kind="stable")[-_PARENTS:]]
+            every = np.concatenate([every, RandomVariations(largest, seed + generation + 1).worlds(_CHILDREN)])
         _, first = np.unique(every.reshape(len(every), -1), axis=0, return_index=True)
         worlds = every[np.sort(first)]
         runs = run_batch([reference], worlds, max_ticks=TUTOR_TICKS)
@@ -223,14 +233,19 @@ def probe(
     *,
     add: bool = False,
     programs: int = DEFAULT_PROGRAMS,
+    thorough: bool = True,
     seconds: float = math.inf,
     seed: int = 0,
     clock: Callable[[], float] = time.perf_counter,
 ) -> ProbeReport:
     """Search wrong programs that pass all examples of a task. With `add`, add worlds that unmask them, all if possible.
 
+    A task with more examples leads the search elsewhere. So after worlds have been added, it begins again.
+
     Args:
-        programs: the search ends after about so many; those one edit away and the shortest ones are always tried.
+        programs: a search ends after about so many; those one edit away and the shortest ones are always tried.
+        thorough: compare on larger worlds, too, and with `add` search again, up to MOST_ROUNDS times, until a search
+            finds nothing.
         seconds: the most time to search, for callers who cannot wait. If it ends the search, another call may find
             other programs.
         clock: returns the time in seconds.
@@ -244,10 +259,25 @@ def probe(
         outcome = reference.run(before, max_ticks=TUTOR_TICKS)
         if not outcome.ok or outcome.world != after:
             raise KarelsynthError(f"the reference is wrong on example {number}. {_what_happens(outcome, after)}")
-    comparison = Comparison(task, reference, seed=seed)
-    passing, tried = _passing(task, reference, comparison, programs, lambda: clock() > start + seconds)
-    added: list[Example] = []
-    while add and passing and len(task.examples) < MOST_EXAMPLES:
+    given, tried = len(task.examples), 0
+    for number in range(MOST_ROUNDS if add and thorough else 1):
+        deadline = start + (seconds / 2 if add and number == 0 else seconds)
+        comparison = Comparison(task, reference, seed=seed, larger=thorough)
+        passing, more = _passing(task, reference, comparison, programs, lambda end=deadline: clock() > end)  # type: ignore[misc]
+        tried += more
+        if not add or not passing:
+            break
+        task, passing = _with_worlds_against(passing, task, comparison)
+        if passing or clock() > deadline:
+            break
+    impostors = _described(comparison, passing)
+    return ProbeReport(task, reference, impostors, len(passing), task.examples[given:], tried, clock() - start)
+
+
+def _with_worlds_against(passing: list[Program], task: Task, comparison: Comparison) -> tuple[Task, list[Program]]:
+    """The task with worlds that unmask programs, as far as it may have more examples; the programs that still pass."""
+    reference = comparison.reference
+    while passing and len(task.examples) < MOST_EXAMPLES:
         wrong = comparison.wrong(encode_programs(passing))
         best = int(wrong.sum(0).argmax())  # the world that unmasks most of them
         first = passing[int(np.argmax(wrong[:, best]))]
@@ -258,11 +288,9 @@ def probe(
             world = world_from_codes(comparison.inputs[best])
         example = Example(world, reference.run(world, max_ticks=TUTOR_TICKS).world)
         task = replace(task, examples=(*task.examples, example))
-        added.append(example)
         keep = [not differing(reference, program, [world])[0] for program in passing]
         passing = [program for program, kept in zip(passing, keep, strict=True) if kept]
-    impostors = _described(comparison, passing)
-    return ProbeReport(task, reference, impostors, len(passing), tuple(added), tried, clock() - start)
+    return task, passing
 
 
 def differing_count(reference: Program, programs: Sequence[Program], world: World) -> int:

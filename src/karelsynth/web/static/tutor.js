@@ -280,12 +280,13 @@ export class Tutor {
   // For those who pose a task.
 
   async #probe(add) {
-    const body = { examples: pairs(this.#examples), reference: this.#text, add, budget: 3 };
+    const body = { examples: pairs(this.#examples), reference: this.#text, add, budget: add ? 10 : 3 };
     const doing = "Looking for wrong programs that pass all examples …";
     const report = await this.#search(this.clear, doing, () => post("/api/probe", body));
     if (!report) return;
     if (add && report.added.length) {
-      this.#addExamples(report.added.map(({ input, output }) => [parse(input), parse(output)]));
+      const left = report.well_posed ? "No wrong program that was found passes any more." : "Some wrong programs still pass.";
+      this.#addExamples(report.added.map(({ input, output }) => [parse(input), parse(output)]), ` ${left}`);
       return;
     }
     const tried = `${count(report.tried, "program")} tried`;
@@ -304,11 +305,11 @@ export class Tutor {
     );
   }
 
-  #addExamples(list) {
+  #addExamples(list, left = "") {
     const added = this.onExamples(list);
     this.clear.focus({ preventScroll: true }); // the button that was pressed goes
     const them = added === 1 ? "it" : "them";
-    if (added) notice(`${count(added, "example")} added, below the others. Undo takes ${them} back.`);
+    if (added) notice(`${count(added, "example")} added, below the others.${left} Undo takes ${them} back.`);
   }
 
   #impostor({ program, world, expected, actual, explanation }, index) {
