@@ -97,6 +97,11 @@ def test_probe_and_pose(folder: Path) -> None:
         assert call("grade", str(task), str(program)).exit_code == 0
     assert len(read_tasks(folder / "sheets" / "tasks.jsonl")) == 2
     assert isinstance(call("pose", "--like", "clean.task", "--out", "sheets").exception, KarelsynthError)
+    for like, reference in (("none.task", "right.karel"), ("clean.task", "class/bob/row.txt")):
+        assert call("pose", "--like", like, "--reference", reference, "--out", "new").exit_code == 1
+    assert not (folder / "new").exists()
+    wrong = call("grade", "clean.task", "class", "--fresh", "2", "--reference", "class/bob/row.txt").exception
+    assert "the reference is wrong on example 1." in str(wrong)
 
 
 def test_the_benchmark_in_small() -> None:

@@ -99,9 +99,13 @@ def read_task(name: str) -> Task:
 
 
 def reference_program(path: str | None, task: Task) -> Program:
-    """The program of a file, or the solver's."""
+    """The program of a file, or the solver's; right on the task's examples."""
+    from karelsynth.tutor.probe import check_reference
+
     if path is not None:
-        return read_program(path)[1]
+        program = read_program(path)[1]
+        check_reference(task, program)
+        return program
     solver = load_solver(None, "cpu", [task])
     solver.turns.clock = time.process_time  # other programs on this machine do not change what is found
     solution = solver.solve(task, budget=_REFERENCE_SECONDS)
@@ -304,10 +308,11 @@ def pose(
     if not chosen:
         raise KarelsynthError(f"--concepts names at least one: {listed(CONCEPTS)}")
     wish = Wish(chosen, _range(tokens))
-    make_new_folder(out)
-    if like is not None:
-        task = read_task(like)
-        exercises = variants(task, reference_program(reference, task), count=count, seed=seed)
+    task = None if like is None else read_task(like)
+    given = None if task is None or reference is None else reference_program(reference, task)
+    make_new_folder(out)  # before the solver is loaded
+    if task is not None:
+        exercises = variants(task, given or reference_program(None, task), count=count, seed=seed)
     else:
         with counter("posing", unit="exercises", total=count) as progress:
             exercises = pose_all(wish, count=count, seed=seed, progress=progress)

@@ -255,10 +255,7 @@ def probe(
     start = clock()
     for number, reason in impossible_examples(task):
         raise KarelsynthError(f"example {number} cannot be done by any program: {reason}")
-    for number, (before, after) in enumerate(task.examples, 1):
-        outcome = reference.run(before, max_ticks=TUTOR_TICKS)
-        if not outcome.ok or outcome.world != after:
-            raise KarelsynthError(f"the reference is wrong on example {number}. {_what_happens(outcome, after)}")
+    check_reference(task, reference)
     given, tried = len(task.examples), 0
     for number in range(MOST_ROUNDS if add and thorough else 1):
         deadline = start + (seconds / 2 if add and number == 0 else seconds)
@@ -272,6 +269,14 @@ def probe(
             break
     impostors = _described(comparison, passing)
     return ProbeReport(task, reference, impostors, len(passing), task.examples[given:], tried, clock() - start)
+
+
+def check_reference(task: Task, reference: Program) -> None:
+    """Raise KarelsynthError if a program is not right on the task's examples."""
+    for number, (before, after) in enumerate(task.examples, 1):
+        outcome = reference.run(before, max_ticks=TUTOR_TICKS)
+        if not outcome.ok or outcome.world != after:
+            raise KarelsynthError(f"the reference is wrong on example {number}. {_what_happens(outcome, after)}")
 
 
 def _with_worlds_against(passing: list[Program], task: Task, comparison: Comparison) -> tuple[Task, list[Program]]:
