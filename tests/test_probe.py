@@ -177,6 +177,9 @@ def test_variants_of_a_task() -> None:
     one, mirrored = variants(TASK, reference, count=2, seed=1)
     assert one.program == reference
     assert mirrored.program == Program(mirrored_block(reference.body))
+    picks_first = "def run():\n  while(frontIsClear):\n    while(markersPresent):\n      pickMarker()\n    move()"
+    for wrong in (CLEAN.replace("while(markers", "if(markers"), picks_first):
+        assert any(Program.parse(wrong).run(before).world != after for before, after in one.task.examples)
     for each in (one, mirrored):
         assert all(each.program.run(before).world == after for before, after in each.task.examples)
         assert not set(each.task.examples) & set(TASK.examples)

@@ -289,7 +289,7 @@ def pose(
         str | None, typer.Option(metavar="TASK", help="Make variants of this task instead: other worlds, or mirrored.")
     ] = None,
     reference: ReferenceOption = None,
-    title: Annotated[str, typer.Option(help="The title of the sheets.")] = "Karel exercises",
+    title: Annotated[str, typer.Option(help="The title of the sheets and of the set.")] = "Karel exercises",
 ) -> None:
     """Pose exercises for a class: task files, solutions, and a worksheet and a solution sheet to print.
 
@@ -311,11 +311,12 @@ def pose(
     task = None if like is None else read_task(like)
     given = None if task is None or reference is None else reference_program(reference, task)
     make_new_folder(out)  # before the solver is loaded
-    if task is not None:
-        exercises = variants(task, given or reference_program(None, task), count=count, seed=seed)
-    else:
-        with counter("posing", unit="exercises", total=count) as progress:
+    right = None if task is None else given or reference_program(None, task)
+    with counter("posing", unit="exercises", total=count) as progress:
+        if task is None or right is None:
             exercises = pose_all(wish, count=count, seed=seed, progress=progress)
+        else:
+            exercises = variants(task, right, count=count, seed=seed, progress=progress)
     if not exercises:
         raise KarelsynthError("no exercise of this kind was found: choose other concepts or more tokens")
     files: dict[str, bytes] = {}
@@ -324,7 +325,9 @@ def pose(
         name = f"{number:02d}-{'-'.join(words) or 'task'}"
         files[f"{name}.task"] = render_task(each.task).encode()
         files[f"solutions/{name}.karel"] = f"{each.program.to('paper')}\n".encode()
-    files["tasks.jsonl"] = "".join(json.dumps(each.to_json()) + "\n" for each in exercises).encode()
+    files["tasks.jsonl"] = "".join(
+        json.dumps({**each.to_json(), "lesson": title}) + "\n" for each in exercises
+    ).encode()
     for kind, solutions in (("worksheet", False), ("solutions", True)):
         files[f"{kind}.html"] = sheet_html(exercises, title, solutions=solutions).encode()
         files[f"{kind}.pdf"] = sheet_pdf(exercises, title, solutions=solutions)

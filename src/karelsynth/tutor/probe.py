@@ -258,14 +258,14 @@ def probe(
     check_reference(task, reference)
     given, tried = len(task.examples), 0
     for number in range(MOST_ROUNDS if add and thorough else 1):
-        deadline = start + (seconds / 2 if add and number == 0 else seconds)
+        end = start + (seconds / 2 if add and number == 0 else seconds)
         comparison = Comparison(task, reference, seed=seed, larger=thorough)
-        passing, more = _passing(task, reference, comparison, programs, lambda end=deadline: clock() > end)  # type: ignore[misc]
+        passing, more = _passing(task, comparison, programs, end, clock)
         tried += more
         if not add or not passing:
             break
         task, passing = _with_worlds_against(passing, task, comparison)
-        if passing or clock() > deadline:
+        if passing or clock() > start + seconds:
             break
     impostors = _described(comparison, passing)
     return ProbeReport(task, reference, impostors, len(passing), task.examples[given:], tried, clock() - start)
@@ -304,11 +304,11 @@ def differing_count(reference: Program, programs: Sequence[Program], world: Worl
 
 
 def _passing(
-    task: Task, reference: Program, comparison: Comparison, most: int, late: Callable[[], bool]
+    task: Task, comparison: Comparison, most: int, end: float, clock: Callable[[], float]
 ) -> tuple[list[Program], int]:
     """Wrong programs that pass, simplest first, one for each behaviour on the compared worlds; how many were run.
 
-    The search ends after `most` programs, or when it is late.
+    The search ends after `most` programs, or when the clock is past `end`.
     """
     scorer = ProgramScorer(*task.codes())
     seen: set[bytes] = set()
@@ -343,14 +343,14 @@ def _passing(
                 made.append(tokens)
         return made
 
-    root = code_of(as_source(reference)).bodies
+    root = code_of(as_source(comparison.reference)).bodies
     seen.add(flat_tokens(root))
     near = neighbours(root)
     waiting = check(near) if near else []
     short = [row for row in _short_programs() if row not in seen]
     check(short)
     for tokens in [*waiting, *near]:  # two edits away, first from those that pass
-        if tried >= most or late():
+        if tried >= most or clock() > end:
             break
         made = neighbours((tokens[3:-1],))
         if made:
