@@ -6,7 +6,7 @@ import json
 import re
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn
 
 import typer
 
@@ -24,7 +24,7 @@ from karelsynth.cli.common import (
 )
 from karelsynth.cli.solve import load_solver
 from karelsynth.errors import KarelsynthError, listed, missing_extra
-from karelsynth.files import STDIN, exists
+from karelsynth.files import STDIN, exists, read_text
 
 if TYPE_CHECKING:
     from karelsynth.karel.program import Program
@@ -142,6 +142,7 @@ def hint(
     The exit status is 0 if the program is right or a hint was found, 1 if there is none.
     """
     from karelsynth.karel.dialects import read_source
+    from karelsynth.tutor.beginning import first_hint, opened
     from karelsynth.tutor.hint import find_hint, right_programs
 
     if output is not None and level < 3:
@@ -150,6 +151,12 @@ def hint(
     challenge = _read_challenge(task)
     posed = challenge.task
     more = (*challenge.hidden, *(() if hidden is None else read_task(hidden).examples))
+    if program != STDIN and opened(text := read_text(program)) is not None:
+        found = first_hint(posed, text, hidden=more, solve=right_programs(load_solver(None, "cpu", [posed])))
+        if found.kind == "none" and not as_json:
+            print_out("Nothing is written yet, and no right program was found that could show how to begin.", "yellow")
+            raise typer.Exit(1)
+        _tell_hint(found, posed, level, output, as_json)
     text, _ = read_program(program)
     source = read_source(text)
     found = find_hint(posed, source, hidden=more, seconds=_WITHOUT_SOLVER)
@@ -161,6 +168,10 @@ def hint(
             if missing is None:
                 raise
             print_err(f"looking for a right program further away: {missing}", "yellow")
+    _tell_hint(found, posed, level, output, as_json)
+
+
+def _tell_hint(found: Hint, posed: Task, level: int, output: Path | None, as_json: bool) -> NoReturn:
     if as_json:
         write_text(json.dumps(found.to_json(level), indent=1), None)
     else:
@@ -179,7 +190,7 @@ def _print_hint(hint: Hint, task: Task, level: int) -> None:
         print_out(f"example {hint.example}", "bold")
         print_report(hint.report, task.examples[hint.example - 1].input)
         print_out("")
-    else:
+    elif hint.kind != "begin":
         print_out("The program is right on every example of the task, but wrong on a hidden one.")
     if hint.kind == "none":
         print_out("No right program is near. Start again with the first example, one step at a time.", "yellow")

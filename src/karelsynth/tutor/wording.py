@@ -145,7 +145,7 @@ class _Describer:
 
     def _insert_block(self) -> tuple[str, str]:
         new = self.new()
-        test = _words(new.detail)
+        test = condition_words(new.detail)
         kind = f"A case is forgotten here: something has to happen if {test}."
         if new.keyword == "WHILE":
             kind = f"Here a loop is missing: something has to happen again and again while {test}."
@@ -174,7 +174,7 @@ class _Describer:
         kind = f"This {self.thing()} tests the wrong thing."
         if isinstance(old, Sensor | Not) and _opposite(old, new):
             kind = f"The test of this {self.thing()} is the wrong way round."
-        return kind, f"Test whether {_words(new)}: write {self._head(new)}{self.at_line()}."
+        return kind, f"Test whether {condition_words(new)}: write {self._head(new)}{self.at_line()}."
 
     def _head(self, detail: Condition | int | str | None, keyword: str = "") -> str:
         """The first line of a statement with a block."""
@@ -204,7 +204,7 @@ class _Describer:
         new = self.new()
         return (
             "This loop runs a fixed number of times, but how often is right depends on the world.",
-            f"Repeat while {_words(new.detail)}: write {self._while(new)}{self.at_line()}.",
+            f"Repeat while {condition_words(new.detail)}: write {self._while(new)}{self.at_line()}.",
         )
 
     def _while(self, new: SourceStatement) -> str:
@@ -244,7 +244,7 @@ class _Describer:
         if new.keyword == "REPEAT":
             kind = "This has to happen several times."
         elif new.keyword == "WHILE":
-            kind = f"This has to happen again and again while {_words(new.detail)}."
+            kind = f"This has to happen again and again while {condition_words(new.detail)}."
         else:
             kind = "This must not always happen: test something first."
         count = len(nodes_of(self.edit.middle).nodes[0].blocks[0].nodes)
@@ -290,7 +290,7 @@ _SENSORS: Final = {
 }
 
 
-def _words(condition: object) -> str:
+def condition_words(condition: object) -> str:
     """A condition in words."""
     denied = False
     while isinstance(condition, Not):
