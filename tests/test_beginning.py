@@ -30,6 +30,7 @@ STEP = "def run():\n  move()"
         ("def run():\n  move()", None, None),
         ("def run():\n  while(frontIsClear):\n    # nothing here yet", None, None),
         ("move()", None, None),
+        ("def run():\n  # nothing here yet\n\ndef turn():\n  # nothing here yet", None, None),
         (
             "def turn():\n  turnLeft()\n\ndef run():",
             None,

@@ -46,7 +46,9 @@ def opened(text: str, dialect: str | None = None) -> str | None:
         blocks = read_blocks(text)
     except KarelsynthError:
         return None
-    return text if all(not each.body for each in blocks.functions if each.name == blocks.main) else None
+    others = tuple(each for each in blocks.functions if each.name != blocks.main)
+    (main,) = (each for each in blocks.functions if each.name == blocks.main)
+    return None if main.body or not replace(blocks, functions=others).complete else text
 
 
 def _with_hole(head: re.Match[str]) -> str:
