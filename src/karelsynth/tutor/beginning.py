@@ -22,7 +22,7 @@ from karelsynth.karel.formats.codes import worlds_to_codes
 from karelsynth.karel.program import Statement
 from karelsynth.tasks.task import Example, Task
 from karelsynth.tutor.blocks import HOLE, BlockFunction, BlockNode, detail_text, read_blocks, started, write_blocks
-from karelsynth.tutor.hint import HINT_SECONDS, SOLVE_SHARE, Hint, Solve, right_examples
+from karelsynth.tutor.hint import HINT_SECONDS, SEARCH_SHARE, Hint, Solve, right_examples
 from karelsynth.tutor.limits import TUTOR_TICKS
 from karelsynth.tutor.rewrite import changed_lines, fragment
 from karelsynth.tutor.wording import HintStep, condition_words
@@ -69,7 +69,7 @@ def first_hint(
     """The first statement of a right program, for a text that `opened` takes."""
     start = clock()
     inputs, outputs = (worlds_to_codes(side) for side in zip(*task.examples, *hidden, strict=True))
-    answers = list(solve(task, SOLVE_SHARE * seconds))
+    answers = list(solve(task, SEARCH_SHARE * seconds))
     program = next((each for each in answers if right_examples([each], inputs, outputs, TUTOR_TICKS).all()), None)
     if program is None:
         return Hint("none", (), None, (), None, 0, None, None, clock() - start, len(answers))

@@ -197,6 +197,26 @@ class Comparison:
                 return world_from_codes(world)
             world = candidates[_sizes(candidates).argmin()]
 
+    def shrunk(self, place: int, programs: Sequence[Program]) -> NDArray[np.uint8]:
+        """A world [18, 18], made smaller as long as all these programs are wrong on it."""
+        tokens, world = encode_programs(programs), self.inputs[place]
+        while True:
+            candidates = smaller(world)
+            if len(candidates):
+                candidates = candidates[wrong_on(self.reference, tokens, candidates).all(0)]
+            if not len(candidates):
+                return np.asarray(world)
+            world = candidates[_sizes(candidates).argmin()]
+
+
+def wrong_on(reference: Program, programs: NDArray[np.uint8], worlds: NDArray[np.uint8]) -> NDArray[np.bool_]:
+    """On which worlds [W, 18, 18] the reference ends well and programs [N, L] do not do the same, bool [N, W]."""
+    right = run_batch([reference], worlds, max_ticks=TUTOR_TICKS)
+    assert right.worlds is not None
+    runs = run_batch(programs, worlds, expected=right.worlds[0], keep_worlds=False, max_ticks=TUTOR_TICKS)
+    assert runs.correct is not None
+    return np.asarray(right.ok[0] & ~runs.correct)
+
 
 def differing(reference: Program, program: Program, worlds: Sequence[World] | NDArray[np.uint8]) -> NDArray[np.bool_]:
     """On which worlds the reference ends well and a program does not do the same, bool [W]."""
@@ -285,22 +305,13 @@ def _with_worlds_against(passing: list[Program], task: Task, comparison: Compari
     while passing and len(task.examples) < MOST_EXAMPLES:
         wrong = comparison.wrong(encode_programs(passing))
         best = int(wrong.sum(0).argmax())  # the world that unmasks most of them
-        first = passing[int(np.argmax(wrong[:, best]))]
-        world = comparison.smallest(first, np.arange(wrong.shape[1]) == best)
-        assert world is not None
-        shrunk = differing_count(reference, passing, world)
-        if shrunk < wrong[:, best].sum():  # the smaller world unmasks fewer
-            world = world_from_codes(comparison.inputs[best])
-        example = Example(world, reference.run(world, max_ticks=TUTOR_TICKS).world)
+        unmasked = [program for program, differs in zip(passing, wrong[:, best], strict=True) if differs]
+        world = comparison.shrunk(best, unmasked)
+        example = Example(world_from_codes(world), reference.run(world_from_codes(world), max_ticks=TUTOR_TICKS).world)
         task = replace(task, examples=(*task.examples, example))
-        keep = [not differing(reference, program, [world])[0] for program in passing]
+        keep = ~wrong_on(reference, encode_programs(passing), world[None])[:, 0]
         passing = [program for program, kept in zip(passing, keep, strict=True) if kept]
     return task, passing
-
-
-def differing_count(reference: Program, programs: Sequence[Program], world: World) -> int:
-    """How many programs a world unmasks."""
-    return sum(bool(differing(reference, program, [world])[0]) for program in programs)
 
 
 def _passing(
