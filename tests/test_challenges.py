@@ -36,12 +36,13 @@ def test_a_set_is_read() -> None:
 
 
 def test_the_lines_of_pose_are_a_set(tmp_path: Path) -> None:
-    record = {**TASK.to_json(), "name": "1. Clean", "reference": CLEAN, "concepts": ["while"], "tokens": 9}
+    record = {**TASK.to_json(), "name": "1. Clean", "reference": CLEAN, "concepts": ["while"], "lesson": "Week 3"}
     lines = f"{json.dumps(record)}\n{json.dumps(record)}\n"
     (tmp_path / "tasks.jsonl").write_text(lines, encoding="utf-8")
     for path in (tmp_path, tmp_path / "tasks.jsonl"):
         lesson = read_challenges(path)
         assert [each.task.examples for each in lesson.challenges] == [TASK.examples, TASK.examples]
+        assert lesson.title == "Week 3"
     assert len(parse_challenges(json.dumps(record)).challenges) == 1
     with pytest.raises(ChallengeError, match=r"has no tasks\.jsonl"):
         read_challenges(Path(__file__).parent)

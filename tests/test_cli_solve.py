@@ -73,10 +73,13 @@ def test_a_pair_of_stanford_worlds(tmp_path: Path) -> None:
     assert "DEF run m(" in out
 
 
+SCATTERED = Task((Example(ROW, World.parse(". 9 2 7\n5 8 < 3")),), name="Scattered")
+"""No short program does it."""
+
+
 def test_an_unsolved_task_is_marked_and_fails(tmp_path: Path) -> None:
-    task = impossible()
-    path = tmp_path / "impossible.task"
-    path.write_text(render_task(task), encoding="utf-8")
+    path = tmp_path / "scattered.task"
+    path.write_text(render_task(SCATTERED), encoding="utf-8")
     status, out = invoke(str(path), "--budget", "0.5")
     assert status == 1
     text = " ".join(out.split())
@@ -182,9 +185,20 @@ def write_folder(folder: Path, **named: Task) -> str:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> str:
-    """A task of each of two programs, and one that has none."""
+    """A task of each of two programs, and one that is half scattered."""
     step, turn = replace(by(STEP, ROW), name="One step"), replace(by(TURN, ROW), name="One turn")
-    return write_folder(tmp_path / "tasks", a=step, b=turn, c=replace(impossible(), name="Through a wall"))
+    higher = World.parse("> . . .\n. . . .\n. . . .")
+    half = Task((*step.examples, Example(higher, World.parse(". 9 2 7\n5 8 < 3\n4 . . 6"))), name="Half scattered")
+    return write_folder(tmp_path / "tasks", a=step, b=turn, c=half)
+
+
+def test_what_cannot_be_done_is_said_before_the_solver_is_loaded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("karelsynth.cli.solve.load_solver", None)
+    (tmp_path / "wall.task").write_text(render_task(impossible()), encoding="utf-8")
+    with pytest.raises(KarelsynthError, match="example 2 cannot be done by any program: no way leads Karel from row 2"):
+        invoke(str(tmp_path / "wall.task"))
 
 
 @pytest.mark.usefixtures("fake")
@@ -196,12 +210,11 @@ def test_options_for_one_task_are_refused_for_many(folder: str) -> None:
 
 @pytest.mark.usefixtures("fake")
 def test_what_is_right_nowhere_is_not_shown(tmp_path: Path) -> None:
-    nowhere = Task((impossible().examples[1],), name="Through a wall")
-    folder = write_folder(tmp_path / "tasks", a=nowhere, b=by(TURN, ROW))
+    folder = write_folder(tmp_path / "tasks", a=SCATTERED, b=by(TURN, ROW))
     status, out = invoke(f"{folder}/a.task", "--budget", "0.4", "--animate")
     assert status == 1
-    assert re.fullmatch(r"Through a wall\nnothing found in 0\.\d\d s; try to search longer: --budget 2\n", out)
-    assert "✗ 1. Through a wall: nothing found in time\n" in invoke(folder)[1]
+    assert re.fullmatch(r"Scattered\nnothing found in 0\.\d\d s; try to search longer: --budget 2\n", out)
+    assert "✗ 1. Scattered: nothing found in time\n" in invoke(folder)[1]
     assert json.loads(invoke(f"{folder}/a.task", "--json")[1])["answers"][0]["right"] == [False]
 
 
@@ -251,7 +264,7 @@ def test_many_tasks_are_a_line_each(folder: str) -> None:
     status, out = invoke(folder)
     assert status == 1
     assert out.splitlines() == [
-        "✗ 3. Through a wall: only a partial answer, right on 1 of 2: move()",
+        "✗ 3. Half scattered: only a partial answer, right on 1 of 2: move()",
         "✓ 2. One turn: turnLeft()",
         "✓ 1. One step: move()",
         "2 of 3 tasks solved",
@@ -270,7 +283,7 @@ def test_programs_of_many_tasks_are_below_their_names(folder: str, dialect: str)
     assert total == "2 of 3 tasks solved"
     found = [block.split("\n", 1) for block in [*blocks, last]]
     assert [head for head, _ in found] == [
-        "3. Through a wall: only a partial answer, right on 1 of 2:",
+        "3. Half scattered: only a partial answer, right on 1 of 2:",
         "2. One turn:",
         "1. One step:",
     ]
@@ -284,7 +297,7 @@ def test_right_programs_are_saved_in_a_folder(folder: str, tmp_path: Path, diale
     status, out = invoke(folder, "--to", dialect, "--out", str(saved))
     assert status == 1
     assert f"✓ 1. One step: {saved / 'one_step'}.{ending}\n" in out
-    assert "✗ 3. Through a wall: only a partial answer, right on 1 of 2: move()\n" in out
+    assert "✗ 3. Half scattered: only a partial answer, right on 1 of 2: move()\n" in out
     written = {path.name: Program.parse(path.read_text(encoding="utf-8"), dialect) for path in saved.iterdir()}
     assert written == {f"one_step.{ending}": Program.parse(STEP), f"one_turn.{ending}": Program.parse(TURN)}
 
@@ -316,7 +329,7 @@ def test_files_of_tasks_have_names_of_their_own(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("fake")
 def test_an_older_file_beside_the_answers_gets_a_warning(folder: str, tmp_path: Path) -> None:
-    older = tmp_path / "answers" / "through_a_wall.karel"
+    older = tmp_path / "answers" / "half_scattered.karel"
     older.parent.mkdir()
     older.write_text(STEP)
     for task in (folder, f"{folder}/c.task"):

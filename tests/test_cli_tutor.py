@@ -82,6 +82,19 @@ def test_hint_has_levels(folder: Path) -> None:
     assert json.loads(call("hint", "clean.task", "class/bob/row.txt", "--json").stdout)["kind"] == "repair"
 
 
+def test_a_hint_without_a_program(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("karelsynth.cli.tutor.load_solver", lambda *_: None)
+    monkeypatch.setattr("karelsynth.tutor.hint.right_programs", lambda _: lambda *_: [Program.parse(CLEAN)])
+    (folder / "new.karel").write_text("# me\n")
+    result = call("hint", "clean.task", "new.karel", "--level", "3", "--out", "begun.karel")
+    assert result.exit_code == 0
+    assert "Begin with `while(frontIsClear): move()`." in result.stdout
+    assert "hidden" not in result.stdout
+    assert (folder / "begun.karel").read_text() == "# me\ndef run():\n  while(frontIsClear):\n    move()\n"
+    monkeypatch.setattr("karelsynth.tutor.hint.right_programs", lambda _: lambda *_: [])
+    assert "Nothing is written yet, and no right program" in call("hint", "clean.task", "new.karel").stdout
+
+
 def test_probe_and_pose(folder: Path) -> None:
     arguments = ("probe", "clean.task", "--reference", "right.karel", "--programs", "1")
     result = call(*arguments, "--add", "--out", "more.task")
@@ -97,6 +110,11 @@ def test_probe_and_pose(folder: Path) -> None:
         assert call("grade", str(task), str(program)).exit_code == 0
     assert len(read_tasks(folder / "sheets" / "tasks.jsonl")) == 2
     assert isinstance(call("pose", "--like", "clean.task", "--out", "sheets").exception, KarelsynthError)
+    for like, reference in (("none.task", "right.karel"), ("clean.task", "class/bob/row.txt")):
+        assert call("pose", "--like", like, "--reference", reference, "--out", "new").exit_code == 1
+    assert not (folder / "new").exists()
+    wrong = call("grade", "clean.task", "class", "--fresh", "2", "--reference", "class/bob/row.txt").exception
+    assert "the reference is wrong on example 1." in str(wrong)
 
 
 def test_the_benchmark_in_small() -> None:

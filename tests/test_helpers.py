@@ -104,6 +104,12 @@ def test_a_right_turn_needs_no_helper_in_the_paper() -> None:
     assert parse(back) == parse(text)
 
 
+def test_the_docstring_of_a_right_turn_becomes_a_comment() -> None:
+    text = 'def turn_right():\n    """Turns\n    right."""\n    for i in range(3):\n        turn_left()  # once\n'
+    written = convert(f"# mine\n{text}def main():\n    turn_right()\n", "paper").text
+    assert written == "# mine\n# Turns\n# right.\n# once\ndef run():\n  turnRight()"
+
+
 def test_places_of_helpers_are_in_the_helpers() -> None:
     text = "def run():\n  go()\n  while frontIsClear:\n    go\ndef go: move(); turnLeft ( )"
     program, places = parse_with_spans(text)

@@ -80,6 +80,12 @@ if __name__ == "__main__":
             4,
             "This has to happen again and again while there is a marker.",
         ),
+        (
+            "    while(markersPresent):\n      pickMarker()",
+            "",
+            3,
+            "Here a loop is missing: something has to happen again and again while there is a marker.",
+        ),
     ],
 )
 def test_common_mistakes_in_words(old: str, new: str, line: int, kind: str) -> None:
@@ -114,8 +120,22 @@ def test_off_by_one_and_missing_last_action() -> None:
     assert hint.steps[0].change == "Repeat 4 times instead of 3 in line 2."
     task = by("def run():\n  while(frontIsClear):\n    putMarker()\n    move()\n  putMarker()", *rows)
     hint = hint_for("def run():\n  while(frontIsClear):\n    putMarker()\n    move()", task)
-    assert hint.steps[0].kind.startswith("When this loop ends, an action is still missing")
+    assert (
+        hint.steps[0].kind == "When this loop ends, an action is still missing: it stops before the last place is done."
+    )
     assert hint.text == "def run():\n  while(frontIsClear):\n    putMarker()\n    move()\n  putMarker()"
+
+
+def test_a_loop_with_something_else_behind_it_does_not_stop_early() -> None:
+    walk = "def run():\n  while(frontIsClear):\n    move()"
+    task = by(f"{walk}\n  turnLeft()", *map(World.parse, ("> . . .\n. . . .", "> . .\n. . .\n. . .")))
+    assert [step.kind for step in hint_for(walk, task).steps] == ["When this loop ends, a turn is still missing."]
+
+
+def test_several_statements_are_put_inside_a_loop() -> None:
+    task = by("def run():\n  while(frontIsClear):\n    putMarker()\n    move()", World.parse("> . . .\n. . . ."))
+    (step,) = hint_for("def run():\n  putMarker()\n  move()", task).steps
+    assert step.change == "Put 2 statements, from `putMarker()` in line 2 on, inside `while(frontIsClear)`."
 
 
 def test_three_mistakes() -> None:

@@ -77,7 +77,11 @@ def test_a_lesson_is_graded_by_student_and_task(folder: Path) -> None:
 def test_one_task_of_a_lesson_has_its_hidden_tests(folder: Path) -> None:
     result = call("grade", "lesson.json#1", "class/cleo.json", "class/ada/1.karel", "--csv", "--fresh", "2")
     rows = list(csv.DictReader(io.StringIO(result.stdout)))
-    assert [(row["student"], row["passed"], row["hidden"]) for row in rows] == [("Cléo", "0", "3"), ("1", "1", "3")]
+    assert [(row["student"], row["passed"], row["hidden"]) for row in rows] == [("Cléo", "0", "3"), ("ada", "1", "3")]
+    result = call("grade", "lesson.json#2", "class", "--csv")
+    names = [row["student"] for row in csv.DictReader(io.StringIO(result.stdout))]
+    assert names == ["ada", "ben smith", "Cléo", "other", "what"]  # nothing says that `what` is for another task
+    assert "left out: 2 for other tasks" in result.stderr
     assert "is right" in call("hint", "lesson.json#2", "class/ada/one-step.py").stdout
 
 
@@ -111,6 +115,19 @@ def test_files_that_cannot_be_graded_are_named(folder: Path, arguments: list[str
 def test_damaged_work_is_one_message(text: str, message: str) -> None:
     with pytest.raises(WorkFileError, match=message):
         parse_work(text, parse_challenges(json.dumps(LESSON)))
+
+
+def test_files_that_are_named_one_by_one_keep_their_students(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder / "class" / "ben").mkdir()
+    (folder / "class" / "ben" / "1.karel").write_text(STEP)
+    alone = ["class/ada/1.karel", "class/ben/1.karel", "class/ada/one-step.py"]
+    rows = list(csv.reader(io.StringIO(call("grade", "lesson.json", *alone, "--csv").stdout)))
+    assert rows[1:] == [["ada", "2", "2", "1", "1"], ["ben", "0", "2", "0", ""]]
+    (folder / "one.json").write_text(json.dumps({**LESSON, "challenges": LESSON["challenges"][:1]}))
+    rows = list(csv.reader(io.StringIO(call("grade", "one.json", *alone, "--csv").stdout)))
+    assert [row[0] for row in rows[1:]] == ["class/ada/1", "class/ben/1", "one-step"]
+    monkeypatch.chdir(folder / "class" / "ada")
+    assert "ada,1,2,1," in call("grade", "../../lesson.json", "1.karel", "--csv").stdout
 
 
 def test_names_come_from_the_file_where_there_are_none(folder: Path) -> None:

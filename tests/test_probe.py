@@ -56,6 +56,16 @@ def test_added_worlds_leave_none() -> None:
     assert all(WALK.run(before).world == after for before, after in report.task.examples)
 
 
+def test_a_task_with_added_worlds_is_clear_when_it_is_probed_again() -> None:
+    task, clean = Task(TASK.examples[:1]), Program.parse(CLEAN)
+    once = probe(task, clean, add=True, programs=20_000, thorough=False)
+    assert not probe(once.task, clean, programs=20_000).well_posed
+    report = probe(task, clean, add=True, programs=20_000)
+    assert report.tried > 40_000
+    assert len(report.task.examples) <= 20
+    assert probe(report.task, clean, programs=20_000).well_posed
+
+
 def slow_clock() -> Callable[[], float]:
     """A clock of a machine so busy that a minute passes between any two looks at it."""
     return itertools.count(step=60.0).__next__
@@ -167,6 +177,9 @@ def test_variants_of_a_task() -> None:
     one, mirrored = variants(TASK, reference, count=2, seed=1)
     assert one.program == reference
     assert mirrored.program == Program(mirrored_block(reference.body))
+    picks_first = "def run():\n  while(frontIsClear):\n    while(markersPresent):\n      pickMarker()\n    move()"
+    for wrong in (CLEAN.replace("while(markers", "if(markers"), picks_first):
+        assert any(Program.parse(wrong).run(before).world != after for before, after in one.task.examples)
     for each in (one, mirrored):
         assert all(each.program.run(before).world == after for before, after in each.task.examples)
         assert not set(each.task.examples) & set(TASK.examples)

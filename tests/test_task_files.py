@@ -161,7 +161,7 @@ BAD_TEXTS = [
     ("input 1:\n. .\n> .\noutput 2:\n. .\n. >\n", "x: line 4: this is output 2, but the input before it"),
     ("name: A\nname: B\n" + PAIR, "x: line 2: a second `name:`, after the one in line 1"),
     ("input:\n. .\n> .\n\noutput:\n. .\n. x\n", "x: the output at line 5: line 7, cell 2: `x` is not a cell"),
-    ("input:\n. .\n. .\noutput:\n. .\n. >\n", "x: the input at line 1: the drawing has no hero"),
+    ("input:\n. .\n. .\noutput:\n. .\n. >\n", "x: the input at line 1: Karel is missing in the drawing"),
     ("input:\n. .\n\n> .\noutput:\n. .\n. >\n", "x: the input at line 1: line 3 is empty in the middle"),
     ("input:\noutput:\n. .\n. >\n", "x: the input at line 1: the drawing is empty"),
     ("input:\n. .\n> .\noutput:\n. . .\n. . >\n", "x: example 1: the input has 2 rows and 2 columns"),

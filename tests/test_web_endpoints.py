@@ -269,7 +269,7 @@ def test_health_and_version(client: TestClient) -> None:
         ("solve", {"examples": []}, "examples", "is empty"),
         ("solve", {}, "examples", "`examples` is missing"),
         ("solve", [], None, "the body must be an object"),
-        ("solve", {"examples": [EXAMPLE, {"input": "> >\n. .", "output": ""}]}, "example 2, input", "one hero"),
+        ("solve", {"examples": [EXAMPLE, {"input": "> >\n. .", "output": ""}]}, "example 2, input", "one Karel"),
         ("solve", {"examples": [{"input": BEFORE, "output": ""}]}, "example 1, output", "empty"),
         ("solve", {"examples": [{"input": BEFORE}]}, "example 1, output", "`output` is missing"),
         ("solve", {"examples": [EXAMPLE, {"input": BEFORE, "output": "# . .\n. > ."}]}, "example 2", "walls"),

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from fastapi import FastAPI
 
-from karelsynth.solve.solution import Solution
+from karelsynth.solve.solution import Progress, Solution
 from karelsynth.solve.turns import Turn
 from karelsynth.tasks.task import Task
 from karelsynth.web.app import ServiceSettings, create_app
@@ -200,6 +200,41 @@ def test_searches_that_wait_share_a_batch_between_the_slices_of_a_long_one() -> 
         assert max(size for rounds, size in solver.batches if rounds == 0) > 1
         assert all(size == 1 for rounds, size in solver.batches if rounds)
         assert not any(solver.narrow)  # never was another whole batch waiting
+
+
+class CountedSolver(FakeSolver):
+    """A search whose parts take a second each, and are counted as soon as they are over."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.time = 0.0
+        self.turns.clock = lambda: self.time
+
+    def advance(self, states: Sequence[Any], turn: Turn, poll: Callable[[], None], /, *, narrow: bool) -> None:
+        for _ in range(3):
+            self.time += 1.0
+            states[0].seconds += 1.0
+            poll()
+        states[0].rounds += 1
+        states[0].solution = Solution((), False, None, self.time, 8, 0)
+
+    def done(self, state: Any, /) -> bool:
+        return bool(state.rounds == 2)
+
+
+def test_no_second_of_a_search_is_reported_twice() -> None:
+    told: list[SearchEvent] = []
+    ended = threading.Event()
+
+    def on_event(event: SearchEvent) -> None:
+        told.append(event)
+        if isinstance(event, Solution):
+            ended.set()
+
+    with queue_of(CountedSolver()) as queue:
+        queue.submit(TASK, 10.0, on_event)
+        assert ended.wait(PATIENCE)
+    assert [event.seconds for event in told if isinstance(event, Progress)] == [0, 1, 2, 3, 3, 4, 5, 6]
 
 
 def test_long_searches_share_no_batch_that_others_would_wait_for() -> None:

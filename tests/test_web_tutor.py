@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
+from karelsynth.karel.world import World
 from karelsynth.web import tutoring
 from karelsynth.web.app import create_app
-from tests.fake_solver import FakeSolver
-from tests.posed import CLEAN, TASK
+from tests.fake_solver import GUESSES, FakeSolver
+from tests.posed import CLEAN, TASK, by
 from tests.web_client import client_of, refusal
 
 EXAMPLES = [{"input": pair.input.to_text(), "output": pair.output.to_text()} for pair in TASK.examples]
@@ -86,6 +87,11 @@ def test_hint(client: TestClient) -> None:
     last = client.post("/api/hint", json={**body, "level": 3}).json()
     assert last["text"] == CLEAN
     assert refusal(client.post("/api/hint", json={**body, "program": "mvoe"}), 422)["line"] == 1
+    walk = by(str(GUESSES[1]), World.parse("> . . .\n. . . .")).examples[0]
+    begin = {"examples": [{"input": walk.input.to_text(), "output": walk.output.to_text()}], "program": "", "level": 3}
+    hint = client.post("/api/hint", json={**begin, "dialect": "stanford"}).json()
+    assert (hint["kind"], hint["report"]) == ("begin", None)
+    assert "def main():\n    while front_is_clear():\n        move()\n" in hint["text"]
 
 
 def test_probe_and_pose(client: TestClient) -> None:

@@ -179,6 +179,7 @@ def test_a_helper_is_made_named_called_and_deleted_with_the_mouse(page: Page) ->
     page.locator(".palette-block", has_text="turnLeft()").click()  # goes into the helper, which is selected
     expect(text(page)).to_have_value("def turnAround():\n  turnLeft()\n\ndef run():\n  move()")
     page.locator(".palette-block", has_text="turnLeft()").click()
+    expect(text(page)).to_have_value("def turnAround():\n  turnLeft()\n  turnLeft()\n\ndef run():\n  move()")
     drag(page, page.locator(".palette-block", has_text="turnAround()"), block(page, "move").locator(".block-head"))
     made = "def turnAround():\n  turnLeft()\n  turnLeft()\n\ndef run():\n  move()\n  turnAround()"
     expect(text(page)).to_have_value(made)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -49,6 +50,8 @@ def test_a_student_works_through_a_set(new_page: NewPage, tmp_path: Path) -> Non
     challenge.get_by_role("button", name="Next challenge").click()
     expect(challenge.get_by_role("heading", name="Put")).to_be_visible()
     expect(page.locator("#program-text")).to_have_value("")
+    expect(page.locator("#program-text")).to_have_attribute("placeholder", re.compile("Write your program here"))
+    expect(tutor).to_be_hidden()  # there are no hints to this one
     page.fill("#program-text", "def run():\n  putMarker()")
     expect(tutor).to_contain_text("Right on 0 of 1")
     expect(tutor.get_by_role("button", name="Where should I look?")).to_be_hidden()
@@ -62,6 +65,27 @@ def test_a_student_works_through_a_set(new_page: NewPage, tmp_path: Path) -> Non
     expect(page.locator("#program-text")).to_have_value(STARTER)
     challenge.get_by_role("button", name="Bring my program back").click()
     expect(page.locator("#program-text")).to_have_value(TAKE_ALL)
+
+
+def test_a_student_who_has_written_nothing_gets_a_hint(new_page: NewPage, tmp_path: Path) -> None:
+    lesson = {**LESSON, "challenges": [{"name": "Clean", "examples": [ONE, TWO]}]}
+    (tmp_path / "lesson.json").write_text(json.dumps(lesson), encoding="utf-8")
+    page = new_page()
+    page.set_input_files("#task-file", tmp_path / "lesson.json")
+    page.wait_for_selector("html[data-challenge][data-ready]")
+    tutor = page.locator("#tutor")
+    expect(tutor).to_contain_text("No program yet")
+    tutor.get_by_role("button", name="Where should I look?").click()
+    expect(tutor.locator(".tutor-steps")).to_contain_text("Nothing is written yet. Look at example 1")
+    page.fill("#program-text", "# mine\ndef run():\n")
+    for name in ("Where should I look?", "What kind of change?", "Show me the change"):
+        tutor.get_by_role("button", name=name).click()
+    expect(tutor.locator(".tutor-steps")).to_contain_text("begins with a loop: it goes on while the way ahead is clear")
+    tutor.get_by_role("button", name="Accept the change at line 3").click()
+    expect(page.locator("#program-text")).to_have_value("# mine\ndef run():\n  while(frontIsClear):\n    move()\n")
+    expect(tutor).to_contain_text("Right on 0 of 2")
+    page.fill("#program-text", "def run():\n  mvoe()")
+    expect(tutor).to_be_hidden()
 
 
 def test_work_is_saved_and_graded(new_page: NewPage, tmp_path: Path) -> None:

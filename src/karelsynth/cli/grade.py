@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -87,8 +88,8 @@ def grade(
     if reference is not None and not fresh:
         raise KarelsynthError("--reference says what is right on fresh worlds: add --fresh N, or leave it out")
     check_outputs(output)
-    lesson = read_lesson(task)
-    if len(lesson.challenges) > 1:
+    lesson, place = read_lesson(task)
+    if place is None:
         for option, value in (("--hidden", hidden), ("--reference", reference)):
             if value is not None:
                 raise KarelsynthError(f"{option} belongs to one task, and {task} holds {len(lesson.challenges)}")
@@ -100,10 +101,11 @@ def grade(
         else:
             _print_lesson(lesson, students, explain)
         raise typer.Exit(0 if all(each.solved == len(lesson.challenges) for each in students) else 1)
-    posed = lesson.challenges[0].task
-    submissions = _read_class(programs, lesson)
-    more = [*lesson.challenges[0].hidden, *([] if hidden is None else read_task(hidden).examples)]
-    more += _fresh(lesson.challenges[0], reference, fresh, seed)
+    challenge = lesson.challenges[place]
+    posed = challenge.task
+    submissions = _read_class(programs, lesson, place)
+    more = [*challenge.hidden, *([] if hidden is None else read_task(hidden).examples)]
+    more += _fresh(challenge, reference, fresh, seed)
     with error_console().status(_GRADING):
         grades = grade_all(posed, submissions, hidden=more)
     if as_json:
@@ -132,24 +134,39 @@ def _fresh(challenge: Challenge, reference: str | None, count: int, seed: int) -
     return made
 
 
-def _read_class(paths: Sequence[str], lesson: ChallengeSet) -> list[Submission]:
-    """The programs of files and folders for one task. A file that cannot be read gives a submission with a problem."""
-    from karelsynth.tutor.grade import Submission
-    from karelsynth.tutor.lesson import WORK_ENDING, WorkFileError, class_files, parse_work
+def _read_class(paths: Sequence[str], lesson: ChallengeSet, place: int) -> list[Submission]:
+    """The programs of files and folders for one task. A file that cannot be read gives a submission with a problem.
 
-    submissions = []
-    for folder, file in class_files(paths, "programs"):
-        name = "standard input" if str(file) == STDIN else str(file.relative_to(folder).with_suffix(""))
+    Files whose names say that they belong to another task of the lesson are left out.
+    """
+    from karelsynth.tutor.grade import Submission
+    from karelsynth.tutor.lesson import WORK_ENDING, WorkFileError, class_files, parse_work, student_and_place
+
+    files = class_files(paths, "programs")
+    stems = Counter(file.stem for folder, file in files if folder is None)
+    submissions, elsewhere = [], 0
+    for folder, file in files:
+        whole = file if folder is None and stems[file.stem] > 1 else file.relative_to(folder or file.parent)
+        name = "standard input" if str(file) == STDIN else str(whole.with_suffix(""))
+        is_work = file.suffix.lower() == WORK_ENDING
+        if len(lesson.challenges) > 1 and not is_work:
+            student, meant = student_and_place(folder, file, lesson)
+            if meant not in (None, place):
+                elsewhere += 1
+                continue
+            name = name if meant is None else student
         try:
             text = read_text(str(file))
-            if file.suffix.lower() == WORK_ENDING:
-                submissions += [each.submission for each in parse_work(text, lesson, name)]
+            if is_work:
+                submissions += [each.submission for each in parse_work(text, lesson, name) if each.challenge == place]
             else:
                 submissions.append(Submission(name, text))
         except (FileError, WorkFileError) as error:
             submissions.append(Submission(name, "", error))
+    if elsewhere:
+        print_err(f"left out: {elsewhere} for other tasks of the lesson", "yellow")
     if not submissions:
-        raise KarelsynthError(f"{', '.join(paths)}: there is no program in it")
+        raise KarelsynthError(f"{', '.join(paths)}: there is no program for this task in it")
     return submissions
 
 

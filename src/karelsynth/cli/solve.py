@@ -132,6 +132,8 @@ def solve(
         raise KarelsynthError("--others works with a single task and without --json, which already has them all")
     if to is not None and as_json and out is None:
         raise KarelsynthError("--json has every dialect: drop --to, or add --out to save programs in that dialect")
+    if len(tasks) == 1 and not as_json:
+        _check_possible(tasks[0])
     files = [None] * len(tasks) if out is None else _output_files(out, tasks, to or Dialect.paper)
     solver = load_solver(model, device, tasks, warm=ray is None)  # a cluster's nodes warm up
 
@@ -193,6 +195,14 @@ def _named_tasks(name: str, limit: int | None) -> list[Task]:
         raise KarelsynthError(f"`{name}` has {made.count:,} tasks: choose how many to solve, --limit {MOST_TASKS}")
     examples = made.tasks(0, count).examples(made.given)
     return [replace(task, name=title) for task, title in zip(examples, made.titles(count), strict=True)]
+
+
+def _check_possible(task: Task) -> None:
+    """Say at once that no search can help."""
+    from karelsynth.tutor.probe import impossible_examples
+
+    for number, reason in impossible_examples(task):
+        raise KarelsynthError(f"example {number} cannot be done by any program: {reason}")
 
 
 def _solve_one(solver: Solver, task: Task, budget: float) -> Solution:

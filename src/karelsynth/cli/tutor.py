@@ -6,7 +6,7 @@ import json
 import re
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn
 
 import typer
 
@@ -24,7 +24,7 @@ from karelsynth.cli.common import (
 )
 from karelsynth.cli.solve import load_solver
 from karelsynth.errors import KarelsynthError, listed, missing_extra
-from karelsynth.files import STDIN, exists
+from karelsynth.files import STDIN, exists, read_text
 
 if TYPE_CHECKING:
     from karelsynth.karel.program import Program
@@ -61,32 +61,36 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 SeedOption = Annotated[int, typer.Option(min=0, help="Another seed gives other worlds.")]
 
 
-def read_lesson(name: str) -> ChallengeSet:
-    """The tasks of a file, a folder or the gallery as challenges; PATH#3 is the third alone."""
+def read_lesson(name: str) -> tuple[ChallengeSet, int | None]:
+    """The tasks of a file, a folder or the gallery as challenges, and which one is meant; None for all.
+
+    A single task is 0, the third of a lesson, LESSON#3, is 2.
+    """
     from karelsynth.tasks.task_files import read_tasks
     from karelsynth.tutor.challenges import Challenge, ChallengeSet, is_challenge_set, read_challenges
 
     task = gallery_task_named(name)
     if task is not None:
-        return ChallengeSet((Challenge(task),))
+        return ChallengeSet((Challenge(task),)), 0
     path, _, number = name.rpartition("#")
     if number.isdecimal() and is_challenge_set(path) and not exists(name):
         lesson = read_challenges(Path(path))
-        chosen = lesson.challenges[int(number) - 1 : int(number)] if int(number) else ()
-        if not chosen:
+        if not 1 <= int(number) <= len(lesson.challenges):
             raise KarelsynthError(f"{path}: there is no task {number}; it holds {len(lesson.challenges)}")
-        return ChallengeSet(chosen, lesson.title)
+        return lesson, int(number) - 1
     if name != STDIN and is_challenge_set(name):
-        return read_challenges(Path(name))
-    return ChallengeSet(tuple(map(Challenge, read_tasks(name))))
+        lesson = read_challenges(Path(name))
+    else:
+        lesson = ChallengeSet(tuple(map(Challenge, read_tasks(name))))
+    return lesson, 0 if len(lesson.challenges) == 1 else None
 
 
 def _read_challenge(name: str) -> Challenge:
     """A task, with the hidden tests that its file may have."""
-    challenges = read_lesson(name).challenges
-    if len(challenges) > 1:
-        raise KarelsynthError(f"{name}: holds {len(challenges)} tasks; say which one, for example {name}#2")
-    return challenges[0]
+    lesson, place = read_lesson(name)
+    if place is None:
+        raise KarelsynthError(f"{name}: holds {len(lesson.challenges)} tasks; say which one, for example {name}#2")
+    return lesson.challenges[place]
 
 
 def read_task(name: str) -> Task:
@@ -95,9 +99,13 @@ def read_task(name: str) -> Task:
 
 
 def reference_program(path: str | None, task: Task) -> Program:
-    """The program of a file, or the solver's."""
+    """The program of a file, or the solver's; right on the task's examples."""
+    from karelsynth.tutor.probe import check_reference
+
     if path is not None:
-        return read_program(path)[1]
+        program = read_program(path)[1]
+        check_reference(task, program)
+        return program
     solver = load_solver(None, "cpu", [task])
     solver.turns.clock = time.process_time  # other programs on this machine do not change what is found
     solution = solver.solve(task, budget=_REFERENCE_SECONDS)
@@ -134,6 +142,7 @@ def hint(
     The exit status is 0 if the program is right or a hint was found, 1 if there is none.
     """
     from karelsynth.karel.dialects import read_source
+    from karelsynth.tutor.beginning import first_hint, opened
     from karelsynth.tutor.hint import find_hint, right_programs
 
     if output is not None and level < 3:
@@ -142,6 +151,12 @@ def hint(
     challenge = _read_challenge(task)
     posed = challenge.task
     more = (*challenge.hidden, *(() if hidden is None else read_task(hidden).examples))
+    if program != STDIN and opened(text := read_text(program)) is not None:
+        found = first_hint(posed, text, hidden=more, solve=right_programs(load_solver(None, "cpu", [posed])))
+        if found.kind == "none" and not as_json:
+            print_out("Nothing is written yet, and no right program was found that could show how to begin.", "yellow")
+            raise typer.Exit(1)
+        _tell_hint(found, posed, level, output, as_json)
     text, _ = read_program(program)
     source = read_source(text)
     found = find_hint(posed, source, hidden=more, seconds=_WITHOUT_SOLVER)
@@ -153,6 +168,10 @@ def hint(
             if missing is None:
                 raise
             print_err(f"looking for a right program further away: {missing}", "yellow")
+    _tell_hint(found, posed, level, output, as_json)
+
+
+def _tell_hint(found: Hint, posed: Task, level: int, output: Path | None, as_json: bool) -> NoReturn:
     if as_json:
         write_text(json.dumps(found.to_json(level), indent=1), None)
     else:
@@ -171,7 +190,7 @@ def _print_hint(hint: Hint, task: Task, level: int) -> None:
         print_out(f"example {hint.example}", "bold")
         print_report(hint.report, task.examples[hint.example - 1].input)
         print_out("")
-    else:
+    elif hint.kind != "begin":
         print_out("The program is right on every example of the task, but wrong on a hidden one.")
     if hint.kind == "none":
         print_out("No right program is near. Start again with the first example, one step at a time.", "yellow")
@@ -281,7 +300,7 @@ def pose(
         str | None, typer.Option(metavar="TASK", help="Make variants of this task instead: other worlds, or mirrored.")
     ] = None,
     reference: ReferenceOption = None,
-    title: Annotated[str, typer.Option(help="The title of the sheets.")] = "Karel exercises",
+    title: Annotated[str, typer.Option(help="The title of the sheets and of the set.")] = "Karel exercises",
 ) -> None:
     """Pose exercises for a class: task files, solutions, and a worksheet and a solution sheet to print.
 
@@ -300,13 +319,15 @@ def pose(
     if not chosen:
         raise KarelsynthError(f"--concepts names at least one: {listed(CONCEPTS)}")
     wish = Wish(chosen, _range(tokens))
-    make_new_folder(out)
-    if like is not None:
-        task = read_task(like)
-        exercises = variants(task, reference_program(reference, task), count=count, seed=seed)
-    else:
-        with counter("posing", unit="exercises", total=count) as progress:
+    task = None if like is None else read_task(like)
+    given = None if task is None or reference is None else reference_program(reference, task)
+    make_new_folder(out)  # before the solver is loaded
+    right = None if task is None else given or reference_program(None, task)
+    with counter("posing", unit="exercises", total=count) as progress:
+        if task is None or right is None:
             exercises = pose_all(wish, count=count, seed=seed, progress=progress)
+        else:
+            exercises = variants(task, right, count=count, seed=seed, progress=progress)
     if not exercises:
         raise KarelsynthError("no exercise of this kind was found: choose other concepts or more tokens")
     files: dict[str, bytes] = {}
@@ -315,7 +336,9 @@ def pose(
         name = f"{number:02d}-{'-'.join(words) or 'task'}"
         files[f"{name}.task"] = render_task(each.task).encode()
         files[f"solutions/{name}.karel"] = f"{each.program.to('paper')}\n".encode()
-    files["tasks.jsonl"] = "".join(json.dumps(each.to_json()) + "\n" for each in exercises).encode()
+    files["tasks.jsonl"] = "".join(
+        json.dumps({**each.to_json(), "lesson": title}) + "\n" for each in exercises
+    ).encode()
     for kind, solutions in (("worksheet", False), ("solutions", True)):
         files[f"{kind}.html"] = sheet_html(exercises, title, solutions=solutions).encode()
         files[f"{kind}.pdf"] = sheet_pdf(exercises, title, solutions=solutions)

@@ -169,14 +169,14 @@ def _nodes(block: SourceBlock, numbers: dict[int, int]) -> tuple[BlockNode, ...]
         if not _is_hole(statement):
             assert statement.place is not None
             inner = tuple(_nodes(each, numbers) for each in statement.blocks)
-            detail, span = _detail_text(statement.detail), statement.place.span
+            detail, span = detail_text(statement.detail), statement.place.span
             found.append(BlockNode(statement.keyword, detail, inner, numbers[id(statement)], span.line, span.column))
     return tuple(found)
 
 
-def _detail_text(detail: Condition | int | str | None) -> str | int | None:
+def detail_text(detail: Condition | int | str | None) -> str | int | None:
     if isinstance(detail, Not):
-        return f"{_NOT}{_detail_text(detail.condition)}"
+        return f"{_NOT}{detail_text(detail.condition)}"
     return detail.value if isinstance(detail, Sensor) else detail
 
 

@@ -28,7 +28,7 @@ LONGEST_STARTER: Final = 20_000
 MOST_HINTS: Final = 3
 _KIND: Final = "challenges"
 _FIELDS: Final = ("name", "about", "examples", "hidden", "starter", "hints")
-_POSED: Final = ("reference", "concepts", "tokens", "level", "difficulty")
+_POSED: Final = ("reference", "concepts", "tokens", "level", "difficulty", "lesson")
 """What `pose` adds to a task. Students do not get it."""
 
 
@@ -105,12 +105,18 @@ def _records(text: str) -> tuple[list[Any], str]:
         lines = [line for line in text.splitlines() if line.strip()]
         if len(lines) < 2 or not lines[0].startswith("{"):
             raise ChallengeError(f"this is not a set of challenges: {error}") from None
-        return [_line(line, number) for number, line in enumerate(lines, 1)], ""
+        posed = [_line(line, number) for number, line in enumerate(lines, 1)]
+        return posed, _posed_title(posed[0])
     if isinstance(whole, dict) and "challenges" in whole:
         if whole.get("karelsynth") != _KIND:
             raise ChallengeError(f'this is not a set of challenges: expected "karelsynth": "{_KIND}" at its beginning')
         return _typed(whole["challenges"], list, "challenges"), _typed(whole.get("title", ""), str, "title")
-    return [whole], ""  # the single exercise of a `pose`
+    return [whole], _posed_title(whole)  # the single exercise of a `pose`
+
+
+def _posed_title(record: Any) -> str:
+    """The title of a lesson that `pose` has written beside each exercise."""
+    return _typed(record.get("lesson", ""), str, "lesson") if isinstance(record, dict) else ""
 
 
 def _line(line: str, number: int) -> Any:

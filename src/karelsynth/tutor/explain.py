@@ -163,7 +163,7 @@ def _failure(outcome: Run, step: WrongStep) -> str:
             return f"Step {step.number}, {where} puts a marker at {cell_name((row, col))}, which is full."
         case Status.OUT_OF_TICKS:
             spent = f"after {outcome.ticks:,} steps and tests it still runs"
-            return f"An endless loop, it seems: {spent}, in {where}, with Karel at {place}."
+            return f"This takes too long: {spent}, in {where}, with Karel at {place}."
     return f"An endless loop: `{step.code}` in line {step.line} repeats for ever, with Karel at {place}."
 
 

@@ -76,7 +76,7 @@ class Hint:
 
     kind: str
     """`right`: there is nothing to change. `repair`: the steps make the program right. `step`: one step towards a right
-    program. `none`: no hint was found."""
+    program. `begin`: the first statement of one, as nothing is written yet. `none`: no hint was found."""
     steps: tuple[HintStep, ...]
     text: str | None
     """The student's text with the change; None if there is none."""

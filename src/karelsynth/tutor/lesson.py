@@ -86,12 +86,12 @@ def read_class_work(paths: Sequence[str], lesson: ChallengeSet) -> tuple[list[Ha
     return found, unknown
 
 
-def class_files(paths: Sequence[str], what: str = "students' work") -> list[tuple[Path, Path]]:
-    """The files and those of the folders, each with the folder that it was found in."""
-    files = []
+def class_files(paths: Sequence[str], what: str = "students' work") -> list[tuple[Path | None, Path]]:
+    """The files and those of the folders, each with the folder that it was found in; None for those that are named."""
+    files: list[tuple[Path | None, Path]] = []
     for path in map(Path, paths):
         if not is_folder(path):
-            files.append((path.parent, path))
+            files.append((None, path))
             continue
         endings = (*PROGRAM_ENDINGS, WORK_ENDING)
         inside = sorted(file for file in path.rglob("*") if file.suffix.lower() in endings)
@@ -101,14 +101,13 @@ def class_files(paths: Sequence[str], what: str = "students' work") -> list[tupl
     return files
 
 
-def _read_file(folder: Path, file: Path, lesson: ChallengeSet) -> list[HandedIn]:
+def _read_file(folder: Path | None, file: Path, lesson: ChallengeSet) -> list[HandedIn]:
     if file.suffix.lower() == WORK_ENDING:
         try:
             return parse_work(read_text(file, _LARGEST_WORK), lesson, student=file.stem)
         except WorkFileError as error:
             raise WorkFileError(f"{file}: {error}") from None
-    *folders, stem = file.relative_to(folder).with_suffix("").parts
-    student, place = ("/".join(folders), _place_of(stem, lesson)) if folders else _split(stem, lesson)
+    student, place = student_and_place(folder, file, lesson)
     if place is None:
         raise WorkFileError(
             f"{file}: for which challenge is it? Put it into a folder for the student and name it by the challenge's "
@@ -118,6 +117,20 @@ def _read_file(folder: Path, file: Path, lesson: ChallengeSet) -> list[HandedIn]
         return [HandedIn(student, place, Submission(student, read_text(file)))]
     except FileError as error:
         return [HandedIn(student, place, Submission(student, "", error))]
+
+
+def student_and_place(folder: Path | None, file: Path, lesson: ChallengeSet) -> tuple[str, int | None]:
+    """Whose program a file of a class holds, and for which challenge; None if its name does not say.
+
+    `folder` is the folder that it was found in; None for a file that was named itself, as in ada/2.karel.
+    """
+    *folders, stem = file.relative_to(folder or file.parent).with_suffix("").parts
+    if folders:
+        return "/".join(folders), _place_of(stem, lesson)
+    student, place = _split(stem, lesson)
+    if folder is None and (place is None or stem[0].isdigit()):
+        return file.absolute().parent.name or student, _place_of(stem, lesson)
+    return student, place
 
 
 def _split(stem: str, lesson: ChallengeSet) -> tuple[str, int | None]:

@@ -225,7 +225,7 @@ def _well_posed(task: Task, program: Program, clock: Callable[[], float]) -> Pos
     size = lambda example: (example.input.rows * example.input.cols, len(example.input.markers))  # noqa: E731
     pairs = sorted(task.examples, key=size)[:FEWEST_EXAMPLES]
     given = replace(task, examples=tuple(pairs))
-    report = probe(given, program, add=True, programs=_PROBE_PROGRAMS, clock=clock)
+    report = probe(given, program, add=True, programs=_PROBE_PROGRAMS, thorough=False, clock=clock)
     examples = report.task.examples
     if len(examples) > MOST_EXAMPLES or any(each.program.size <= program.size for each in report.impostors):
         return None
@@ -235,20 +235,36 @@ def _well_posed(task: Task, program: Program, clock: Callable[[], float]) -> Pos
     return PosedExercise(replace(report.task, about=f"Practises: {names}."), program, difficulty_of(program))
 
 
-def variants(task: Task, reference: Program, *, count: int, seed: int = 0) -> list[PosedExercise]:
-    """The same task for other classes: each with other worlds of the same kind, every second one mirrored."""
+def variants(
+    task: Task,
+    reference: Program,
+    *,
+    count: int,
+    seed: int = 0,
+    progress: Callable[[int], None] | None = None,
+) -> list[PosedExercise]:
+    """The same task for other classes: each with other worlds of the same kind, every second one mirrored.
+
+    Worlds that unmask wrong programs are among them, as far as MOST_EXAMPLES allow.
+    """
     wanted = max(FEWEST_EXAMPLES, min(len(task.examples), MOST_EXAMPLES))
     found = []
     for number in range(count):
-        examples = fresh_examples(task, reference, count=wanted, seed=seed + number)
-        if len(examples) < wanted:
+        fresh = fresh_examples(task, reference, count=wanted, seed=seed + number)
+        if len(fresh) < wanted:
             raise KarelsynthError("too few worlds of this task's kind were found: its examples leave nothing to vary")
+        few = Task(tuple(fresh[:FEWEST_EXAMPLES]))
+        report = probe(few, reference, add=True, programs=_PROBE_PROGRAMS, thorough=False, seed=seed + number)
+        every = dict.fromkeys((*report.task.examples, *fresh))
+        examples = list(every)[: max(wanted, min(len(report.task.examples), MOST_EXAMPLES))]
         program = reference
         if number % 2:
             program = Program(mirrored_block(reference.body))
             examples = [Example(mirrored_world(before), mirrored_world(after)) for before, after in examples]
         name = f"{task.name}, variant {number + 1}".removeprefix(", ")
         found.append(PosedExercise(Task(tuple(examples), name, task.about), program, difficulty_of(program)))
+        if progress is not None:
+            progress(1)
     return found
 
 

@@ -43,6 +43,10 @@ MOST_SHOWN: Final = 10
 DEFAULT_PROGRAMS: Final = 100_000
 """About how many programs are tried. It is a number, not a time, so that the result does not depend on how busy the
 machine is."""
+_GENERATIONS, _PARENTS, _CHILDREN = 6, 12, 64
+"""How often, which, and into how many the largest worlds are varied again."""
+MOST_ROUNDS: Final = 5
+"""The most searches in which worlds are added."""
 _MOST_THINGS: Final = LARGEST_SIDE * LARGEST_SIDE * (MOST_MARKERS + 1)
 """More walls and markers than a world has."""
 
@@ -154,12 +158,18 @@ def reachable(world: World) -> set[Cell]:
 
 
 class Comparison:
-    """Varied worlds of a task on which the reference ends well, with its outcomes: cell codes [W, 18, 18]."""
+    """Varied worlds of a task on which the reference ends well, with its outcomes: cell codes [W, 18, 18].
 
-    def __init__(self, task: Task, reference: Program, *, count: int = WORLDS, seed: int = 0) -> None:
+    `larger` worlds, varied again and again, unmask what is wrong on large worlds only, and many programs at once.
+    """
+
+    def __init__(self, task: Task, reference: Program, *, seed: int = 0, larger: bool = False) -> None:
         inputs, _ = task.codes()
-        every = np.concatenate([inputs, RandomVariations(inputs, seed).worlds(count)])
+        every = np.concatenate([inputs, RandomVariations(inputs, seed).worlds(WORLDS)])
         every = np.concatenate([every, *(smaller(world) for world in every[:8])])
+        for generation in range(_GENERATIONS if larger else 0):
+            largest = every[np.argsort(_sizes(every), kind="stable")[-_PARENTS:]]
+            every = np.concatenate([every, RandomVariations(largest, seed + generation + 1).worlds(_CHILDREN)])
         _, first = np.unique(every.reshape(len(every), -1), axis=0, return_index=True)
         worlds = every[np.sort(first)]
         runs = run_batch([reference], worlds, max_ticks=TUTOR_TICKS)
@@ -186,6 +196,26 @@ class Comparison:
             if not len(candidates):
                 return world_from_codes(world)
             world = candidates[_sizes(candidates).argmin()]
+
+    def shrunk(self, place: int, programs: Sequence[Program]) -> NDArray[np.uint8]:
+        """A world [18, 18], made smaller as long as all these programs are wrong on it."""
+        tokens, world = encode_programs(programs), self.inputs[place]
+        while True:
+            candidates = smaller(world)
+            if len(candidates):
+                candidates = candidates[wrong_on(self.reference, tokens, candidates).all(0)]
+            if not len(candidates):
+                return np.asarray(world)
+            world = candidates[_sizes(candidates).argmin()]
+
+
+def wrong_on(reference: Program, programs: NDArray[np.uint8], worlds: NDArray[np.uint8]) -> NDArray[np.bool_]:
+    """On which worlds [W, 18, 18] the reference ends well and programs [N, L] do not do the same, bool [N, W]."""
+    right = run_batch([reference], worlds, max_ticks=TUTOR_TICKS)
+    assert right.worlds is not None
+    runs = run_batch(programs, worlds, expected=right.worlds[0], keep_worlds=False, max_ticks=TUTOR_TICKS)
+    assert runs.correct is not None
+    return np.asarray(right.ok[0] & ~runs.correct)
 
 
 def differing(reference: Program, program: Program, worlds: Sequence[World] | NDArray[np.uint8]) -> NDArray[np.bool_]:
@@ -223,14 +253,19 @@ def probe(
     *,
     add: bool = False,
     programs: int = DEFAULT_PROGRAMS,
+    thorough: bool = True,
     seconds: float = math.inf,
     seed: int = 0,
     clock: Callable[[], float] = time.perf_counter,
 ) -> ProbeReport:
     """Search wrong programs that pass all examples of a task. With `add`, add worlds that unmask them, all if possible.
 
+    A task with more examples leads the search elsewhere. So after worlds have been added, it begins again.
+
     Args:
-        programs: the search ends after about so many; those one edit away and the shortest ones are always tried.
+        programs: a search ends after about so many; those one edit away and the shortest ones are always tried.
+        thorough: compare on larger worlds, too, and with `add` search again, up to MOST_ROUNDS times, until a search
+            finds nothing.
         seconds: the most time to search, for callers who cannot wait. If it ends the search, another call may find
             other programs.
         clock: returns the time in seconds.
@@ -240,42 +275,51 @@ def probe(
     start = clock()
     for number, reason in impossible_examples(task):
         raise KarelsynthError(f"example {number} cannot be done by any program: {reason}")
+    check_reference(task, reference)
+    given, tried = len(task.examples), 0
+    for number in range(MOST_ROUNDS if add and thorough else 1):
+        end = start + (seconds / 2 if add and number == 0 else seconds)
+        comparison = Comparison(task, reference, seed=seed, larger=thorough)
+        passing, more = _passing(task, comparison, programs, end, clock)
+        tried += more
+        if not add or not passing:
+            break
+        task, passing = _with_worlds_against(passing, task, comparison)
+        if passing or clock() > start + seconds:
+            break
+    impostors = _described(comparison, passing)
+    return ProbeReport(task, reference, impostors, len(passing), task.examples[given:], tried, clock() - start)
+
+
+def check_reference(task: Task, reference: Program) -> None:
+    """Raise KarelsynthError if a program is not right on the task's examples."""
     for number, (before, after) in enumerate(task.examples, 1):
         outcome = reference.run(before, max_ticks=TUTOR_TICKS)
         if not outcome.ok or outcome.world != after:
             raise KarelsynthError(f"the reference is wrong on example {number}. {_what_happens(outcome, after)}")
-    comparison = Comparison(task, reference, seed=seed)
-    passing, tried = _passing(task, reference, comparison, programs, lambda: clock() > start + seconds)
-    added: list[Example] = []
-    while add and passing and len(task.examples) < MOST_EXAMPLES:
+
+
+def _with_worlds_against(passing: list[Program], task: Task, comparison: Comparison) -> tuple[Task, list[Program]]:
+    """The task with worlds that unmask programs, as far as it may have more examples; the programs that still pass."""
+    reference = comparison.reference
+    while passing and len(task.examples) < MOST_EXAMPLES:
         wrong = comparison.wrong(encode_programs(passing))
         best = int(wrong.sum(0).argmax())  # the world that unmasks most of them
-        first = passing[int(np.argmax(wrong[:, best]))]
-        world = comparison.smallest(first, np.arange(wrong.shape[1]) == best)
-        assert world is not None
-        shrunk = differing_count(reference, passing, world)
-        if shrunk < wrong[:, best].sum():  # the smaller world unmasks fewer
-            world = world_from_codes(comparison.inputs[best])
-        example = Example(world, reference.run(world, max_ticks=TUTOR_TICKS).world)
+        unmasked = [program for program, differs in zip(passing, wrong[:, best], strict=True) if differs]
+        world = comparison.shrunk(best, unmasked)
+        example = Example(world_from_codes(world), reference.run(world_from_codes(world), max_ticks=TUTOR_TICKS).world)
         task = replace(task, examples=(*task.examples, example))
-        added.append(example)
-        keep = [not differing(reference, program, [world])[0] for program in passing]
+        keep = ~wrong_on(reference, encode_programs(passing), world[None])[:, 0]
         passing = [program for program, kept in zip(passing, keep, strict=True) if kept]
-    impostors = _described(comparison, passing)
-    return ProbeReport(task, reference, impostors, len(passing), tuple(added), tried, clock() - start)
-
-
-def differing_count(reference: Program, programs: Sequence[Program], world: World) -> int:
-    """How many programs a world unmasks."""
-    return sum(bool(differing(reference, program, [world])[0]) for program in programs)
+    return task, passing
 
 
 def _passing(
-    task: Task, reference: Program, comparison: Comparison, most: int, late: Callable[[], bool]
+    task: Task, comparison: Comparison, most: int, end: float, clock: Callable[[], float]
 ) -> tuple[list[Program], int]:
     """Wrong programs that pass, simplest first, one for each behaviour on the compared worlds; how many were run.
 
-    The search ends after `most` programs, or when it is late.
+    The search ends after `most` programs, or when the clock is past `end`.
     """
     scorer = ProgramScorer(*task.codes())
     seen: set[bytes] = set()
@@ -310,14 +354,14 @@ def _passing(
                 made.append(tokens)
         return made
 
-    root = code_of(as_source(reference)).bodies
+    root = code_of(as_source(comparison.reference)).bodies
     seen.add(flat_tokens(root))
     near = neighbours(root)
     waiting = check(near) if near else []
     short = [row for row in _short_programs() if row not in seen]
     check(short)
     for tokens in [*waiting, *near]:  # two edits away, first from those that pass
-        if tried >= most or late():
+        if tried >= most or clock() > end:
             break
         made = neighbours((tokens[3:-1],))
         if made:

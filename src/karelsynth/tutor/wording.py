@@ -135,7 +135,9 @@ class _Describer:
         what = {"move": "a step", "turnLeft": "a turn", "turnRight": "a turn"}.get(new.keyword, "an action")
         kind = f"Here {what} is missing."
         if self.before is not None and self.old is None and self.before.keyword in _LOOPS:
-            kind = f"When this loop ends, {what} is still missing: it stops before the last place is done."
+            kind = f"When this loop ends, {what} is still missing."
+            if any(inner.keyword == new.keyword for inner in self.before.walk()):
+                kind = f"When this loop ends, {what} is still missing: it stops before the last place is done."
         if self.before is not None and self.before.place is not None:
             indented = "" if self.on_one_line else ", indented like the statement there"
             return kind, f"Insert {self.text(new)} {self.after(self.before)}{indented}."
@@ -143,9 +145,10 @@ class _Describer:
 
     def _insert_block(self) -> tuple[str, str]:
         new = self.new()
-        test = _words(new.detail)
-        again = "again and again " if new.keyword == "WHILE" else ""
-        kind = f"A case is forgotten here: something has to happen {again}{'while' if again else 'if'} {test}."
+        test = condition_words(new.detail)
+        kind = f"A case is forgotten here: something has to happen if {test}."
+        if new.keyword == "WHILE":
+            kind = f"Here a loop is missing: something has to happen again and again while {test}."
         place = ""
         if self.old is not None and self.old.place:
             place = f" before {self.text(self.old) if self.on_one_line else f'line {self.old.place.span.line}'}"
@@ -171,7 +174,7 @@ class _Describer:
         kind = f"This {self.thing()} tests the wrong thing."
         if isinstance(old, Sensor | Not) and _opposite(old, new):
             kind = f"The test of this {self.thing()} is the wrong way round."
-        return kind, f"Test whether {_words(new)}: write {self._head(new)}{self.at_line()}."
+        return kind, f"Test whether {condition_words(new)}: write {self._head(new)}{self.at_line()}."
 
     def _head(self, detail: Condition | int | str | None, keyword: str = "") -> str:
         """The first line of a statement with a block."""
@@ -201,7 +204,7 @@ class _Describer:
         new = self.new()
         return (
             "This loop runs a fixed number of times, but how often is right depends on the world.",
-            f"Repeat while {_words(new.detail)}: write {self._while(new)}{self.at_line()}.",
+            f"Repeat while {condition_words(new.detail)}: write {self._while(new)}{self.at_line()}.",
         )
 
     def _while(self, new: SourceStatement) -> str:
@@ -241,12 +244,12 @@ class _Describer:
         if new.keyword == "REPEAT":
             kind = "This has to happen several times."
         elif new.keyword == "WHILE":
-            kind = f"This has to happen again and again while {_words(new.detail)}."
+            kind = f"This has to happen again and again while {condition_words(new.detail)}."
         else:
             kind = "This must not always happen: test something first."
         count = len(nodes_of(self.edit.middle).nodes[0].blocks[0].nodes)
-        what = self.text(self.old) if count == 1 else f"{count} statements, from {self.text(self.old)} on"
-        return kind, f"Put {what}{self.at_line()} inside {self._while(new)}."
+        what = f"{self.text(self.old)}{self.at_line()}"
+        return kind, f"Put {what if count == 1 else f'{count} statements, from {what} on,'} inside {self._while(new)}."
 
     def _move_in(self) -> tuple[str, str]:
         return (
@@ -287,7 +290,7 @@ _SENSORS: Final = {
 }
 
 
-def _words(condition: object) -> str:
+def condition_words(condition: object) -> str:
     """A condition in words."""
     denied = False
     while isinstance(condition, Not):

@@ -47,6 +47,7 @@ ProgramText = Annotated[
         json_schema_extra={"format": "karel-program"},
     ),
 ]
+Dialect = Literal["paper", "stanford", "tokens"]
 Side = Annotated[int, Field(ge=SMALLEST_SIDE, le=LARGEST_SIDE)]
 Seed = Annotated[int, Field(ge=0, le=2**53 - 1, description="The same seed gives the same world.")]
 
@@ -441,6 +442,7 @@ class HintRequest(RequestModel):
         list[ExampleMessage], Field(max_length=MOST_EXAMPLES, description="A repair is right on these, too.")
     ] = []
     program: ProgramText
+    dialect: Annotated[Dialect, Field(description="That of a program of which nothing is written yet.")] = "paper"
     level: Annotated[int, Field(ge=1, le=3, description="1: where. 2: what kind of change. 3: the change.")] = 1
     challenge: ServedChallenge = None
 
@@ -543,7 +545,7 @@ class HintStepResponse(ResponseModel):
 class HintResponse(ResponseModel):
     """What helps next."""
 
-    kind: Literal["right", "repair", "step", "none"]
+    kind: Literal["right", "repair", "step", "begin", "none"]
     steps: list[HintStepResponse]
     text: str | None = Field(description="The student's text with the change, at level 3.")
     diff: list[str]
@@ -605,9 +607,6 @@ class BlockFunctionMessage(RequestModel):
 
     name: Annotated[str, Field(max_length=200)]
     body: list[BlockMessage]
-
-
-Dialect = Literal["paper", "stanford", "tokens"]
 
 
 class ReadBlocksRequest(RequestModel):

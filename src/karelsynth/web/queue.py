@@ -477,6 +477,7 @@ class _Meter:
     def __init__(self, solver: TaskSolver, charged: dict[str, float], batch: list[Ticket], turn: Turn) -> None:
         self._solver, self._charged, self._batch, self._turn = solver, charged, batch, turn
         self._at = self._began = turn.now()
+        self._before = [ticket.state.seconds for ticket in batch]
         self._thread = threading.get_ident()
         self._report()
 
@@ -496,9 +497,9 @@ class _Meter:
         self._at = now
 
     def _report(self) -> None:
+        """A search's own `seconds` are no help here: parts of the round may be in them already."""
         self._reported = self._at
-        for ticket in self._batch:
-            if not ticket.watched:
-                continue
-            seconds = ticket.state.seconds + (self._at - self._began) / len(self._batch)
-            ticket.on_event(self._solver.progress(ticket.state, seconds))
+        share = (self._at - self._began) / len(self._batch)
+        for ticket, before in zip(self._batch, self._before, strict=True):
+            if ticket.watched:
+                ticket.on_event(self._solver.progress(ticket.state, before + share))

@@ -18,6 +18,7 @@ from karelsynth.karel.program import Program
 from karelsynth.karel.world import World
 from karelsynth.solve.solution import Solution
 from karelsynth.tasks.task import Example, Task
+from karelsynth.tutor.beginning import first_hint, opened
 from karelsynth.tutor.grade import Submission
 from karelsynth.tutor.grade import grade as grade_all
 from karelsynth.tutor.hint import find_hint
@@ -110,10 +111,16 @@ def hint(body: HintRequest, request: Request) -> HintResponse:
     """A hint for a student: the smallest change that makes a program right, or the next step, up to a level."""
     task = read_examples(body.examples)
     hidden = _hidden(body, request)
-    source = read_source(body.program)
     queue: SolveQueue = request.app.state.queue
     client = scope_client(request.scope)
-    found = find_hint(task, source, hidden=hidden, solve=lambda posed, seconds: _solve(queue, client, posed, seconds))
+
+    def solve(posed: Task, seconds: float) -> Sequence[Program]:
+        return _solve(queue, client, posed, seconds)
+
+    if opened(body.program, body.dialect) is not None:
+        found = first_hint(task, body.program, dialect=body.dialect, hidden=hidden, solve=solve)
+    else:
+        found = find_hint(task, read_source(body.program), hidden=hidden, solve=solve)
     return HintResponse.model_validate(found.to_json(body.level))
 
 

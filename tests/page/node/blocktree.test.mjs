@@ -120,6 +120,8 @@ test("words are those of the dialect", () => {
   assert.deepEqual(headText(newBlock("turnLeft"), "paper"), ["turnLeft()", ""]);
   assert.deepEqual(headText(newBlock("turnLeft"), "tokens"), ["turnLeft", ""]);
   assert.deepEqual(headText(newBlock("REPEAT"), "paper"), ["repeat", "times"]);
+  assert.deepEqual(headText(newBlock("REPEAT"), "stanford"), ["for _ in range(", ")"]);
+  assert.equal(keywordText("REPEAT", "stanford"), "for");
   assert.deepEqual(headText(newBlock("REPEAT"), "tokens"), ["REPEAT", ""]);
   assert.deepEqual(["IFELSE", "ELSE"].map((word) => keywordText(word, "stanford")), ["if", "else"]);
   assert.deepEqual(["IFELSE", "ELSE"].map((word) => keywordText(word, "tokens")), ["IFELSE", "ELSE"]);

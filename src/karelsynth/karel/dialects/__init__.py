@@ -195,7 +195,11 @@ class _Writer:
     def __init__(self, source: SourceProgram, to: str, names: Mapping[str, str]) -> None:
         self.source, self.to, self.names = source, to, names
         self.spelling: Spelling = SPELLINGS[to]
-        self.waiting = list(source.comments)
+        left_out = [function for name, function in source.functions.items() if name not in names]
+        self.waiting = [
+            _without_quotes(comment) if any(_is_inside(comment, function) for function in left_out) else comment
+            for comment in source.comments
+        ]
         self.lines: list[str] = []
 
     def text(self) -> str:
@@ -268,6 +272,18 @@ class _Writer:
             self.write_head(line, f"{head}:", margin, last=False)
             end = place.else_line if number == 0 and place.else_line else after
             self.write_block(block, level + 1, end, line, column)
+
+
+def _is_inside(comment: Comment, function: SourceFunction) -> bool:
+    return function.span.line <= comment.line <= _place(function.body[-1]).last_line
+
+
+def _without_quotes(comment: Comment) -> Comment:
+    """A docstring of a function that the other dialect has already, as a comment: no function begins with it there."""
+    if comment.text.startswith("#"):
+        return comment
+    lines = comment.text.lstrip("rRbBuUfF").strip("\"'").strip().splitlines()
+    return comment._replace(text="\n".join(f"# {line.strip()}".rstrip() for line in lines))
 
 
 def _place(statement: SourceStatement) -> SourcePlace:

@@ -411,6 +411,8 @@ class Parser(ABC):
             self.fail(word, "this `else` has no `if` above it with the same indentation")
         if word.text in spelling.conditions:
             self.fail(word, f"`{word.text}` is a condition, not an action; it goes after `while` or `if`")
+        if word.text == self.main and self.words[self.at + 1].text == "(":
+            self.fail(word, f"`{self.main}` is the whole program; expected a loop instead: there is no recursion")
         if word.kind == "name" and self.words[self.at + 1].text in ("=", "+", "-"):
             loop = spelling.heads["REPEAT"].format(4)
             self.fail(word, f"there are no variables; to do something four times, write `{loop}`")

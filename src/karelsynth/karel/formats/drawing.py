@@ -23,7 +23,7 @@ _STUCK: Final = re.compile(r"[.#]|[\^>v<]?[0-9]+|[\^>v<]")
 _LOOKALIKES: Final = str.maketrans({"V": "v", "↑": "^", "→": ">", "↓": "v", "←": "<", "█": "#", "_": ".", "·": "."})
 _ALLOWED: Final = (
     f"cells have spaces between them and are `.` (empty), `#` (wall), `1` to `{MOST_MARKERS}` (markers), "
-    "`^`, `>`, `v` or `<` (the hero), or the hero on markers, as in `>3`"
+    "`^`, `>`, `v` or `<` (Karel), or Karel on markers, as in `>3`"
 )
 
 _Place = tuple[int, int]
@@ -80,7 +80,7 @@ def _read(word: str, place: _Place) -> tuple[str, int | None]:
 
 def _bad_cell(word: str, place: _Place) -> WorldError:
     if word.count("#") == 1 and _CELL.fullmatch(word.replace("#", "")):
-        what = "the hero stands in a wall" if set(word) & set(_HEROES) else "there are markers in a wall"
+        what = "Karel stands in a wall" if set(word) & set(_HEROES) else "there are markers in a wall"
         return WorldError(f"{_at(place)}: {what}, {quoted(word)}; a cell is a wall or can be stood on, not both")
     return WorldError(f"{_at(place)}: {quoted(word)} is not a cell{_suggestion(word)}; {_ALLOWED}")
 
@@ -125,10 +125,10 @@ def _check_side(one: str, many: str, size: int, side: str) -> None:
 def _hero(cells: dict[_Place, tuple[str, int | None]], where: dict[_Place, Cell]) -> Hero:
     heroes = [place for place, (hero, _) in cells.items() if hero]
     if not heroes:
-        raise WorldError(f"the drawing has no hero: put {listed(_HEROES)} where Karel stands")
+        raise WorldError(f"Karel is missing in the drawing: put {listed(_HEROES)} where it stands")
     if len(heroes) > 1:
         shown = " and ".join(_at(place) for place in heroes[:2]) + (", and more" if len(heroes) > 2 else "")
-        raise WorldError(f"a world has one hero, but the drawing has {len(heroes)}: {shown}")
+        raise WorldError(f"a world has one Karel, but the drawing has {len(heroes)}: {shown}")
     row, col = where[heroes[0]]
     return Hero(row, col, _HEROES[cells[heroes[0]][0]])
 

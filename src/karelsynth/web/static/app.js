@@ -198,6 +198,7 @@ if (lesson) {
     onWatch: (place) => player.watch(history.value.examples[place].id),
     onText: (text) => program.edit(text),
   });
+  tutor.update(program.text, history.value.examples, challenge.rules); // with its rules, also if nothing is written
 } else if (remembered) program.restore(remembered, isLinked && !remembered.isFor(history.value.examples));
 if (sent && sent !== program.shared) program.open(sent);
 const budgets = [...byId("budget").options].map(({ value }) => value);

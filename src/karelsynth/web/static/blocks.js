@@ -354,7 +354,8 @@ export class Blocks {
         const block = newBlock(keyword, detail);
         const kind = block.blocks.length ? "control" : keyword === CALL ? "call" : "action";
         const more = keyword === "IFELSE" && this.#dialect !== "tokens" ? " else" : "";
-        const label = headText(block, this.#dialect)[0] + more;
+        const [action] = headText(block, this.#dialect);
+        const label = kind === "control" ? keywordText(keyword, this.#dialect) + more : action;
         const data = { "data-keyword": keyword, "data-detail": detail };
         const looks = { ...data, title: "Drag it into the program, or click to add it" };
         return button(`palette-block ${kind}`, () => this.#add(block), looks, label);

@@ -184,11 +184,14 @@ export function conditionText(detail, dialect) {
 
 /** The word that a block with others inside begins with, or `ELSE`, in a dialect. */
 export function keywordText(keyword, dialect) {
-  return dialect === "tokens" ? keyword : keyword === "IFELSE" ? "if" : keyword.toLowerCase();
+  if (dialect === "tokens") return keyword;
+  if (keyword === "REPEAT" && dialect === "stanford") return "for";
+  return keyword === "IFELSE" ? "if" : keyword.toLowerCase();
 }
 
 /** The parts of a block's head: the words before and after what can be chosen in it. */
 export function headText({ keyword, detail }, dialect) {
+  if (keyword === "REPEAT" && dialect === "stanford") return ["for _ in range(", ")"];
   if (CONTROL.includes(keyword)) {
     return [keywordText(keyword, dialect), keyword === "REPEAT" && dialect !== "tokens" ? "times" : ""];
   }

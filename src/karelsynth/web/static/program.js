@@ -7,6 +7,7 @@ import { Editor, LONGEST } from "./editor.js";
 import { Shelf } from "./shelf.js";
 
 const AGAIN = 3000; // milliseconds
+const BEGINNINGS = { paper: "def run():\n  move()", stanford: "def main():\n    move()", tokens: "DEF run m( move m)" };
 export const DIALECTS = { paper: "Karel", stanford: "Python", tokens: "One line" };
 
 export class ProgramPanel {
@@ -256,6 +257,9 @@ export class ProgramPanel {
       button.setAttribute("aria-pressed", String(button.dataset.dialect === this.#dialect));
     }
     byId("program-frame").dataset.dialect = this.#dialect;
+    if ("challenge" in document.documentElement.dataset) {
+      byId("program-text").placeholder = `Write your program here.\nIt may begin like this:\n\n${BEGINNINGS[this.#dialect]}`;
+    }
     byId("program-view").hidden = this.#viewed === null;
     if (this.#viewed) {
       const typed = DIALECTS[this.#viewed.dialect];

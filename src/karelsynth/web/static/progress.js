@@ -7,11 +7,13 @@ const TICK = 100; // milliseconds
 export class Progress {
   #budget = 1;
   #since = null; // when the search began, by the page's clock; null while it waits for its turn
+  #shown = 0; // the seconds that were shown last
   #said = ""; // what the last report said
   #timer = 0;
 
   start(budget) {
     this.#budget = budget;
+    this.#shown = 0;
     byId("progress-bar").value = 0;
     this.report({ seconds: 0, checked: 0, best: null });
     this.#timer = setInterval(() => this.#draw(), TICK);
@@ -45,13 +47,12 @@ export class Progress {
     this.#draw();
   }
 
-  /** Never backwards, even if a report was long on its way. */
+  /** Never backwards, even if a report was long on its way, or the search waited between two rounds. */
   #draw() {
     if (this.#since === null) return;
-    const bar = byId("progress-bar");
-    const seconds = (performance.now() - this.#since) / 1000;
-    bar.value = Math.max(bar.value, Math.min(1, seconds / this.#budget));
-    const clock = `${Math.min(seconds, this.#budget).toFixed(1)} of ${this.#budget} s`;
-    byId("progress-text").textContent = `${clock} · ${this.#said}`;
+    const seconds = Math.min((performance.now() - this.#since) / 1000, this.#budget);
+    this.#shown = Math.max(this.#shown, seconds);
+    byId("progress-bar").value = this.#shown / this.#budget;
+    byId("progress-text").textContent = `${this.#shown.toFixed(1)} of ${this.#budget} s · ${this.#said}`;
   }
 }

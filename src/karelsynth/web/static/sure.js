@@ -43,6 +43,7 @@ function why(examples, others, asks) {
   const few = examples === 1 ? "One example says little. " : "";
   if (!others) return `${few}No other program was found that fits.`;
   const fit = others === 1 ? "One other program fits" : `${others} other programs fit`;
+  if (asks && others === 1) return `${few}${fit}, but it does something else on another world.`;
   if (asks) return `${few}${fit}, but not all do the same on another world.`;
   return `${few}${fit}, and on every world that was tried they do the same.`;
 }

@@ -16,6 +16,8 @@ const CONTEXT = 1; // lines around a change
 const NOT_ALL_TESTS =
   "The program is right on every example that you see, but not on every hidden test. What other worlds could there be?";
 const PROVES_NOTHING = "Wrong programs that were not tried may still pass.";
+const HEAD = /^(from stanfordkarel import \*|def (run|main)\(\):?)$/;
+const NO_PROGRAM = "No program yet";
 const ASK = ["Where should I look?", "What kind of change?", "Show me the change"];
 
 /** After how many steps of a run its n-th action is done; null if there are fewer, as it failed there. */
@@ -23,6 +25,12 @@ export function placeOfAction(steps, number) {
   let actions = 0;
   const place = steps.findIndex(({ token }) => ACTIONS.includes(token) && ++actions === number);
   return place < 0 ? null : place + 1;
+}
+
+/** Whether there is no statement in a text yet. */
+export function isUnwritten(text) {
+  const lines = text.split("\n").map((line) => line.trim());
+  return lines.every((line) => !line || line.startsWith("#") || HEAD.test(line));
 }
 
 export class Tutor {
@@ -77,6 +85,10 @@ export class Tutor {
 
   async #ask() {
     const text = this.#text;
+    if (text === null && this.#canBegin) {
+      this.#showBeginning();
+      return;
+    }
     if (text === null || !this.#examples.length || contradict(this.#examples)) { // the examples say so themselves
       this.#show(null);
       return;
@@ -95,6 +107,23 @@ export class Tutor {
     if (!this.#rules) return { examples };
     const { hidden, served } = this.#rules;
     return { examples, hidden, ...(served === null ? {} : { challenge: served }) };
+  }
+
+  /** A student who has written nothing yet may ask how to begin. */
+  get #canBegin() {
+    const hasTask = this.#examples.length > 0 && !contradict(this.#examples);
+    const { text, dialect } = this.source();
+    return (this.#rules?.hints ?? 0) > 0 && hasTask && dialect !== "tokens" && isUnwritten(text);
+  }
+
+  #showBeginning() {
+    this.#show(null);
+    byId("tutor").hidden = false;
+    this.ask.hidden = (this.#hint?.level ?? 0) >= this.#rules.hints;
+    for (const part of [this.clear, this.more, this.wrong]) part.hidden = true;
+    this.status.hidden = false;
+    this.status.dataset.kind = "none";
+    if (this.status.textContent !== NO_PROGRAM) this.status.replaceChildren(NO_PROGRAM);
   }
 
   get #passed() {
@@ -181,11 +210,12 @@ export class Tutor {
 
   async #askHint() {
     const level = Math.min(MOST_HINTS, (this.#hint?.level ?? 0) + 1);
-    const { text } = this.source();
-    const ask = () => guarded(() => post("/api/hint", { ...this.#posed(), program: text, level }));
+    const { text, dialect } = this.source();
+    const ask = () => guarded(() => post("/api/hint", { ...this.#posed(), program: text, dialect, level }));
     const answer = await whileBusy(this.ask, ask);
     if (!answer || text !== this.source().text) return;
-    const parts = answer.text === null ? [] : changesOf(text, answer.text);
+    const fresh = () => [{ id: 0, old: [], next: answer.text.split("\n"), line: 1 }]; // where there was no text
+    const parts = answer.text === null ? [] : text.trim() ? changesOf(text, answer.text) : fresh();
     this.#hint = { level, answer, parts, accepted: new Set(), shown: text };
     this.onHint(level);
     this.#showHint();
@@ -207,6 +237,7 @@ export class Tutor {
     const lead = {
       right: "Nothing needs to change: the program is right.",
       none: "No hint was found. Watch the run step by step, or try the program on a smaller world.",
+      begin: "This is how to begin:",
       step: "You are still some way off. This is a next step:",
       repair: answer.edits === 1 ? "One change is enough:" : `${answer.edits} changes are enough:`,
     }[answer.kind];
@@ -280,12 +311,13 @@ export class Tutor {
   // For those who pose a task.
 
   async #probe(add) {
-    const body = { examples: pairs(this.#examples), reference: this.#text, add, budget: 3 };
+    const body = { examples: pairs(this.#examples), reference: this.#text, add, budget: add ? 10 : 3 };
     const doing = "Looking for wrong programs that pass all examples …";
     const report = await this.#search(this.clear, doing, () => post("/api/probe", body));
     if (!report) return;
     if (add && report.added.length) {
-      this.#addExamples(report.added.map(({ input, output }) => [parse(input), parse(output)]));
+      const left = report.well_posed ? "No wrong program that was found passes any more." : "Some wrong programs still pass.";
+      this.#addExamples(report.added.map(({ input, output }) => [parse(input), parse(output)]), ` ${left}`);
       return;
     }
     const tried = `${count(report.tried, "program")} tried`;
@@ -304,11 +336,11 @@ export class Tutor {
     );
   }
 
-  #addExamples(list) {
+  #addExamples(list, left = "") {
     const added = this.onExamples(list);
     this.clear.focus({ preventScroll: true }); // the button that was pressed goes
     const them = added === 1 ? "it" : "them";
-    if (added) notice(`${count(added, "example")} added, below the others. Undo takes ${them} back.`);
+    if (added) notice(`${count(added, "example")} added, below the others.${left} Undo takes ${them} back.`);
   }
 
   #impostor({ program, world, expected, actual, explanation }, index) {
