@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from karelsynth.model.cell_kernel import cells
 from karelsynth.model.devices import EightBits, decoding_dtype, has_eight_bits, narrowed, widened
-from karelsynth.model.lstm import LSTMSteps
-from karelsynth.model.lstm_step import PrefixLSTM
+from karelsynth.model.lstm import LSTMSteps, PrefixLSTM
 from karelsynth.search import beam_search
 from tests.models import lstm_of, random_grids, tiny_model
 

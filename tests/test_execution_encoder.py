@@ -53,7 +53,7 @@ MIXING = {"mixing": True, "head_size": 11}
 @pytest.mark.parametrize("compiled", [True, False])
 def test_steps_equal_teacher_forcing(compiled: bool, settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     if not compiled:
-        monkeypatch.setattr("karelsynth.model.lstm_step._COMPILED_FOR", ())
+        monkeypatch.setattr("karelsynth.model.lstm._COMPILED_FOR", ())
     model = execution_model(**settings)
     tokens, lengths = random_programs(4, 6, 40)
     present = torch.tensor([[True, k % 2 == 0, k > 2] for k in range(6)])

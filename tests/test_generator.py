@@ -20,8 +20,9 @@ from karelsynth.karel.program import Program
 from karelsynth.karel.syntax import syntax_machine
 from karelsynth.karel.tokens import ID, PAD
 from karelsynth.tasks.batch import EXAMPLES, TaskBatch, concatenate
-from karelsynth.tasks.generate import MOST_EXAMPLES, generate, is_reserved
+from karelsynth.tasks.generate import generate, is_reserved
 from karelsynth.tasks.statistics import compare, compute
+from karelsynth.tasks.task import MOST_EXAMPLES
 
 SEED = 20
 

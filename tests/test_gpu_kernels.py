@@ -16,7 +16,7 @@ import torch
 
 from karelsynth.karel.syntax import SyntaxMachine
 from karelsynth.karel.tokens import VOCABULARY_SIZE
-from karelsynth.model import lstm_step, lstm_training, triton_launch
+from karelsynth.model import lstm, lstm_training, triton_launch
 from karelsynth.model.lstm_training import Gates, run_layer
 from karelsynth.model.prefix_trie import pack_trie
 from karelsynth.search import beam, beam_search
@@ -85,7 +85,7 @@ def test_a_search(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
     run = beam.BeamSearch.run
     monkeypatch.setattr(beam.BeamSearch, "run", for_all_places)
-    monkeypatch.setattr(lstm_step, "_cells", by_kernel)
+    monkeypatch.setattr(lstm, "_cells", by_kernel)
     found = beam_search(model, encoded, beam=3, dtype=torch.float32, max_length=40, threads=1)
     torch.testing.assert_close(found.logprobs, plain.logprobs, rtol=1e-3, atol=1e-3)
     assert torch.equal(found.tokens, plain.tokens)

@@ -21,7 +21,7 @@ from karelsynth.karel.formats.codes import codes_to_tensor
 from karelsynth.karel.grammar import KAREL
 from karelsynth.karel.tokens import ID, PAD, START, TOKENS, VOCABULARY_SIZE
 from karelsynth.model import ModelSettings, Synthesizer, pack_programs
-from karelsynth.model.lstm_step import PrefixLSTM
+from karelsynth.model.lstm import PrefixLSTM
 from karelsynth.model.settings import SYNTAX_MODES
 from karelsynth.model.syntax import handwritten_syntax
 from karelsynth.train.recipe import load_recipe

@@ -24,7 +24,7 @@ from karelsynth.tasks import msr_records
 from karelsynth.tasks.batch import TaskBatch
 from karelsynth.tasks.generate import generate, is_reserved
 from karelsynth.tasks.msr_records import RecordProblem, TaskRecord, parse_record
-from karelsynth.tasks.msr_tasks import read_tasks, verify_file, write_tasks
+from karelsynth.tasks.msr_tasks import read_batches, verify_file, write_tasks
 from karelsynth.tasks.sets import export_msr, import_msr, load_tasks, open_set, write_set
 from tests.strategies import random_program, random_world
 
@@ -298,7 +298,7 @@ def test_what_does_not_fit_the_other_tasks_is_a_problem(tmp_path: Path) -> None:
 def test_a_file_is_read_piece_by_piece(tmp_path: Path, records: list[Json]) -> None:
     path = save(tmp_path / "tasks.jsonl", records * 50)
     read: list[int] = []
-    batches = read_tasks(path, progress=read.append)
+    batches = read_batches(path, progress=read.append)
     first = next(batches)
     assert sum(read) < path.stat().st_size / 2
     assert len(first) + sum(len(batch) for batch in batches) == len(records) * 50

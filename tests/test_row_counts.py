@@ -7,8 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from karelsynth.model.devices import EightBits, has_eight_bits, narrowed, padded
-from karelsynth.model.lstm_step import product
+from karelsynth.model.devices import EightBits, has_eight_bits, narrowed, padded, product
 
 
 @given(st.integers(0, 600))

@@ -494,7 +494,7 @@ def test_the_compiled_cell_is_the_plain_one(
             chosen = [torch.randint(0, top, (rows,)) for top in (old, count, VOCABULARY_SIZE)]
             compiled = weights.step(tasks, state, *chosen)
             with pytest.MonkeyPatch.context() as patch:
-                patch.setattr("karelsynth.model.lstm_step._COMPILED_FOR", ())
+                patch.setattr("karelsynth.model.lstm._COMPILED_FOR", ())
                 plain = weights.step(tasks, state, *chosen)
             assert isinstance(weights.decoder, LSTMSteps)
             (new, others) = ([*state[0], *(state[1] or ())] for state in (compiled[1], plain[1]))

@@ -16,7 +16,7 @@ from torch.nn.utils.rnn import PackedSequence
 
 from karelsynth.model import lstm_training as module
 from karelsynth.model import triton_launch
-from karelsynth.model.lstm_step import PrefixLSTM
+from karelsynth.model.lstm import PrefixLSTM
 from karelsynth.model.lstm_training import Gates, Parts, run_layer, step_sums
 from karelsynth.model.prefix_trie import PrefixTrie
 

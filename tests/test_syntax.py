@@ -16,7 +16,6 @@ from karelsynth.karel.grammar import KAREL, NORMAL_FORM, Grammar
 from karelsynth.karel.program import Action, Block, Condition, If, IfElse, Not, Program, Repeat, Sensor, While
 from karelsynth.karel.syntax import SyntaxMachine
 from karelsynth.karel.syntax_compiler import DEAD, NONE
-from karelsynth.karel.syntax_kernel import append_tokens, masks_along
 from karelsynth.karel.tokens import ID, PAD, TOKENS, VOCABULARY_SIZE
 from karelsynth.model.prefix_trie import pack_programs
 from karelsynth.model.syntax import handwritten_syntax
@@ -254,10 +253,10 @@ def test_numbers_that_are_no_token_lead_to_the_dead_end_on_every_path(program: P
     assert not machine.mask(machine.read(changed)).any()
     assert not machine.admits(changed)
     tokens, lengths = np.array([changed]), np.array([len(changed)])
-    assert masks_along(machine, tokens, lengths, np.full(tokens.shape, -1))[1] == (0, at)
+    assert machine.masks_along(tokens, lengths, np.full(tokens.shape, -1))[1] == (0, at)
     if number >= 0:  # below 0, nothing is written
         states, text = before[None].copy(), np.zeros((1, at + 1), np.uint8)
-        append_tokens(machine, states, text, np.array([at]), np.array([number]), np.array([True]), append_forced=False)
+        machine.append_tokens(states, text, np.array([at]), np.array([number]), np.array([True]), append_forced=False)
         assert states[0].tolist() == dead
     with pytest.raises(KarelsynthError, match=f"token {at + 1} is not allowed there"):
         pack_programs(tokens, lengths, machine=machine)
@@ -299,7 +298,7 @@ def test_masks_with_much_room_are_masks_all_the_same(limit: int) -> None:
     dead = large.advance(large.initial(1), np.array([ID["move"]]))
     assert not large.mask(dead).any()
     tokens = np.array([[ID["move"], ID["move"]]], np.uint8)
-    assert masks_along(large, tokens, np.array([2]), np.array([[0, 1]]))[1] == (0, 0)
+    assert large.masks_along(tokens, np.array([2]), np.array([[0, 1]]))[1] == (0, 0)
     with pytest.raises(ValueError, match="max_length goes to 32,7"):
         SyntaxMachine(max_length=40_000)
 
@@ -326,12 +325,12 @@ def test_compiled_masks_along_programs_are_the_machine_s(grammar: Grammar) -> No
     wanted = (np.arange(40) < lengths[:, None]) & (rng.random(tokens.shape) < 0.7)
     rows = np.full(tokens.shape, -1)
     rows[wanted] = rng.permutation(wanted.sum())
-    found, wrong = masks_along(machine, tokens.astype(np.uint8), lengths, rows)
+    found, wrong = machine.masks_along(tokens.astype(np.uint8), lengths, rows)
     assert wrong is None
     assert len(found) == wanted.sum()
     assert np.array_equal(found[rows[wanted]], masks[wanted])
     tokens[7, 3] = ID["ELSE"]
-    assert masks_along(machine, tokens.astype(np.uint8), lengths, rows)[1] == (7, 3)
+    assert machine.masks_along(tokens.astype(np.uint8), lengths, rows)[1] == (7, 3)
 
 
 @pytest.mark.gpu
@@ -377,7 +376,7 @@ def test_compiled_writing_is_the_machine_s(limit: int, append_forced: bool) -> N
         given = (torch.from_numpy(chosen), torch.from_numpy(active))
         new, longer = syntax.write_by_tensors(*by_tensors, *given, forced_tokens=append_forced)
         by_tensors = (new, by_tensors[1], longer)
-        append_tokens(machine, states, tokens, lengths, chosen, active, append_forced=append_forced)
+        machine.append_tokens(states, tokens, lengths, chosen, active, append_forced=append_forced)
         for text, own, length, state in zip(texts, tokens, lengths, states, strict=True):
             assert own[:length].tolist() == text
             assert np.array_equal(state, machine.read(text))

@@ -42,7 +42,7 @@ def refuse(*_: object) -> None:
 
 def set_seconds(folder: Path, seconds: float | None) -> None:
     """Rewrite the newest checkpoint's notes; None takes the seconds out."""
-    newest = checkpoint.newest_name(folder)
+    newest = checkpoint.newest_folder(folder)
     assert newest is not None
     notes = json.loads((newest / "notes.json").read_text())
     del notes["seconds"]

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class CallableModule(ModuleType):
-    """A module whose call is that of its function with the module's last name."""
+    """A module that can be called: the call goes to its function with the last part of the module's name."""
 
     def __call__(self, *arguments: Any, **more: Any) -> Any:
         return self._function(*arguments, **more)

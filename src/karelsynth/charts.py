@@ -151,10 +151,10 @@ def colour_legend(figure: Figure, colours: Mapping[str, Any]) -> None:
         figure.legend(handles=squares, loc="outside lower center", ncols=len(squares))
 
 
-def percent_axis(axes: Axes, low: float = 0.0, high: float = 100.0) -> None:
-    """A vertical axis in percent, with room for the markers at its ends."""
-    room = 0.025 * (high - low)
-    axes.set_ylim(low - room, high + room)
+def percent_axis(axes: Axes, low: float = 0.0) -> None:
+    """A vertical axis up to 100 %, with room for the markers at its ends."""
+    room = 0.025 * (100 - low)
+    axes.set_ylim(low - room, 100 + room)
     axes.yaxis.set_major_formatter("{x:.0f} %")
 
 

@@ -24,11 +24,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from karelsynth.charts import AMBER, BLUE, LIGHT_BLUE, MUTED, chart_svg, legend, line, panels, percent_axis
 from karelsynth.cluster import Mapper
-from karelsynth.errors import KarelsynthError, names_hint
+from karelsynth.errors import KarelsynthError, names_hint, quoted
 from karelsynth.evaluate import encode_answers, environment, evaluate, interval, percent
 from karelsynth.files import atomic_writer, exists, read_text, write_atomically
 from karelsynth.karel.interpreter import PAPER_TICKS
-from karelsynth.karel.world import quoted
 from karelsynth.model.synthesizer import Synthesizer
 from karelsynth.parsing import parse_json
 from karelsynth.solve.solver import Solver
@@ -273,6 +272,8 @@ def check_settings(path: str | Path, found: CurveSettings, wanted: CurveSettings
             "choose another file, or remove it"
         )
 
+
+# The page docs/limits.md and its picture
 
 RESULTS: Final = "results/curves.json"
 PAGE: Final = "docs/limits.md"

@@ -159,10 +159,16 @@ def names_hint(word: str, known: Collection[str]) -> str:
 
 def listed(words: Iterable[str], last: str = "or") -> str:
     """`a`, `b` or `c`."""
-    quoted = [f"`{word}`" for word in words]
-    if len(quoted) <= 1:
-        return "".join(quoted)
-    return f"{', '.join(quoted[:-1])} {last} {quoted[-1]}"
+    marked = [f"`{word}`" for word in words]
+    if len(marked) <= 1:
+        return "".join(marked)
+    return f"{', '.join(marked[:-1])} {last} {marked[-1]}"
+
+
+def quoted(text: str) -> str:
+    """A user's text for a message: in quotes, without control characters, shortened if long."""
+    shown = "".join(letter if letter.isprintable() else "�" for letter in text[:40])
+    return f"`{shown}`" if len(text) <= 40 else f"`{shown}…`"
 
 
 def checked_int(name: str, value: Any, least: int, most: int | None = None) -> int:

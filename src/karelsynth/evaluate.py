@@ -23,7 +23,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeGuard
@@ -34,12 +34,11 @@ from numpy.typing import NDArray
 from karelsynth._version import __version__
 from karelsynth.callable_module import make_callable
 from karelsynth.cluster import Mapper
-from karelsynth.errors import KarelsynthError, checked_int
+from karelsynth.errors import KarelsynthError, checked_int, quoted
 from karelsynth.karel.machine import LONGEST_PROGRAM, encode_programs
 from karelsynth.karel.program import Program
 from karelsynth.karel.threads import core_count
 from karelsynth.karel.tokens import NO_TOKEN, PAD
-from karelsynth.karel.world import quoted
 from karelsynth.tasks.batch import GIVEN_EXAMPLES, GivenExamples, TaskBatch, run_candidates
 from karelsynth.tasks.sets import Scoring, load_tasks, scoring_of
 
@@ -84,7 +83,7 @@ class Judged:
     """[N, S]: whether the slot holds a candidate."""
 
     def __getitem__(self, rows: NDArray[np.bool_]) -> Judged:
-        return Judged(*(getattr(self, name)[rows] for name in self.__dataclass_fields__))
+        return Judged(*(getattr(self, field.name)[rows] for field in fields(self)))
 
     @property
     def filtered(self) -> NDArray[np.bool_]:
@@ -101,8 +100,9 @@ class Judged:
         def padded(values: NDArray[np.bool_]) -> NDArray[np.bool_]:
             return np.pad(values, ((0, 0), (0, slots - values.shape[1])))
 
-        names = Judged.__dataclass_fields__
-        return Judged(*(np.concatenate([padded(getattr(part, name)) for part in parts]) for name in names))
+        return Judged(
+            *(np.concatenate([padded(getattr(part, field.name)) for part in parts]) for field in fields(Judged))
+        )
 
 
 @dataclass(frozen=True)
@@ -209,6 +209,7 @@ def evaluate(
 
         provenance = {"model": str(synthesizer), **(provenance or {})}
         synthesizer = Synthesizer.from_pretrained(synthesizer)
+    answers: Any = None
     if _is_model(synthesizer):
         search: _ModelSearch | _SynthesizerFunction = _ModelSearch(synthesizer, beam, given, machine)
     elif callable(synthesizer):
@@ -219,10 +220,9 @@ def evaluate(
             f"{type(synthesizer).__name__}"
         )
     else:
-        search = _SynthesizerFunction(_no_programs, given)
-    answers: Any = None if isinstance(search, _ModelSearch) or callable(synthesizer) else synthesizer
-    if answers is not None and len(answers) != len(tasks):
-        raise KarelsynthError(f"there are {len(answers):,} lists of programs for {len(tasks):,} tasks")
+        search, answers = _SynthesizerFunction(None, given), synthesizer
+        if len(answers) != len(tasks):
+            raise KarelsynthError(f"there are {len(answers):,} lists of programs for {len(tasks):,} tasks")
     size = checked_int("the batch size", batch_size or search.batch_size, 1)
     batches = (
         (tasks[at : at + size], None if answers is None else answers[at : at + size])
@@ -246,17 +246,12 @@ def _judge_batch(
     max_ticks: int,
     batch: tuple[TaskBatch, Sequence[Any] | None],
 ) -> tuple[Judged, float]:
-    """Judge the programs that are found for some tasks, or given; and the seconds that finding them took."""
+    """Judge the programs that are found for some tasks, or that come with them; and the seconds that finding took."""
     tasks, answers = batch
     start = time.perf_counter()
     tokens, lengths = search(tasks) if answers is None else encode_answers(answers, len(tasks))
     spent = time.perf_counter() - start
     return _judge(tasks, tokens, lengths, given, max_ticks), spent
-
-
-def _no_programs(tasks: GivenExamples) -> Sequence[Sequence[AnyProgram]]:
-    """The synthesizer of programs that are given."""
-    return [()] * len(tasks)
 
 
 def _is_model(synthesizer: Synthesizer | ProgramSource | Sequence[Any]) -> TypeGuard[Synthesizer]:
@@ -296,16 +291,19 @@ class _ModelSearch:
 
 
 class _SynthesizerFunction:
-    """A synthesizer that is an ordinary function."""
+    """A synthesizer that is an ordinary function, or None where the programs come with the tasks."""
 
     batch_size = 64
     device: torch.device | None = None
 
-    def __init__(self, source: ProgramSource, given: int) -> None:
+    def __init__(self, source: ProgramSource | None, given: int) -> None:
         self._source, self._given = source, given
-        self.provenance = {"decoding": SUBMITTED, "synthesizer": getattr(source, "__qualname__", type(source).__name__)}
+        self.provenance = {"decoding": SUBMITTED}
+        if source is not None:
+            self.provenance["synthesizer"] = getattr(source, "__qualname__", type(source).__name__)
 
     def __call__(self, tasks: TaskBatch) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+        assert self._source is not None
         return encode_answers(self._source(tasks.examples(self._given)), len(tasks))
 
 
@@ -431,9 +429,9 @@ def percent(number: int, count: int) -> float:
     return round(100 * number / count, 2)
 
 
-def interval(number: int, count: int, z: float = 1.96) -> list[float]:
+def interval(number: int, count: int) -> list[float]:
     """Wilson's 95 % confidence interval of a share, in percent."""
-    share = number / count
+    z, share = 1.96, number / count
     middle = (share + z * z / (2 * count)) / (1 + z * z / count)
     half = z * math.sqrt(share * (1 - share) / count + z * z / (4 * count * count)) / (1 + z * z / count)
     return [round(100 * max(0.0, middle - half), 2), round(100 * min(1.0, middle + half), 2)]

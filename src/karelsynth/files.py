@@ -56,7 +56,8 @@ def exists(path: str | Path) -> bool:
 def read_text(path: str | Path, largest: int = _LARGEST) -> str:
     """The text of a file, or of standard input for `-`. Raises FileError with the path in front."""
     try:
-        data = _read(path, largest)
+        with opened(path) as file:
+            data = file.read(largest + 1)
     except FileNotFoundError:
         raise FileError(f"{path}: there is no such file") from None
     except IsADirectoryError:
@@ -69,11 +70,6 @@ def read_text(path: str | Path, largest: int = _LARGEST) -> str:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise FileError(f"{path}: not UTF-8 text (byte {error.start})") from None
-
-
-def _read(path: str | Path, largest: int) -> bytes:
-    with opened(path) as file:
-        return file.read(largest + 1)
 
 
 @contextmanager

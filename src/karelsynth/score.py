@@ -28,10 +28,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from karelsynth.callable_module import make_callable
 from karelsynth.cluster import Mapper
-from karelsynth.errors import KarelsynthError, TaskFileError, listed
+from karelsynth.errors import KarelsynthError, TaskFileError, listed, quoted
 from karelsynth.evaluate import FILTERED, PAIRED, Report, evaluate, from_bits
 from karelsynth.files import name_of, read_text
-from karelsynth.karel.world import quoted
 from karelsynth.parsing import ParseError, parse_json
 from karelsynth.reproduce.intervals import Interval, paired_interval
 from karelsynth.tasks.batch import GIVEN_EXAMPLES, TaskBatch

@@ -21,14 +21,14 @@ from karelsynth.reproduce.aliasing import (
     aliasing_examples,
     aliasing_scene,
     both_right,
-    score_programs,
+    score_aliases,
 )
 from karelsynth.reproduce.intervals import ratio_interval
 from karelsynth.reproduce.learned_syntax import (
     MaskTable,
     differences,
-    masks_along,
     masks_chart,
+    masks_of_program,
     masks_over,
     shares,
     without_syntax,
@@ -40,7 +40,7 @@ from tests.models import tiny_model
 
 def test_masks_along_a_program() -> None:
     model = tiny_model(syntax="learned")
-    table = masks_along(model, PROGRAM_A)
+    table = masks_of_program(model, PROGRAM_A)
     assert table.places == ("<s>", *PROGRAM_A.tokens[:-1])
     machine = syntax_machine()
     for at in range(PROGRAM_A.size):
@@ -66,7 +66,7 @@ def test_masks_over_programs_are_the_means_of_masks_along_them() -> None:
     for row, program in enumerate(programs):
         tokens[row, : program.size] = program.token_ids
     record = masks_over(model, tokens, np.array([program.size for program in programs]), batch_size=2)
-    apart = [masks_along(model, program) for program in programs]
+    apart = [masks_of_program(model, program) for program in programs]
     table = MaskTable.from_json(record["table"])
     assert record["positions"] == sum(program.size for program in programs)
     move = table.places.index("move")
@@ -108,7 +108,7 @@ def test_the_interval_of_a_share_holds_what_other_programs_would_have_said() -> 
 
 def test_models_without_learned_syntax_have_no_masks() -> None:
     with pytest.raises(KarelsynthError, match="no learned syntax"):
-        masks_along(tiny_model(), PROGRAM_A)
+        masks_of_program(tiny_model(), PROGRAM_A)
     with pytest.raises(KarelsynthError, match="no learned syntax"):
         without_syntax(tiny_model())
 
@@ -155,7 +155,7 @@ def test_scores_are_probabilities_and_ranks_in_the_beam(monkeypatch: pytest.Monk
     found = Candidates(torch.zeros(1, 3, 40, dtype=torch.uint8), lengths, torch.zeros(1, 3))
     found.tokens[0, 1, : PROGRAM_B.size] = torch.tensor(PROGRAM_B.token_ids)
     monkeypatch.setattr("karelsynth.search.beam_search", lambda *arguments, **options: found)
-    first, second = score_programs(model, beam=3)
+    first, second = score_aliases(model, beam=3)
     assert (first["rank"], second["rank"]) == (None, 2)
     given = aliasing_examples()[:5]
     inputs, outputs = (torch.from_numpy(np.stack([pair[side].to_codes() for pair in given]))[None] for side in (0, 1))

@@ -277,13 +277,13 @@ def gallery_task_named(name: str) -> Task | None:
 def read_world_or_task(path: str) -> World | Task:
     """The world of a file, or a single task, of a file or by its name in the gallery; `-` is standard input."""
     from karelsynth.tasks.manifest import FILE_NAME
-    from karelsynth.tasks.task_files import is_a_set, tasks_from_text
+    from karelsynth.tasks.task_files import not_a_task_file, tasks_from_text
 
     task = gallery_task_named(path)
     if task is not None:
         return task
     if exists(Path(path) / FILE_NAME):
-        raise is_a_set(path)
+        raise not_a_task_file(path)
     text = read_text(path)
     if not _TASK_START.match(text):
         return _parse_world(text, path)

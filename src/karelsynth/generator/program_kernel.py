@@ -15,9 +15,9 @@ import numpy as np
 from karelsynth.generator.random_kernel import GAMMA, choose, draw, mix, setting, signed
 from karelsynth.generator.sampler import (
     ALONE,
-    BEFORE,
     BODY_ROW,
     CONDITION_ROW,
+    CONTEXTS,
     COUNT_ROW,
     KEEP_CONTROLS_ROW,
     KEEP_HOLDING_ROW,
@@ -137,7 +137,7 @@ def draw_program(state: U64Array, sampler: Sampler, tokens: U8Array, blocks: I64
                 twice = False  # the last statement was a control statement
             continue
         # The only statement of a body has a row of its own.
-        row = STATEMENT_ROW + (min(body, THEN_BODY) * LEVELS + depth) * BEFORE
+        row = STATEMENT_ROW + (min(body, THEN_BODY) * LEVELS + depth) * CONTEXTS
         row += ALONE if before == 0 and left == 1 else before
         kind = signed(choose(sampler, row, ahead))
         counter += GAMMA
@@ -270,7 +270,7 @@ def draw_block(
             depth -= 1
             body, left, before = outer[top, 0], outer[top, 1], outer[top, 2]
             continue
-        row = STATEMENT_ROW + (min(body, THEN_BODY) * LEVELS + depth) * BEFORE
+        row = STATEMENT_ROW + (min(body, THEN_BODY) * LEVELS + depth) * CONTEXTS
         row += ALONE if before == 0 and alone else before
         kind = signed(choose(sampler, row, draw(state)))
         left -= 1
@@ -366,7 +366,7 @@ def block_log_probability(
         kind = kind_of(tokens[at])
         if kind < 0 or depth >= LEVELS:
             return -np.inf, 0, 0, 0
-        row = STATEMENT_ROW + (min(body, THEN_BODY) * LEVELS + depth) * BEFORE
+        row = STATEMENT_ROW + (min(body, THEN_BODY) * LEVELS + depth) * CONTEXTS
         row += ALONE if before == 0 and alone else before
         again = before == kind + 1
         total += logs[row * SLOTS + kind]

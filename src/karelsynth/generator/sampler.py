@@ -37,10 +37,11 @@ LEVELS: Final = 6
 
 # Alias rows. A statement's row depends on its parent, its depth and its context.
 STATEMENT_ROW: Final = 0
-BEFORE: Final = 2 + len(STATEMENTS)
-"""The contexts of a statement: first of its body, after a kind of statement, or (ALONE) the only one of its body."""
 ALONE: Final = 1 + len(STATEMENTS)
-BODY_ROW: Final = STATEMENT_ROW + len(PARENTS) * LEVELS * BEFORE
+"""The context of the only statement of a body. The others: 0 for the first of several, 1 + n after a statement of
+kind n."""
+CONTEXTS: Final = ALONE + 1
+BODY_ROW: Final = STATEMENT_ROW + len(PARENTS) * LEVELS * CONTEXTS
 CONDITION_ROW: Final = BODY_ROW + len(BODIES)
 COUNT_ROW: Final = CONDITION_ROW + 1
 ROWS_ROW: Final = COUNT_ROW + 1
@@ -128,14 +129,17 @@ def _statement_rows(weights: Mapping[str, Any]) -> list[list[int]]:
     rows = []
     for parent in range(len(PARENTS)):
         for depth in range(LEVELS):
-            for before in range(BEFORE):
+            for context in range(CONTEXTS):
                 row = [
-                    weights["children"][parent][kind] * weights["pairs"][before][kind]
+                    weights["children"][parent][kind] * weights["pairs"][context][kind]
                     for kind in range(len(STATEMENTS))
                 ]
                 for kind in range(len(STATEMENTS)):
                     row[kind] *= ONE if kind < len(ACTIONS) else weights["deeper"][depth]
-                    if 0 < before < ALONE and (STATEMENTS[before - 1], STATEMENTS[kind]) in NORMAL_FORM.never_adjacent:
+                    if (
+                        0 < context < ALONE
+                        and (STATEMENTS[context - 1], STATEMENTS[kind]) in NORMAL_FORM.never_adjacent
+                    ):
                         row[kind] = 0
                 rows.append(row)
     return rows

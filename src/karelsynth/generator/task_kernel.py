@@ -313,7 +313,7 @@ def _extend(
     code: U64Array,
     conditionals: int,
     given: GivenWorlds,
-    usual: F64Array,
+    unsteered: F64Array,
     found: int,
     particles: Particles,
     weights: F64Array,
@@ -322,8 +322,8 @@ def _extend(
     """Add the next world of their orders to all particles, after `found` others; updates their log weights [P].
 
     The generator's own tries are made. For a given world, the weight is the sum over the tries of the probability that
-    it was drawn and accepted there, over `usual` [2, G]; one of the tries is chosen in proportion. A free world is the
-    first one accepted.
+    it was drawn and accepted there; one of the tries is chosen in proportion. It is divided by the world's probability
+    without steering, whose logarithm is `unsteered` [2, G], by `bare`. A free world is the first one accepted.
     """
     orders, bares, tried, seen, _, standard, traces, drawn = particles
     shares, times, worlds, cells, marked, counters = scratch
@@ -341,7 +341,7 @@ def _extend(
                 goal_known |= traces[particle, number] == runs[goal, RUN_TRACE]
             goal_new = found > 0 and (runs[goal, RUN_SEEN] | past) != past
             goal_length = signed(runs[goal, RUN_LENGTH])
-        tries, sum_of, count, taken = tried[particle], 0.0, 0, False
+        tries, total_share, count, taken = tried[particle], 0.0, 0, False
         least = standard[particle]
         while tries < limit and not taken:
             tries += 1
@@ -349,7 +349,7 @@ def _extend(
             if not free:
                 share = _acceptance(sampler, goal_known, goal_length < least, choosy and not goal_new)
                 shares[count], times[count] = share, tries
-                sum_of += share
+                total_share += share
                 count += 1
             begin_world(state, sampler, bare, worlds, 0)
             outcome = run_world(sampler, code, counters, complete & ~past, worlds, cells, marked, 0)
@@ -375,16 +375,16 @@ def _extend(
             tried[particle], standard[particle] = tries, signed(worlds[0, LENGTH])
             seen[particle], traces[particle, found] = past | worlds[0, SEEN], worlds[0, TRACE]
             continue
-        if sum_of == 0.0:
+        if total_share == 0.0:
             weights[particle] = -np.inf
             continue
-        point, chosen = uniform(state) * sum_of, 0
+        point, chosen = uniform(state) * total_share, 0
         while chosen < count - 1 and point >= shares[chosen]:
             point -= shares[chosen]
             chosen += 1
         tried[particle], standard[particle] = times[chosen], goal_length
         seen[particle], traces[particle, found] = past | runs[goal, RUN_SEEN], runs[goal, RUN_TRACE]
-        weights[particle] += np.log(sum_of) - usual[1 if bare else 0, goal]
+        weights[particle] += np.log(total_share) - unsteered[1 if bare else 0, goal]
         weights[particle] += world_log_probability(
             sampler, logs, bare, complete & ~past, counts[goal], runs[goal], tests[goal]
         )
@@ -399,11 +399,11 @@ def _resample(state: U64Array, weights: F64Array, parents: I64Array) -> float:
     mass = 0.0
     for particle in range(count):
         mass += np.exp(weights[particle] - high)
-    point, sum_of, parent = uniform(state), np.exp(weights[0] - high) * count / mass, 0
+    point, reached, parent = uniform(state), np.exp(weights[0] - high) * count / mass, 0
     for particle in range(count):
-        while point + particle >= sum_of and parent < count - 1:
+        while point + particle >= reached and parent < count - 1:
             parent += 1
-            sum_of += np.exp(weights[parent] - high) * count / mass
+            reached += np.exp(weights[parent] - high) * count / mass
         parents[particle] = parent
     mean: float = high + np.log(mass / count)
     return mean
@@ -437,14 +437,15 @@ def log_likelihood(
     walled = (counts[:, WALL_CELLS] > 0).any()
     bare_probability = setting(sampler, SETTINGS_ROW, BARE) / ONE
     leniency = setting(sampler, SETTINGS_ROW, UNSEEN) / ONE
-    # Factors common to all orders are taken out, so that particles that begin with improbable worlds survive.
-    usual = np.empty((2, len(runs)))
+    # The worlds' probabilities without steering are common to all orders. They are taken out, so that particles that
+    # begin with improbable worlds survive.
+    unsteered = np.empty((2, len(runs)))
     for one in range(len(runs)):
         for bare in range(2):
-            usual[bare, one] = world_log_probability(
+            unsteered[bare, one] = world_log_probability(
                 sampler, logs, bare == 1, _ZERO, counts[one], runs[one], tests[one]
             )
-    common = usual[0].sum() if walled else max(usual[0].sum(), usual[1].sum())
+    common = unsteered[0].sum() if walled else max(unsteered[0].sum(), unsteered[1].sum())
     if common == -np.inf:
         return -np.inf
     particles = _new_particles(state, count, wanted, walled)
@@ -452,14 +453,14 @@ def log_likelihood(
     for particle in range(count):
         probability = bare_probability if particles.bare[particle] else 1 - bare_probability
         weights[particle] = np.log(probability if walled else 2 * probability)
-        weights[particle] += usual[1 if particles.bare[particle] else 0].sum() - common
+        weights[particle] += unsteered[1 if particles.bare[particle] else 0].sum() - common
     scratch = TryScratch(
         np.empty(_MOST_TRIES), np.empty(_MOST_TRIES, np.int64), np.empty((1, DRAWN_WORLD), np.uint64),
         np.empty(CELLS, np.uint8), np.empty(CELLS, np.uint8), np.empty(len(code) + 1, np.uint64),
     )  # fmt: skip
     total = 0.0
     for found in range(wanted):
-        _extend(state, sampler, logs, code, conditionals, given, usual, found, particles, weights, scratch)
+        _extend(state, sampler, logs, code, conditionals, given, unsteered, found, particles, weights, scratch)
         seen, lenient, traces = particles.seen, particles.lenient, particles.traces
         for particle in range(count):
             if 2 * (found + 1) >= wanted and seen[particle] != complete and not lenient[particle]:

@@ -72,8 +72,9 @@ KEY, WALLS, MARKERS, ROWS, COLS, PLACE, HEADING, LAST_PLACE, LAST_HEADING, TRACE
 DRAWN_WORLD: Final = 12
 # The columns of a replayed run.
 RUN_TRACE, RUN_SEEN, RUN_LENGTH, ENTERED, PICKED, UNDER_PICKED, TESTS = range(7)
-"""Trace, outcomes seen and length as of a drawn world; the cells entered without a test; those picked from without a
-test, the hero's own aside; whether the hero's own is picked from without a test; the number of first tests."""
+"""Trace, outcomes seen and length, as of a drawn world. The number of cells entered without a test. The number of cells
+picked from without a test, except the hero's first cell. Whether that one is picked from without a test. The number of
+first tests."""
 REPLAYED_RUN: Final = 7
 MOST_TESTS: Final = 256
 # What `replay` knows of a cell: nothing, that it is no wall, its markers too.
@@ -102,7 +103,7 @@ def _pile(sampler: Sampler, bits: np.uint64) -> np.uint64:
 
 @compiled()
 def _marked(sampler: Sampler, key: np.uint64, cell: np.uint64, probability: np.uint64) -> np.uint64:
-    """The number of markers on a cell that is no wall. `probability`, out of 65,536, is that of having any."""
+    """The number of markers on a cell that is no wall. It has any with `probability`, out of 65,536."""
     bits = _bits(key, cell)
     number: np.uint64 = _pile(sampler, bits) * np.uint64((bits >> _S32 & _LOW) < probability)
     return number
@@ -191,8 +192,8 @@ def run_world(
     picking = setting(sampler, SETTINGS_ROW, PICK) if some else _ZERO
     under = setting(sampler, SETTINGS_ROW, UNDER_HERO) if some else _ZERO
     seeking = setting(sampler, SETTINGS_ROW, SEEK)
-    start, turned = worlds[slot, PLACE], worlds[slot, HEADING]
-    at, heading = start, turned
+    start, start_heading = worlds[slot, PLACE], worlds[slot, HEADING]
+    at, heading = start, start_heading
     cells[base + at] = OPEN
     used, length, moves, marks, changed, pc = 0, 0, 0, 0, 0, _ZERO
     trace, seen = _ONE, _ZERO
@@ -202,7 +203,7 @@ def run_world(
         operation = signed(instruction & _BYTE)
         pc += _ONE
         if operation == END:
-            good = moves > 0 and marks > 0 and (changed > 0 or at != start or heading != turned)
+            good = moves > 0 and marks > 0 and (changed > 0 or at != start or heading != start_heading)
             outcome = GOOD if good else BAD
             continue
         if operation == JUMP:
@@ -374,7 +375,7 @@ def replay(
     counters: I64Array,
     before: U8Array,
     start: int,
-    turned: int,
+    start_heading: int,
     cells: U8Array,
     known: U8Array,
     run: U64Array,
@@ -383,7 +384,7 @@ def replay(
     """Run compiled code in a finished world; returns False if the run makes no good example.
 
     Args:
-        before, start, turned: the world without its hero [324], the hero's cell and heading.
+        before, start, start_heading: the world without its hero [324], the hero's cell and heading.
         cells: [324] gets the world after the run, with the hero.
         known: [324] is scratch space.
         run: [REPLAYED_RUN] gets the description of the run.
@@ -392,7 +393,7 @@ def replay(
     for cell in range(CELLS):
         cells[cell] = before[cell]
         known[cell] = _UNTESTED
-    at, heading = start, turned
+    at, heading = start, start_heading
     known[at] = _NO_WALL
     used, length, moves, marks, changed, pc = 0, 0, 0, 0, 0, 0
     entered, picked, under, tested = 0, 0, 0, 0
@@ -478,7 +479,7 @@ def replay(
             pc = instruction >> 16 & 0xFFFF
         else:
             counters[instruction >> 32] = instruction >> 8 & 0xFF
-    if moves == 0 or marks == 0 or (changed == 0 and at == start and heading == turned):
+    if moves == 0 or marks == 0 or (changed == 0 and at == start and heading == start_heading):
         return False
     cells[at] += np.uint8(HERO * (heading + 1))
     run[RUN_TRACE], run[RUN_SEEN], run[RUN_LENGTH] = trace, seen, np.uint64(length)

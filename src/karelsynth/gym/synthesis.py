@@ -26,7 +26,6 @@ from karelsynth.karel.formats.codes import CODES, SIDE
 from karelsynth.karel.grammar import KAREL, Grammar
 from karelsynth.karel.interpreter import MOST_TICKS
 from karelsynth.karel.machine import run_batch
-from karelsynth.karel.syntax import syntax_machine
 from karelsynth.karel.tokens import PAD, TOKENS, VOCABULARY_SIZE
 from karelsynth.tasks.batch import EXAMPLES, TaskBatch
 from karelsynth.tasks.generate import generate
@@ -73,6 +72,8 @@ class SynthesisVectorEnv(VectorEnv[Any, Any, Any]):
         threads: int | None = None,
         render_mode: None = None,
     ) -> None:
+        from karelsynth.karel.syntax import syntax_machine  # imports Numba
+
         self.num_envs = checked_int("num_envs", num_envs, 1)
         if reward not in get_args(Reward):
             raise KarelsynthError(f"`reward` is {listed(get_args(Reward))}, not `{reward}`")
@@ -115,8 +116,6 @@ class SynthesisVectorEnv(VectorEnv[Any, Any, Any]):
         self, actions: NDArray[Any]
     ) -> tuple[Any, NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_], dict[str, Any]]:
         """One token [N] for each program; where the last step ended the episode, a new one begins instead."""
-        from karelsynth.karel.syntax_kernel import append_tokens
-
         chosen = np.ascontiguousarray(actions, np.int64)
         if chosen.shape != (self.num_envs,):
             raise KarelsynthError(f"actions are {self.num_envs} token ids, not an array {list(chosen.shape)}")
@@ -124,8 +123,8 @@ class SynthesisVectorEnv(VectorEnv[Any, Any, Any]):
         allowed = (chosen >= 0) & (chosen < VOCABULARY_SIZE)
         allowed &= self._machine.mask(self._states)[np.arange(self.num_envs), chosen * allowed]
         writes = active & allowed
-        append_tokens(
-            self._machine, self._states, self._tokens, self._lengths, chosen, writes, append_forced=self._append_forced
+        self._machine.append_tokens(
+            self._states, self._tokens, self._lengths, chosen, writes, append_forced=self._append_forced
         )
         finished = writes & self._machine.accepts(self._states)
         self._ended = finished | (active & ~allowed)
@@ -160,14 +159,12 @@ class SynthesisVectorEnv(VectorEnv[Any, Any, Any]):
         return TaskBatch(parts[0].tokens, parts[0].lengths, inputs, outputs, parts[0].novel)
 
     def _begin(self, which: NDArray[np.bool_]) -> None:
-        from karelsynth.karel.syntax_kernel import append_tokens
-
         self._ended[which] = False
         self._tokens[which], self._lengths[which] = PAD, 0
         self._states[which] = self._machine.initial(1)
         if self._append_forced:
             nothing = np.full(self.num_envs, -1, np.int64)
-            append_tokens(self._machine, self._states, self._tokens, self._lengths, nothing, which, append_forced=True)
+            self._machine.append_tokens(self._states, self._tokens, self._lengths, nothing, which, append_forced=True)
 
     def _rewards(self, rows: NDArray[np.int64]) -> NDArray[np.float64]:
         """The rewards of finished programs."""

@@ -185,7 +185,7 @@ class _Karel:
         self.ticks = 0
         self.trace: list[Action] = []
         self.outcomes: set[Outcome] = set()
-        self.left: list[int] = []  # the iterations left of each open REPEAT
+        self.iterations_left: list[int] = []  # of each open REPEAT
         self.remembered: object = None
         self.remember_at = FIRST_REMEMBERED
 
@@ -200,13 +200,13 @@ class _Karel:
                 case Action():
                     self.act(statement, at)
                 case Repeat(times, body):
-                    self.left.append(times)
-                    while self.left[-1]:
+                    self.iterations_left.append(times)
+                    while self.iterations_left[-1]:
                         self.tick(at)
-                        self.seen(at)
+                        self.notify(at)
                         self.run_block(body, blocks[0][0])
-                        self.left[-1] -= 1
-                    self.left.pop()
+                        self.iterations_left[-1] -= 1
+                    self.iterations_left.pop()
                 case While(condition, body):
                     while self.test(condition, at):
                         self.run_block(body, blocks[0][0])
@@ -226,15 +226,15 @@ class _Karel:
             raise _Stop(Status.OUT_OF_TICKS, at)
         self.ticks += 1
 
-    def seen(self, at: int, action: Action | None = None, outcome: bool | None = None) -> None:
+    def notify(self, at: int, action: Action | None = None, outcome: bool | None = None) -> None:
         if self.observe is not None:
             self.observe(Tick(self.ticks, at, self.start, self.hero, dict(self.markers), action, outcome))
 
     def find_repetition(self, at: int) -> None:
-        if (at, self.left, self.cell, self.heading, self.markers) == self.remembered:
+        if (at, self.iterations_left, self.cell, self.heading, self.markers) == self.remembered:
             raise _Stop(Status.RUNS_FOREVER, at)
         if self.ticks >= self.remember_at:
-            self.remembered = (at, self.left.copy(), self.cell, self.heading, self.markers.copy())
+            self.remembered = (at, self.iterations_left.copy(), self.cell, self.heading, self.markers.copy())
             self.remember_at = 2 * self.ticks
 
     def act(self, action: Action, at: int) -> None:
@@ -260,13 +260,13 @@ class _Karel:
                     raise _Stop(Status.TOO_MANY_MARKERS, at)
                 self.markers[self.cell] = here + 1
         self.trace.append(action)
-        self.seen(at, action=action)
+        self.notify(at, action=action)
 
     def test(self, condition: Condition, at: int) -> bool:
         self.tick(at)
         outcome = self.holds(condition)
         self.outcomes.add((at, outcome))
-        self.seen(at, outcome=outcome)
+        self.notify(at, outcome=outcome)
         return outcome
 
     def holds(self, condition: Condition) -> bool:

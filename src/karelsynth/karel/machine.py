@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from karelsynth.errors import WorldError, checked_int
+from karelsynth.errors import WorldError, checked_int, quoted
 from karelsynth.karel.formats.codes import SIDE, worlds_to_codes
 from karelsynth.karel.grammar import KAREL
 from karelsynth.karel.interpreter import MAX_TICKS, MOST_TICKS, Status
@@ -26,7 +26,7 @@ from karelsynth.karel.program import Program
 from karelsynth.karel.syntax_compiler import compile_grammar
 from karelsynth.karel.threads import parallel_for
 from karelsynth.karel.tokens import NO_TOKEN, PAD, VOCABULARY_SIZE, token_bytes
-from karelsynth.karel.world import World, quoted
+from karelsynth.karel.world import World
 
 LONGEST_PROGRAM = 32_000
 """The most tokens of a program, because token indices are 16-bit integers."""
@@ -144,17 +144,17 @@ def run_batch(
 
     from karelsynth.karel.machine_kernel import CELLS, RunOutputs, run_range
 
-    nothing, runs = (0, 0), count * per_program
+    absent, runs = (0, 0), count * per_program
     out = RunOutputs(
         status=np.empty(shape, np.uint8),
         ticks=np.empty(shape, np.int16),
         where=np.empty(shape, np.int16),
         worlds=np.empty((runs if keep_worlds else 0, CELLS), np.uint8),
-        correct=np.empty(shape if expected is not None else nothing, np.bool_),
-        traces=np.zeros((runs, max_ticks) if traces else nothing, np.uint8),
-        trace_lengths=np.empty(shape if traces else nothing, np.int16),
-        coverage=np.zeros((runs, conditionals) if coverage else nothing, np.uint8),
-        waits=np.empty(shape if prefixes else nothing, np.int16),
+        correct=np.empty(shape if expected is not None else absent, np.bool_),
+        traces=np.zeros((runs, max_ticks) if traces else absent, np.uint8),
+        trace_lengths=np.empty(shape if traces else absent, np.int16),
+        coverage=np.zeros((runs, conditionals) if coverage else absent, np.uint8),
+        waits=np.empty(shape if prefixes else absent, np.int16),
     )
     parallel_for(
         run_range, count, per_program, threads,

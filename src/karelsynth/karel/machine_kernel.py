@@ -19,7 +19,16 @@ from numba import types
 from karelsynth.karel.compiled import BoolArray, I16Array, I32Array, I64Array, U8Array, compiled, read_only, tuple_type
 from karelsynth.karel.formats.codes import HERO, SIDE, WALL
 from karelsynth.karel.interpreter import FIRST_REMEMBERED, MOST_IN_PASSING, Status
-from karelsynth.karel.syntax_compiler import ACCEPT, CONTROL_BITS, NEVER, OPERATION_BITS, POP, STAY, ParserTables
+from karelsynth.karel.syntax_compiler import (
+    ACCEPT,
+    CONTROL_BITS,
+    CONTROL_MASK,
+    NEVER,
+    OPERATION_BITS,
+    POP,
+    STAY,
+    ParserTables,
+)
 from karelsynth.karel.tokens import COUNTS, ID, PAD, VOCABULARY_SIZE
 from karelsynth.karel.world import MOST_MARKERS
 
@@ -52,7 +61,6 @@ _FOREVER, _TOO_HIGH = int(Status.RUNS_FOREVER), int(Status.PILE_TOO_HIGH)
 _PAUSED: Final = -1
 _HIGHEST: Final = HERO + MOST_IN_PASSING - MOST_MARKERS - 1
 """The code of the highest pile."""
-_CONTROL_MASK = (1 << CONTROL_BITS) - 1
 _NEVER_SHIFT = CONTROL_BITS + OPERATION_BITS
 PARSER_TYPE: Final = tuple_type(ParserTables, types.int32[:, ::1], types.int64, types.int64)
 """The type of `ParserTables` in signatures."""
@@ -185,7 +193,7 @@ def compile_program(
         entry = transition[control * symbols + stack[depth], token]
         if entry >> _NEVER_SHIFT >= NEVER:
             return at
-        control = entry & _CONTROL_MASK
+        control = entry & CONTROL_MASK
         operation = (entry >> CONTROL_BITS) & POP
         if operation == POP:
             depth -= 1

@@ -23,7 +23,8 @@ of open blocks, but only through a small vector: the extra tokens needed for eac
 few such vectors, so each stack symbol includes the vector of everything below it.
 
 `mask` and `advance` use indexing and integer arithmetic only. With `tables` converted to another array library
-(`SyntaxTables.convert`), the same code works on tensors on a GPU.
+(`SyntaxTables.convert`), the same code works on tensors on a GPU. On a CPU there are two compiled loops: `masks_along`
+for teacher forcing, and `append_tokens` for each step of a search.
 """
 
 from __future__ import annotations
@@ -33,12 +34,15 @@ from functools import cache, cached_property
 from typing import Any, Final
 
 import numpy as np
+from numba import types
 from numpy.typing import NDArray
 
+from karelsynth.karel.compiled import BoolArray, I16Array, I32Array, I64Array, U8Array, compiled, read_only
 from karelsynth.karel.grammar import KAREL, Grammar
 from karelsynth.karel.syntax_compiler import (
     ACCEPT,
     CONTROL_BITS,
+    CONTROL_MASK,
     DEAD,
     MOST_SPARE,
     OPERATION_BITS,
@@ -47,7 +51,7 @@ from karelsynth.karel.syntax_compiler import (
     SyntaxTables,
     compile_grammar,
 )
-from karelsynth.karel.tokens import PAD, VOCABULARY_SIZE
+from karelsynth.karel.tokens import PAD, VOCABULARY_SIZE, token_bytes
 
 DEFAULT_MAX_LENGTH: Final = 128
 _WORD_BITS: Final = 60  # of int64; the sign and three more bits stay unused
@@ -97,7 +101,7 @@ class SyntaxMachine:
         alive = (spare >= 0) & known
         operation = (entry >> CONTROL_BITS) & POP
         new = state + 0  # a copy, in any array library
-        new[..., 0] = (entry & ((1 << CONTROL_BITS) - 1)) * alive
+        new[..., 0] = (entry & CONTROL_MASK) * alive
         new[..., 1] = spare * alive - (~alive) * 1
         popped = operation == POP
         pushed = (operation > STAY) & ~popped
@@ -143,7 +147,7 @@ class SyntaxMachine:
                 return False
             entry = transition[control * self.symbols + stack[-1]][token]
             spare -= entry >> (CONTROL_BITS + OPERATION_BITS)
-            control = entry & ((1 << CONTROL_BITS) - 1)
+            control = entry & CONTROL_MASK
             if spare < 0 or control == DEAD:
                 return False
             operation = (entry >> CONTROL_BITS) & POP
@@ -152,6 +156,51 @@ class SyntaxMachine:
             elif operation != STAY:
                 stack.append(operation)
         return bool(control == ACCEPT)
+
+    def masks_along(
+        self, tokens: U8Array, lengths: I64Array, rows: I64Array
+    ) -> tuple[BoolArray, tuple[int, int] | None]:
+        """The masks before the tokens of N programs, and the first (program, token) that is refused, or None.
+
+        Args:
+            tokens: [N, L]. Numbers that are no token are refused.
+            lengths: [N].
+            rows: [N, L], the row of the result for each token: 0 … P − 1 without gaps, or negative for no row.
+
+        Returns masks, bool [P, 52].
+        """
+        masks = np.empty((int(rows.max(initial=-1)) + 1, VOCABULARY_SIZE), np.bool_)
+        wrong = _write_masks(
+            token_bytes(tokens), np.ascontiguousarray(lengths, np.int64), np.ascontiguousarray(rows, np.int64),
+            self.tables.transition, self.tables.price, self.symbols, *self.start, masks,
+        )  # fmt: skip
+        return masks, None if wrong < 0 else divmod(int(wrong), tokens.shape[1])
+
+    def append_tokens(
+        self,
+        states: I64Array,
+        tokens: U8Array,
+        lengths: I64Array,
+        chosen: I64Array,
+        active: BoolArray,
+        *,
+        append_forced: bool,
+    ) -> None:
+        """Append a token to each of N prefixes, and then the forced tokens after it.
+
+        Args:
+            states: int64 [N, width], the state after each prefix; updated in place.
+            tokens: uint8 [N, L], the prefixes; updated in place. A row of L tokens stays as it is.
+            lengths: int64 [N], the length of each prefix; updated in place.
+            chosen: int64 [N], the token to append, or NONE to append forced tokens only. A number that is no token
+                makes the state dead.
+            active: bool [N], the rows to append to.
+            append_forced: whether to append forced tokens.
+        """
+        _append(
+            states, tokens, lengths, chosen, active, append_forced, self.tables.transition, self.tables.forced,
+            self.symbols, self.symbol_bits, self.word_bits,
+        )  # fmt: skip
 
     @cached_property
     def _transitions(self) -> list[list[int]]:
@@ -165,3 +214,117 @@ class SyntaxMachine:
 def syntax_machine(grammar: Grammar = KAREL, max_length: int = DEFAULT_MAX_LENGTH) -> SyntaxMachine:
     """A cached machine. Compiling one takes some milliseconds."""
     return SyntaxMachine(grammar, max_length)
+
+
+@compiled(
+    types.int64(
+        read_only(types.uint8, 2), read_only(types.int64, 1), read_only(types.int64, 2), read_only(types.int32, 2),
+        read_only(types.int16, 2), types.int64, types.int64, types.int64, types.boolean[:, ::1],
+    )
+)  # fmt: skip
+def _write_masks(
+    tokens: U8Array,
+    lengths: I64Array,
+    rows: I64Array,
+    transition: I32Array,
+    price: I16Array,
+    symbols: int,
+    start: int,
+    most_spare: int,
+    masks: BoolArray,
+) -> int:
+    """Fill masks [P, 52]: row rows[n, t] is the mask before token t of program n. Negative rows are skipped.
+
+    Returns n · L + t for the first wrong token t of program n, or -1.
+    """
+    stack = np.zeros(tokens.shape[1] + 2, np.int64)
+    for number in range(tokens.shape[0]):
+        control, spare, depth = start, most_spare, 0
+        for at in range(lengths[number]):
+            row = control * symbols + stack[depth]
+            out = rows[number, at]
+            if out >= 0:
+                for token in range(VOCABULARY_SIZE):
+                    masks[out, token] = price[row, token] <= spare
+            token = tokens[number, at]
+            if token >= VOCABULARY_SIZE or price[row, token] > spare:
+                return int(number * tokens.shape[1] + at)
+            entry = transition[row, token]
+            spare -= entry >> (CONTROL_BITS + OPERATION_BITS)
+            control = entry & CONTROL_MASK
+            operation = (entry >> CONTROL_BITS) & POP
+            if operation == POP:
+                depth -= 1
+            elif operation != STAY:
+                depth += 1
+                stack[depth] = operation
+    return -1
+
+
+@compiled(forceinline=True)
+def append_to_row(
+    row: int,
+    token: int,
+    states: I64Array,
+    tokens: U8Array,
+    lengths: I64Array,
+    append_forced: bool,
+    transition: I32Array,
+    forced: I64Array,
+    symbols: int,
+    symbol_bits: int,
+    word_bits: int,
+) -> None:
+    """`SyntaxMachine.append_tokens` for one row. Allocates nothing, so that a GPU can run it."""
+    words, low, top_shift = states.shape[1] - 2, (1 << symbol_bits) - 1, word_bits - symbol_bits
+    if token < 0 and append_forced:
+        token = forced[states[row, 0] * symbols + (states[row, 2] & low)]
+    while token >= 0 and lengths[row] < tokens.shape[1]:
+        known = token < VOCABULARY_SIZE
+        entry = transition[states[row, 0] * symbols + (states[row, 2] & low), token if known else 0]
+        operation = (entry >> CONTROL_BITS) & POP
+        states[row, 0] = entry & CONTROL_MASK
+        states[row, 1] -= entry >> (CONTROL_BITS + OPERATION_BITS)
+        if states[row, 1] < 0 or not known:
+            states[row, 0], states[row, 1] = DEAD, -1
+        if operation == POP:
+            for word in range(words):
+                above = states[row, 3 + word] if word + 1 < words else 0
+                states[row, 2 + word] = states[row, 2 + word] >> symbol_bits | (above & low) << top_shift
+        elif operation != STAY:
+            incoming = np.int64(operation)
+            for word in range(words):
+                now = states[row, 2 + word]
+                states[row, 2 + word] = (now << symbol_bits & ((1 << word_bits) - 1)) | incoming
+                incoming = now >> top_shift
+        tokens[row, lengths[row]] = token
+        lengths[row] += 1
+        token = forced[states[row, 0] * symbols + (states[row, 2] & low)] if append_forced else -1
+
+
+@compiled(
+    types.void(
+        types.int64[:, ::1], types.uint8[:, ::1], types.int64[::1], read_only(types.int64, 1),
+        read_only(types.boolean, 1), types.boolean, read_only(types.int32, 2), read_only(types.int64, 1),
+        types.int64, types.int64, types.int64,
+    )
+)  # fmt: skip
+def _append(
+    states: I64Array,
+    tokens: U8Array,
+    lengths: I64Array,
+    chosen: I64Array,
+    active: BoolArray,
+    append_forced: bool,
+    transition: I32Array,
+    forced: I64Array,
+    symbols: int,
+    symbol_bits: int,
+    word_bits: int,
+) -> None:
+    for row in range(len(states)):
+        if active[row]:
+            append_to_row(
+                row, chosen[row], states, tokens, lengths, append_forced, transition, forced, symbols, symbol_bits,
+                word_bits,
+            )  # fmt: skip

@@ -29,6 +29,7 @@ ACCEPT: Final = 1
 
 # A transition is one integer: next control state, stack operation, price.
 CONTROL_BITS: Final = 12
+CONTROL_MASK: Final = (1 << CONTROL_BITS) - 1
 OPERATION_BITS: Final = 8
 STAY: Final = 0
 POP: Final = (1 << OPERATION_BITS) - 1

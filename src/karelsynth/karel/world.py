@@ -18,7 +18,7 @@ from operator import index
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from karelsynth.errors import WorldError, listed, nearest
+from karelsynth.errors import WorldError, listed, nearest, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -205,12 +205,6 @@ class World:
 
     def _repr_svg_(self) -> str:
         return self.to_svg()
-
-
-def quoted(text: str) -> str:
-    """A user's text for a message: in quotes, without control characters, shortened if long."""
-    shown = "".join(letter if letter.isprintable() else "�" for letter in text[:40])
-    return f"`{shown}`" if len(text) <= 40 else f"`{shown}…`"
 
 
 def _whole(value: Any, what: str) -> int:

@@ -136,10 +136,10 @@ class StepModel(NamedTuple):
 
     def start(self, tasks: StepTasks) -> tuple[Any, Any]:
         """The state of one empty prefix for each task."""
-        count = torch.zeros(len(tasks), dtype=torch.int64, device=tasks.inputs.device)
         syntax = None
         if self.syntax is not None and self.no_examples is not None:
-            syntax = self.syntax.start(self.no_examples.select(count))
+            rows = torch.zeros(len(tasks), dtype=torch.int64, device=tasks.inputs.device)
+            syntax = self.syntax.start(self.no_examples.select(rows))
         return self.decoder.start(tasks), syntax
 
     def step(

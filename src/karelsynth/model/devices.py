@@ -86,6 +86,9 @@ def to_host(tensors: Iterable[Tensor]) -> tuple[list[Tensor], Callable[[], objec
     return copies, arrived.synchronize
 
 
+# Precision
+
+
 def cast(parameter: Tensor, dtype: torch.dtype) -> Tensor:
     """A parameter in some precision, detached where gradients are off."""
     return (parameter if torch.is_grad_enabled() else parameter.detach()).to(dtype)
@@ -109,6 +112,9 @@ def decoding_dtype(device: torch.device) -> torch.dtype:
     torch.int8, on CPUs that multiply it, is for `Synthesizer.step_model`: only products with states are in eight bits.
     """
     return torch.int8 if device.type == "cpu" and has_eight_bits() else floating_dtype(device)
+
+
+# Eight bits
 
 
 def narrowed(values: Tensor) -> Tensor:
@@ -165,6 +171,9 @@ def has_eight_bits() -> bool:
         return False
 
 
+# Products on a CPU
+
+
 def padded(rows: Tensor) -> Tensor:
     """The rows and up to 15 more of zeros; the rows alone if they are on a GPU, or if gradients are on.
 
@@ -177,6 +186,20 @@ def padded(rows: Tensor) -> Tensor:
     step = _FINE if len(rows) <= _LARGE else _COARSE
     missing = -len(rows) % step
     return torch.cat([rows, rows.new_zeros(missing, *rows.shape[1:])]) if missing else rows
+
+
+def product(rows: Tensor, matrix: Tensor | EightBits, bias: Tensor | None = None) -> Tensor:
+    """rows [..., n] · matrix [n, m] + bias [m]; the rows are codes if the matrix is quantised."""
+    flat = rows.flatten(0, -2)
+    given = padded(flat)
+    if isinstance(matrix, EightBits):
+        found = matrix.product(given, bias)
+    else:
+        found = given @ matrix if bias is None else torch.addmm(bias, given, matrix)
+    return found[: len(flat)].view(*rows.shape[:-1], -1)
+
+
+# Threads
 
 
 def threads_of_steps() -> int:

@@ -21,14 +21,13 @@ from torch.autograd.function import once_differentiable
 
 from karelsynth.model import triton_launch
 from karelsynth.model.decoder import pooled
-from karelsynth.model.devices import to_device
+from karelsynth.model.devices import product, to_device
 from karelsynth.model.encoder import one_hot
-from karelsynth.model.lstm_step import lstm_cell, product
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from karelsynth.model.lstm_step import StepWeights
+    from karelsynth.model.lstm import StepWeights
     from karelsynth.model.prefix_trie import PrefixTrie, SharedPrefixes
 
 
@@ -49,13 +48,13 @@ class Gates(NamedTuple):
 
 
 class Parts(NamedTuple):
-    """What is worth compiling around the layers, compiled or not."""
+    """The functions around the layers, compiled or not. They read and write much and compute little."""
 
     pooled: Callable[[Tensor, Tensor | None], Tensor] = pooled
     one_hot: Callable[[Tensor, Tensor, torch.dtype], Tensor] = one_hot
 
     def compiled(self) -> Parts:
-        """The same, compiled: these read and write much and compute little."""
+        """The same, compiled."""
         return Parts(*(torch.compile(part) for part in self))
 
 
@@ -354,3 +353,15 @@ class TensorCells:
             return self._start if earlier is None else self._c[earlier : earlier + rows]
         above = self._start if earlier is None else self._c[earlier:first]
         return above.index_select(0, self._parents[first : first + rows])
+
+
+def lstm_cell(gates: Tensor, before: Tensor, out: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    """c, written to `out` if given, and h from gates float32 [..., 4 · H] and the c before, float32 [..., H].
+
+    The activated gates replace `gates`.
+    """
+    size = before.shape[-1]
+    i, f, o = gates[..., : 3 * size].sigmoid_().chunk(3, dim=-1)
+    g = gates[..., 3 * size :].tanh_()
+    c = torch.addcmul(i * g, f, before, out=out)
+    return c, o * c.tanh()

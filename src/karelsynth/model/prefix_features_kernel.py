@@ -102,6 +102,8 @@ _RIGHT: Final = np.array([0, 1, 0, -1])
 _OK, _INVALID, _TOO_HIGH = int(Status.OK), int(Status.INVALID_PROGRAM), int(Status.PILE_TOO_HIGH)
 _RAYS: Final = WINDOW + 11
 """The index of the first feature of the four directions."""
+_NEAREST: Final = WINDOW + 23
+"""The index of the first feature of the nearest wrong cell."""
 _CLOSED: Final = WINDOW + _BEYOND_WINDOW
 """The index of the first feature of closed blocks."""
 _OPEN_W, _OPEN_R, _OPEN_I, _ELSE = ID["w("], ID["r("], ID["i("], ID["ELSE"]
@@ -228,9 +230,9 @@ def _describe(
         used += 1
     out[row, at + 10] = used
     _describe_rays(worlds, targets, number, place, heading, out, row)
-    out[row, at + 23], out[row, at + 24] = NOTHING, NOTHING
+    out[row, _NEAREST], out[row, _NEAREST + 1] = NOTHING, NOTHING
     if more + fewer > 0:
-        out[row, at + 23], out[row, at + 24] = _nearest_wrong(worlds, targets, number, place, heading)
+        out[row, _NEAREST], out[row, _NEAREST + 1] = _nearest_wrong(worlds, targets, number, place, heading)
 
 
 @compiled()

@@ -26,7 +26,6 @@ from torch import Tensor
 from torch.nn import functional
 
 from karelsynth.errors import KarelsynthError
-from karelsynth.karel.syntax_kernel import masks_along
 from karelsynth.karel.tokens import VOCABULARY_SIZE, token_bytes, token_name
 from karelsynth.model.devices import to_device
 from karelsynth.model.prefix_trie_kernel import ALL_TOKENS, UNFORCED, PackedLayout, packed_layout, trie_layout
@@ -118,7 +117,8 @@ def pack_programs(
         machine: a syntax; the trie then has `admitted`. KarelsynthError if the syntax does not admit a program.
         device: where the trie's tensors go.
         runner: runs prefixes on examples, for models with `execution`.
-        which: [N, K], the examples that each program is run on, as indices among all of the runner's.
+        which: [N, K], the examples that each program is run on, as indices among all of the runner's; by default those
+            of its task.
         threads: how many threads run them; by default one for each core.
         skip_forced_tokens: leave out forced tokens.
     """
@@ -130,7 +130,11 @@ def pack_programs(
     ordered, sizes = ids[layout.order], long[layout.order]
     masks = None if machine is None else _masks(ordered, sizes, layout, machine)
     features = None
-    if runner is not None and which is not None:
+    if runner is not None:
+        if which is None:
+            count, examples = runner.shape
+            which = np.arange(count * examples).reshape(count, examples)
+            which = which if tasks is None else which[tasks]
         features = runner.features_along(ordered, sizes, layout, which[layout.order], threads)
         if features.device.type != torch.device(device).type:
             features = to_device(features.numpy(), device)
@@ -167,7 +171,7 @@ def pack_trie(
     if not layout.targets.size:
         raise ValueError("all tokens of these programs are forced: there is nothing to score")
     if skip_forced_tokens and machine is not None:  # the masks below do not cover forced tokens
-        _, wrong = masks_along(machine, ids, long, np.full(ids.shape, -1))
+        _, wrong = machine.masks_along(ids, long, np.full(ids.shape, -1))
         if wrong is not None:
             raise _refused(ids[wrong[0], : long[wrong[0]]], wrong[1], machine)
     last, parents, first, end, task = to_device(layout.nodes, device).long()
@@ -200,7 +204,7 @@ def _masks(
     ordered: NDArray[np.uint8], sizes: NDArray[np.int64], layout: PackedLayout, machine: SyntaxMachine
 ) -> NDArray[np.bool_]:
     """bool [P, 52]: the tokens that the machine admits at each node of a trie without sharing."""
-    masks, refused = masks_along(machine, ordered, sizes, layout.rows)
+    masks, refused = machine.masks_along(ordered, sizes, layout.rows)
     if refused is not None:
         program, token = refused
         raise _refused(ordered[program, : sizes[program]], token, machine)

@@ -15,7 +15,7 @@ from karelsynth.karel.tokens import ID, START
 
 ALL_TOKENS: Final = np.ones(256, np.bool_)
 UNFORCED: Final = ~np.isin(np.arange(256), [ID[token] for token in KAREL.forced_tokens()])
-"""bool [256]: which tokens are packed: all, or only those that the grammar does not force."""
+"""bool [256], by token id: tokens that the grammar does not force."""
 
 
 def packed_places(
@@ -39,8 +39,8 @@ class PackedLayout(NamedTuple):
     rows: I64Array
     """[N, L], programs in that order: the row of each token, or -1 if it is not packed."""
     columns: I32Array
-    """[5, P]: the packed token before, `<s>` for the first; the token; its program's number as given, and in that
-    order; its place in the program."""
+    """[5, P], for each packed token: the packed token before it, `<s>` for the first; the token; its program's number
+    as given; the program's place in `order`; the token's place in the program."""
 
 
 @compiled(
@@ -82,7 +82,7 @@ def _pack(
 
 
 def packed_layout(tokens: U8Array, lengths: I64Array, packed: BoolArray = ALL_TOKENS) -> PackedLayout:
-    """Lay out the tokens of programs [N, L] of so many tokens [N] that are `packed` [256], by token."""
+    """Lay out programs [N, L] with lengths [N]. `packed` [256] says, by token id, which tokens are packed."""
     tokens, counts = np.ascontiguousarray(tokens), np.empty(len(tokens), np.int64)
     _count(tokens, lengths, packed, counts)
     order = np.argsort(-counts, kind="stable")
@@ -254,7 +254,7 @@ def _fill_nodes(
 
 
 def trie_layout(tokens: U8Array, lengths: I64Array, tasks: I64Array, packed: BoolArray = ALL_TOKENS) -> TrieNodes:
-    """The distinct prefixes of programs [N, L] of so many tokens [N] for tasks [N].
+    """The distinct prefixes of programs [N, L] with lengths [N] of tasks [N]; `packed` as in `packed_layout`.
 
     Threads share the tasks: with 64 candidates each, sorting and numbering take longer on one core than a GPU takes to
     search.

@@ -19,38 +19,10 @@ _SMALLEST: Final = {"max_length": 5, "head_size": 0}
 """Smallest values other than 1. The shortest program has five tokens."""
 _LARGEST: Final = 2**31 - 1
 """Far beyond any memory. Torch reports the lack of memory for all sizes up to this."""
-
-
 _RETIRED: Final = {"code_stride": 1}
 """Removed settings with the value that had no effect. Files that hold this value still load."""
 _RENAMED: Final = {"choices": "skip_forced_tokens", "hero_frame": "egocentric"}
 """Old names of settings. Files that hold them still load."""
-
-
-def current_settings(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings of an older file under their current names, without removed ones that had no effect."""
-    kept = {name: value for name, value in values.items() if name not in _RETIRED or value != _RETIRED[name]}
-    return {_RENAMED.get(name, name): value for name, value in kept.items()}
-
-
-def _wrong(name: str, kind: type, value: Any) -> str | None:
-    """What a setting, whose default is of some kind, should be, if its value is wrong; None if it is right.
-
-    Whole numbers are sizes and counts. Settings of other kinds than these four need checks of their own.
-    """
-    if kind is bool:
-        return None if type(value) is bool else f"true or false, not {value!r}"
-    if kind is str:
-        return None if isinstance(value, str) else f"a string, not {value!r}"
-    if kind is float:
-        number = isinstance(value, int | float) and not isinstance(value, bool)
-        return None if number and math.isfinite(value) else f"a finite number, not {value!r}"
-    if kind is int:
-        least, most = _SMALLEST.get(name, 1), LONGEST_PROGRAM if name == "max_length" else _LARGEST
-        if type(value) is int and value > most:
-            return f"at most {most:,}, not {value:,}"
-        return None if type(value) is int and value >= least else f"a whole number from {least}, not {value!r}"
-    return None
 
 
 @dataclass(frozen=True)
@@ -118,3 +90,29 @@ class ModelSettings:
             if name not in known:
                 raise KarelsynthError(f"there is no model setting `{name}`; {names_hint(name, known)}")
         return ModelSettings(**values)
+
+
+def current_settings(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings of an older file under their current names, without removed ones that had no effect."""
+    kept = {name: value for name, value in values.items() if name not in _RETIRED or value != _RETIRED[name]}
+    return {_RENAMED.get(name, name): value for name, value in kept.items()}
+
+
+def _wrong(name: str, kind: type, value: Any) -> str | None:
+    """What a setting, whose default is of some kind, should be, if its value is wrong; None if it is right.
+
+    Whole numbers are sizes and counts. Settings of other kinds than these four need checks of their own.
+    """
+    if kind is bool:
+        return None if type(value) is bool else f"true or false, not {value!r}"
+    if kind is str:
+        return None if isinstance(value, str) else f"a string, not {value!r}"
+    if kind is float:
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        return None if number and math.isfinite(value) else f"a finite number, not {value!r}"
+    if kind is int:
+        least, most = _SMALLEST.get(name, 1), LONGEST_PROGRAM if name == "max_length" else _LARGEST
+        if type(value) is int and value > most:
+            return f"at most {most:,}, not {value:,}"
+        return None if type(value) is int and value >= least else f"a whole number from {least}, not {value!r}"
+    return None

@@ -12,7 +12,6 @@ import torch
 from torch import Tensor
 
 from karelsynth.karel.syntax import SyntaxMachine
-from karelsynth.karel.syntax_kernel import append_tokens
 from karelsynth.model import triton_launch
 from karelsynth.model.prefix_runner import cuda_available
 
@@ -78,7 +77,7 @@ class HandwrittenSyntax(NamedTuple):
                 raise ValueError("tokens are written in place: they must be contiguous")
             states, lengths = (part.clone(memory_format=torch.contiguous_format) for part in (states, lengths))
             arrays = (part.contiguous().numpy() for part in (states, tokens, lengths, chosen, active))
-            append_tokens(self.machine, *arrays, append_forced=forced_tokens)
+            self.machine.append_tokens(*arrays, append_forced=forced_tokens)
             return states, lengths
         if forced_tokens and states.is_cuda and tokens.is_contiguous() and cuda_available():
             from karelsynth.model.syntax_cuda import append_tokens_on_gpu

@@ -1,4 +1,4 @@
-"""`karel.syntax_kernel.append_tokens` on a GPU: one thread for each prefix, one launch for all forced tokens.
+"""`SyntaxMachine.append_tokens` on a GPU: one thread for each prefix, one launch for all forced tokens.
 
 As tensor operations that is a loop whose end the host has to wait for, at every step of a search.
 """
@@ -11,9 +11,8 @@ import torch
 from torch import Tensor
 
 from karelsynth.karel.cuda import cuda, launch_lock, on_stream
-from karelsynth.karel.syntax import SyntaxMachine
+from karelsynth.karel.syntax import SyntaxMachine, append_to_row
 from karelsynth.karel.syntax_compiler import SyntaxTables
-from karelsynth.karel.syntax_kernel import append_to_row
 
 _BLOCK: Final = 128
 

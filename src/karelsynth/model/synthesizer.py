@@ -163,15 +163,9 @@ class Synthesizer(nn.Module):
             return pack_trie(
                 tokens, lengths, tasks, machine=own, device=self.device, runner=runner, skip_forced_tokens=skip
             )
-        which = None
-        if runner is not None:
-            count, examples = runner.shape
-            which = np.arange(count * examples).reshape(count, examples)
-            which = which if tasks is None else which[tasks]
         return pack_programs(
-            tokens, lengths, tasks, machine=own, device=self.device, runner=runner, which=which,
-            skip_forced_tokens=skip,
-        )  # fmt: skip
+            tokens, lengths, tasks, machine=own, device=self.device, runner=runner, skip_forced_tokens=skip
+        )
 
     def forward(
         self,

@@ -75,45 +75,45 @@ class TransformerDecoder(Decoder):
         if execution is not None and self.features is not None:
             encoder = execution.step_weights(cast(self.features.weight, dtype).t().contiguous(), dtype)
         return TransformerSteps(
-            functional.linear(cast(embedding, torch.float32), *_pair(self.token, torch.float32)).to(dtype),
-            _pair(self.code, dtype),
+            functional.linear(cast(embedding, torch.float32), *_affine(self.token, torch.float32)).to(dtype),
+            _affine(self.code, dtype),
             tuple(BlockWeights.of(block, dtype) for block in self.blocks if isinstance(block, TransformerBlock)),
-            _pair(self.norm, dtype),
+            _affine(self.norm, dtype),
             Output.of(self.output, dtype),
             encoder,
         )
 
 
-Pair = tuple[Tensor, Tensor]
+Affine = tuple[Tensor, Tensor]
 """The weight and the bias of a linear layer or a LayerNorm."""
 
 
-def _pair(layer: nn.Linear | nn.LayerNorm, dtype: torch.dtype) -> Pair:
+def _affine(layer: nn.Linear | nn.LayerNorm, dtype: torch.dtype) -> Affine:
     return cast(layer.weight, dtype), cast(layer.bias, dtype)
 
 
 class BlockWeights(NamedTuple):
     """A block's weights in one precision."""
 
-    attention_norm: Pair
-    projections: Pair
-    merged: Pair
-    mixed: Pair | None
-    network_norm: Pair
-    widened: Pair
-    narrowed: Pair
+    attention_norm: Affine
+    projections: Affine
+    merged: Affine
+    mixed: Affine | None
+    network_norm: Affine
+    widened: Affine
+    narrowed: Affine
 
     @staticmethod
     def of(block: TransformerBlock, dtype: torch.dtype) -> BlockWeights:
         """Those of a block."""
         return BlockWeights(
-            _pair(block.attention_norm, dtype),
-            _pair(block.projections, dtype),
-            _pair(block.merged, dtype),
-            None if block.mixed is None else _pair(block.mixed, dtype),
-            _pair(block.network_norm, dtype),
-            _pair(block.widened, dtype),
-            _pair(block.narrowed, dtype),
+            _affine(block.attention_norm, dtype),
+            _affine(block.projections, dtype),
+            _affine(block.merged, dtype),
+            None if block.mixed is None else _affine(block.mixed, dtype),
+            _affine(block.network_norm, dtype),
+            _affine(block.widened, dtype),
+            _affine(block.narrowed, dtype),
         )
 
     def run(self, number: int, hidden: Tensor, present: Tensor | None, attend: Attend) -> Tensor:
@@ -132,9 +132,9 @@ class TransformerSteps(StepDecoder):
 
     token_table: Tensor
     """[52, hidden_size]: the projected tokens."""
-    code: Pair
+    code: Affine
     blocks: tuple[BlockWeights, ...]
-    norm: Pair
+    norm: Affine
     output: Output
     execution: StepExecution | None
 
@@ -212,7 +212,7 @@ class TransformerSteps(StepDecoder):
         return self.output.scores(pooled(_norm(hidden, self.norm), present))
 
 
-def _norm(hidden: Tensor, weights: Pair) -> Tensor:
+def _norm(hidden: Tensor, weights: Affine) -> Tensor:
     return functional.layer_norm(hidden, hidden.shape[-1:], *weights)
 
 

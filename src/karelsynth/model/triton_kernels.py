@@ -176,7 +176,7 @@ def trie_cells_backward(
 
 @triton.jit
 def step_sums(values, steps, sizes, sums, examples, SIZE: tl.constexpr, BLOCK: tl.constexpr):
-    """For every row of the first step the sum of its values over its `steps`; a step has so many nodes by `sizes`."""
+    """For every row of the first step the sum of its values over its `steps`. `sizes` has the nodes of each step."""
     row = tl.program_id(0).to(tl.int64)
     at = tl.arange(0, BLOCK)
     inside = at < SIZE

@@ -209,7 +209,7 @@ def syntax_advance(machine: SyntaxMachine, tables: SyntaxTables, states: Tensor,
 
 
 def on_device_of(tensor: Tensor) -> AbstractContextManager[object]:
-    """Triton launches on the current device, whichever that is."""
+    """A context in which Triton launches on the device of a tensor; it launches on the current one."""
     return torch.cuda.device(tensor.device) if tensor.is_cuda else nullcontext()  # on a host it is Triton's interpreter
 
 
@@ -219,6 +219,6 @@ def _check(*tensors: Tensor | None) -> None:
 
 
 def _shape(size: int) -> dict[str, Any]:
-    """How a row's numbers are shared out."""
+    """The launch options of a kernel whose programs each do a row of `size` numbers."""
     block = 1 << (size - 1).bit_length()
     return {"BLOCK": block, "num_warps": max(1, min(8, block // 128))}

@@ -34,7 +34,7 @@ from karelsynth.karel.machine import run_batch
 from karelsynth.karel.machine_kernel import CELLS
 from karelsynth.posterior.mcmc_kernel import PARTICLES, ChainHistory, ChainState, ChainTask, run_chain
 from karelsynth.tasks.batch import EXAMPLES
-from karelsynth.tasks.generate import MOST_EXAMPLES
+from karelsynth.tasks.task import MOST_EXAMPLES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -83,7 +83,7 @@ class ChainHistory(NamedTuple):
 
 
 @compiled()
-def _other(state: U64Array, tokens: U8Array, length: int, others: U8Array, sizes: I64Array, out: U8Array) -> int:
+def _jump(state: U64Array, tokens: U8Array, length: int, others: U8Array, sizes: I64Array, out: U8Array) -> int:
     """If the program is one of the M others, write another of them to `out`; returns its length, or 0."""
     for own in range(len(others)):
         same = sizes[own] == length
@@ -132,61 +132,63 @@ def run_chain(
     particles: int,
     history: ChainHistory,
 ) -> int:
-    """Make so many steps; returns the number of accepted proposals.
+    """Make `steps` steps; returns the number of accepted proposals.
 
-    With `first`, the current program is evaluated before. Returns -1 if its posterior is zero: it does not fit the
-    examples, or the generator would never make this task of it.
+    With `first`, the current program is evaluated before, as step -1. Returns -1 if its posterior is zero: it does not
+    fit the examples, or the generator would never make this task of it.
     """
     sampler, logs = tables.sampler, tables.logs
-    state, here, length = current.random, current.tokens, current.length[0]
-    there, between = np.zeros(BLOCK_TOKENS, np.uint8), np.zeros(BLOCK_TOKENS, np.uint8)
-    statements, there_statements = new_statements(BLOCK_TOKENS + 1), new_statements(BLOCK_TOKENS + 1)
-    between_statements = new_statements(BLOCK_TOKENS + 1)
+    state, tokens, length = current.random, current.tokens, current.length[0]
+    proposed, middle = np.zeros(BLOCK_TOKENS, np.uint8), np.zeros(BLOCK_TOKENS, np.uint8)
+    statements, proposed_statements = new_statements(BLOCK_TOKENS + 1), new_statements(BLOCK_TOKENS + 1)
+    middle_statements = new_statements(BLOCK_TOKENS + 1)
     places, gaps = np.empty((BLOCK_TOKENS, SURVEYED), np.int64), np.empty((2 * BLOCK_TOKENS, SURVEYED), np.int64)
     code, origin, stack, opened, counters = code_buffers(BLOCK_TOKENS)
     instructions, bits = code.view(np.uint64), np.empty(BLOCK_TOKENS + 1, np.uint64)
     cells, known, marked = np.empty(CELLS, np.uint8), np.empty(CELLS, np.uint8), np.empty(CELLS, np.uint8)
     further = np.empty((1, DRAWN_WORLD + 1), np.uint64)
     given = given_worlds(task.inputs)
-    find_statements(here, length, statements)
-    failing, taken = 0, 0
+    find_statements(tokens, length, statements)
+    failing, accepted_count = 0, 0
     for step in range(-1 if first else 0, steps):
         # Propose a program.
         size, ratio = length, 0.0
         if step < 0:  # the first program itself
-            copy_row(here, there)
-            copy_statements(statements, there_statements)
+            copy_row(tokens, proposed)
+            copy_statements(statements, proposed_statements)
         elif len(task.others) > 1 and uniform(state) < JUMPS:
-            size = _other(state, here, length, task.others, task.other_sizes, there)
-            find_statements(there, size, there_statements)
+            size = _jump(state, tokens, length, task.others, task.other_sizes, proposed)
+            find_statements(proposed, size, proposed_statements)
         else:
-            size, ratio = propose(state, sampler, logs, here, length, statements, places, gaps, there, there_statements)
+            size, ratio = propose(
+                state, sampler, logs, tokens, length, statements, places, gaps, proposed, proposed_statements
+            )
             while size > 0 and uniform(state) < FURTHER:
-                sum_of = ratio
-                copy_row(there, between)
-                copy_statements(there_statements, between_statements)
+                ratio_before = ratio
+                copy_row(proposed, middle)
+                copy_statements(proposed_statements, middle_statements)
                 size, ratio = propose(
-                    state, sampler, logs, between, size, between_statements, places, gaps, there, there_statements
+                    state, sampler, logs, middle, size, middle_statements, places, gaps, proposed, proposed_statements
                 )
-                ratio += sum_of
+                ratio += ratio_before
         # Accept it by its prior, if it is right on the examples, and by its likelihood.
         accepted, prior = False, -np.inf
         if size > 0:
-            prior = log_prior(there, size, there_statements, logs, sampler)
+            prior = log_prior(proposed, size, proposed_statements, logs, sampler)
             accepted = prior > -np.inf and (step < 0 or np.log(uniform(state)) < prior - current.log_terms[0] + ratio)
         if accepted:
-            compile_program(there[:size], tables.parser, code, origin, stack, opened)
+            compile_program(proposed[:size], tables.parser, code, origin, stack, opened)
             wrong = _first_wrong(code, counters, given, task.outputs, cells, known, failing)
             if wrong >= 0:  # the next proposal mostly fails on the same example
                 accepted, failing = False, wrong
         if accepted:
             likelihood = log_likelihood(
-                state, sampler, logs, instructions, count_conditionals(there, size), given, task.wanted, particles,
+                state, sampler, logs, instructions, count_conditionals(proposed, size), given, task.wanted, particles,
                 further[0],
             )  # fmt: skip
             row = current.rows[0]
             if likelihood > -np.inf:
-                copy_row(there[:size], history.programs[row])
+                copy_row(proposed[:size], history.programs[row])
                 history.lengths[row], history.visits[row] = size, 0
                 history.log_terms[row, 0], history.log_terms[row, 1] = prior, likelihood
                 run_world(sampler, instructions, bits, further[0, DRAWN_WORLD], further, cells, marked, 0)
@@ -194,14 +196,14 @@ def run_chain(
                 current.rows[0] += 1
             accepted = likelihood > -np.inf and (step < 0 or np.log(uniform(state)) < likelihood - current.log_terms[1])
             if accepted:
-                taken += 1
+                accepted_count += 1
                 length = size
-                copy_row(there, here)
-                copy_statements(there_statements, statements)
+                copy_row(proposed, tokens)
+                copy_statements(proposed_statements, statements)
                 current.length[0], current.rows[1] = size, row
                 current.log_terms[0], current.log_terms[1] = prior, likelihood
         if step < 0 and not accepted:
             return -1
         if step >= 0:
             history.visits[current.rows[1]] += 1
-    return taken
+    return accepted_count

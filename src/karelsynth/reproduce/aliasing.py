@@ -52,7 +52,7 @@ def both_right() -> bool:
     )
 
 
-def score_programs(model: Synthesizer, *, beam: int) -> list[dict[str, Any]]:
+def score_aliases(model: Synthesizer, *, beam: int) -> list[dict[str, Any]]:
     """A model's scores of A and of B, given five of the examples.
 
     For each {"logprob", "rank"}: log p(program | examples), and its rank in the beam, from 1, or None.

@@ -57,11 +57,8 @@ class Claim:
     @property
     def paper(self) -> float | None:
         """The paper's difference in points; None if the paper does not have both figures."""
-        better, worse = (self._figure(ROWS[name]) for name in (self.better, self.worse))
+        better, worse = (ROWS[name].paper_figure(self.measure, self.rank) for name in (self.better, self.worse))
         return None if better is None or worse is None else better - worse
-
-    def _figure(self, row: TableRow) -> float | None:
-        return row.generalization.get(self.rank) if self.measure == "generalization" else row.exact
 
 
 CLAIMS: Final = (

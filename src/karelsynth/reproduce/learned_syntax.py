@@ -111,7 +111,7 @@ class MaskTable:
         return MaskTable(places, *parts)
 
 
-def masks_along(model: Synthesizer, program: Program) -> MaskTable:
+def masks_of_program(model: Synthesizer, program: Program) -> MaskTable:
     """Both masks before every token of a program."""
     ids = program.token_ids
     valid, passes, last = _masks(model, np.array([ids], np.uint8), np.array([len(ids)]))

@@ -42,10 +42,10 @@ def load_recipes(
     return {name: row_recipe(own[name], name, train_data, val_data, budget=budget) for name in ROWS}
 
 
-def render(results: Path, recipes: Recipes, root: Path, longer: tuple[Path, Recipes] | None = None) -> list[Path]:
-    """Write all files below a folder; returns their paths. `longer` is the same for the long budget."""
+def render(results: Path, recipes: Recipes, root: Path, long: tuple[Path, Recipes] | None = None) -> list[Path]:
+    """Write all files below a folder; returns their paths. `long` has results and recipes of the long budget."""
     written = []
-    for name, text in rendered(results, recipes, longer).items():
+    for name, text in rendered(results, recipes, long).items():
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(path, text.encode())
@@ -53,11 +53,11 @@ def render(results: Path, recipes: Recipes, root: Path, longer: tuple[Path, Reci
     return written
 
 
-def rendered(results: Path, recipes: Recipes, longer: tuple[Path, Recipes] | None = None) -> dict[str, str]:
+def rendered(results: Path, recipes: Recipes, long: tuple[Path, Recipes] | None = None) -> dict[str, str]:
     """The text of every file, by its name below the repository's root."""
     found = read_results(results)
-    more = None if longer is None else (read_results(longer[0]), longer[1])
-    return {PAGE: page(found, recipes, more), _ALIASING: scene_svg(aliasing_scene()), **_mask_pictures(found)}
+    found_long = None if long is None else (read_results(long[0]), long[1])
+    return {PAGE: page(found, recipes, found_long), _ALIASING: scene_svg(aliasing_scene()), **_mask_pictures(found)}
 
 
 def table_text(name: str, results: Results, recipes: Recipes) -> str:
@@ -70,9 +70,9 @@ def table_text(name: str, results: Results, recipes: Recipes) -> str:
     return "\n\n".join(found.values()) if name == _ALL else found[name]
 
 
-def page(results: Results, recipes: Recipes, longer: tuple[Results, Recipes] | None = None) -> str:
+def page(results: Results, recipes: Recipes, long: tuple[Results, Recipes] | None = None) -> str:
     """docs/results.md, from the results and recipes of the short budget and of the long one."""
-    more, their = ({}, recipes) if longer is None else longer
+    long_results, long_recipes = ({}, recipes) if long is None else long
     data = next((result.record["data"] for result in results.values()), None)
     stale = any(not result.is_current(recipes) for result in results.values())
     measured = f"Measured on {data}." if data else "Nothing is measured yet."
@@ -88,10 +88,10 @@ def page(results: Results, recipes: Recipes, longer: tuple[Results, Recipes] | N
         every_run=tables.every_run(results, recipes),
         budgets=tables.budgets(recipes),
         claims=f"{claims(results, recipes)}\n\n{count_verdicts(results, recipes)}",
-        long=_long(more, their),
-        controls=_controls(results, recipes, more, their),
-        cost=tables.cost(("short", results), ("long", more)),
-        long_budgets=tables.budgets(their),
+        long=_long(long_results, long_recipes),
+        controls=_controls((results, recipes), (long_results, long_recipes)),
+        cost=tables.cost(("short", results), ("long", long_results)),
+        long_budgets=tables.budgets(long_recipes),
         **_tables(results, recipes),
     )
 
@@ -109,10 +109,10 @@ def _long(results: Results, recipes: Recipes) -> str:
     return "\n\n".join([*parts, tables.claim_scores(results, recipes), tables.every_run(results, recipes)])
 
 
-def _controls(results: Results, recipes: Recipes, more: Results, their: Recipes) -> str:
+def _controls(short: tuple[Results, Recipes], long: tuple[Results, Recipes]) -> str:
     """The rows that are not in the paper, by budget."""
-    short, long = (tables.plain(TABLES["controls"], *which) for which in ((results, recipes), (more, their)))
-    return f"Short budget:\n\n{short}\n\nLong budget:\n\n{long}"
+    tables_by_budget = [tables.plain(TABLES["controls"], *budget) for budget in (short, long)]
+    return "Short budget:\n\n{}\n\nLong budget:\n\n{}".format(*tables_by_budget)
 
 
 def _tables(results: Results, recipes: Recipes) -> dict[str, str]:

@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final
 
 import torch
 
@@ -36,13 +36,13 @@ from karelsynth.karel.threads import THREADS, core_count
 from karelsynth.reproduce.results import read_results
 from karelsynth.reproduce.rows import STARTS, Job
 from karelsynth.reproduce.running import (
+    HowEnded,
     OutOfMemory,
     Paths,
     Runner,
     RunSummary,
     deadline_after,
     missing_start_message,
-    summary,
     time_to_start,
 )
 from karelsynth.tasks.generate import generate
@@ -60,7 +60,7 @@ _POLL: Final = 1.0
 class RunEnd:
     """The end of a run."""
 
-    how: Literal["done", "left", "diverged", "failed"]
+    how: HowEnded
     why: str = ""
     """The message for the user, if it diverged or failed."""
 
@@ -142,7 +142,7 @@ def run_in_parallel(
                 start_all()
         finally:
             _stop([process for _, process in children.values()], list(children))
-    return summary(missing, {job: result.how for job, result in ended.items()})
+    return RunSummary.of(missing, {job: result.how for job, result in ended.items()})
 
 
 def _unexpected_end(status: int | None, log: Path) -> RunEnd:

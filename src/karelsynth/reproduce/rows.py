@@ -44,6 +44,10 @@ class TableRow:
         """Whether the paper has figures of this row."""
         return bool(self.generalization) or self.exact is not None
 
+    def paper_figure(self, measure: str, rank: int) -> float | None:
+        """The paper's figure of a measure, `generalization` or `exact`; None if it has none."""
+        return self.generalization.get(rank) if measure == "generalization" else self.exact
+
 
 def _full() -> tuple[TableRow, ...]:
     return (

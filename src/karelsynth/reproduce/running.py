@@ -21,8 +21,8 @@ from karelsynth.errors import KarelsynthError, out_of_memory
 from karelsynth.evaluate import Report, environment, evaluate
 from karelsynth.files import exists, locked_folder
 from karelsynth.model.synthesizer import Synthesizer
-from karelsynth.reproduce.aliasing import PROGRAM_A, score_programs
-from karelsynth.reproduce.learned_syntax import masks_along, masks_over, validity
+from karelsynth.reproduce.aliasing import PROGRAM_A, score_aliases
+from karelsynth.reproduce.learned_syntax import masks_of_program, masks_over, validity
 from karelsynth.reproduce.results import CLAIM_BITS, Results, read_results, row_recipe, write_result
 from karelsynth.reproduce.rows import SHORT, STARTS, Budget, Job
 from karelsynth.reproduce.trained import (
@@ -39,7 +39,7 @@ from karelsynth.reproduce.trained import (
 from karelsynth.tasks.batch import TaskBatch
 from karelsynth.tasks.named import NAMED_SETS, named_tasks
 from karelsynth.tasks.sets import load_tasks
-from karelsynth.train.checkpoint import newest_name
+from karelsynth.train.checkpoint import newest_folder
 from karelsynth.train.loop import Diverged, TrainingProgress, train
 from karelsynth.train.recipe import Recipe
 from karelsynth.train.validation import validation_tasks
@@ -95,13 +95,13 @@ class RunSummary:
     """Jobs that ran out of memory, and those that start from them. With `parallel`, jobs with any other error, too; in
     one process such an error ends the call."""
 
-
-def summary(jobs: Sequence[Job], ended: Mapping[Job, HowEnded]) -> RunSummary:
-    """Sort jobs by how they ended; those that did not end are `left`."""
-    by_end: dict[HowEnded, list[Job]] = {"done": [], "left": [], "diverged": [], "failed": []}
-    for job in jobs:
-        by_end[ended.get(job, "left")].append(job)
-    return RunSummary(*map(tuple, by_end.values()))
+    @staticmethod
+    def of(jobs: Sequence[Job], ended: Mapping[Job, HowEnded]) -> RunSummary:
+        """Sort jobs by how they ended; those that did not end are `left`."""
+        by_end: dict[HowEnded, list[Job]] = {"done": [], "left": [], "diverged": [], "failed": []}
+        for job in jobs:
+            by_end[ended.get(job, "left")].append(job)
+        return RunSummary(*map(tuple, by_end.values()))
 
 
 class Runner:
@@ -149,7 +149,7 @@ class Runner:
                     ended[job] = ended[start]
                 elif job not in ended:
                     ended[job] = self._attempt(job, deadline, result=True)
-        return summary(missing, ended)
+        return RunSummary.of(missing, ended)
 
     def _attempt(self, job: Job, deadline: float, *, result: bool) -> HowEnded:
         """Train and measure a job. A job that diverges or runs out of memory does not stop the others."""
@@ -275,13 +275,13 @@ class Runner:
             "training": trained.training,
             "report": report,
             **found.by_task(),
-            "aliasing": score_programs(model, beam=BEAM),
+            "aliasing": score_aliases(model, beam=BEAM),
         }
         if model.syntax is not None:
             record["validity"] = validity(model, tasks)
         if model.syntax is not None and job.row.draws_masks:
             record["masks"] = {
-                "program": masks_along(model, PROGRAM_A).to_json(),
+                "program": masks_of_program(model, PROGRAM_A).to_json(),
                 "tasks": masks_over(model, tasks.tokens, tasks.lengths),
             }
         if trained.last is not None:
@@ -318,7 +318,7 @@ class Runner:
             start = self._trained(job.start)
             if start is None:
                 return False
-            if newest_name(folder) is not None:  # the run resumes from its checkpoint, whatever it started from
+            if newest_folder(folder) is not None:  # the run resumes from its checkpoint, whatever it started from
                 check_same(recipe.to_json(), history.start, recipe, start.recipe, folder)
             recipe, history = replace(recipe, start_from=str(start.model)), replace(history, start=start.recipe)
         if time.monotonic() >= self._deadline:

@@ -96,8 +96,7 @@ def plain(names: Sequence[str], results: Results, recipes: Recipes) -> str:
 
 
 def _beside_paper(row: TableRow, measure: str, results: Results, recipes: Recipes, rank: int = 1) -> list[str]:
-    paper = row.generalization.get(rank) if measure == "generalization" else row.exact
-    return [cell(results, recipes, row, measure, rank), _paper(paper)]
+    return [cell(results, recipes, row, measure, rank), _paper(row.paper_figure(measure, rank))]
 
 
 def ranks(results: Results, recipes: Recipes) -> str:
@@ -248,10 +247,10 @@ def budgets(recipes: Recipes) -> str:
     for name, row in ROWS.items():
         recipe = recipes[name]
         run, seen = recipe.run, recipe.run.steps * recipe.run.batch_size
-        laps = NONE if recipe.data.tasks is None else f"{seen / recipe.data.tasks:.3g}"
+        epochs = NONE if recipe.data.tasks is None else f"{seen / recipe.data.tasks:.3g}"
         rate = f"{recipe.optimizer.learning_rate:g}, {recipe.optimizer.schedule}"
         steps = f"{'at most ' if run.patience else ''}{run.steps:,}"
-        lines.append([name, row.start or NONE, f"{run.batch_size:,}", steps, f"{seen:,}", laps, rate, run.precision])
+        lines.append([name, row.start or NONE, f"{run.batch_size:,}", steps, f"{seen:,}", epochs, rate, run.precision])
     return markdown(heading, lines)
 
 

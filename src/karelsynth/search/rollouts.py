@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any, Final
 
 import torch
 from torch import Tensor
@@ -41,82 +42,126 @@ def sample_rollouts(
     precision is a floating one, not eight bits, to be near the trained network. `machine` is as in `beam_search`,
     including its `max_length`.
     """
-    device, skip_forced_tokens = encoded.codes.device, model.settings.skip_forced_tokens
+    device = encoded.codes.device
     machine = model.machine_for(machine)
-    syntax = handwritten_syntax(machine, device) if machine else None
-    limit = machine.max_length if machine else model.settings.max_length
     with torch.autocast(device.type, enabled=False):  # the precision is chosen here
         weights = model.step_model(dtype or floating_dtype(device))
-        tasks = model.step_tasks(weights, encoded)
-        return _draw(weights, tasks, encoded.prefix_runner(), syntax, rollouts, limit, skip_forced_tokens, generator)
-
-
-def _draw(
-    weights: StepModel,
-    tasks: StepTasks,
-    runner: PrefixRunner | None,
-    syntax: HandwrittenSyntax | None,
-    rollouts: int,
-    limit: int,
-    skip_forced_tokens: bool,
-    generator: torch.Generator | None,
-) -> Candidates:
-    count, device = len(tasks), tasks.inputs.device
-    task = torch.arange(count, device=device).repeat_interleave(rollouts, output_size=count * rollouts)
-    drawn = Candidates(
-        torch.zeros(len(task), limit, dtype=torch.uint8, device=device),
-        torch.zeros(len(task), dtype=torch.int64, device=device),
-        torch.zeros(len(task), device=device),
-    )
-    tokens, lengths, logprobs = (torch.zeros_like(part) for part in (drawn.tokens, drawn.lengths, drawn.logprobs))
-    place, syntax_states = torch.arange(len(task), device=device), None if syntax is None else syntax.initial(len(task))
-    last, active = torch.full_like(task, START), torch.ones_like(task, dtype=torch.bool)
-    state, parents = weights.start(tasks), task
-
-    if skip_forced_tokens and syntax is not None and syntax_states is not None:
-        syntax_states, lengths = syntax.write(
-            syntax_states, tokens, lengths, torch.full_like(task, NONE), active, forced_tokens=True
+        search = _Sampling(
+            weights,
+            model.step_tasks(weights, encoded),
+            encoded.prefix_runner(),
+            handwritten_syntax(machine, device) if machine else None,
+            machine.max_length if machine else model.settings.max_length,
+            model.settings.skip_forced_tokens,
+            generator,
         )
-    for at in range(limit):
-        features = None if runner is None else runner.features(tokens, lengths, task)
-        logits, state = weights.step(tasks, state, parents, task, last, features)
-        parents = torch.arange(len(task), device=device)
-        if syntax is not None and syntax_states is not None:
+        return search.draw(rollouts)
+
+
+@dataclass
+class _Rollouts:
+    """N rollouts in the batch, as rows of arrays. Finished ones leave it from time to time."""
+
+    place: Tensor
+    """int64 [N]: the row of the result that each belongs to."""
+    task: Tensor
+    """int64 [N]."""
+    tokens: Tensor
+    """uint8 [N, L], padded."""
+    lengths: Tensor
+    """int64 [N]."""
+    logprobs: Tensor
+    """float32 [N]."""
+    last: Tensor
+    """int64 [N]: the last token, which the decoder has not read yet."""
+    active: Tensor
+    """bool [N]: not finished."""
+    syntax: Tensor | None
+    """int64 [N, width]: states of the handwritten syntax."""
+
+    def keep(self, rows: Tensor) -> None:
+        """Keep the rollouts `rows`, int64 [N']."""
+        for field in fields(self):
+            values = getattr(self, field.name)
+            if values is not None:
+                setattr(self, field.name, values.index_select(0, rows))
+
+    def record(self, drawn: Candidates) -> None:
+        """Write the rollouts to their rows of the result."""
+        drawn.tokens.index_copy_(0, self.place, self.tokens)
+        drawn.lengths.index_copy_(0, self.place, self.lengths)
+        drawn.logprobs.index_copy_(0, self.place, self.logprobs)
+
+
+@dataclass(frozen=True)
+class _Sampling:
+    """The constants of a sampling."""
+
+    weights: StepModel
+    tasks: StepTasks
+    runner: PrefixRunner | None
+    syntax: HandwrittenSyntax | None
+    limit: int
+    skip_forced_tokens: bool
+    generator: torch.Generator | None
+
+    def draw(self, rollouts: int) -> Candidates:
+        """`rollouts` programs for each task."""
+        count, device = len(self.tasks), self.tasks.inputs.device
+        size = count * rollouts
+        drawn = Candidates(
+            torch.zeros(size, self.limit, dtype=torch.uint8, device=device),
+            torch.zeros(size, dtype=torch.int64, device=device),
+            torch.zeros(size, device=device),
+        )
+        task = torch.arange(count, device=device).repeat_interleave(rollouts, output_size=size)
+        batch = _Rollouts(
+            place=torch.arange(size, device=device),
+            task=task,
+            tokens=torch.zeros_like(drawn.tokens),
+            lengths=torch.zeros_like(drawn.lengths),
+            logprobs=torch.zeros_like(drawn.logprobs),
+            last=torch.full_like(task, START),
+            active=torch.ones_like(task, dtype=torch.bool),
+            syntax=None if self.syntax is None else self.syntax.initial(size),
+        )
+        if self.skip_forced_tokens:
+            self._write(batch, torch.full_like(task, NONE))
+        state, parents = self.weights.start(self.tasks), task
+        for at in range(self.limit):
+            state = self._step(batch, state, parents)
+            parents = torch.arange(len(batch.place), device=device)
+            if (at + 1) % CHECK_EVERY == 0 and at + 1 < self.limit:
+                open_rows = batch.active.nonzero()[:, 0]  # waits for the device
+                if len(open_rows) <= _COMPACT_AT * len(parents):
+                    batch.record(drawn)
+                    batch.keep(open_rows)
+                    parents = open_rows
+                    if not len(parents):
+                        break
+        batch.record(drawn)
+        return Candidates(*(part.view(count, rollouts, *part.shape[1:]) for part in vars(drawn).values()))
+
+    def _step(self, batch: _Rollouts, state: Any, parents: Tensor) -> Any:
+        """Draw a token for each active rollout; returns the decoder's new state. `parents` are rows of the old one."""
+        features = None if self.runner is None else self.runner.features(batch.tokens, batch.lengths, batch.task)
+        logits, state = self.weights.step(self.tasks, state, parents, batch.task, batch.last, features)
+        if self.syntax is not None and batch.syntax is not None:
             # A finished program admits no token. What is drawn for it is not used, but the draw must not fail.
-            logits = logits.masked_fill(~syntax.mask(syntax_states) & active[:, None], -torch.inf)
+            logits = logits.masked_fill(~self.syntax.mask(batch.syntax) & batch.active[:, None], -torch.inf)
         distribution = logits.log_softmax(1)
-        last = torch.multinomial(distribution.exp(), 1, generator=generator)[:, 0]
-        logprobs += distribution.gather(1, last[:, None])[:, 0].masked_fill(~active, 0)
-        if syntax is None or syntax_states is None:
-            put_tokens(tokens, lengths, last, active)
-            lengths += active
+        batch.last = torch.multinomial(distribution.exp(), 1, generator=self.generator)[:, 0]
+        batch.logprobs += distribution.gather(1, batch.last[:, None])[:, 0].masked_fill(~batch.active, 0)
+        self._write(batch, batch.last)
+        batch.active = batch.active & (batch.last != END)
+        return state
+
+    def _write(self, batch: _Rollouts, token: Tensor) -> None:
+        """Append a token int64 [N] to every active rollout, and with `skip_forced_tokens` the tokens that it forces."""
+        if self.syntax is None or batch.syntax is None:
+            put_tokens(batch.tokens, batch.lengths, token, batch.active)
+            batch.lengths += batch.active
         else:
-            syntax_states, lengths = syntax.write(
-                syntax_states, tokens, lengths, last, active, forced_tokens=skip_forced_tokens
+            batch.syntax, batch.lengths = self.syntax.write(
+                batch.syntax, batch.tokens, batch.lengths, token, batch.active, forced_tokens=self.skip_forced_tokens
             )
-        active = active & (last != END)
-        if (at + 1) % CHECK_EVERY == 0 and at + 1 < limit:
-            parents = active.nonzero()[:, 0]  # waits for the device
-            if len(parents) > _COMPACT_AT * len(task):
-                parents = torch.arange(len(task), device=device)
-                continue
-            _record(drawn, place, tokens, lengths, logprobs)  # finished ones are removed
-            if not len(parents):
-                place = parents
-                break
-            place, task, tokens, lengths, logprobs, last, active = (
-                part.index_select(0, parents) for part in (place, task, tokens, lengths, logprobs, last, active)
-            )
-            syntax_states = None if syntax_states is None else syntax_states.index_select(0, parents)
-    if len(place):
-        _record(drawn, place, tokens, lengths, logprobs)
-    return Candidates(
-        drawn.tokens.view(count, rollouts, limit), drawn.lengths.view(count, rollouts), drawn.logprobs.view(count, -1)
-    )
-
-
-def _record(drawn: Candidates, place: Tensor, tokens: Tensor, lengths: Tensor, logprobs: Tensor) -> None:
-    """Update the rollouts at some places."""
-    drawn.tokens.index_copy_(0, place, tokens)
-    drawn.lengths.index_copy_(0, place, lengths)
-    drawn.logprobs.index_copy_(0, place, logprobs)

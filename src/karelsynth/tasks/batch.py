@@ -165,7 +165,7 @@ class Outcomes:
     example_ticks: NDArray[np.int16] | None = None
     """[B, S, E]: the number of ticks on each example."""
     reference_ticks: NDArray[np.int16] | None = None
-    """[B, E]: the same of the reference programs, if they were run."""
+    """[B, E]: the number of ticks of the reference programs, if they were run."""
 
 
 def run_candidates(

@@ -24,9 +24,9 @@ from karelsynth.karel.syntax_compiler import compile_grammar
 from karelsynth.karel.threads import parallel_for
 from karelsynth.karel.tokens import PAD, token_bytes
 from karelsynth.tasks.batch import EXAMPLES, TaskBatch
+from karelsynth.tasks.task import MOST_EXAMPLES
 
 FEWEST_EXAMPLES: Final = 2
-MOST_EXAMPLES: Final = 20
 TEST_SEED: Final = 3
 """The seed of the set `test`, and of sets that differ from it in one property."""
 _MOST: Final = (1 << 63) - 1

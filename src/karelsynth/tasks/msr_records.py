@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 import numpy as np
 
-from karelsynth.errors import KarelsynthError, ProgramSyntaxError, TaskFileError, WorldError, listed
+from karelsynth.errors import KarelsynthError, ProgramSyntaxError, TaskFileError, WorldError, listed, quoted
 from karelsynth.files import name_of, opened
 from karelsynth.karel.formats.codes import (
     BEYOND,
@@ -40,9 +40,8 @@ from karelsynth.karel.formats.codes import (
 from karelsynth.karel.formats.msr import program_from_json, world_from_json, world_from_tensor_string
 from karelsynth.karel.grammar import KAREL
 from karelsynth.karel.program import Program
-from karelsynth.karel.syntax import syntax_machine
 from karelsynth.karel.tokens import ACTIONS, COUNTS, END, ID, SENSORS
-from karelsynth.karel.world import HEADINGS, LARGEST_SIDE, MOST_MARKERS, SMALLEST_SIDE, quoted
+from karelsynth.karel.world import HEADINGS, LARGEST_SIDE, MOST_MARKERS, SMALLEST_SIDE
 from karelsynth.parsing import ParseError, parse_json
 
 if TYPE_CHECKING:
@@ -139,9 +138,7 @@ def read_lines(path: str | Path, progress: ReadingProgress | None = None) -> Ite
 
 def _lines(raw: io.BufferedReader) -> Iterator[bytes | None]:
     """The lines; None for one that is too long."""
-    start = raw.peek(len(_GZIP_MAGIC))[
-        : len(_GZIP_MAGIC)
-    ]  # a pipe cannot be rewound, and may have delivered a single byte
+    start = raw.peek(len(_GZIP_MAGIC))[: len(_GZIP_MAGIC)]  # a pipe cannot be rewound, and may have sent one byte only
     compressed = bool(start) and _GZIP_MAGIC.startswith(start)
     file = io.BufferedReader(cast("Any", gzip.GzipFile(fileobj=raw))) if compressed else raw
     while line := file.readline(LONGEST_LINE):
@@ -364,6 +361,8 @@ def usual_program(record: Mapping[str, Any]) -> tuple[int, ...] | None:
             return None
         ids = tuple([ID[name] for name in names])
         if tree is None:
+            from karelsynth.karel.syntax import syntax_machine  # imports Numba, which other readers do without
+
             return ids if ids[-1] == END and syntax_machine(KAREL, _LONGEST_USUAL).admits(ids) else None
         printed = ["DEF", "run", "m("]
         if len(tree) != 1 or not _print_block(tree["run"], printed, 0):

@@ -91,7 +91,7 @@ def verify_file(path: str | Path, progress: Callable[[int], None] | None = None)
     return VerifyReport(tasks, examples, outputs_equal, traces, traces_equal, tuple(problems))
 
 
-def read_tasks(
+def read_batches(
     path: str | Path,
     *,
     on_problem: Callable[[RecordProblem], None] | None = None,

@@ -19,13 +19,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from karelsynth.errors import KarelsynthError, checked_int, names_hint
+from karelsynth.errors import KarelsynthError, checked_int, names_hint, quoted
 from karelsynth.generator.sampler import MAX_TOKENS, PARENTS, STATEMENTS, Sampler, build, read_weights
 from karelsynth.karel.formats.codes import worlds_to_codes
 from karelsynth.karel.interpreter import PAPER_TICKS
 from karelsynth.karel.program import Program
 from karelsynth.karel.tokens import ID, PAD
-from karelsynth.karel.world import World, quoted
+from karelsynth.karel.world import World
 from karelsynth.tasks.batch import EXAMPLES, GIVEN_EXAMPLES, TaskBatch, concatenate
 from karelsynth.tasks.generate import TEST_SEED, generate
 from karelsynth.tasks.shifted import shifted_sampler
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 KARELBENCH: Final = 1
 """The version of KarelBench. It changes when a set is replaced or added, never because of anything else."""
 DIGESTED: Final = 100_000
-"""The digest of a larger set is that of its first tasks, this many."""
+"""The digest of a set covers at most this many tasks, the first."""
 _CHUNK: Final = 8_192
 """Tasks that are drawn at once for a set with a condition."""
 _DEEP: Final = 4
@@ -139,9 +139,9 @@ class NamedFile(NamedSet):
 
 
 @cache
-def _read(made: NamedFile) -> TaskBatch:
-    lines = made.lines()
-    tokens = np.full((len(lines), made.width), PAD, np.uint8)
+def _read(named: NamedFile) -> TaskBatch:
+    lines = named.lines()
+    tokens = np.full((len(lines), named.width), PAD, np.uint8)
     lengths = np.zeros(len(lines), np.uint8)
     worlds: dict[str, list[NDArray[np.uint8]]] = {"input": [], "output": []}
     for number, line in enumerate(lines):
@@ -291,5 +291,5 @@ def named_set(name: str) -> NamedSet:
 
 def named_tasks(name: str, limit: int | None = None) -> TaskBatch:
     """The tasks of a named set, or the first `limit`; raises KarelsynthError for an unknown name."""
-    made = named_set(name)
-    return made.tasks(0, made.count if limit is None else min(checked_int("limit", limit, 0), made.count))
+    named = named_set(name)
+    return named.tasks(0, named.count if limit is None else min(checked_int("limit", limit, 0), named.count))

@@ -19,9 +19,9 @@ import re
 import textwrap
 from typing import TYPE_CHECKING, Final
 
-from karelsynth.errors import KarelsynthError, checked_int, listed
+from karelsynth.errors import KarelsynthError, checked_int, listed, quoted
 from karelsynth.karel.interpreter import PAPER_TICKS
-from karelsynth.karel.world import MOST_MARKERS, quoted
+from karelsynth.karel.world import MOST_MARKERS
 from karelsynth.tasks.batch import GIVEN_EXAMPLES
 
 if TYPE_CHECKING:

@@ -40,7 +40,7 @@ from karelsynth.karel.interpreter import PAPER_TICKS
 from karelsynth.tasks.batch import EXAMPLES, GIVEN_EXAMPLES, TaskBatch, concatenate
 from karelsynth.tasks.generate import generate
 from karelsynth.tasks.manifest import FILE_NAME, Generated, Imported, Manifest, Shard, read_manifest, shard_name
-from karelsynth.tasks.msr_tasks import read_tasks, write_tasks
+from karelsynth.tasks.msr_tasks import read_batches, write_tasks
 from karelsynth.tasks.named import NAMED_SETS, named_set, named_tasks
 from karelsynth.tasks.original_files import recognise_original, unpacked
 from karelsynth.tasks.purposeful.generator import PURPOSEFUL_TOKENS, generate_purposeful
@@ -77,8 +77,8 @@ def scoring_of(source: str | Path) -> Scoring:
     """How the tasks of a named set, written to a folder or not, are scored; others are scored in the usual way."""
     name = str(source) if is_named(source) else ""
     if is_folder(source):
-        made = read_manifest(Path(source)).source
-        name = (made.name or "") if isinstance(made, Generated) else ""
+        origin = read_manifest(Path(source)).source
+        name = (origin.name or "") if isinstance(origin, Generated) else ""
     found = NAMED_SETS.get(name)
     return Scoring() if found is None else Scoring(found.given, found.max_ticks)
 
@@ -134,7 +134,7 @@ def _load_file(path: str | Path, limit: int | None, on_problem: Callable[[Record
 def _good_tasks(
     path: str | Path, on_problem: Callable[[RecordProblem], None] | None, progress: ReadingProgress | None = None
 ) -> Iterator[TaskBatch]:
-    """As `read_tasks`, but a file without a good task raises a TaskFileError with the first problem."""
+    """As `read_batches`, but a file without a good task raises a TaskFileError with the first problem."""
     first: list[RecordProblem] = []
 
     def note(problem: RecordProblem) -> None:
@@ -143,7 +143,7 @@ def _good_tasks(
         if on_problem is not None:
             on_problem(problem)
 
-    batches = read_tasks(path, on_problem=on_problem and note, progress=progress)
+    batches = read_batches(path, on_problem=on_problem and note, progress=progress)
     found = next(batches, None)
     if found is None:
         why = f"; the first problem: {first[0]}" if first else ""
@@ -294,9 +294,9 @@ def write_named_set(
     mapper: Mapper | None = None,
 ) -> TaskSet:
     """Write a named set to a folder, or finish doing so; see `write_set`."""
-    made = named_set(name)
-    source = Generated(made.seed, 0, made.reserved, name=None if made.is_plain else name)
-    manifest = Manifest(source, made.count, made.examples, checked_int("the shard size", shard_size, 1), made.width)
+    named = named_set(name)
+    source = Generated(named.seed, 0, named.reserved, name=None if named.is_plain else name)
+    manifest = Manifest(source, named.count, named.examples, checked_int("the shard size", shard_size, 1), named.width)
     return _write(folder, manifest, partial(_of_named_set, name, threads), progress, mapper)
 
 

@@ -19,9 +19,8 @@ from functools import cache
 from types import MappingProxyType
 from typing import Any, Final
 
-from karelsynth.errors import KarelsynthError, listed
+from karelsynth.errors import KarelsynthError, listed, quoted
 from karelsynth.generator.sampler import LONGEST_FITTED, MAX_TOKENS, ONE, SLOTS, Sampler, build, read_weights
-from karelsynth.karel.world import quoted
 from karelsynth.tasks.batch import TaskBatch
 from karelsynth.tasks.generate import TEST_SEED, generate
 

@@ -59,7 +59,7 @@ class TaskStream:
     """
 
     seed: int
-    simpler: bool = False
+    simplify: bool = False
     """Whether the random programs are simplified. Purposeful ones are not: simplification keeps only what the examples
     need, which may be less general than the plan."""
     purposeful: float = 0.0
@@ -86,7 +86,7 @@ class TaskStream:
 
     def _random(self, start: int, count: int, threads: int | None) -> TaskBatch:
         tasks = generate(self.seed, start, count, threads=threads)
-        return simplified(tasks, threads=threads) if self.simpler else tasks
+        return simplified(tasks, threads=threads) if self.simplify else tasks
 
     def _purposeful_before(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
         """How many purposeful tasks there are before each task; exact for numbers below 2⁴²."""
@@ -113,16 +113,16 @@ class ShuffledTasks:
         size = len(self._tasks)
         numbers = np.arange(start, start + count)
         chosen = np.empty(count, np.int64)
-        for lap in range(start // size, (start + count - 1) // size + 1):
-            here = numbers // size == lap
-            chosen[here] = self._order(lap)[numbers[here] % size]
+        for epoch in range(start // size, (start + count - 1) // size + 1):
+            here = numbers // size == epoch
+            chosen[here] = self._order(epoch)[numbers[here] % size]
         return self._tasks[chosen]
 
-    def _order(self, lap: int) -> NDArray[np.int64]:
+    def _order(self, epoch: int) -> NDArray[np.int64]:
         known, order = self._known
-        if known != lap:
-            order = np.random.default_rng((self._seed, lap)).permutation(len(self._tasks))
-            self._known = (lap, order)
+        if known != epoch:
+            order = np.random.default_rng((self._seed, epoch)).permutation(len(self._tasks))
+            self._known = (epoch, order)
         return order
 
 

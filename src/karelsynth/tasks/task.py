@@ -18,7 +18,7 @@ from karelsynth.karel.interpreter import MAX_TICKS, MOST_TICKS
 from karelsynth.karel.world import World
 
 MOST_EXAMPLES: Final = 20
-"""More examples hardly help the network and slow down every step of the search."""
+"""Of a task. More hardly help the network and slow down every step of the search."""
 
 
 class Example(NamedTuple):
@@ -95,10 +95,10 @@ def _impossible(before: World, after: World) -> str | None:
             f"the input has {before.rows} rows and {before.cols} columns, the output {after.rows} and {after.cols}: "
             "they must be the same"
         )
-    moved = sorted(before.walls ^ after.walls)
-    if moved:
-        row, col = moved[0]
-        which = "input" if moved[0] in before.walls else "output"
+    differing = sorted(before.walls ^ after.walls)
+    if differing:
+        row, col = differing[0]
+        which = "input" if differing[0] in before.walls else "output"
         return (
             f"there is a wall at row {row + 1}, column {col + 1} in the {which} only: "
             "programs cannot build or break walls, so they must be the same in both"

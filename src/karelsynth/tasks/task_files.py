@@ -34,11 +34,11 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final
 
-from karelsynth.errors import KarelsynthError, TaskFileError, WorldError, listed, nearest
+from karelsynth.errors import KarelsynthError, TaskFileError, WorldError, listed, nearest, quoted
 from karelsynth.files import STDIN, exists, is_file, is_folder, read_text
 from karelsynth.karel.formats.codes import world_from_codes
 from karelsynth.karel.interpreter import PAPER_TICKS
-from karelsynth.karel.world import World, quoted
+from karelsynth.karel.world import World
 from karelsynth.parsing import ParseError, parse_json
 from karelsynth.tasks.batch import GIVEN_EXAMPLES
 from karelsynth.tasks.manifest import FILE_NAME as MANIFEST
@@ -48,7 +48,7 @@ from karelsynth.tasks.task import MOST_EXAMPLES, Example, Task
 _TEXT: Final = ".task"
 ENDINGS: Final = (_TEXT, ".json", ".jsonl", ".jsonl.gz")
 """Endings of the files that are read from a folder."""
-_FIRST: Final = 65_536
+_PROBED: Final = 65_536
 """Bytes by which the form of a file is recognized."""
 MOST_TASKS: Final = 10_000
 """In one file or folder; larger sets are arrays on disk, for training and evaluation."""
@@ -64,7 +64,7 @@ _SYNONYMS: Final = {"before": "input", "after": "output", "in": "input", "out": 
 _ARROWS: Final = ("->", "=>", "→")
 _WIDTH: Final = 100
 _NUMBERED: Final = re.compile(r"(?P<path>.+)#(?P<number>\d{1,5})", re.DOTALL)
-_HOW: Final = "a task is `input:` and a drawing, then `output:` and a drawing, once for each example"
+_FORM: Final = "a task is `input:` and a drawing, then `output:` and a drawing, once for each example"
 
 
 def read_tasks(path: str | Path) -> list[Task]:
@@ -83,9 +83,9 @@ def read_tasks(path: str | Path) -> list[Task]:
         return [tasks[number - 1]]
     where = "standard input" if path == STDIN else str(path)
     if path != STDIN and is_folder(path):
-        tasks = _folder(Path(path))
+        tasks = _tasks_of_folder(Path(path))
     elif path != STDIN and _is_streamed(Path(path)):
-        tasks = _of_lines(read_lines(path), where)
+        tasks = _tasks_from_lines(read_lines(path), where)
     else:
         tasks = tasks_from_text(read_text(path, _LARGEST), where)
     stem = "" if path == STDIN else Path(path).name.split(".")[0]
@@ -98,7 +98,11 @@ def read_tasks(path: str | Path) -> list[Task]:
 
 def tasks_from_text(text: str, where: str) -> list[Task]:
     """The tasks of a file's text; error messages begin with `where`."""
-    return _of_json(text, where) if text.lstrip()[:1] in ("{", "[") else [_of_text(text, where)]
+    if text.lstrip()[:1] in ("{", "["):
+        return _tasks_from_json(text, where)
+    if len(text) > _LONGEST:
+        raise TaskFileError(f"{where}: too large: a task in text form has at most {_LONGEST:,} characters")
+    return [parse_task(text, where)]
 
 
 def read_pair(before: str | Path, after: str | Path) -> Task:
@@ -141,13 +145,7 @@ def _pair_from_json(pair: Any, at: int) -> Example:
     return Example(*worlds)
 
 
-def _of_text(text: str, where: str) -> Task:
-    if len(text) > _LONGEST:
-        raise TaskFileError(f"{where}: too large: a task in text form has at most {_LONGEST:,} characters")
-    return parse_task(text, where)
-
-
-def _of_json(text: str, where: str) -> list[Task]:
+def _tasks_from_json(text: str, where: str) -> list[Task]:
     """A task, a list of tasks, or JSON lines under another name than `.jsonl`."""
     if len(text) > _LARGEST_JSON:
         if text.lstrip()[:1] == "[":
@@ -155,46 +153,46 @@ def _of_json(text: str, where: str) -> list[Task]:
                 f"{where}: too large: a list of tasks has at most {_LARGEST_JSON:,} characters; write JSON lines "
                 "instead, a task in each"
             )
-        return _of_text_lines(text, where)
+        return _tasks_from_json_lines(text, where)
     try:
         data = parse_json(text)
     except ParseError as error:
         if error.reason == "Extra data":
-            return _of_text_lines(text, where)
+            return _tasks_from_json_lines(text, where)
         raise TaskFileError(f"{where}: {error}") from None
     if _is_record(data):
-        return _of_lines([(1, text.encode())], where)
+        return _tasks_from_lines([(1, text.encode())], where)
     if isinstance(data, dict):
-        return [_of_object(data, where)]
-    return _limited((_of_object(item, f"{where}: task {at}") for at, item in enumerate(data, 1)), where)
+        return [_task_from_object(data, where)]
+    return _limited((_task_from_object(item, f"{where}: task {at}") for at, item in enumerate(data, 1)), where)
 
 
-def _of_object(data: Any, where: str) -> Task:
+def _task_from_object(data: Any, where: str) -> Task:
     try:
         return task_from_json(data)
     except TaskFileError as error:
         raise TaskFileError(f"{where}: {error}") from None
 
 
-def _of_text_lines(text: str, where: str) -> list[Task]:
+def _tasks_from_json_lines(text: str, where: str) -> list[Task]:
     """The tasks of JSON lines that have been read already; None for a line that is too long."""
     encoded = ((at, line.encode() if len(line) < LONGEST_LINE else None) for at, line in enumerate(text.split("\n"), 1))
-    return _of_lines(((at, line) for at, line in encoded if line is None or line.strip()), where)
+    return _tasks_from_lines(((at, line) for at, line in encoded if line is None or line.strip()), where)
 
 
-def _of_lines(lines: Iterable[tuple[int, bytes | None]], where: str) -> list[Task]:
+def _tasks_from_lines(lines: Iterable[tuple[int, bytes | None]], where: str) -> list[Task]:
     """The tasks of numbered JSON lines, each a record of the original data or a task of ours."""
-    return _limited((_of_line(line, at, where) for at, line in lines), where)
+    return _limited((_task_from_line(line, at, where) for at, line in lines), where)
 
 
-def _of_line(line: bytes | None, at: int, where: str) -> Task:
+def _task_from_line(line: bytes | None, at: int, where: str) -> Task:
     try:
         data = None if line is None else parse_json(line)
     except ParseError:  # parse_record reports it
         data = None
     if isinstance(data, dict) and not _is_record(data):
-        return _of_object(data, f"{where}: line {at}")
-    return _of_record(parse_record(line, at, programs=False), where)
+        return _task_from_object(data, f"{where}: line {at}")
+    return _task_from_record(parse_record(line, at, programs=False), where)
 
 
 def _is_record(data: Any) -> bool:
@@ -208,7 +206,7 @@ def _is_record(data: Any) -> bool:
     )
 
 
-def _of_record(record: TaskRecord, where: str) -> Task:
+def _task_from_record(record: TaskRecord, where: str) -> Task:
     """A task of the given examples of a record; the others are held out to score answers."""
     if record.problems:
         raise TaskFileError(f"{where}: {record.problems[0]}")
@@ -219,7 +217,7 @@ def _of_record(record: TaskRecord, where: str) -> Task:
         raise TaskFileError(f"{where}: line {record.line}: {error}") from None
 
 
-def is_a_set(folder: str | Path) -> TaskFileError:
+def not_a_task_file(folder: str | Path) -> TaskFileError:
     """The error where a folder of `generate` is given instead of task files."""
     return TaskFileError(
         f"{folder}: this is a set made by `karelsynth generate`, not a task file. "
@@ -227,9 +225,9 @@ def is_a_set(folder: str | Path) -> TaskFileError:
     )
 
 
-def _folder(folder: Path) -> list[Task]:
+def _tasks_of_folder(folder: Path) -> list[Task]:
     if exists(folder / MANIFEST):
-        raise is_a_set(folder)
+        raise not_a_task_file(folder)
     try:
         files = sorted(path for path in folder.iterdir() if path.name.lower().endswith(ENDINGS) and is_file(path))
     except OSError as error:
@@ -254,17 +252,14 @@ def _is_streamed(path: Path) -> bool:
         return False
     try:
         with path.open("rb") as file:
-            start = file.read(_FIRST)
+            start = file.read(_PROBED)
     except OSError:  # the reader reports it
         return False
     if start[:2] == b"\x1f\x8b":
         return True
-    return path.name.lower().endswith(".jsonl") and (b"inpgrid" in start or _is_large(path))
-
-
-def _is_large(path: Path) -> bool:
-    """Whether a file is too large to be read at once, should it hold JSON lines."""
-    return path.stat().st_size > _LARGEST_JSON
+    if not path.name.lower().endswith(".jsonl"):
+        return False
+    return b"inpgrid" in start or path.stat().st_size > _LARGEST_JSON  # or too large to be read at once
 
 
 def _numbered(stem: str, at: int, count: int) -> str:
@@ -300,7 +295,7 @@ class _Section:
 def parse_task(text: str, where: str = "") -> Task:
     """Read a text task. The message of a TaskFileError begins with `where`, for example a file name."""
     try:
-        return _task(_sections(text))
+        return _task_from_sections(_sections(text))
     except TaskFileError as error:
         raise TaskFileError(f"{where}: {error}" if where else str(error)) from None
 
@@ -347,7 +342,7 @@ def _sections(text: str) -> list[_Section]:
         elif drawn_below or (not ended and _is_prose(line)):
             sections[-1].lines.append(line)
         else:
-            raise TaskFileError(f"line {number}: {quoted(line.strip())} is not under any heading; {_HOW}")
+            raise TaskFileError(f"line {number}: {quoted(line.strip())} is not under any heading; {_FORM}")
     return sections
 
 
@@ -372,7 +367,7 @@ def _unknown(word: str) -> str:
     return f"unknown heading {quoted(word + ':')}; {hint}"
 
 
-def _task(sections: list[_Section]) -> Task:
+def _task_from_sections(sections: list[_Section]) -> Task:
     count = sum(section.heading in ("output", "example") for section in sections)
     if count > MOST_EXAMPLES:  # before any is parsed: a file may have thousands
         raise TaskFileError(f"a task has at most {MOST_EXAMPLES} examples, not {count}: leave some out")
@@ -391,7 +386,7 @@ def _task(sections: list[_Section]) -> Task:
                 before = section
             case "output":
                 if before is None:
-                    raise TaskFileError(f"{at}: `output:` without an `input:` of its own before it; {_HOW}")
+                    raise TaskFileError(f"{at}: `output:` without an `input:` of its own before it; {_FORM}")
                 examples.append(_pair(before, section))
                 before = None
             case "example":
@@ -409,7 +404,7 @@ def _task(sections: list[_Section]) -> Task:
             f"the input at line {before.line} has no output: below it, write `output:` and the world after the run"
         )
     if not examples:
-        raise TaskFileError(f"there is no example in it: {_HOW}")
+        raise TaskFileError(f"there is no example in it: {_FORM}")
     name, about = (said[heading].paragraph if heading in said else "" for heading in ("name", "about"))
     return Task(tuple(examples), name, about)
 

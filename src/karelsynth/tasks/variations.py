@@ -88,12 +88,12 @@ def vary(inputs: NDArray[np.uint8]) -> tuple[list[Variation], NDArray[np.uint8]]
     for example, codes in enumerate(inputs):
         for variation in _variations(example, codes):
             every[variation.kind].append(variation)
-    random = np.random.default_rng(_SEED)
+    rng = np.random.default_rng(_SEED)
     chosen: list[Variation] = []
     for kind, quota in QUOTAS.items():
         found = every[kind]
         if len(found) > quota:
-            found = [found[number] for number in np.sort(random.choice(len(found), quota, replace=False))]
+            found = [found[number] for number in np.sort(rng.choice(len(found), quota, replace=False))]
         chosen += found
     worlds = np.empty((len(chosen), SIDE, SIDE), np.uint8)
     for world, variation in zip(worlds, chosen, strict=True):

@@ -101,11 +101,7 @@ class BatchLoader:
             )
         self._source, self._batch_size, self._seed = source, batch_size, seed
         self._device, self._machine, self._pack = model.device, model.machine, pack
-        self._execution, self._skip_forced_tokens, self._drop_examples = (
-            model.settings.execution,
-            model.settings.skip_forced_tokens,
-            drop_examples,
-        )
+        self._settings, self._drop_examples = model.settings, drop_examples
         self._part = batch_size // ranks
         self._offset = rank * self._part
 
@@ -145,10 +141,10 @@ class BatchLoader:
                 tasks.lengths,
                 machine=self._machine,
                 device=self._device,
-                runner=prefix_runner(*worlds) if self._execution else None,
+                runner=prefix_runner(*worlds) if self._settings.execution else None,
                 which=given,
                 threads=1,
-                skip_forced_tokens=self._skip_forced_tokens,
+                skip_forced_tokens=self._settings.skip_forced_tokens,
             )
         # The device picks the given examples: there it costs nothing, on the host it would block all threads.
         picked = to_device(given.ravel(), self._device)

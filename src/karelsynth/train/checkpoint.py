@@ -69,7 +69,7 @@ def save(folder: Path, checkpoint: Checkpoint) -> None:
             shutil.rmtree(older, ignore_errors=True)
 
 
-def newest_name(folder: Path) -> Path | None:
+def newest_folder(folder: Path) -> Path | None:
     """The folder of the newest checkpoint."""
     found = _all(folder)
     return found[-1] if found else None
@@ -77,7 +77,7 @@ def newest_name(folder: Path) -> Path | None:
 
 def load_newest(folder: Path) -> Checkpoint | None:
     """The newest checkpoint of a run's folder, or None."""
-    newest = newest_name(folder)
+    newest = newest_folder(folder)
     if newest is None:
         return None
     try:
@@ -93,34 +93,6 @@ def load_newest(folder: Path) -> Checkpoint | None:
         return Checkpoint(record.pop("step"), tensors, safetensors.torch.load(optimizer), record)
     except Exception as error:  # whatever is wrong with these files, the message must name them
         raise CheckpointError(f"{newest}: this checkpoint cannot be read ({error}); remove it to start again") from None
-
-
-def optimizer_tensors(optimizer: torch.optim.Optimizer, names: dict[torch.Tensor, str]) -> dict[str, torch.Tensor]:
-    """The optimizer's state by parameter name."""
-    return {
-        f"{names[parameter]}/{slot}": torch.as_tensor(value)
-        for parameter, slots in optimizer.state.items()
-        for slot, value in slots.items()
-    }
-
-
-def restore_optimizer(
-    optimizer: torch.optim.Optimizer, names: dict[torch.Tensor, str], tensors: dict[str, torch.Tensor]
-) -> None:
-    """Restore the state of `optimizer_tensors`."""
-    by_name = {name: parameter for parameter, name in names.items()}
-    for key, value in tensors.items():
-        name, slot = key.rsplit("/", 1)
-        parameter = by_name[name]
-        if slot == "step":
-            restored = value.to(parameter.device) if _step_on_device(optimizer) else value
-        else:  # in the parameter's memory layout, which fused optimizers require
-            restored = torch.empty_like(parameter, dtype=value.dtype).copy_(value)
-        optimizer.state[parameter][slot] = restored
-
-
-def _step_on_device(optimizer: torch.optim.Optimizer) -> bool:
-    return any(group.get("fused") or group.get("capturable") for group in optimizer.param_groups)
 
 
 def _plain(tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:

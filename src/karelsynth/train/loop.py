@@ -39,7 +39,7 @@ from karelsynth.tasks.streams import TaskSource
 from karelsynth.train import checkpoint
 from karelsynth.train.batches import BatchLoader, TrainingBatch, check_lengths, open_source
 from karelsynth.train.distributed import ProcessGroup
-from karelsynth.train.metrics import MetricsLog
+from karelsynth.train.metrics import MetricsLog, StepAverages
 from karelsynth.train.optimizers import Optimizers, learning_rate
 from karelsynth.train.recipe import Recipe, RecipeError, load_recipe, recipe_from
 from karelsynth.train.steps import Loss
@@ -172,7 +172,7 @@ class _Run:
         steps = recipe.run.steps
         last = steps if stop_after is None else min(stop_after, steps)
         if self.ended or self.step >= last or self._deadline_reached(deadline):
-            return self._finish(steps)
+            return self._finish()
         validator = Validator(recipe, group)  # first: its tasks are few, so errors in them appear early
         source = open_source(recipe.data)
         self._check_tasks(source, validator)
@@ -191,39 +191,31 @@ class _Run:
         ):
             if self.step == 0 and recipe.run.validate_start:
                 self._validate(validator, log)
-            stops, sums = False, dict[str, Tensor]()
-            since, since_step = time.perf_counter(), self.step
+            stops, since_entry = False, StepAverages(group.device)
             for batch in loader.batches(self.step, last):
-                for name, value in self._update(loss_of, batch).items():
-                    sums[name] = sums.get(name, torch.zeros((), device=group.device)) + value.detach()
+                since_entry.add(self._update(loss_of, batch))
                 validates = self.step % recipe.run.validate_every == 0 or self.step == steps
                 may_end = validates and recipe.run.patience > 0
                 logs = self.step % recipe.run.log_every == 0 or self.step == last or may_end
                 until = -math.inf if interrupt.stop_requested else deadline
                 stops = (logs or group.size == 1) and self._deadline_reached(until)
                 if logs or stops:
-                    averages = {name: float(value) / (self.step - since_step) for name, value in sums.items()}
-                    self._check(averages)
-                    speed = recipe.run.batch_size * (self.step - since_step) / (time.perf_counter() - since)
-                    rate = learning_rate(recipe.optimizer, self.step - 1, steps)
-                    log.write(
-                        self.step, {**averages, "learning_rate": rate, "tasks_per_second": speed, **self._seconds()}
-                    )
-                    on_progress(TrainingProgress(self.step, steps, speed, averages))
-                    sums, since, since_step = {}, time.perf_counter(), self.step
+                    self._log(since_entry, log, on_progress)
+                    since_entry = StepAverages(group.device)
                 saves = self.step % recipe.run.checkpoint_every == 0 or self.step == last or stops
                 if validates or saves:
                     self._check_weights()
                 if validates:
                     self._validate(validator, log)
-                    since = time.perf_counter() if since_step == self.step else since
+                    if not since_entry.steps:  # validation does not count as time of the next steps
+                        since_entry = StepAverages(group.device)
                 if may_end:
                     self.ended = self._any(self.group.is_main and self._out_of_patience())
                 if saves or self.ended:
                     self._save()
                 if stops or self.ended:
                     break
-        final = self._finish(steps)
+        final = self._finish()
         # If another process was interrupted, all have stopped before the deadline.
         stopped = stops and self.step < last and not self.ended
         if interrupt.stop_requested or (stopped and time.monotonic() < deadline):
@@ -294,10 +286,16 @@ class _Run:
         """`seconds`: the run's time so far, over all sessions, with validation and checkpoints."""
         return {} if self.spent is None else {"seconds": round(self.spent + time.monotonic() - self.began, 3)}
 
-    def _check(self, metrics: dict[str, float]) -> None:
+    def _log(self, since_entry: StepAverages, log: MetricsLog, on_progress: Callable[[TrainingProgress], None]) -> None:
+        """Log and report the averages since the last entry. Raises Diverged if they are not finite."""
+        metrics, steps = since_entry.averages(), self.recipe.run.steps
         for name, what in (("loss", "the loss"), ("gradient_norm", "the norm of the gradient")):
             if not math.isfinite(metrics.get(name, 0.0)):
                 raise self._diverged(f"{what} is {metrics[name]}")
+        speed = self.recipe.run.batch_size * since_entry.steps_per_second()
+        rate = learning_rate(self.recipe.optimizer, self.step - 1, steps)
+        log.write(self.step, {**metrics, "learning_rate": rate, "tasks_per_second": speed, **self._seconds()})
+        on_progress(TrainingProgress(self.step, steps, speed, metrics))
 
     def _check_weights(self) -> None:
         """Raise Diverged if a weight is not finite, before weights are saved over others."""
@@ -341,9 +339,10 @@ class _Run:
                 self.folder, checkpoint.Checkpoint(self.step, dict(self.model.state_dict()), tensors, notes)
             )
 
-    def _finish(self, steps: int) -> Path:
+    def _finish(self) -> Path:
+        """Save the final model, if this was the last step; returns its folder."""
         target = self.folder / FINAL
-        if self.group.is_main and (self.ended or self.step >= steps):
+        if self.group.is_main and (self.ended or self.step >= self.recipe.run.steps):
             self._save_model(target)
         return target
 

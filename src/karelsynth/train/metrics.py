@@ -1,17 +1,46 @@
-"""The log of a run: `metrics.jsonl`, a line for each entry, and TensorBoard's files if it is installed."""
+"""The metrics of a run: their averages over some steps, and the log.
+
+The log is `metrics.jsonl`, a line for each entry, and TensorBoard's files if it is installed.
+"""
 
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from types import TracebackType
 from typing import Any, TextIO
+
+import torch
+from torch import Tensor
 
 from karelsynth.errors import KarelsynthError
 from karelsynth.files import write_atomically
 from karelsynth.parsing import parse_json
 
 METRICS = "metrics.jsonl"
+
+
+class StepAverages:
+    """Averages of metrics over the steps since it was made."""
+
+    def __init__(self, device: torch.device) -> None:
+        self.steps, self._device = 0, device
+        self._sums, self._began = dict[str, Tensor](), time.perf_counter()
+
+    def add(self, metrics: dict[str, Tensor]) -> None:
+        """Add the metrics of a step. Does not synchronise with the device."""
+        self.steps += 1
+        for name, value in metrics.items():
+            self._sums[name] = self._sums.get(name, torch.zeros((), device=self._device)) + value.detach()
+
+    def averages(self) -> dict[str, float]:
+        """By name. Waits for the device."""
+        return {name: float(value) / self.steps for name, value in self._sums.items()}
+
+    def steps_per_second(self) -> float:
+        """The speed so far; call it after `averages`, so that the steps are done."""
+        return self.steps / (time.perf_counter() - self._began)
 
 
 class MetricsLog:

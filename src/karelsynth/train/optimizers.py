@@ -16,8 +16,6 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
-from karelsynth.train import checkpoint
-
 if TYPE_CHECKING:
     from karelsynth.train.recipe import OptimizerRecipe
 
@@ -56,17 +54,32 @@ class Optimizers:
             part.zero_grad(set_to_none=True)
 
     def tensors(self) -> dict[str, Tensor]:
-        """The optimizers' state, as `name/slot`."""
+        """The optimizers' state, as `name/slot` for each parameter's name and each of its slots."""
         return {
-            key: value for part in self.parts for key, value in checkpoint.optimizer_tensors(part, self._names).items()
+            f"{self._names[parameter]}/{slot}": torch.as_tensor(value)
+            for part in self.parts
+            for parameter, slots in part.state.items()
+            for slot, value in slots.items()
         }
 
     def restore(self, tensors: dict[str, Tensor]) -> None:
-        """Restore the state of `tensors`."""
-        for part in self.parts:
-            held = {self._names[value] for group in part.param_groups for value in group["params"]}
-            mine = {key: value for key, value in tensors.items() if key.rsplit("/", 1)[0] in held}
-            checkpoint.restore_optimizer(part, self._names, mine)
+        """Restore the state of `tensors`; those of other parameters are ignored."""
+        owners = {
+            self._names[parameter]: (part, parameter)
+            for part in self.parts
+            for group in part.param_groups
+            for parameter in group["params"]
+        }
+        for key, value in tensors.items():
+            name, _, slot = key.rpartition("/")
+            if name not in owners:
+                continue
+            part, parameter = owners[name]
+            if slot != "step":  # in the parameter's memory layout, which fused optimizers require
+                value = torch.empty_like(parameter, dtype=value.dtype).copy_(value)
+            elif any(group.get("fused") or group.get("capturable") for group in part.param_groups):
+                value = value.to(parameter.device)
+            part.state[parameter][slot] = value
 
 
 def learning_rate(recipe: OptimizerRecipe, step: int, steps: int) -> float:

@@ -7,9 +7,9 @@ import torch
 from torch import Tensor, nn
 
 from karelsynth.model.devices import autocast_dtype
-from karelsynth.model.synthesizer import Synthesizer
-from karelsynth.objectives import REWARDS, RL_OBJECTIVES, mle
-from karelsynth.search import BackgroundChecks, beam_search, rescore, sample_rollouts
+from karelsynth.model.synthesizer import Encoded, Synthesizer
+from karelsynth.objectives import REWARDS, RL_OBJECTIVES, RLObjective, mle
+from karelsynth.search import BackgroundChecks, Candidates, Outcomes, beam_search, rescore, sample_rollouts
 from karelsynth.train.batches import TrainingBatch
 from karelsynth.train.distributed import ProcessGroup
 from karelsynth.train.recipe import ObjectiveRecipe
@@ -49,19 +49,7 @@ class Loss(nn.Module):
         recipe, model, objective = self.recipe, self.model, RL_OBJECTIVES[self.recipe.name]
         settings = {name: getattr(recipe, name) for name in objective.settings}
         encoded = model.encode(batch.inputs, batch.outputs, batch.present)
-        given, dtype = encoded.detach(), autocast_dtype(model.device, torch.float32)  # the training step's precision
-        programs = (np.asarray(part) for part in (batch.tasks.tokens, batch.tasks.lengths))
-        tokens, lengths = (torch.from_numpy(part) for part in programs)
-        adds = objective.candidates == "beam" and recipe.add_reference
-        checks = BackgroundChecks(
-            batch.examples, given=batch.inputs.shape[1], reference=(tokens, lengths), add_reference=adds
-        )
-        if objective.candidates == "rollouts":
-            drawn = sample_rollouts(model, given, rollouts=recipe.rollouts, dtype=dtype, generator=generator)
-            checks.submit(torch.arange(len(batch.tasks)), drawn)
-        else:
-            beam_search(model, given, beam=recipe.beam, dtype=dtype, finished=checks.submit)
-        found, outcomes = checks.results()
+        found, outcomes = self._candidates(objective, batch, encoded.detach(), generator)
         values = REWARDS[recipe.reward](outcomes)
         wanted = objective.needs_gradient(values, found.lengths.numpy() > 0, settings)
         wanted = wanted | np.isnan(found.logprobs.numpy())  # added references: the search has not scored them
@@ -72,3 +60,20 @@ class Loss(nn.Module):
         if not loss.requires_grad:  # no candidate needs a gradient: the gradient is zero, not missing
             loss = loss + sum(parameter.sum() * 0 for parameter in model.parameters())
         return loss, metrics
+
+    def _candidates(
+        self, objective: RLObjective, batch: TrainingBatch, encoded: Encoded, generator: torch.Generator
+    ) -> tuple[Candidates, Outcomes]:
+        """Candidates for the tasks of a batch, sampled or searched, and their outcomes on all examples."""
+        recipe, dtype = self.recipe, autocast_dtype(self.model.device, torch.float32)  # the training step's precision
+        tokens, lengths = (torch.from_numpy(np.asarray(part)) for part in (batch.tasks.tokens, batch.tasks.lengths))
+        adds = objective.candidates == "beam" and recipe.add_reference
+        checks = BackgroundChecks(
+            batch.examples, given=batch.inputs.shape[1], reference=(tokens, lengths), add_reference=adds
+        )
+        if objective.candidates == "rollouts":
+            drawn = sample_rollouts(self.model, encoded, rollouts=recipe.rollouts, dtype=dtype, generator=generator)
+            checks.submit(torch.arange(len(batch.tasks)), drawn)
+        else:
+            beam_search(self.model, encoded, beam=recipe.beam, dtype=dtype, finished=checks.submit)
+        return checks.results()

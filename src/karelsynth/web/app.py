@@ -20,7 +20,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from karelsynth._version import __version__
-from karelsynth.karel.world import quoted
+from karelsynth.errors import quoted
 from karelsynth.tutor.challenges import ChallengeSet
 from karelsynth.web import classroom, operations, solving, toolkit, tutoring
 from karelsynth.web.errors import add_error_handlers, error_response

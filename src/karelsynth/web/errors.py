@@ -11,8 +11,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
-from karelsynth.errors import KarelsynthError, ProgramSyntaxError
-from karelsynth.karel.world import quoted
+from karelsynth.errors import KarelsynthError, ProgramSyntaxError, quoted
 from karelsynth.web.messages import ErrorBody, ProblemDetails
 from karelsynth.web.queue import QueueFull, ServerStopping, UnknownSearch
 

@@ -12,7 +12,7 @@ from itertools import accumulate
 from operator import index
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
-from karelsynth.errors import KarelsynthError, ProgramSyntaxError, listed, nearest
+from karelsynth.errors import KarelsynthError, ProgramSyntaxError, listed, nearest, quoted
 from karelsynth.karel.dialects.indented import lines_of
 from karelsynth.karel.dialects.source import (
     SourceBlock,
@@ -36,7 +36,6 @@ from karelsynth.karel.program import (
     inner_blocks,
 )
 from karelsynth.karel.tokens import ACTIONS, COUNTS, PAD, SENSORS, TOKENS, token_name
-from karelsynth.karel.world import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -50,11 +49,7 @@ _ALTERNATIVES: Final = {
 def read(text: str) -> SourceProgram:
     """Read tokens as a text with places."""
     program, lines = parse_text(text), lines_of(text)
-    words = [
-        SourceSpan(number, match.start() + 1, len(match.group()))
-        for number, line in enumerate(lines, 1)
-        for match in re.finditer(r"\S+", line)
-    ]
+    words = [SourceSpan(line, column, len(word)) for word, line, column in _words_of(lines)]
     body = _placed(program.body, BODY_AT, words)
     functions = {_MAIN: SourceFunction(_MAIN, body, words[0])}
     return SourceProgram(text, "tokens", tuple(lines), _MAIN, functions)
@@ -131,6 +126,15 @@ def _leaf(token: str) -> Part:
     return Sensor(token) if token in SENSORS else COUNTS.index(token)
 
 
+def _words_of(lines: Sequence[str]) -> list[tuple[str, int, int]]:
+    """The words of a text, each with its line and column, which count from 1."""
+    return [
+        (match.group(), number, match.start() + 1)
+        for number, line in enumerate(lines, 1)
+        for match in re.finditer(r"\S+", line)
+    ]
+
+
 class _Reader:
     """A predictive parser over the grammar's rules."""
 
@@ -140,12 +144,7 @@ class _Reader:
     @classmethod
     def of_text(cls, text: str) -> _Reader:
         lines = lines_of(text)
-        words = [
-            (match.group(), number, match.start() + 1)
-            for number, line in enumerate(lines, 1)
-            for match in re.finditer(r"\S+", line)
-        ]
-        return cls(words, lines)
+        return cls(_words_of(lines), lines)
 
     def program(self) -> Program:
         (body,) = self.sequence(KAREL.rules["program"][0])

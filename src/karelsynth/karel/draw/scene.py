@@ -7,7 +7,7 @@ Lengths are pixels, x to the right and y downwards. A scene knows nothing of Kar
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from html import escape
 from itertools import accumulate
 from math import hypot
@@ -146,55 +146,39 @@ class Palette:
         return tuple(dict.fromkeys(getattr(self, field.name) for field in fields(self)))
 
 
-THEMES: Final = MappingProxyType(
-    {
-        "light": Palette(
-            canvas="#f4f6fa",
-            floor="#ffffff",
-            grid="#dde4ee",
-            wall="#334155",
-            marker="#fbb117",
-            marker_text="#3b2300",
-            tint="#ffe9b0",
-            hero="#2563eb",
-            hero_trim="#132a63",
-            hero_face="#ffffff",
-            ink="#1e293b",
-            muted="#64748b",
-            alarm="#c81e3a",
-        ),
-        "dark": Palette(
-            canvas="#0b1120",
-            floor="#141d31",
-            grid="#263450",
-            wall="#7c8ca5",
-            marker="#fbbf24",
-            marker_text="#2b1a00",
-            tint="#5a4310",
-            hero="#38a8ff",
-            hero_trim="#d9eeff",
-            hero_face="#06182f",
-            ink="#e6edf7",
-            muted="#93a3ba",
-            alarm="#ff5d73",
-        ),
-        "paper": Palette(  # white, with lines that a printer does not lose
-            canvas="#ffffff",
-            floor="#ffffff",
-            grid="#94a3b8",
-            wall="#334155",
-            marker="#fbb117",
-            marker_text="#3b2300",
-            tint="#ffe9b0",
-            hero="#2563eb",
-            hero_trim="#132a63",
-            hero_face="#ffffff",
-            ink="#111111",
-            muted="#475569",
-            alarm="#c81e3a",
-        ),
-    }
+_LIGHT: Final = Palette(
+    canvas="#f4f6fa",
+    floor="#ffffff",
+    grid="#dde4ee",
+    wall="#334155",
+    marker="#fbb117",
+    marker_text="#3b2300",
+    tint="#ffe9b0",
+    hero="#2563eb",
+    hero_trim="#132a63",
+    hero_face="#ffffff",
+    ink="#1e293b",
+    muted="#64748b",
+    alarm="#c81e3a",
 )
+_DARK: Final = Palette(
+    canvas="#0b1120",
+    floor="#141d31",
+    grid="#263450",
+    wall="#7c8ca5",
+    marker="#fbbf24",
+    marker_text="#2b1a00",
+    tint="#5a4310",
+    hero="#38a8ff",
+    hero_trim="#d9eeff",
+    hero_face="#06182f",
+    ink="#e6edf7",
+    muted="#93a3ba",
+    alarm="#ff5d73",
+)
+# White, with lines that a printer does not lose.
+_PAPER: Final = replace(_LIGHT, canvas="#ffffff", grid="#94a3b8", ink="#111111", muted="#475569")
+THEMES: Final = MappingProxyType({"light": _LIGHT, "dark": _DARK, "paper": _PAPER})
 
 
 def theme_named(name: str) -> Palette:

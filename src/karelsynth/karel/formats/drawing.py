@@ -14,8 +14,8 @@ import re
 from collections import Counter
 from typing import Final
 
-from karelsynth.errors import WorldError, listed
-from karelsynth.karel.world import HEADINGS, LARGEST_SIDE, MOST_MARKERS, SMALLEST_SIDE, Cell, Hero, World, quoted
+from karelsynth.errors import WorldError, listed, quoted
+from karelsynth.karel.world import HEADINGS, LARGEST_SIDE, MOST_MARKERS, SMALLEST_SIDE, Cell, Hero, World
 
 _HEROES: Final = dict(zip("^>v<", HEADINGS, strict=True))
 _CELL: Final = re.compile(r"(?P<hero>[\^>v<])?(?P<count>[0-9]+)?")

@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, NoReturn
 
-from karelsynth.errors import TaskFileError, WorldError, listed, nearest
+from karelsynth.errors import TaskFileError, WorldError, listed, nearest, quoted
 from karelsynth.karel.program import (
     DEEPEST,
     TOO_DEEP,
@@ -31,7 +31,7 @@ from karelsynth.karel.program import (
     While,
 )
 from karelsynth.karel.tokens import LARGEST_COUNT
-from karelsynth.karel.world import HEADINGS, Cell, Hero, World, quoted
+from karelsynth.karel.world import HEADINGS, Cell, Hero, World
 
 _NEEDED: Final = ("rows", "cols", "hero", "blocked", "markers")
 _FIELDS: Final = (*_NEEDED, "crashed")

@@ -22,8 +22,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from karelsynth.errors import WorldError, listed, nearest
-from karelsynth.karel.world import HEADINGS, LARGEST_SIDE, MOST_MARKERS, SMALLEST_SIDE, STEP, Cell, Hero, World, quoted
+from karelsynth.errors import WorldError, listed, nearest, quoted
+from karelsynth.karel.world import HEADINGS, LARGEST_SIDE, MOST_MARKERS, SMALLEST_SIDE, STEP, Cell, Hero, World
 
 KEYWORDS: Final = ("Dimension", "Wall", "Beeper", "Karel", "BeeperBag", "Speed", "Color")
 _BY_FOLDED: Final = {keyword.casefold(): keyword for keyword in KEYWORDS}
