@@ -166,7 +166,7 @@ class Solver:
                 for count in (1, 2 * self._threads * TASKS_PER_THREAD):
                     tried = [SearchState(inputs, outputs) for _ in range(count)]
                     with self.turns.turn() as turn:
-                        self._run_round(tried, Round(2, 8), turn, lambda: None)
+                        self._run_round(tried, Round(2, 8), turn, lambda: None, lambda state: None)
                 encoded = encode_for_search(self.model, *_stacked(tried[:1]))
                 self._add_answers(tried[0], tokens[:1], np.full(1, 5), encoded, self._threads)
                 mark_complete(SEARCH)
@@ -280,21 +280,29 @@ class Solver:
         poll: Callable[[], None] = lambda: None,
         *,
         narrow: bool = False,
+        on_end: Callable[[SearchState], None] = lambda state: None,
     ) -> None:
         """Run the next round for searches that have run equally many, all together.
 
-        `poll` is called often, by any thread. The time is divided equally among the searches. With `narrow`, only
+        `poll` is called often, by any thread. `on_end` is called for each search when its part of the round is over;
+        those that need no repair come first. The time is divided equally among the searches. With `narrow`, only
         hypotheses within `NARROW` nats are kept, which takes less time and finds fewer alternatives.
         """
         round_ = self.rounds[states[0].rounds]
         if any(state.rounds != states[0].rounds for state in states):
             raise ValueError("searches run a round together only if all have run equally many")
-        if not all(state.should_stop() for state in states):
-            self._run_round(list(states), round_, turn, poll, NARROW if narrow else math.inf)
-        for state in states:
+
+        def end(state: SearchState) -> None:
             state.rounds += 1
             if not self.done(state) and state.should_stop():
                 state.stopped = True
+            on_end(state)
+
+        if not all(state.should_stop() for state in states):
+            self._run_round(list(states), round_, turn, poll, end, NARROW if narrow else math.inf)
+        else:
+            for state in states:
+                end(state)
 
     def done(self, state: SearchState) -> bool:
         """Whether a search needs no further round: its answer is plausible, its budget spent, or it was stopped."""
@@ -384,9 +392,13 @@ class Solver:
         round_: Round,
         turn: Turn,
         poll: Callable[[], None],
+        on_end: Callable[[SearchState], None],
         window: float = math.inf,
     ) -> None:
-        """Run one round for a batch of tasks: beam search for all, then repair task by task."""
+        """Run one round for a batch of tasks: beam search for all, then repair task by task.
+
+        `on_end` is called for each task when its part is over. The solved ones come first: none waits for repairs.
+        """
         start = turn.now()
         deadline = start + sum(max(0.0, state.budget - state.seconds) for state in states)
         inputs, outputs = _stacked(states)
@@ -413,21 +425,19 @@ class Solver:
             state.checked += int((candidates.lengths[row] > 0).sum())
             state.stopped = stopped  # a stop during a later repair only counts for the task that is repaired
         spent = (turn.now() - start) / len(states)
-        for row, (state, programs) in enumerate(zip(states, found, strict=True)):
+        for state in states:
             state.seconds += spent
-            if -math.inf < state.best_logprob < self.plausible and state.seconds < state.budget:
-                start = turn.now()
+        for row in sorted(range(len(states)), key=lambda row: not states[row].solved):
+            state, start = states[row], turn.now()
+            left = state.budget - state.seconds
+            if -math.inf < state.best_logprob < self.plausible and left > 0:
                 self.simplify_answers(state, encoded.row(row), turn.threads)
-                state.seconds += turn.now() - start
-            if open_hypotheses is not None and not state.solved and state.seconds < state.budget:
-                if state.should_stop():
-                    state.stopped = True
-                    continue
-                start = turn.now()
-                near_misses = programs.joined(check_programs(state, *open_hypotheses.closed(row)))
-                most = min(state.budget - state.seconds, round_.repair * state.budget)
-                self._repair(state, near_misses, encoded.row(row), start + most, turn, poll)
-                state.seconds += turn.now() - start
+            elif open_hypotheses is not None and not state.solved and left > 0:
+                near_misses = found[row].joined(check_programs(state, *open_hypotheses.closed(row)))
+                deadline = start + min(left, round_.repair * state.budget)
+                self._repair(state, near_misses, encoded.row(row), deadline, turn, poll)
+            state.seconds += turn.now() - start
+            on_end(state)
 
     def _beam_search(
         self,
