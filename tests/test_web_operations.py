@@ -180,6 +180,28 @@ def test_requests_take_turns_by_client() -> None:
     assert order == ["many", "few", "many", "many", "later"]
 
 
+def test_a_client_does_not_wait_for_one_that_has_several_turns() -> None:
+    """One more runs beside those of a client that has two; not beside one each of two clients."""
+
+    async def running(*clients: str) -> list[str]:
+        turns, granted, over = FairTurns(2), list[str](), asyncio.Event()
+
+        async def ask(client: str) -> None:
+            async with turns.turn(client):
+                granted.append(client)
+                await over.wait()
+
+        asking = [asyncio.create_task(ask(client)) for client in clients]
+        await asyncio.sleep(0.05)
+        over.set()
+        now = list(granted)
+        await asyncio.gather(*asking)
+        return now
+
+    assert asyncio.run(running("many", "many", "many", "few", "few", "other")) == ["many", "many", "few"]
+    assert asyncio.run(running("one", "other", "third")) == ["one", "other"]
+
+
 SPIN = "def run():\n  repeat(19):\n    repeat(19):\n      turnLeft()"
 """It takes a moment."""
 
