@@ -107,6 +107,7 @@ def test_terminals_without_columns(tmp_path: Path) -> None:
 @POSIX
 def test_numba_with_compiling_disabled(tmp_path: Path) -> None:
     assert shell(f"{COMMAND} stats --generate 20", tmp_path, NUMBA_DISABLE_JIT="1").returncode == 0
+    assert shell(f"{COMMAND} stats --generate 20", tmp_path, NUMBA_NUM_THREADS="0").returncode == 0
     code = "from karelsynth.errors import *\ntry: import karelsynth.karel.machine_kernel\nexcept KarelsynthError as e:"
     ended = shell(f"{sys.executable} -c '{code} print(e)'", tmp_path, NUMBA_DISABLE_JIT="1")
     assert ended.stdout == "NUMBA_DISABLE_JIT is set, and karelsynth runs only compiled: unset it and start again\n"

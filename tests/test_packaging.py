@@ -70,3 +70,10 @@ def test_the_source_distribution_holds_what_its_tests_read() -> None:
     included = PROJECT["tool"]["hatch"]["build"]["targets"]["sdist"]["include"]
     assert {"src", "tests", "README.md", "docs", "examples", "results", "tools"} <= set(included)
     assert all((ROOT / name).exists() for name in included)
+
+
+def test_pytorch_has_one_version_wherever_it_is_installed() -> None:
+    files = ("Makefile", "README.md", "deploy/Containerfile", "deploy/karelsynth.service")
+    found = {name: set(re.findall(r"torch==([\d.]+)", (ROOT / name).read_text(encoding="utf-8"))) for name in files}
+    assert len(set.union(*found.values())) == 1
+    assert all(found.values()), found

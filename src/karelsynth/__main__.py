@@ -35,6 +35,7 @@ def _run() -> None:
         if os.environ.get(name, "").strip("0") == "":  # a terminal without columns would show nothing, not even errors
             os.environ.pop(name, None)
     os.environ.pop("NUMBA_DISABLE_JIT", None)  # our code runs only compiled: see `karel/compiled.py`
+    os.environ.pop("NUMBA_NUM_THREADS", None)  # our threads are not Numba's, and it cannot be imported with 0
     from contextlib import suppress
 
     from karelsynth.errors import KarelsynthError

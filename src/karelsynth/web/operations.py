@@ -35,6 +35,8 @@ from karelsynth.web.queue import SolveQueue, Ticket
 
 router = APIRouter()
 access_log = logging.getLogger("karelsynth.access")
+LOGGERS: Final = ("karelsynth.web", "karelsynth.access", "uvicorn.error", "asyncio")
+"""What the service writes its log by."""
 LogFormat = Literal["off", "text", "json"]
 _SECONDS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 _SIZES: Final = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
@@ -318,13 +320,18 @@ class _TextFormatter(logging.Formatter):
 
 
 def start_logging(kind: LogFormat) -> None:
-    """Write errors to the standard error stream; unless `kind` is off, also requests and searches."""
+    """Write errors to the standard error stream; unless `kind` is off, also requests and searches.
+
+    Errors of the libraries, too: a line of theirs that is no JSON would stop whoever reads the log. Not their warnings,
+    which malformed requests and clients that leave cause by the million.
+    """
     handler = logging.StreamHandler()
     handler.setFormatter(_JsonFormatter() if kind == "json" else _TextFormatter())
-    for name in ("karelsynth.web", "karelsynth.access"):
+    for name in LOGGERS:
         logger = logging.getLogger(name)
         logger.handlers[:] = [handler]
         logger.propagate = False
+        logger.setLevel(logging.ERROR)
     access_log.setLevel(logging.CRITICAL if kind == "off" else logging.INFO)
 
 
