@@ -104,4 +104,7 @@ def _result(reference: Any) -> Any:
     except ray.exceptions.RayTaskError as error:
         if isinstance(error.cause, KarelsynthError | ImportError):
             raise error.cause from None
+        if "failed to import" in str(error):  # Ray could not load our function
+            reason = str(error).strip().splitlines()[-1]
+            raise KarelsynthError(f"a node cannot load karelsynth {__version__} ({reason}): install it there") from None
         raise
