@@ -98,8 +98,9 @@ def test_a_node_without_the_package_is_one_message(nodes: Any, monkeypatch: pyte
         monkeypatch.undo()
 
 
-def test_an_address_without_a_cluster_is_an_error() -> None:
-    with pytest.raises(KarelsynthError, match=r"no Ray cluster answers at 127\.0\.0\.1:1 "), Cluster("127.0.0.1:1"):
+@pytest.mark.parametrize("address", ["127.0.0.1:1", "nonsense", ":6379", "127.0.0.1:x", "127.0.0.1:99999"])
+def test_an_address_without_a_cluster_is_an_error(address: str) -> None:
+    with pytest.raises(KarelsynthError, match=f"no Ray cluster answers at {address} "), Cluster(address):
         pass
 
 

@@ -54,10 +54,13 @@ class Cluster:
         return self
 
     def _knock(self) -> None:
-        """Raise OSError if nobody listens at HOST:PORT: Ray itself would try for minutes."""
+        """Raise an error if nobody listens at HOST:PORT, or if it is no address: Ray itself would try for minutes."""
+        if self._address == "auto" or "://" in self._address:
+            return
         host, colon, port = self._address.rpartition(":")
-        if colon and port.isdecimal() and "/" not in host:
-            socket.create_connection((host.strip("[]"), int(port)), timeout=_PATIENCE).close()
+        if not (colon and host and port.isdecimal()):
+            raise ValueError("it is neither `auto` nor HOST:PORT")
+        socket.create_connection((host.strip("[]"), int(port)), timeout=_PATIENCE).close()
 
     def __exit__(self, *error: object) -> None:
         import ray
