@@ -43,7 +43,16 @@ class OneRound:
     def together(self, rounds: int, /) -> int:
         return 1
 
-    def advance(self, states: Sequence[Any], turn: Turn, poll: Callable[[], None], /, *, narrow: bool) -> None:
+    def advance(
+        self,
+        states: Sequence[Any],
+        turn: Turn,
+        poll: Callable[[], None],
+        /,
+        *,
+        narrow: bool,
+        on_end: Callable[[Any], None],
+    ) -> None:
         for state in states:
 
             def on_progress(progress: Progress, state: Any = state) -> None:
@@ -55,6 +64,7 @@ class OneRound:
             )
             state.rounds += 1
             state.seconds = state.solution.seconds
+            on_end(state)
 
     def done(self, state: Any, /) -> bool:
         return True

@@ -82,8 +82,25 @@ def test_results_are_the_same_and_in_order_and_a_dead_node_loses_nothing(nodes: 
     assert report.by_task() == expected.by_task()
 
 
-def test_an_address_without_a_cluster_is_an_error() -> None:
-    with pytest.raises(KarelsynthError, match=r"no Ray cluster answers at 127\.0\.0\.1:1 "), Cluster("127.0.0.1:1"):
+def test_a_node_without_the_package_is_one_message(nodes: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    said = (
+        "RuntimeError: The remote function failed to import on the worker.\n\nModuleNotFoundError: No module named 'x'"
+    )
+    lost = ray.exceptions.RayTaskError("run", said, RuntimeError(said))
+
+    def get(reference: Any) -> None:
+        raise lost
+
+    with Cluster(nodes.address) as cluster:
+        monkeypatch.setattr(ray, "get", get)
+        with pytest.raises(KarelsynthError, match="No module named 'x'\\): install it there"):
+            list(cluster.map(abs, [1]))
+        monkeypatch.undo()
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:1", "nonsense", ":6379", "127.0.0.1:x", "127.0.0.1:99999"])
+def test_an_address_without_a_cluster_is_an_error(address: str) -> None:
+    with pytest.raises(KarelsynthError, match=f"no Ray cluster answers at {address} "), Cluster(address):
         pass
 
 

@@ -74,6 +74,19 @@ def test_ctrl_c_says_stopped() -> None:
     assert said.strip() == "stopped"
 
 
+def test_ctrl_c_is_not_lost_where_c_calls_python(tmp_path: Path) -> None:
+    """As Numba's loader does. Python printed a traceback, and the command went on to its end."""
+    (tmp_path / "interrupted.py").write_text(
+        "import ctypes, sys, time\nfrom karelsynth.__main__ import interrupt_again\n"
+        "def call():\n    raise KeyboardInterrupt\n"
+        "sys.unraisablehook = interrupt_again\n"
+        "try:\n    ctypes.CFUNCTYPE(None)(call)()\n    time.sleep(60)\n"
+        "except KeyboardInterrupt:\n    print('caught')\n"
+    )
+    ended = shell(f"{sys.executable} interrupted.py", tmp_path)
+    assert (ended.stdout, ended.stderr) == ("caught\n", "")
+
+
 def test_what_the_system_refuses_is_one_message(monkeypatch: pytest.MonkeyPatch) -> None:
     for raised, message in (
         (OSError(5, "Input/output error", "there"), "there: Input/output error"),
@@ -107,6 +120,7 @@ def test_terminals_without_columns(tmp_path: Path) -> None:
 @POSIX
 def test_numba_with_compiling_disabled(tmp_path: Path) -> None:
     assert shell(f"{COMMAND} stats --generate 20", tmp_path, NUMBA_DISABLE_JIT="1").returncode == 0
+    assert shell(f"{COMMAND} stats --generate 20", tmp_path, NUMBA_NUM_THREADS="0").returncode == 0
     code = "from karelsynth.errors import *\ntry: import karelsynth.karel.machine_kernel\nexcept KarelsynthError as e:"
     ended = shell(f"{sys.executable} -c '{code} print(e)'", tmp_path, NUMBA_DISABLE_JIT="1")
     assert ended.stdout == "NUMBA_DISABLE_JIT is set, and karelsynth runs only compiled: unset it and start again\n"

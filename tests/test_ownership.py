@@ -13,7 +13,7 @@ import pytest
 from karelsynth import files, ownership
 from karelsynth.files import FileError, check_writable, write_atomically
 from karelsynth.karel import compiled
-from karelsynth.ownership import SharedFolder, follow_links, keep_torch_code_private, private_folder
+from karelsynth.ownership import SharedFolder, cache_home, follow_links, keep_torch_code_private, private_folder
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="owners and modes of POSIX")
 OTHER = 65534
@@ -109,6 +109,22 @@ def test_what_pytorch_compiles_is_kept_privately(
     assert os.environ["TORCHINDUCTOR_CACHE_DIR"] != str(shared)
     assert mode_of(Path(os.environ["TORCHINDUCTOR_CACHE_DIR"])) == 0o700
     assert "is not kept" in caplog.text
+
+
+def test_a_cache_folder_has_one_place_whatever_the_working_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for chosen, folder in (
+        (str(tmp_path / "x"), tmp_path / "x"),
+        ("x", tmp_path / ".cache"),
+        ("", tmp_path / ".cache"),
+    ):
+        monkeypatch.setenv("XDG_CACHE_HOME", chosen)
+        assert cache_home() == folder / "karelsynth"
+    monkeypatch.setenv("HOME", "relative")
+    with pytest.raises(RuntimeError):
+        cache_home()
 
 
 def test_links_are_followed_step_by_step(tmp_path: Path) -> None:

@@ -90,3 +90,10 @@ def test_the_page_of_the_package_has_no_link_into_the_void(monkeypatch: pytest.M
         assert "](https://arxiv.org/abs/1805.04276)" in page
     for name in re.findall(r"/(?:blob|raw)/v1/([^)#]+)", page):
         assert (ROOT / name).is_file(), name
+
+
+def test_pytorch_has_one_version_wherever_it_is_installed() -> None:
+    files = ("Makefile", "README.md", "deploy/Containerfile", "deploy/karelsynth.service")
+    found = {name: set(re.findall(r"torch==([\d.]+)", (ROOT / name).read_text(encoding="utf-8"))) for name in files}
+    assert len(set.union(*found.values())) == 1
+    assert all(found.values()), found

@@ -127,6 +127,15 @@ def test_searches_that_share_rounds_find_what_each_finds_alone() -> None:
             )
 
 
+def test_solved_searches_end_a_round_before_others_are_repaired() -> None:
+    states = [solver().begin(task, budget=0.5) for task in (impossible(), by("def run(): move()", ROW, MOVED))]
+    ended: list[SearchState] = []
+    with solver().turns.turn() as turn:
+        solver().advance(states, turn, on_end=ended.append)
+    assert ended == [states[1], states[0]]
+    assert [state.solved for state in ended] == [True, False]
+
+
 def test_only_searches_that_are_equally_far_share_a_round() -> None:
     states = [solver().begin(gallery_task("walk-to-the-wall")) for _ in range(2)]
     states[1].rounds = 1

@@ -45,7 +45,24 @@ def test_at_the_bound_the_greediest_client_loses_its_oldest_idle_connection() ->
     assert len(connections) == 6
 
 
-def test_a_request_that_was_read_is_never_closed_for_another() -> None:
+def test_long_requests_and_unread_responses_keep_nobody_out() -> None:
+    """Three addresses hold all connections; the newest of them makes room for a client that has none."""
+    connections = Connections(most=6)
+    greedy = [FakeConnection(f"10.0.0.{at % 3}", ("response", "unread")[at % 2], since=at) for at in range(6)]
+    assert all(added(connections, *greedy))
+    assert added(connections, FakeConnection("10.0.0.9", "response")) == [True]
+    assert [each.aborted for each in greedy] == [False] * 5 + [True]
+    assert added(connections, FakeConnection("10.0.0.9"), FakeConnection("10.0.0.0")) == [False, False]
+    assert len(connections) == 6
+
+
+def test_clients_behind_a_proxy_lose_no_connection_to_others() -> None:
+    connections = Connections(most=4, proxies=["10.0.0.1"])
+    assert all(added(connections, *(FakeConnection("10.0.0.1", "response") for _ in range(4))))
+    assert added(connections, FakeConnection("10.0.0.9")) == [False]
+
+
+def test_a_request_that_was_read_is_not_closed_for_a_client_with_as_many() -> None:
     connections = Connections(most=4)
     busy = [FakeConnection(f"10.0.0.{number}", phase) for number, phase in enumerate(["response", "unread"] * 2)]
     assert all(added(connections, *busy))

@@ -16,7 +16,15 @@ from anyio.to_thread import current_default_thread_limiter
 from benchmarks.hostile import hostile_bodies
 
 from karelsynth.web.app import ServiceSettings, create_app
-from karelsynth.web.operations import FairTurns, Histogram, RateLimited, RateLimits, access_log, start_logging
+from karelsynth.web.operations import (
+    LOGGERS,
+    FairTurns,
+    Histogram,
+    RateLimited,
+    RateLimits,
+    access_log,
+    start_logging,
+)
 from tests.fake_solver import FakeSolver
 from tests.web_client import BODY, TASK, client_of, refusal
 
@@ -111,8 +119,7 @@ def test_a_client_that_asks_too_often_is_told_when_to_come_back() -> None:
 @pytest.fixture
 def _loggers() -> Iterator[None]:
     """The loggers as they were, afterwards."""
-    names = ("karelsynth.web", "karelsynth.access")
-    loggers = [logging.getLogger(name) for name in names]
+    loggers = [logging.getLogger(name) for name in LOGGERS]
     before = [(logger, list(logger.handlers)) for logger in loggers]
     yield
     for logger, handlers in before:
@@ -128,9 +135,12 @@ def test_the_log_has_a_line_for_each_request_and_search(kind: str, capsys: pytes
     with client_of(create_app(FakeSolver())) as client:
         client.post("/api/solve", json=BODY)
     logging.getLogger("karelsynth.web").error("a\nmessage")
+    logging.getLogger("uvicorn.error").warning("anybody can cause it by a malformed request")
+    logging.getLogger("uvicorn.error").error("of a library")
     lines = capsys.readouterr().err.splitlines()
     if kind == "json":
-        search, request, message = map(json.loads, lines)
+        search, request, message, library = map(json.loads, lines)
+        assert library["message"] == "of a library"
         assert (search["event"], search["outcome"], search["examples"]) == ("search", "solved", 1)
         assert (request["path"], request["status"], request["client"]) == ("/api/solve", 200, "testclient")
         assert (message["level"], message["message"]) == ("error", "a\nmessage")
@@ -139,7 +149,7 @@ def test_the_log_has_a_line_for_each_request_and_search(kind: str, capsys: pytes
         assert " search client=testclient outcome=solved " in lines[0]
         assert " request client=testclient method=POST path=/api/solve status=200 seconds=" in lines[1]
     else:
-        assert lines == ["a", "message"]
+        assert lines == ["a", "message", "of a library"]
     assert access_log.propagate is False
 
 
@@ -178,6 +188,28 @@ def test_requests_take_turns_by_client() -> None:
 
     asyncio.run(all_of_them())
     assert order == ["many", "few", "many", "many", "later"]
+
+
+def test_a_client_does_not_wait_for_one_that_has_several_turns() -> None:
+    """One more runs beside those of a client that has two; not beside one each of two clients."""
+
+    async def running(*clients: str) -> list[str]:
+        turns, granted, over = FairTurns(2), list[str](), asyncio.Event()
+
+        async def ask(client: str) -> None:
+            async with turns.turn(client):
+                granted.append(client)
+                await over.wait()
+
+        asking = [asyncio.create_task(ask(client)) for client in clients]
+        await asyncio.sleep(0.05)
+        over.set()
+        now = list(granted)
+        await asyncio.gather(*asking)
+        return now
+
+    assert asyncio.run(running("many", "many", "many", "few", "few", "other")) == ["many", "many", "few"]
+    assert asyncio.run(running("one", "other", "third")) == ["one", "other"]
 
 
 SPIN = "def run():\n  repeat(19):\n    repeat(19):\n      turnLeft()"

@@ -151,17 +151,28 @@ class RoundsSolver(FakeSolver):
     def __init__(self) -> None:
         super().__init__()
         self.batches: list[tuple[int, int]] = []
+        self.budgets: list[list[float]] = []
         self.narrow: list[bool] = []
         self.broken: Task | None = None
 
     def together(self, rounds: int, /) -> int:
         return 16 if rounds == 0 else 1
 
-    def advance(self, states: Sequence[Any], turn: Turn, poll: Callable[[], None], /, *, narrow: bool) -> None:
+    def advance(
+        self,
+        states: Sequence[Any],
+        turn: Turn,
+        poll: Callable[[], None],
+        /,
+        *,
+        narrow: bool,
+        on_end: Callable[[Any], None],
+    ) -> None:
         self.narrow.append(narrow)
         if any(state.task is self.broken for state in states):
             raise ZeroDivisionError
         self.batches.append((states[0].rounds, len(states)))
+        self.budgets.append([state.budget for state in states])
         start = turn.now()
         while turn.now() - start < (0.05 if states[0].rounds == 0 else min(1.0, states[0].budget)):
             time.sleep(0.005)
@@ -172,6 +183,7 @@ class RoundsSolver(FakeSolver):
         for state in states:
             state.rounds += 1
             state.solution = Solution((), False, None, turn.now() - start, 8, 0)
+            on_end(state)
 
     def done(self, state: Any, /) -> bool:
         return bool(state.rounds == 3 or state.budget < 5 or state.should_stop())
@@ -252,6 +264,72 @@ def test_long_searches_share_no_batch_that_others_would_wait_for() -> None:
         firsts = [size for rounds, size in solver.batches if rounds == 0]
     assert set(firsts) == {1}
     assert len(firsts) <= 3
+
+
+def test_a_short_search_shares_no_batch_with_a_long_one() -> None:
+    solver = RoundsSolver()
+    ended = threading.Semaphore(0)
+    with queue_of(solver, length=100) as queue:
+        for budget in (4.0, 4.0, 1.0, 1.5, 4.0):
+            queue.submit(TASK, budget, lambda event: ended.release() if isinstance(event, Solution) else None)
+        for _ in range(5):
+            assert ended.acquire(timeout=PATIENCE)
+    assert all(max(budgets) < 2 * min(budgets) for budgets in solver.budgets)
+
+
+class SlowlyRepairing(RoundsSolver):
+    """In a batch, the first search goes on until it is stopped; the others have ended by then."""
+
+    def advance(self, states: Sequence[Any], turn: Turn, poll: Callable[[], None], /, **more: Any) -> None:
+        *others, first = reversed(states)
+        if others:
+            super().advance(others, turn, poll, **more)
+        self.started.release()
+        while not first.should_stop():
+            time.sleep(0.005)
+            poll()
+        super().advance([first], turn, poll, **more)
+
+
+def test_answers_do_not_wait_for_others_of_their_batch() -> None:
+    solver = SlowlyRepairing()
+    ended = threading.Semaphore(0)
+    events: list[SearchEvent] = []
+    with queue_of(solver, workers=1, length=100) as queue:
+        first = queue.submit(TASK, 1.0, lambda event: None)  # keeps the others waiting, so that they share a batch
+        assert solver.started.acquire(timeout=PATIENCE)
+        slow = queue.submit(TASK, 1.0, lambda event: None)
+        for _ in range(3):
+            queue.submit(TASK, 1.0, lambda event: ended.release() if isinstance(event, Solution) else None)
+        queue.submit(TASK, 1.0, events.append)
+        queue.cancel(first)
+        for _ in range(3):
+            assert ended.acquire(timeout=PATIENCE)
+        assert solver.started.acquire(timeout=PATIENCE)  # its batch still runs
+        assert queue.solving == 1
+        count = len(events)
+        assert isinstance(events[-1], Solution)
+        time.sleep(0.6)
+        assert len(events) == count  # no progress of a search that has ended
+        queue.cancel(slow)
+
+
+def test_a_client_does_not_wait_for_one_that_has_several_searches() -> None:
+    """All that run are of one client: another one's search begins at once, that client's own next one does not."""
+    solver = FakeSolver(seconds=60)
+    with queue_of(solver, workers=2, length=100) as queue:
+        solver.turns.at_once = 9  # its searches know no slices
+        for _ in range(4):
+            queue.submit(TASK, 10.0, lambda event: None, "greedy")
+        for _ in range(2):
+            assert solver.started.acquire(timeout=PATIENCE)
+        assert (queue.solving, queue.waiting) == (2, 2)
+        queue.submit(TASK, 10.0, lambda event: None, "modest")
+        assert solver.started.acquire(timeout=PATIENCE)
+        assert (queue.solving, queue.waiting) == (3, 2)
+        queue.submit(TASK, 10.0, lambda event: None, "another")
+        time.sleep(0.1)
+        assert (queue.solving, queue.waiting) == (3, 3)  # one of those that run has only one
 
 
 def test_rounds_are_narrow_while_another_batch_waits() -> None:

@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from urllib.error import HTTPError
 from urllib.parse import urlsplit
 from urllib.request import Request, urlopen
@@ -23,7 +24,15 @@ from typer.testing import CliRunner
 
 from karelsynth.errors import KarelsynthError
 from karelsynth.web.app import create_app
-from karelsynth.web.server import AddressError, address_of, is_loopback, listen, network_address_of, serve
+from karelsynth.web.server import (
+    AddressError,
+    address_of,
+    is_loopback,
+    listen,
+    network_address_of,
+    proxy_addresses,
+    serve,
+)
 from tests.fake_solver import FakeSolver
 from tests.web_client import BODY, PATIENCE, server
 
@@ -118,6 +127,31 @@ def test_a_real_server_notices_leaving_clients_and_ends_cleanly(sent: signal.Sig
         _, said = process.communicate(timeout=PATIENCE)
         assert "Traceback" not in said
         assert process.returncode == status
+
+
+@pytest.mark.parametrize("given", ["*", "proxy.example", "10.0.0.0/8", "", "127.0.0.1:80"])
+def test_a_proxy_is_one_address(given: str) -> None:
+    assert proxy_addresses(["127.0.0.1", "::1"]) == {"127.0.0.1", "::1"}
+    with pytest.raises(AddressError, match="name one address"):
+        proxy_addresses([given])
+
+
+@pytest.mark.skipif(not hasattr(socket, "AF_UNIX"), reason="systemd")
+@pytest.mark.parametrize("kind", ["path", "abstract"])
+def test_systemd_is_told(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`Type=notify` in deploy/karelsynth.service: ready, alive every second, stopping."""
+    if kind == "abstract" and not sys.platform.startswith("linux"):
+        pytest.skip("sockets without a file")
+    address = str(tmp_path / "notify") if kind == "path" else f"@karelsynth-{os.getpid()}"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listener:
+        listener.bind(address.replace("@", "\0", 1))
+        listener.settimeout(PATIENCE)
+        monkeypatch.setenv("NOTIFY_SOCKET", address)
+        with server(seconds=0) as (process, _):
+            assert [listener.recv(100) for _ in range(3)] == [b"READY=1", b"WATCHDOG=1", b"WATCHDOG=1"]
+            process.terminate()
+            while (said := listener.recv(100)) != b"STOPPING=1":
+                assert said == b"WATCHDOG=1"
 
 
 def test_a_signal_that_comes_before_the_server_is_up_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:

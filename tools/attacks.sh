@@ -87,6 +87,7 @@ dotted_key() { "$PYTHON" -c "print('a.' * 30000 + 'a = 1')" >dots.toml && memory
 large_task() { "$PYTHON" -c "print('[' + '[],' * 40000000)" >large.json && memory solve large.json; }
 no_columns() { COLUMNS=0 karelsynth check missing; }
 no_jit() { NUMBA_DISABLE_JIT=1 karelsynth generate --count 3 --seed 1 --out set; }
+no_threads() { NUMBA_NUM_THREADS=0 karelsynth generate --count 3 --seed 1 --out set; }
 import_again() {
     karelsynth generate --count 5 --seed 1 --out five && karelsynth export-msr five --out five.jsonl &&
         karelsynth import-msr five.jsonl --out imported && karelsynth import-msr five.jsonl --out imported
@@ -112,5 +113,6 @@ attack "dotted key" dotted_key
 attack "large task file" large_task
 attack "COLUMNS=0" no_columns
 attack "no JIT" no_jit
+attack "no threads" no_threads
 attack "import again" import_again
 attack "long name" long_name

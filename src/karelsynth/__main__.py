@@ -28,13 +28,30 @@ def _is_interrupt(error: BaseException) -> bool:
     return isinstance(error, KeyboardInterrupt) or isinstance(error.__cause__, KeyboardInterrupt)
 
 
+def interrupt_again(lost: sys.UnraisableHookArgs) -> None:
+    """Ctrl-C while C code calls Python, as when compiled code is loaded: Python would print it and go on.
+
+    A hook for `sys.unraisablehook`. The interrupt comes again a moment later, outside of it.
+    """
+    if lost.exc_type is not KeyboardInterrupt:
+        sys.__unraisablehook__(lost)
+        return
+    import signal
+    from threading import Timer, main_thread
+
+    if hasattr(signal, "pthread_kill"):  # not on Windows
+        Timer(0.01, signal.pthread_kill, (main_thread().ident, signal.SIGINT)).start()
+
+
 def _run() -> None:
+    sys.unraisablehook = interrupt_again
     sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: PTH123, SIM115 - a closed stream (`>&-`) is None
     sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: PTH123, SIM115
     for name in ("COLUMNS", "LINES"):
         if os.environ.get(name, "").strip("0") == "":  # a terminal without columns would show nothing, not even errors
             os.environ.pop(name, None)
     os.environ.pop("NUMBA_DISABLE_JIT", None)  # our code runs only compiled: see `karel/compiled.py`
+    os.environ.pop("NUMBA_NUM_THREADS", None)  # our threads are not Numba's, and it cannot be imported with 0
     from contextlib import suppress
 
     from karelsynth.errors import KarelsynthError

@@ -54,10 +54,13 @@ class Cluster:
         return self
 
     def _knock(self) -> None:
-        """Raise OSError if nobody listens at HOST:PORT: Ray itself would try for minutes."""
+        """Raise an error if nobody listens at HOST:PORT, or if it is no address: Ray itself would try for minutes."""
+        if self._address == "auto" or "://" in self._address:
+            return
         host, colon, port = self._address.rpartition(":")
-        if colon and port.isdecimal() and "/" not in host:
-            socket.create_connection((host.strip("[]"), int(port)), timeout=_PATIENCE).close()
+        if not (colon and host and port.isdecimal()):
+            raise ValueError("it is neither `auto` nor HOST:PORT")
+        socket.create_connection((host.strip("[]"), int(port)), timeout=_PATIENCE).close()
 
     def __exit__(self, *error: object) -> None:
         import ray
@@ -104,4 +107,7 @@ def _result(reference: Any) -> Any:
     except ray.exceptions.RayTaskError as error:
         if isinstance(error.cause, KarelsynthError | ImportError):
             raise error.cause from None
+        if "failed to import" in str(error):  # Ray could not load our function
+            reason = str(error).strip().splitlines()[-1]
+            raise KarelsynthError(f"a node cannot load karelsynth {__version__} ({reason}): install it there") from None
         raise

@@ -130,10 +130,15 @@ class ProgramSyntaxError(KarelsynthError, ValueError):
 
 
 def out_of_memory(error: Exception) -> bool:
-    """Whether NumPy, PyTorch or a CUDA library ran out of memory. Does not import torch."""
+    """Whether NumPy, PyTorch or a CUDA library ran out of memory, or could not be loaded for lack of it."""
     text = str(error).lower()
-    known = ("out of memory", "alloc_failed", "allocate memory", "not enough memory", "storage size calculation")
-    return isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and any(words in text for words in known))
+    known = (
+        *("out of memory", "alloc_failed", "allocate memory", "not enough memory", "storage size calculation"),
+        "failed to map segment",  # says the loader of shared libraries
+    )
+    return isinstance(error, MemoryError) or (
+        isinstance(error, RuntimeError | ImportError) and any(words in text for words in known)
+    )
 
 
 def nearest(word: str, vocabulary: Iterable[str]) -> str | None:

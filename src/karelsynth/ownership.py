@@ -95,8 +95,15 @@ def keep_torch_code_private() -> None:
 
 
 def cache_home() -> Path:
-    """The user's cache folder. Raises RuntimeError for a user without a home, as in some containers."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()) / "karelsynth"
+    """The user's cache folder. Raises RuntimeError for a user without a home, as in some containers.
+
+    A path that is not absolute would be another folder for each working directory. As the XDG specification says, it is
+    ignored.
+    """
+    for folder in (Path(os.environ.get("XDG_CACHE_HOME", "")), Path("~/.cache").expanduser()):
+        if folder.is_absolute():
+            return folder / "karelsynth"
+    raise RuntimeError("the user has no home")
 
 
 def follow_links(path: Path) -> Path:

@@ -266,6 +266,7 @@ def is_alive(process: int) -> bool:
         (RuntimeError("[enforce fail] DefaultCPUAllocator: not enough memory: you tried to allocate 9 bytes."), True),
         (RuntimeError("Storage size calculation overflowed with sizes=[4000000000, 4000000000]"), True),
         (MemoryError(), True),
+        (ImportError("libtorch_cpu.so: failed to map segment from shared object"), True),
         (RuntimeError("CUDA error: an illegal memory access was encountered"), False),
         (ValueError("out of memory"), False),
     ],

@@ -90,8 +90,6 @@ def _system_errors() -> Iterator[None]:
     except KeyboardInterrupt:
         print_err("stopped")
         raise typer.Exit(INTERRUPTED) from None
-    except ImportError as error:
-        raise missing_extra(error) or error from None
     except BrokenPipeError:  # the reader, such as `head`, has ended
         _discard_output()
         raise typer.Exit(_CLOSED_PIPE) from None
@@ -99,10 +97,12 @@ def _system_errors() -> Iterator[None]:
         _discard_output()
         where = error.filename or ("standard output" if error.errno in _STDOUT_ERRORS else "system error")
         raise FileError(f"{where}: {error.strerror or error}") from None
-    except (MemoryError, RuntimeError) as error:
-        if not out_of_memory(error):
-            raise
-        raise KarelsynthError("not enough memory for this much at once: choose smaller numbers") from None
+    except (MemoryError, RuntimeError, ImportError) as error:
+        if out_of_memory(error):
+            raise KarelsynthError("not enough memory for this much at once: choose smaller numbers") from None
+        if isinstance(error, ImportError):
+            raise missing_extra(error) or error from None
+        raise
 
 
 def _discard_output() -> None:

@@ -435,7 +435,7 @@ def serve(
 ) -> None:
     """Serve the playground: the page and its HTTP API. Ctrl-C stops it."""
     from karelsynth.karel.threads import core_count
-    from karelsynth.web.server import address_of, is_loopback, listen, network_address_of
+    from karelsynth.web.server import address_of, is_loopback, listen, network_address_of, proxy_addresses
     from karelsynth.web.server import serve as run_server
 
     with listen(host, port) as listener:  # before the model is loaded: the port may be in use
@@ -450,7 +450,7 @@ def serve(
             cores=core_count(),
             rate=rate,
             log=log,
-            proxies=frozenset(proxy or ()),
+            proxies=proxy_addresses(proxy or ()),
             hosts=LOOPBACK | {host.lower(), listener.getsockname()[0]} if is_loopback(listener) else None,
             model=Path(model or SHIPPED).name,
             challenges=None if lesson is None else read_challenges(lesson),

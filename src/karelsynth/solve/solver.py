@@ -172,7 +172,7 @@ class Solver:
                 for count in (1, 2 * self._threads * TASKS_PER_THREAD):
                     tried = [SearchState(inputs, outputs) for _ in range(count)]
                     with self.turns.turn() as turn:
-                        self._run_round(tried, Round(2, 8), turn, lambda: None)
+                        self._run_round(tried, Round(2, 8), turn, lambda: None, lambda state: None)
                 encoded = encode_for_search(self.model, *_stacked(tried[:1]))
                 self._add_answers(tried, {0: (tokens[:1], np.full(1, 5))}, encoded, self._threads)
                 mark_complete(SEARCH)
@@ -290,22 +290,30 @@ class Solver:
         *,
         narrow: bool = False,
         each: Map = map,
+        on_end: Callable[[SearchState], None] = lambda state: None,
     ) -> None:
         """Run the next round for searches that have run equally many, all together.
 
-        `poll` is called often, by any thread. The time is divided equally among the searches. With `narrow`, only
+        `poll` is called often, by any thread. `on_end` is called for each search when its part of the round is over;
+        those that need no repair come first. The time is divided equally among the searches. With `narrow`, only
         hypotheses within `NARROW` nats are kept, which takes less time and finds fewer alternatives. `each` is `map`,
         or that of a pool of threads, for what is done task by task.
         """
         round_ = self.rounds[states[0].rounds]
         if any(state.rounds != states[0].rounds for state in states):
             raise ValueError("searches run a round together only if all have run equally many")
-        if not all(state.should_stop() for state in states):
-            self._run_round(list(states), round_, turn, poll, NARROW if narrow else math.inf, each)
-        for state in states:
+
+        def end(state: SearchState) -> None:
             state.rounds += 1
             if not self.done(state) and state.should_stop():
                 state.stopped = True
+            on_end(state)
+
+        if not all(state.should_stop() for state in states):
+            self._run_round(list(states), round_, turn, poll, end, NARROW if narrow else math.inf, each)
+        else:
+            for state in states:
+                end(state)
 
     def done(self, state: SearchState) -> bool:
         """Whether a search needs no further round: its answer is plausible, its budget spent, or it was stopped."""
@@ -402,10 +410,14 @@ class Solver:
         round_: Round,
         turn: Turn,
         poll: Callable[[], None],
+        on_end: Callable[[SearchState], None],
         window: float = math.inf,
         each: Map = map,
     ) -> None:
-        """Run one round for a batch of tasks: beam search for all, then repair task by task."""
+        """Run one round for a batch of tasks: beam search for all, then repair task by task.
+
+        `on_end` is called for each task when its part is over. The solved ones come first: none waits for repairs.
+        """
         start = turn.now()
         deadline = start + sum(max(0.0, state.budget - state.seconds) for state in states)
         inputs, outputs = _stacked(states)
@@ -435,17 +447,24 @@ class Solver:
         left = [row for row, state in enumerate(states) if state.seconds < state.budget]
         implausible = [row for row in left if -math.inf < states[row].best_logprob < self.plausible]
         self.simplify_answers(states, implausible, encoded, turn, each)
-        if open_hypotheses is not None:
-            unsolved = [row for row in left if not states[row].solved]
+        unsolved = [] if open_hypotheses is None else [row for row in left if not states[row].solved]
+        for row, state in enumerate(states):
+            if row not in unsolved:
+                on_end(state)
 
-            def repaired(row: int) -> _Programs:
-                state, start = states[row], turn.now()
-                near_misses = found[row].joined(check_programs(state, *open_hypotheses.closed(row)))
-                most = min(state.budget - state.seconds, round_.repair * state.budget)
-                return self._repaired(state, near_misses, start + most, turn, poll)
+        def repaired(row: int) -> _Programs:
+            assert open_hypotheses is not None
+            state, start = states[row], turn.now()
+            near_misses = found[row].joined(check_programs(state, *open_hypotheses.closed(row)))
+            most = min(state.budget - state.seconds, round_.repair * state.budget)
+            return self._repaired(state, near_misses, start + most, turn, poll)
 
-            self._find_answers(states, unsolved, repaired, encoded, turn, each)
-            self.simplify_answers(states, [row for row in unsolved if states[row].solved], encoded, turn, each)
+        # Without threads one after the other, so that each ends with its own repair.
+        for rows in [[row] for row in unsolved] if each is map else [unsolved]:
+            self._find_answers(states, rows, repaired, encoded, turn, each)
+            self.simplify_answers(states, [row for row in rows if states[row].solved], encoded, turn, each)
+            for row in rows:
+                on_end(states[row])
 
     def _beam_search(
         self,

@@ -2,8 +2,9 @@
 
 An attacker can open connections and send nothing, half a head or half a body. Each takes a file descriptor. So the
 number of connections is bounded, in all and by address, below the process's limit of descriptors. At the bound a new
-connection takes the place of the oldest one that has no complete request, from the address that has most. Connections
-whose request has been read are never closed for another; if there are only such, the new one is closed.
+connection takes the place of the oldest one that has no complete request, from the address that has most. If all have
+one, it takes the place of the newest connection of the address that has most, unless its own has about as many; then
+the new one is closed. So nobody keeps others out by requests that take long, or by not reading the responses.
 
 A head and a body must arrive within `HEAD_SECONDS` and `BODY_SECONDS`, and the client must read its response.
 """
@@ -72,7 +73,7 @@ class Connections:
         name = client_name(host)
         crowded = host not in self.proxies and self._by_address[name] >= self.most_by_address
         if crowded or len(self) >= self.most:
-            victim = self._victim(name if crowded else None)
+            victim = self._unfinished(name) if crowded else self._unfinished() or self._newest_of_most(name)
             if victim is None:
                 self.closed["refused"] += 1
                 return False
@@ -91,12 +92,24 @@ class Connections:
             if not self._by_address[name]:
                 del self._by_address[name]
 
-    def _victim(self, name: str | None) -> Connection | None:
+    def _unfinished(self, name: str | None = None) -> Connection | None:
         """The oldest connection without a complete request, of this client or of the one that has most connections."""
         unfinished = [
             each for each, owner in self._open.items() if name in (None, owner) and each.phase in ("head", "body")
         ]
         return min(unfinished, key=lambda each: (-self._by_address[self._open[each]], each.since), default=None)
+
+    def _newest_of_most(self, newcomer: str) -> Connection | None:
+        """The newest connection of the client that has most, if the newcomer has fewer even when it replaces it.
+
+        Proxies are left out: theirs belong to many clients.
+        """
+        proxies = {client_name(host) for host in self.proxies}
+        others = [(count, name) for name, count in self._by_address.items() if name not in proxies]
+        most, greedy = max(others, default=(0, ""))
+        if most <= self._by_address[newcomer] + 1:
+            return None
+        return next(each for each in reversed(self._open) if self._open[each] == greedy)
 
     def close_late_ones(self, now: float | None = None) -> None:
         """Close the connections that have taken too long. The server calls this every second."""

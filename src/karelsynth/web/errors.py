@@ -79,8 +79,9 @@ async def _on_http_error(request: Request, error: Exception) -> JSONResponse:
         case 405:
             allowed = (error.headers or {}).get("Allow", "another method")
             message = f"{request.method} is not allowed here: use {allowed}"
-        case 400:  # FastAPI's status for a body that is not valid UTF-8
-            return error_response(422, "the body is not JSON in UTF-8", where="body")
+        case 400:  # FastAPI's status for a body that it cannot parse, for any other reason than its syntax
+            message = "the body cannot be read: it is not UTF-8, is nested too deep, or holds a number that is too long"
+            return error_response(422, message, where="body")
         case _:
             message = HTTPStatus(error.status_code).phrase.lower()
     return error_response(error.status_code, message, headers=error.headers)
@@ -118,9 +119,9 @@ def _validation_message(error: Mapping[str, Any], path: Sequence[str | int]) -> 
         case "too_short":
             return f"{name} is empty: it needs at least {limits['min_length']} item"
         case "greater_than_equal":
-            return f"{name} is too small: it must be at least {limits['ge']:g}"
+            return f"{name} is too small: it must be at least {limits['ge']:,.16g}"
         case "less_than_equal":
-            return f"{name} is too large: it must be at most {limits['le']:g}"
+            return f"{name} is too large: it must be at most {limits['le']:,.16g}"
         case "literal_error":
             return f"{name} must be {limits['expected']}"
         case kind if kind in _TYPE_NAMES:

@@ -35,6 +35,8 @@ from karelsynth.web.queue import SolveQueue, Ticket
 
 router = APIRouter()
 access_log = logging.getLogger("karelsynth.access")
+LOGGERS: Final = ("karelsynth.web", "karelsynth.access", "uvicorn.error", "asyncio")
+"""What the service writes its log by."""
 LogFormat = Literal["off", "text", "json"]
 _SECONDS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 _SIZES: Final = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
@@ -220,7 +222,8 @@ class FairTurns:
     """Lets a few requests run at a time. The others wait, without a thread, for their turn.
 
     The next is one of the client that has fewest running, among these the one whose last turn is longest ago. So
-    whoever sends many is not served more often than others.
+    whoever sends many is not served more often than others. A client that has none running does not wait for one that
+    has several: one more runs then.
     """
 
     def __init__(self, at_once: int = _AT_ONCE) -> None:
@@ -248,10 +251,12 @@ class FairTurns:
             self._grant()
 
     def _grant(self) -> None:
-        while self._waiting and self._running.total() < self._at_once:
+        while self._waiting:
             chosen = min(self._waiting, key=lambda each: (self._running[each[0]], self._last.get(each[0], 0)))
-            self._waiting.remove(chosen)
             client, granted = chosen
+            if self._running.total() >= self._at_once + self._kept_out(client):
+                break
+            self._waiting.remove(chosen)
             self._running[client] += 1
             self._last[client] = next(self._turns)
             if not granted.done():  # its request may have been cancelled in this very moment
@@ -259,6 +264,10 @@ class FairTurns:
         present = {client for client, _ in self._waiting} | {client for client, some in self._running.items() if some}
         self._running = Counter({client: some for client, some in self._running.items() if some})
         self._last = {client: last for client, last in self._last.items() if client in present}
+
+    def _kept_out(self, client: str) -> bool:
+        """Whether a client has none running, and another one several."""
+        return not self._running[client] and max(self._running.values(), default=0) > 1
 
 
 class ReadyResponse(BaseModel):
@@ -311,13 +320,18 @@ class _TextFormatter(logging.Formatter):
 
 
 def start_logging(kind: LogFormat) -> None:
-    """Write errors to the standard error stream; unless `kind` is off, also requests and searches."""
+    """Write errors to the standard error stream; unless `kind` is off, also requests and searches.
+
+    Errors of the libraries, too: a line of theirs that is no JSON would stop whoever reads the log. Not their warnings,
+    which malformed requests and clients that leave cause by the million.
+    """
     handler = logging.StreamHandler()
     handler.setFormatter(_JsonFormatter() if kind == "json" else _TextFormatter())
-    for name in ("karelsynth.web", "karelsynth.access"):
+    for name in LOGGERS:
         logger = logging.getLogger(name)
         logger.handlers[:] = [handler]
         logger.propagate = False
+        logger.setLevel(logging.ERROR)
     access_log.setLevel(logging.CRITICAL if kind == "off" else logging.INFO)
 
 

@@ -6,8 +6,9 @@ end with a `Solution` or a `SearchFailure`. A search that is cancelled while it 
 be stopped by its id; its `Solution` then holds what was found so far.
 
 **Batches.** A search has rounds (`solve.solver`). Searches that wait make their first round together, which costs less
-than one by one. Those that are not done join the queue again for their next round. The first round of new searches
-comes between the slices of long ones (`solve.turns`), so nobody waits for another's ten seconds.
+than one by one. A search that is done gets its answers at once, while others of its batch are repaired. Those that are
+not done join the queue again for their next round. The first round of new searches comes between the slices of long
+ones (`solve.turns`), so nobody waits for another's ten seconds.
 
 **Fairness.** Each client is charged the seconds that its searches have run. The next search is one of the client that
 has been charged least. A new or returning client starts at the lowest charge of the clients in the queue: time away
@@ -56,7 +57,16 @@ class TaskSolver(Protocol):
     def turns(self) -> Turns: ...
     def begin(self, examples: Task, /, *, budget: float, should_stop: Callable[[], bool]) -> Any: ...
     def together(self, rounds: int, /) -> int: ...
-    def advance(self, states: Sequence[Any], turn: Turn, poll: Callable[[], None], /, *, narrow: bool) -> None: ...
+    def advance(
+        self,
+        states: Sequence[Any],
+        turn: Turn,
+        poll: Callable[[], None],
+        /,
+        *,
+        narrow: bool,
+        on_end: Callable[[Any], None],
+    ) -> None: ...
     def done(self, state: Any, /) -> bool: ...
     def progress(self, state: Any, seconds: float, /) -> Progress: ...
     def conclude(self, state: Any, turn: Turn, /, *, quick: bool) -> Solution: ...
@@ -126,12 +136,13 @@ class Ticket:
         return 0 if self.state is None else int(self.state.rounds)
 
     @property
-    def kind(self) -> tuple[int, int, int]:
+    def kind(self) -> tuple[int, int, int, int]:
         """Searches of the same kind can make a round together.
 
-        With unequal numbers of examples, all would cost as much as the one that has most.
+        With unequal numbers of examples, all would cost as much as the one that has most. Budgets differ by less than
+        a factor of two: a short search would wait for a long one.
         """
-        return self.rounds, len(self.task.examples), self.task.max_ticks
+        return self.rounds, len(self.task.examples), self.task.max_ticks, math.frexp(self.budget)[1]
 
 
 class QueueObserver(Protocol):
@@ -144,8 +155,8 @@ class QueueObserver(Protocol):
 class SolveQueue:
     """See the module's docstring. One lock guards the whole state; searches run without holding it.
 
-    Each of `workers` runs a batch at a time. There are twice as many threads: half of them for first rounds, half for
-    later ones, which take turns.
+    Each of `workers` runs a batch at a time. There are three times as many threads, which take turns: for first rounds,
+    for later ones, and for first rounds of clients that would wait for those of a client with several searches.
     """
 
     def __init__(
@@ -158,8 +169,10 @@ class SolveQueue:
         """Searches that have begun and wait for their next round."""
         self._solving: list[Ticket] = []
         """Searches that have begun and are not done."""
-        self._batches: Counter[bool] = Counter()
-        """Batches that run now: of first rounds (True) and of later ones."""
+        self._firsts: list[list[Ticket]] = []
+        """Batches of first rounds that run now."""
+        self._laters = 0
+        """How many batches of later rounds run now."""
         self._charged: dict[str, float] = {}
         self._changed = threading.Condition()
         self._closed = False
@@ -170,7 +183,7 @@ class SolveQueue:
         self._threads = [
             threading.Thread(target=self._work, args=(first,), name=f"solver-{number}-{first}", daemon=True)
             for number in range(workers)
-            for first in (True, False)
+            for first in (True, True, False)
         ]
         for thread in self._threads:
             thread.start()
@@ -327,19 +340,28 @@ class SolveQueue:
 
     def _next_batch(self, first: bool) -> list[Ticket]:
         """The searches that should make their next round together; with `first`, their first one."""
-        if self._batches[first] >= self._workers:
-            return []
         tickets = self._waiting if first else self._between
+        if first and len(self._firsts) >= self._workers:
+            tickets = self._kept_out()
+        elif not first and self._laters >= self._workers:
+            return []
         order = self._fair_order(tickets)
         same = [ticket for ticket in order if ticket.kind == order[0].kind]
         if not same:
             return []
         size = self._solver.together(same[0].rounds)
         if first:
-            idle = self._workers - self._batches[True]
+            idle = max(1, self._workers - len(self._firsts))
             size = min(size, -(-len(same) // idle))
         budgets = list(accumulate(ticket.budget for ticket in same[:size]))
         return same[: max(1, bisect_right(budgets, _LONGEST_BATCH))]
+
+    def _kept_out(self) -> list[Ticket]:
+        """Searches that only wait for those of others with more than one. They need not."""
+        running = Counter(ticket.client for ticket in self._solving)
+        if any(running[ticket.client] < 2 for batch in self._firsts for ticket in batch):
+            return []
+        return [ticket for ticket in self._waiting if not running[ticket.client]]
 
     def _retry_after(self) -> int:
         """Estimated seconds until the searches that are in the queue now have ended."""
@@ -350,7 +372,7 @@ class SolveQueue:
         """Call back every waiting search whose position has changed."""
         if not any(ticket.watched for ticket in self._waiting):
             return
-        idle = max(0, self._workers - self._batches[True]) * self._solver.together(0)
+        idle = max(0, self._workers - len(self._firsts)) * self._solver.together(0)
         for place, ticket in enumerate(self._fair_order(self._waiting), 1):
             self._report_position(ticket, max(0, place - idle))
 
@@ -369,7 +391,10 @@ class SolveQueue:
                 if self._closed:
                     return
                 batch = self._next_batch(first)
-                self._batches[first] += 1
+                if first:
+                    self._firsts.append(batch)
+                else:
+                    self._laters += 1
                 for ticket in batch:
                     (self._waiting if first else self._between).remove(ticket)
                     if first:
@@ -377,46 +402,52 @@ class SolveQueue:
                         ticket.began = time.monotonic()
                         self._report_position(ticket, 0)
                 self._report_positions()
-                batches = self._batches.total()
+                batches = len(self._firsts) + self._laters
             try:
                 if self._observer is not None:
                     self._observer.batch_began(len(batch))
                 self._run(batch, max(1, self._cores // min(batches, self._workers)))
             finally:
                 with self._changed:
-                    self._batches[first] -= 1
+                    if first:
+                        self._firsts.remove(batch)
+                    else:
+                        self._laters -= 1
                     self._report_positions()
                     self._changed.notify_all()
 
     def _run(self, batch: list[Ticket], threads: int) -> None:
         """Run one round of a batch; report the solutions of searches that are done, put the others back."""
         batch = [ticket for ticket in batch if ticket.state is not None or self._begin(ticket)]
-        if batch and not self._run_round(batch, threads):
-            for ticket in batch:  # find out whose search failed; the others continue
-                self._run_round([ticket], threads)
+        for ticket in self._run_round(batch, threads) if batch else ():  # the round failed: find out for whom
+            self._run_round([ticket], threads)
 
-    def _run_round(self, batch: list[Ticket], threads: int) -> bool:
-        """Returns False if the round failed and it is not known for which search."""
+    def _run_round(self, batch: list[Ticket], threads: int) -> list[Ticket]:
+        """Returns searches that must run the round again, one by one: it failed, and it is not known for which."""
+        left = {id(ticket.state): ticket for ticket in batch}
 
         def priority() -> float:
             return sum(self._charged.get(ticket.client, 0.0) for ticket in batch) / len(batch)
 
         with self._solver.turns.turn(priority, threads) as turn:
             meter = _Meter(self._solver, self._charged, batch, turn)
+
+            def end(state: Any) -> None:
+                ticket = left.pop(id(state))
+                meter.drop(ticket)
+                self._settle(ticket, turn)
+                meter.charge(ticket)
+
             try:
                 states = [ticket.state for ticket in batch]
                 crowded = states[0].rounds == 0 and self.waiting >= self._solver.together(0)
-                self._solver.advance(states, turn, meter.poll, narrow=crowded)
+                self._solver.advance(states, turn, meter.poll, narrow=crowded, on_end=end)
             except Exception as error:
-                if len(batch) > 1:
-                    return False
-                self._finish(batch[0], SearchFailure(error))  # the client gets the error; the worker continues
-                return True
-            meter.charge()
-            for ticket in batch:
-                self._settle(ticket, turn)
-                meter.charge(ticket)
-        return True
+                if len(left) > 1:
+                    return list(left.values())
+                for ticket in left.values():  # the client gets the error; the worker continues
+                    self._finish(ticket, SearchFailure(error))
+        return []
 
     def _begin(self, ticket: Ticket) -> bool:
         """Make the state of a search; returns whether that succeeded."""
@@ -475,9 +506,10 @@ class _Meter:
     """Charges the clients of a batch for the time that it runs, and reports progress."""
 
     def __init__(self, solver: TaskSolver, charged: dict[str, float], batch: list[Ticket], turn: Turn) -> None:
-        self._solver, self._charged, self._batch, self._turn = solver, charged, batch, turn
+        self._solver, self._charged, self._batch, self._turn = solver, charged, list(batch), turn
+        self._size = len(batch)
         self._at = self._began = turn.now()
-        self._before = [ticket.state.seconds for ticket in batch]
+        self._before = {ticket.id: ticket.state.seconds for ticket in batch}
         self._thread = threading.get_ident()
         self._report()
 
@@ -487,6 +519,11 @@ class _Meter:
             self.charge()
             if self._at - self._reported >= _REPORT_SECONDS:
                 self._report()
+
+    def drop(self, ticket: Ticket) -> None:
+        """A search has left the batch: it is charged its share up to now, and no progress is reported any more."""
+        self.charge()
+        self._batch.remove(ticket)
 
     def charge(self, *tickets: Ticket) -> None:
         """Divide the time since the last call among the clients of these, by default of all."""
@@ -499,7 +536,7 @@ class _Meter:
     def _report(self) -> None:
         """A search's own `seconds` are no help here: parts of the round may be in them already."""
         self._reported = self._at
-        share = (self._at - self._began) / len(self._batch)
-        for ticket, before in zip(self._batch, self._before, strict=True):
+        share = (self._at - self._began) / self._size
+        for ticket in self._batch:
             if ticket.watched:
-                ticket.on_event(self._solver.progress(ticket.state, before + share))
+                ticket.on_event(self._solver.progress(ticket.state, self._before[ticket.id] + share))

@@ -6,10 +6,12 @@ import asyncio
 import errno
 import ipaddress
 import logging
+import os
 import signal
 import socket
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from functools import partial
 from types import FrameType
 from typing import Any, Final
@@ -58,6 +60,17 @@ def _reason(host: str, port: int, error: Exception) -> str:
             return f"{host} is not an address of this machine: use 127.0.0.1, or 0.0.0.0 for all of its addresses"
         case _:
             return f"cannot listen on {host}, port {port}: {error}"
+
+
+def proxy_addresses(given: Iterable[str]) -> frozenset[str]:
+    """The addresses of reverse proxies. Raises AddressError for names and ranges, with which no client is compared.
+
+    uvicorn would take `*` for everybody: then each client could say who it is.
+    """
+    try:
+        return frozenset(str(ipaddress.ip_address(each)) for each in given)
+    except ValueError as error:
+        raise AddressError(f"--proxy: {error}: name one address, such as 127.0.0.1") from None
 
 
 def address_of(listener: socket.socket) -> str:
@@ -116,7 +129,7 @@ def serve(app: FastAPI, listener: socket.socket, on_ready: Callable[[], None]) -
         backlog=BACKLOG,
         proxy_headers=bool(proxies),
         forwarded_allow_ips=proxies,
-        log_level="error",  # warnings are of malformed requests, which anybody can send by the million
+        log_config=None,  # `start_logging` has done it
         access_log=False,
         server_header=False,
         timeout_graceful_shutdown=_GRACE,
@@ -139,8 +152,19 @@ def serve(app: FastAPI, listener: socket.socket, on_ready: Callable[[], None]) -
         signal.signal(signal.SIGTERM, previous)
 
 
+def tell_systemd(message: str) -> None:
+    """Send a message of sd_notify(3), if systemd has started this process as `Type=notify`."""
+    address = os.environ.get("NOTIFY_SOCKET", "")
+    if address.startswith(("/", "@")):
+        with suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:
+            sender.sendto(message.encode(), address.replace("@", "\0", 1))
+
+
 class _Server(uvicorn.Server):
-    """Calls `on_ready` once it accepts requests, closes late connections, and stops all searches on a signal."""
+    """Calls `on_ready` once it accepts requests, closes late connections, and stops all searches on a signal.
+
+    systemd learns when it is ready, that it is alive, and when it stops.
+    """
 
     def __init__(self, config: uvicorn.Config, connections: Connections, on_ready: Callable[[], None]) -> None:
         super().__init__(config)
@@ -151,16 +175,19 @@ class _Server(uvicorn.Server):
         await super().startup(sockets)
         if self.started and not self.should_exit:
             self._on_ready()
+            tell_systemd("READY=1")
 
     async def on_tick(self, counter: int) -> bool:
         if counter % 10 == 0:  # every second
             self._connections.close_late_ones()
+            tell_systemd("WATCHDOG=1")
         return await super().on_tick(counter)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         if self.should_exit:  # a second signal changes nothing: the shutdown takes seconds at most
             return
         super().handle_exit(sig, frame)
+        tell_systemd("STOPPING=1")
         queue = getattr(self.config.app.state, "queue", None)  # type: ignore[union-attr]
         if queue is not None:  # the signal may come before the application has started
             asyncio.get_running_loop().call_soon_threadsafe(queue.close, 0.0)
