@@ -222,13 +222,23 @@ class CountedSolver(FakeSolver):
         self.time = 0.0
         self.turns.clock = lambda: self.time
 
-    def advance(self, states: Sequence[Any], turn: Turn, poll: Callable[[], None], /, *, narrow: bool) -> None:
+    def advance(
+        self,
+        states: Sequence[Any],
+        turn: Turn,
+        poll: Callable[[], None],
+        /,
+        *,
+        narrow: bool,
+        on_end: Callable[[Any], None],
+    ) -> None:
         for _ in range(3):
             self.time += 1.0
             states[0].seconds += 1.0
             poll()
         states[0].rounds += 1
         states[0].solution = Solution((), False, None, self.time, 8, 0)
+        on_end(states[0])
 
     def done(self, state: Any, /) -> bool:
         return bool(state.rounds == 2)
