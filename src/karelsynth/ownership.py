@@ -100,10 +100,9 @@ def cache_home() -> Path:
     A path that is not absolute would be another folder for each working directory. As the XDG specification says, it is
     ignored.
     """
-    for folder in (Path(os.environ.get("XDG_CACHE_HOME", "")), Path("~/.cache").expanduser()):
-        if folder.is_absolute():
-            return folder / "karelsynth"
-    raise RuntimeError("the user has no home")
+    chosen = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    folder = chosen if chosen.is_absolute() else Path.home() / ".cache"
+    return folder / "karelsynth"
 
 
 def follow_links(path: Path) -> Path:
