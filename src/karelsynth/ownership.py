@@ -102,6 +102,8 @@ def cache_home() -> Path:
     """
     chosen = Path(os.environ.get("XDG_CACHE_HOME", ""))
     folder = chosen if chosen.is_absolute() else Path.home() / ".cache"
+    if not folder.is_absolute():
+        raise RuntimeError("the user has no home")
     return folder / "karelsynth"
 
 
