@@ -1,8 +1,11 @@
 #!/usr/bin/env bash
-# One session on a GPU machine, about 28 minutes: seed 0 of the long budget. MLE first, with the GPU tests beside it; then
-# four RL rows from it, side by side, with as many steps as there is time for. On one H200 MLE did about 31 steps a second,
-# and RL rows 1,200 to 1,540 tasks a second each, four at a time: MLE and 4,000 steps of RL do not fit into half an hour.
-# Usage: OUT=folder tools/session_long.sh COMMIT WAIT LEFT
+# One seed of the long budget on a GPU machine, about 28 minutes in all: MLE first, with the GPU tests beside it; then four
+# RL rows from it, side by side. If time is short, they get fewer steps. On one H200 MLE did about 31 steps a second, and RL
+# rows 1,200 to 1,540 tasks a second each, four at a time.
+# Usage: OUT=folder [SEED=0] [ROWS="rl …"] [BESIDE="…"] tools/session_long.sh COMMIT WAIT LEFT
+#   ROWS    the RL rows, by default all four; none (ROWS=" "): stop after MLE, so that another session does them
+#   BESIDE  arguments of tools/train_for.py: another run, beside MLE. Its log is in session.tgz, its newest weights
+#           in bfloat16 are beside.safetensors.aa and so on (`cat beside.safetensors.* > model.safetensors`).
 #   COMMIT  to record in results
 #   WAIT    seconds after which the call returns; the work goes on in the background
 #   LEFT    seconds until the machine goes back, from now
@@ -16,8 +19,10 @@ set -u
 work=${WORK:-/tmp/session}
 python=${PYTHON:-python3}
 export PYTHONUNBUFFERED=1 PYTHONPATH=$work/tree/src
-rows="rl rl_beam rl_beam_div rl_beam_div_opt"
-reproduce() { $python -m karelsynth reproduce "$@" --budget long --seeds 0 --keep "$work/kept" --commit "$commit" ${REPRODUCE:-}; }
+rows=${ROWS:-rl rl_beam rl_beam_div rl_beam_div_opt}
+rate=${RATE:-1200}  # tasks a second of each RL row
+seed=${SEED:-0}
+reproduce() { $python -m karelsynth reproduce "$@" --budget long --seeds "$seed" --keep "$work/kept" --commit "$commit" ${REPRODUCE:-}; }
 log() { echo "$(date +%T) $*" >> "$work/found/logs/session.log"; }
 
 tests() {  # while MLE trains
@@ -27,10 +32,10 @@ tests() {  # while MLE trains
   log "GPU tests ended: $(tail -n 1 "$work/found/logs/gpu-tests.log")"
 }
 
-plan() {  # steps and rows that end in time: 60 s to start, four validations of 10 s, 110 s to score, 1,200 tasks a second
+plan() {  # steps and rows that end in time: 60 s to start, four validations of 10 s, 110 s to score
   [ -f "$work/plan" ] && { cat "$work/plan"; return; }
   local left=$(( $(cat "$work/end") - $(date +%s) - 210 )) steps
-  for steps in 4000 3500 3000 2500 2000 1500 1000 500; do [ $(( steps * 256 / 1200 )) -lt $left ] && break; done
+  for steps in 3000 2500 2000 1500 1000 500; do [ $(( steps * 256 / rate )) -lt $left ] && break; done
   echo "$steps $rows"
 }
 
@@ -40,12 +45,21 @@ background() {
   log "MLE starts"
   reproduce syntax --only mle --runs "$work/runs" --results "$work/results-mle" > "$work/found/logs/mle.log" 2>&1 &
   local mle=$!
+  [ -n "${BESIDE:-}" ] && nice -n 5 $python tools/train_for.py $BESIDE --out "$work/beside" > "$work/found/logs/beside.log" 2>&1 &
   tests &
-  until [ -f "$work/kept/mle-seed0/trained.json" ] || ! kill -0 $mle 2> /dev/null; do sleep 0.5; done
-  if [ ! -f "$work/kept/mle-seed0/trained.json" ]; then log "MLE failed"; touch "$work/done"; exit 1; fi
+  until [ -f "$work/kept/mle-seed$seed/trained.json" ] || ! kill -0 $mle 2> /dev/null; do sleep 0.5; done
+  if [ ! -f "$work/kept/mle-seed$seed/trained.json" ]; then log "MLE failed"; touch "$work/done"; exit 1; fi
   read -r steps chosen <<< "$(plan)"
+  if [ -z "$chosen" ]; then
+    log "MLE is trained"
+    wait
+    replica
+    log "all ended"
+    touch "$work/done"
+    exit
+  fi
   log "MLE is trained; RL: $steps steps of $chosen; $(( $(cat "$work/end") - $(date +%s) )) s left"
-  sed -i "s/run.steps=4000/run.steps=$steps/; s/run.validate_every=500/run.validate_every=$((steps / 4))/" \
+  sed -i "s/run.steps=3000/run.steps=$steps/; s/run.validate_every=750/run.validate_every=$((steps / 4))/" \
     src/karelsynth/reproduce/rows.py
   local only; only=$(printf -- '--only %s ' $chosen)
   reproduce all $only --at-once $(wc -w <<< "$chosen") --runs "$work/runs-rl" --results "$work/results-rl" \
@@ -77,19 +91,27 @@ collect() {  # everything that is complete, as one file that is always complete
     [ -f "$run/metrics.jsonl" ] && cp "$run/metrics.jsonl" "$work/found/metrics/$(basename "$run").jsonl"
     [ -f "$run/stderr.log" ] && cp "$run/stderr.log" "$work/found/logs/$(basename "$run").stderr"
   done
+  [ -d "$work/beside" ] && cp "$work/beside/metrics.jsonl" "$work/found/metrics/beside.jsonl" 2> /dev/null
   tar czf "$work/session.tgz" -C "$work/found" . && cp "$work/session.tgz" "$OUT/.new" && mv "$OUT/.new" "$OUT/session.tgz"
-  if [ -f "$work/kept/mle-seed0/trained.json" ] && [ ! -d "$work/tree/weights/mle-seed0" ] && [ ! -f "$work/sent" ]; then
-    tar cf - -C "$work/kept" mle-seed0 | split -b 15M - "$OUT/weights.tar." && touch "$work/sent"
+  if [ -f "$work/kept/mle-seed$seed/trained.json" ] && [ ! -d "$work/tree/weights/mle-seed$seed" ] && [ ! -f "$work/sent" ]; then
+    tar cf - -C "$work/kept" mle-seed$seed | split -b 15M - "$OUT/weights.tar." && touch "$work/sent"
   fi
+}
+
+collect_beside() {  # the newest weights of the run beside
+  [ -d "$work/beside" ] || return 0
+  $python tools/newest_weights.py "$work/beside" "$work/beside.safetensors"
+  [ -f "$work/beside.safetensors" ] && split -b 15M "$work/beside.safetensors" "$OUT/beside.safetensors."
+  cp "$work/beside/final/recipe.json" "$OUT/beside-recipe.json" 2> /dev/null
 }
 
 standing() {
   cat "$work/found/logs/session.log"
   echo "$(date +%T), $(( $(cat "$work/end") - $(date +%s) )) s left; $(nvidia-smi --query-gpu=memory.used,utilization.gpu --format=csv,noheader 2> /dev/null)"
-  tail -qn 1 "$work"/found/logs/{mle,gpu-tests,rl,replica}.log 2> /dev/null
+  tail -qn 1 "$work"/found/logs/{mle,gpu-tests,rl,replica,beside}.log 2> /dev/null
   $python - "$work" <<'PYTHON'
 import json, pathlib, sys
-for path in sorted(pathlib.Path(sys.argv[1]).glob("runs*/*/metrics.jsonl")):
+for path in sorted([*pathlib.Path(sys.argv[1]).glob("runs*/*/metrics.jsonl"), *pathlib.Path(sys.argv[1]).glob("beside/metrics.jsonl")]):
     lines = [json.loads(line) for line in path.read_text().splitlines()]
     steps = [line for line in lines if "tasks_per_second" in line]
     scores = [(line["step"], line["validation_generalization"], line["validation_exact"]) for line in lines if "validation_exact" in line]
@@ -107,7 +129,7 @@ echo $(( $(date +%s) + left )) > "$work.end"
 if [ ! -d "$work/tree" ]; then
   mkdir -p "$work"/{tree,kept,results-mle,results-rl,found/logs,found/metrics,found/replica,found/results/reproduce-long}
   tar cf - --exclude=.git --exclude=.venv . | tar xf - -C "$work/tree"
-  [ -d weights/mle-seed0 ] && cp -r weights/mle-seed0 "$work/kept/"
+  [ -d weights/mle-seed$seed ] && cp -r weights/mle-seed$seed "$work/kept/"
   [ -z "${DRY:-}" ] || eval "$DRY"
   mv "$work.end" "$work/end"
   setsid bash "$work/tree/tools/session_long.sh" "$commit" background > "$work/background.log" 2>&1 < /dev/null &
@@ -120,5 +142,6 @@ while [ "$(date +%s)" -lt $until ] && [ ! -f "$work/done" ]; do
   [ $(( $(date +%s) % 20 )) -lt 5 ] && collect
 done
 collect
+collect_beside
 standing
 cat "$work/background.log"

@@ -25,19 +25,7 @@ background() {
 collect() {
   cp "$work/run/metrics.jsonl" "$work/found/" 2> /dev/null
   tar czf "$OUT/logs.tgz" -C "$work/found" .
-  for again in 1 2 3; do  # a checkpoint may be replaced while it is read
-  $python - "$work/run" <<'PYTHON' && break
-import pathlib, sys
-from safetensors.torch import load_file, save_file
-run = pathlib.Path(sys.argv[1])
-found = [run / "final", *sorted(run.glob("checkpoint-*"), reverse=True)]
-found = [folder for folder in found if (folder / "model.safetensors").exists()]
-for folder in found[:1]:
-    weights = {name: value.bfloat16() if value.is_floating_point() else value for name, value in load_file(folder / "model.safetensors").items()}
-    save_file(weights, "/tmp/model.safetensors")
-    print("weights of", folder.name)
-PYTHON
-  done
+  $python tools/newest_weights.py "$work/run" /tmp/model.safetensors
   [ -f /tmp/model.safetensors ] && split -b 15M /tmp/model.safetensors "$OUT/model.safetensors." && rm /tmp/model.safetensors
 }
 
