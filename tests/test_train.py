@@ -122,6 +122,20 @@ def test_a_share_of_the_tasks_is_shown_with_fewer_examples() -> None:
     assert set(numbers.tolist()) == {1, 2, 3, 4, 5}
 
 
+def test_examples_keep_the_order_of_their_source_if_they_are_not_shuffled() -> None:
+    """For purposeful tasks it is a teacher's: the first examples show the most."""
+    model, stream = Synthesizer(ModelSettings(**TINY)), TaskStream(9, purposeful=0.5)  # type: ignore[arg-type]
+    (batch,) = BatchLoader(
+        stream, model, batch_size=12, seed=1, pack=False, drop_examples=0.5, shuffle_examples=False
+    ).batches(2, 3)
+    tasks = stream.tasks(24, 12)
+    assert torch.equal(batch.inputs, torch.from_numpy(tasks.inputs[:, :5]))
+    assert torch.equal(batch.outputs, torch.from_numpy(tasks.outputs[:, :5]))
+    inputs, outputs = batch.examples(np.array([7, 3]))
+    assert np.array_equal(inputs, tasks.inputs[[7, 3]])
+    assert np.array_equal(outputs, tasks.outputs[[7, 3]])
+
+
 @pytest.mark.parametrize("tasks", [None, 40])
 def test_programs_are_simplified_on_demand(tasks: int | None) -> None:
     """Whichever part of the stream is asked for: what a task becomes depends on that task alone."""

@@ -60,7 +60,7 @@ class TrainingBatch:
     tasks: TaskBatch
     """On the host, with examples in the source's order."""
     order: NDArray[np.int64]
-    """[B, E]: a random order of the examples; the last one is held out."""
+    """[B, E]: the order of the examples; the last one is held out."""
     inputs: Tensor
     """uint8 [B, E − 1, 18, 18], on the device: the given examples."""
     outputs: Tensor
@@ -79,8 +79,9 @@ class TrainingBatch:
 class BatchLoader:
     """The batches of a run, in order, made ahead of their use.
 
-    Every time a task is used, one random example is held out. With probability `drop_examples`, some of the others are
-    hidden, too. With several processes, each takes an equal part of every batch.
+    Every time a task is used, its examples are shuffled, unless `shuffle_examples` is off, and the last one is held
+    out. With probability `drop_examples`, some of those before it are hidden, too. With several processes, each takes
+    an equal part of every batch.
     """
 
     def __init__(
@@ -92,6 +93,7 @@ class BatchLoader:
         seed: int,
         pack: bool,
         drop_examples: float = 0.0,
+        shuffle_examples: bool = True,
         rank: int = 0,
         ranks: int = 1,
     ) -> None:
@@ -101,7 +103,7 @@ class BatchLoader:
             )
         self._source, self._batch_size, self._seed = source, batch_size, seed
         self._device, self._machine, self._pack = model.device, model.machine, pack
-        self._settings, self._drop_examples = model.settings, drop_examples
+        self._settings, self._drop_examples, self._shuffles = model.settings, drop_examples, shuffle_examples
         self._part = batch_size // ranks
         self._offset = rank * self._part
 
@@ -126,7 +128,8 @@ class BatchLoader:
         tasks = self._source.tasks(start + self._offset, self._part)
         examples = tasks.inputs.shape[1]
         rng = np.random.default_rng((self._seed, step))
-        order = rng.random((self._batch_size, examples))[mine].argsort(axis=1)
+        keys = rng.random((self._batch_size, examples))[mine]
+        order = keys.argsort(axis=1) if self._shuffles else np.broadcast_to(np.arange(examples), keys.shape)
         present = None
         if self._drop_examples:
             drops, share = rng.random((2, self._batch_size))[:, mine]

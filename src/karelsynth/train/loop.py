@@ -231,6 +231,7 @@ class _Run:
             seed=self.recipe.run.seed,
             pack=pack,
             drop_examples=self.recipe.data.drop_examples,
+            shuffle_examples=self.recipe.data.shuffle_examples,
             rank=self.group.rank,
             ranks=self.group.size,
         )

@@ -62,6 +62,9 @@ class DataRecipe:
     """Use only this many tasks, the first, reshuffled every epoch; by default the stream is endless."""
     drop_examples: float = 0.0
     """The probability that a task is shown with fewer than its given examples, but at least one. 0 in the paper."""
+    shuffle_examples: bool = True
+    """Whether a task's examples are shuffled each time it is used. Without, the last is held out, and fewer given
+    examples are the first of the source's order, which for purposeful tasks is a teacher's."""
     simplify: bool = False
     """Whether to remove from reference programs what none of their examples needs: see `tasks.simplify`."""
     purposeful: float = 0.0

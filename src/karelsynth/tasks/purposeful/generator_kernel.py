@@ -111,8 +111,10 @@ class Scratch(NamedTuple):
     """[1, ticks]: the trace of the current run."""
     seen: U8Array
     """[1, conditions]: the outcomes of each condition in the current run: 1 for false, plus 2 for true."""
+    shown: U8Array
+    """[E, conditions]: the same for each example found so far, …"""
     all_seen: U8Array
-    """[conditions]: the same over the examples found so far."""
+    """[conditions]: … and over all of them."""
 
 
 @compiled()
@@ -294,6 +296,7 @@ def _find_worlds(
             continue
         complete = True
         for number in range(conditionals):
+            scratch.shown[found, number] = seen[0, number]
             all_seen[number] |= seen[0, number]
             complete &= all_seen[number] == 3
         hashes[found] = trace
@@ -308,6 +311,34 @@ def _find_worlds(
             new &= hashes[other] != hashes[number]
         distinct += new
     return (complete or not strict) and (conditionals == 0 or distinct >= min(3, 1 + conditionals))
+
+
+@compiled()
+def teaching_order(state: U64Array, shown: U8Array, all_seen: U8Array, order: I64Array) -> None:
+    """Fill `order` with the examples as a teacher would show them; ties are broken at random.
+
+    Each example shows the most outcomes of conditions that none before it shows. Once all are shown, the rest follow at
+    random.
+
+    Args:
+        shown: [E, C], the outcomes of C conditions in each example: 1 for false, plus 2 for true.
+        all_seen: [C], overwritten.
+        order: [E].
+    """
+    shuffle(state, order)
+    all_seen[:] = 0
+    for place in range(len(order)):
+        best, most = place, -1
+        for other in range(place, len(order)):
+            new = 0
+            for number in range(len(all_seen)):
+                lacking = shown[order[other], number] & ~all_seen[number]
+                new += (lacking & 1) + (lacking >> 1)
+            if new > most:
+                best, most = other, new
+        order[place], order[best] = order[best], order[place]
+        for number in range(len(all_seen)):
+            all_seen[number] |= shown[order[place], number]
 
 
 @compiled()
@@ -330,7 +361,7 @@ def generate_range(
     """Make tasks start + first … start + last − 1 and write them to rows first … last − 1.
 
     Arrays as in `TaskBatch`, with the grids flat, [N, E, 324]; the tokens must come filled with `<pad>`. `plans` [N]
-    gets the numbers of the plans.
+    gets the numbers of the plans. The examples come in the order of `teaching_order`.
     """
     examples = inputs.shape[1]
     state = np.empty(1, np.uint64)
@@ -340,13 +371,14 @@ def generate_range(
         np.empty(8, np.int64), np.empty(len(tables.once), np.int64), np.empty(3, np.int64), np.empty(STACK, np.int64),
         np.empty(RAW, np.uint8), np.empty(RAW, np.uint8), np.empty(STAGE * STAGE, np.uint8), np.empty(4, np.int64),
         np.empty((examples, CELLS), np.uint8), np.empty((examples, CELLS), np.uint8), np.empty(examples, np.uint64),
-        np.empty((1, PAPER_TICKS + 1), np.uint8), np.zeros((1, LONGEST), np.uint8), np.empty(LONGEST, np.uint8),
+        np.empty((1, PAPER_TICKS + 1), np.uint8), np.zeros((1, LONGEST), np.uint8),
+        np.empty((examples, LONGEST), np.uint8), np.empty(LONGEST, np.uint8),
     )  # fmt: skip
     text = scratch.text
     stream = mix(mix(np.uint64(seed) + _STREAM) + np.uint64(reserved))
     for task in range(first, last):
         state[0] = mix(stream + np.uint64(start + task) * GAMMA)
-        done, length = False, 0
+        done, length, conditionals = False, 0, 0
         while not done:
             plan = pick_threshold(state, tables.plan_threshold, 0, len(tables.plans))
             for _ in range(_PROGRAMS):
@@ -376,11 +408,11 @@ def generate_range(
                     break
             if done:
                 plans[task] = plan
-        shuffle(state, order)
-        for number in range(examples):
+        teaching_order(state, scratch.shown[:, :conditionals], scratch.all_seen[:conditionals], order)
+        for place in range(examples):
             for cell in range(CELLS):
-                inputs[task, order[number], cell] = scratch.before[number, cell]
-                outputs[task, order[number], cell] = scratch.after[number, cell]
+                inputs[task, place, cell] = scratch.before[order[place], cell]
+                outputs[task, place, cell] = scratch.after[order[place], cell]
         for at in range(length):
             tokens[task, at] = text[at]
         lengths[task] = length
