@@ -35,7 +35,7 @@ tests() {  # while MLE trains
 plan() {  # steps and rows that end in time: 60 s to start, four validations of 10 s, 110 s to score
   [ -f "$work/plan" ] && { cat "$work/plan"; return; }
   local left=$(( $(cat "$work/end") - $(date +%s) - 210 )) steps
-  for steps in 3000 2500 2000 1500 1000 500; do [ $(( steps * 256 / rate )) -lt $left ] && break; done
+  for steps in 4000 3500 3000 2500 2000 1500 1000 500; do [ $(( steps * 256 / rate )) -lt $left ] && break; done
   echo "$steps $rows"
 }
 
@@ -59,7 +59,7 @@ background() {
     exit
   fi
   log "MLE is trained; RL: $steps steps of $chosen; $(( $(cat "$work/end") - $(date +%s) )) s left"
-  sed -i "s/run.steps=3000/run.steps=$steps/; s/run.validate_every=750/run.validate_every=$((steps / 4))/" \
+  sed -i "s/run.steps=4000/run.steps=$steps/; s/run.validate_every=1000/run.validate_every=$((steps / 4))/" \
     src/karelsynth/reproduce/rows.py
   local only; only=$(printf -- '--only %s ' $chosen)
   reproduce all $only --at-once $(wc -w <<< "$chosen") --runs "$work/runs-rl" --results "$work/results-rl" \

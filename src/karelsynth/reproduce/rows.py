@@ -204,7 +204,7 @@ _CHOICE: Final = ("data.validation=val_large", "run.validation_tasks=10000")
 SHORT: Final = Budget("short", "the recipes as they are: 15 passes of MLE, 256,000 tasks of RL (full set)", SEEDS)
 LONG: Final = Budget(
     "long",
-    "22 passes of MLE, 768,000 tasks of RL with decay (full set); chosen on 10,000 tasks, decided on 100,000",
+    "22 passes of MLE, a million tasks of RL with decay (full set); chosen on 10,000 tasks, decided on 100,000",
     {"full": (0, 1, 2, 3, 4), "small": (0, 1, 2, 3, 4, 5, 6, 7)},
     claim_tasks=100_000,
     by_kind={
@@ -213,7 +213,7 @@ LONG: Final = Budget(
             *(*_CHOICE, "run.steps=12000", "run.batch_size=2048", "run.validate_every=3000", "optimizer.final=0.5"),
         ),
         "full later": (
-            *(*_CHOICE, "run.steps=3000", "run.batch_size=256", "run.validate_every=750", "run.checkpoint_every=750"),
+            *(*_CHOICE, "run.steps=4000", "run.batch_size=256", "run.validate_every=1000", "run.checkpoint_every=1000"),
             *("optimizer.schedule=cosine",),
         ),
         "small first": (*_CHOICE, "run.validate_every=390"),
