@@ -1,7 +1,7 @@
 """How likely models make the reference programs of tasks that they have not seen.
 
     python tools/likelihood.py shipped runs/other/final [--tasks 600] [--seed 771001] [--given 5 3] \\
-        [--file benchmarks/held_out.jsonl …]
+        [--file benchmarks/held_out.jsonl …] [--device cuda]
 
 For each model and each kind of task: the mean and the median of the references' negative log-likelihood in nats, and
 the share of references above 10 nats, which a search hardly finds. Values above 50 nats count as 50 in the mean. Random
@@ -42,6 +42,7 @@ def main() -> None:
     parser.add_argument("--tasks", type=int, default=600, help="generated tasks of each kind")
     parser.add_argument("--seed", type=int, default=771001)
     parser.add_argument("--given", type=int, nargs="+", default=[5, 3], help="examples that are given, the first")
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--file", type=Path, action="append", default=[], help="people's tasks with references")
     arguments = parser.parse_args()
     sets = {
@@ -51,7 +52,7 @@ def main() -> None:
     }
     print("| model | tasks | given | mean | median | above 10 nats, % |\n|---|---|---:|---:|---:|---:|")
     for folder in arguments.models:
-        model = Synthesizer.from_pretrained(folder)
+        model = Synthesizer.from_pretrained(folder, arguments.device)
         for name, tasks in sets.items():
             for given in arguments.given:
                 cost = negative_log_likelihoods(model, tasks, given)
@@ -68,13 +69,13 @@ def negative_log_likelihoods(model: Synthesizer, tasks: TaskBatch, given: int) -
     for first in range(0, len(tasks), AT_ONCE):
         part = tasks[first : first + AT_ONCE]
         inputs, outputs = (
-            torch.from_numpy(np.ascontiguousarray(worlds[:, :given])) for worlds in (part.inputs, part.outputs)
+            torch.from_numpy(np.ascontiguousarray(worlds[:, :given])).to(model.device)
+            for worlds in (part.inputs, part.outputs)
         )
         with torch.no_grad():
             encoded = model.encode(inputs, outputs)
-            costs.append(
-                -model.program_logprobs(encoded, model.pack(part.tokens, part.lengths, encoded=encoded)).numpy()
-            )
+            packed = model.pack(part.tokens, part.lengths, encoded=encoded)
+            costs.append(-model.program_logprobs(encoded, packed).cpu().numpy())
     return np.concatenate(costs)
 
 
