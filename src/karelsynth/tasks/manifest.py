@@ -276,12 +276,8 @@ def read_manifest(folder: Path) -> Manifest:
         )
     try:
         return _manifest(record)
-    except _Unfit as unfit:
-        raise TaskFileError(f"{path}: {unfit}: the manifest was altered; get or make the set again") from None
-
-
-class _Unfit(Exception):
-    """A field with an invalid value."""
+    except TaskFileError as error:
+        raise TaskFileError(f"{path}: {error}: the manifest was altered; get or make the set again") from None
 
 
 def _manifest(record: dict[str, Any]) -> Manifest:
@@ -306,7 +302,7 @@ def _source(source: dict[str, Any]) -> Generated | Imported:
         original = None if source.get("original") is None else _field(source, "original", str)
         return Imported(_field(source, "file", str), original)
     if kind != "generated":
-        raise _Unfit("`source.kind` is neither `generated` nor `imported`")
+        raise TaskFileError("`source.kind` is neither `generated` nor `imported`")
     return Generated(
         _field(source, "seed", int),
         _field(source, "start", int),
@@ -318,18 +314,18 @@ def _source(source: dict[str, Any]) -> Generated | Imported:
 
 def _shard(record: Any) -> Shard:
     if not isinstance(record, dict):
-        raise _Unfit("an entry of `shards` is no object")
+        raise TaskFileError("an entry of `shards` is no object")
     kinds = {"file": str, "count": int, "bytes": int, "sha256": str, "novel": int}
     return Shard(**{key: _field(record, key, kind) for key, kind in kinds.items()})
 
 
 def _field(record: dict[str, Any], key: str, kind: type, least: int = 0) -> Any:
-    """A value of a JSON object. Raises _Unfit if it is missing, of another type, or a number below `least`."""
+    """A value of a JSON object. Raises TaskFileError if it is missing, of another type, or a number below `least`."""
     value = record.get(key)
     if kind is int and (type(value) is not int or value < least):
-        raise _Unfit(f"`{key}` is no whole number from {least}")
+        raise TaskFileError(f"`{key}` is no whole number from {least}")
     if not isinstance(value, kind):
-        raise _Unfit(f"`{key}` is missing or of another type")
+        raise TaskFileError(f"`{key}` is missing or of another type")
     return value
 
 
@@ -337,12 +333,12 @@ def _check_shards(manifest: Manifest) -> None:
     """The shards are the first of the set, without a gap, and all of them if it is complete."""
     listed = len(manifest.shards)
     if manifest.complete and not manifest.count:  # an unfinished import has no count yet
-        raise _Unfit("`count` is 0")
+        raise TaskFileError("`count` is 0")
     if listed > manifest.shard_count or (manifest.complete and listed < manifest.shard_count):
-        raise _Unfit(f"{manifest.count:,} tasks make {manifest.shard_count} shards, and it lists {listed}")
+        raise TaskFileError(f"{manifest.count:,} tasks make {manifest.shard_count} shards, and it lists {listed}")
     for number, shard in enumerate(manifest.shards):
         expected = manifest.shard_file(number)
         if shard.file != shard_name(number):
-            raise _Unfit(f"shard {number} is called `{shard.file}` instead of `{shard_name(number)}`")
+            raise TaskFileError(f"shard {number} is called `{shard.file}` instead of `{shard_name(number)}`")
         if shard.count != expected.count or shard.bytes != expected.size:
-            raise _Unfit(f"count or size of {shard.file} do not fit the set's")
+            raise TaskFileError(f"count or size of {shard.file} do not fit the set's")
