@@ -171,16 +171,17 @@ def share_classes(shares: NDArray[Any], edges: list[float]) -> NDArray[np.float6
 def update_programs(weights: Weights, batch: TaskBatch, power: float) -> None:
     """Everything that makes up programs."""
     counts = count_programs(batch.tokens)
+    children = counts.children.sum(axis=0)
     first_control = len(ACTIONS)
     for row, parent in enumerate(PARENTS):
-        seen = np.concatenate([[counts.children[row, :first_control].sum()], counts.children[row, first_control:]])
+        seen = np.concatenate([[children[row, :first_control].sum()], children[row, first_control:]])
         factor = towards(np.ones(len(CLASSES)), original(f"children of {parent}"), seen, power)
         weights["children"][row, :first_control] *= factor[0]
         if parent != "run":
             weights["children"][row, :first_control] = towards(
                 weights["children"][row, :first_control],
                 original(f"actions in {parent}"),
-                counts.children[row, :first_control],
+                children[row, :first_control],
                 power,
             )
         weights["children"][row, first_control:] *= factor[1:]

@@ -50,9 +50,12 @@ _SOURCES: Final = (
     "model/devices.py",
     "search/pruning.py",
     "search/repair.py",
+    "tasks/simplify.py",
+    "tasks/batch.py",
+    "errors.py",
     "**/*kernel*.py",
 )
-"""The sources of compiled code."""
+"""The sources of compiled code, and all files that these import from."""
 _lock = threading.Lock()
 
 

@@ -7,7 +7,7 @@
 
       tokens[: at] + piece + tokens[p : q] + piece + tokens[r : s] + piece + tokens[rest :]
 
-  Pieces, from nothing to the head of a loop, are numbered in a table. `tasks.simplify_kernel` enumerates the edits that
+  Pieces, from nothing to the head of a loop, are numbered in a table. `tasks.simplify` enumerates the edits that
   shorten a program, `search.repair` all edits of a program.
 
 None of these functions checks the syntax; `machine_kernel.compile_program` does.

@@ -119,7 +119,9 @@ class GivenExamples(Sequence[Task]):
 
 
 def concatenate(batches: Sequence[TaskBatch]) -> TaskBatch:
-    """All tasks of several batches with equal widths."""
+    """All tasks of several batches with equal widths; a single batch as it is, without a copy."""
+    if len(batches) == 1:
+        return batches[0]
     return TaskBatch(*(np.concatenate([getattr(b, field.name) for b in batches]) for field in fields(TaskBatch)))
 
 

@@ -14,9 +14,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
+from itertools import accumulate, pairwise
 from math import prod
-from typing import TYPE_CHECKING, Any, BinaryIO, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -55,87 +56,50 @@ class ShardFile:
     metadata: Mapping[str, str]
 
     @property
-    def shapes(self) -> dict[str, tuple[str, tuple[int, ...]]]:
-        """Type and shape of each field of a TaskBatch, in order."""
-        worlds = (self.count, self.examples, SIDE, SIDE)
-        return {
-            "tokens": ("U8", (self.count, self.width)),
-            "lengths": ("U8", (self.count,)),
-            "inputs": ("U8", worlds),
-            "outputs": ("U8", worlds),
-            "novel": ("BOOL", (self.count,)),
-        }
+    def tensors(self) -> dict[str, dict[str, Any]]:
+        """For each field of a TaskBatch what the header says: type, shape, and the first byte and the end after it.
 
-    @property
-    def places(self) -> dict[str, tuple[int, int]]:
-        """First byte and end of each tensor, from the end of the header. All types are one byte wide."""
-        places, at = {}, 0
-        for name, (_, shape) in self.shapes.items():
-            places[name] = at, at + prod(shape)
-            at += prod(shape)
-        return places
+        All types are one byte wide.
+        """
+        worlds = (self.count, self.examples, SIDE, SIDE)
+        shapes = {
+            "tokens": (self.count, self.width),
+            "lengths": (self.count,),
+            "inputs": worlds,
+            "outputs": worlds,
+            "novel": (self.count,),
+        }
+        places = pairwise(accumulate(map(prod, shapes.values()), initial=0))
+        return {
+            name: {"dtype": "BOOL" if name == "novel" else "U8", "shape": shape, "data_offsets": place}
+            for (name, shape), place in zip(shapes.items(), places, strict=True)
+        }
 
     @property
     def header(self) -> bytes:
         """The file up to its first tensor."""
-        tensors = {
-            name: {"dtype": dtype, "shape": shape, "data_offsets": self.places[name]}
-            for name, (dtype, shape) in self.shapes.items()
-        }
-        text = json.dumps({"__metadata__": dict(sorted(self.metadata.items())), **tensors}).encode()
+        text = json.dumps({"__metadata__": dict(sorted(self.metadata.items())), **self.tensors}).encode()
         text += b" " * (-(8 + len(text)) % _ALIGNED)
         return len(text).to_bytes(8, "little") + text
 
     @property
     def size(self) -> int:
         """The size of the file in bytes."""
-        return len(self.header) + self.places["novel"][1]
+        return len(self.header) + int(self.tensors["novel"]["data_offsets"][1])
 
-    def write(self, file: BinaryIO, tasks: TaskBatch) -> str:
-        """Write the shard; returns its SHA-256."""
-        digest = hashlib.sha256()
-        for part in (memoryview(self.header), *(self._checked(tasks, name) for name in self.shapes)):
-            file.write(part)
-            digest.update(part)
-        return digest.hexdigest()
+    def parts(self, tasks: TaskBatch) -> list[memoryview]:
+        """The content of the file: its header and the tensors of the tasks."""
+        arrays = (np.ascontiguousarray(getattr(tasks, name)) for name in self.tensors)
+        return [memoryview(self.header), *(array.reshape(-1).view(np.uint8).data for array in arrays)]
 
-    def _checked(self, tasks: TaskBatch, name: str) -> memoryview:
-        """A field of the tasks as bytes."""
-        array = getattr(tasks, name)
-        dtype, shape = self.shapes[name]
-        if array.dtype != _DTYPES[dtype] or array.shape != shape:
-            raise ValueError(f"{name} is {array.dtype} {list(array.shape)}, not {_DTYPES[dtype]} {list(shape)}")
-        return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
-
-    def fault(self, path: Path) -> str | None:
-        """What is wrong with the size or the header of a file, or None."""
-        try:
-            size = path.stat().st_size
-            with path.open("rb") as file:
-                header = file.read(len(self.header))
-        except FileNotFoundError:
-            return "is missing"
-        except OSError as error:
-            return f"cannot be read: {error.strerror or error}"
-        if size != self.size:
-            return f"has {size:,} bytes instead of {self.size:,}: it was cut off, or is another file"
-        if header != self.header:
-            return "has the wrong header: it was altered, or is from another set or another place in this one"
-        return None
-
-    def map(self, path: Path) -> tuple[TaskBatch, NDArray[np.uint8]]:
-        """The tasks of a file without `fault`, memory-mapped, and all its bytes.
-
-        The map is copy-on-write: torch can share the arrays, and writes to them do not change the file.
-        """
-        data = np.asarray(np.memmap(path, np.uint8, "c"))
-        body = data[len(self.header) :]
-        arrays = (
-            body[slice(*self.places[field.name])].view(_DTYPES[dtype]).reshape(shape)
-            for field in fields(TaskBatch)
-            for dtype, shape in [self.shapes[field.name]]
-        )
-        return TaskBatch(*arrays), data
+    def tasks(self, content: NDArray[np.uint8]) -> TaskBatch:
+        """The tasks in the content of a file, without a copy."""
+        body = content[len(self.header) :]
+        arrays = {
+            name: body[slice(*tensor["data_offsets"])].view(_DTYPES[tensor["dtype"]]).reshape(tensor["shape"])
+            for name, tensor in self.tensors.items()
+        }
+        return TaskBatch(**arrays)
 
 
 @dataclass(frozen=True)
@@ -213,14 +177,58 @@ class Manifest:
 
     def shard_file(self, number: int) -> ShardFile:
         """The layout of shard `number`."""
-        first = number * self.shard_size
-        metadata = {
+        count = min(self.shard_size, self.count - number * self.shard_size)
+        return ShardFile(count, self.examples, self.width, self.shard_metadata(number))
+
+    def shard_metadata(self, number: int) -> dict[str, str]:
+        """What identifies the tasks of shard `number`."""
+        return {
             "format": FORMAT,
             "format_version": str(FORMAT_VERSION),
             "source": json.dumps(_described(self.source), sort_keys=True),
-            "first": str(first),
+            "first": str(number * self.shard_size),
         }
-        return ShardFile(min(self.shard_size, self.count - first), self.examples, self.width, metadata)
+
+    def check_shard(self, folder: Path, number: int) -> None:
+        """Raise TaskFileError unless the file of a shard is there and has the right size and header."""
+        expected, path = self.shard_file(number), folder / shard_name(number)
+        try:
+            size = path.stat().st_size
+            with path.open("rb") as file:
+                header = file.read(len(expected.header))
+        except FileNotFoundError:
+            raise self._damaged(path, "is missing") from None
+        except OSError as error:
+            raise self._damaged(path, f"cannot be read: {error.strerror or error}") from None
+        if size != expected.size:
+            fault = f"has {size:,} bytes instead of {expected.size:,}: it was cut off, or is another file"
+            raise self._damaged(path, fault)
+        if header != expected.header:
+            fault = "has the wrong header: it was altered, or is from another set or another place in this one"
+            raise self._damaged(path, fault)
+
+    def read_shard(self, folder: Path, number: int) -> TaskBatch:
+        """The tasks of a shard, memory-mapped. Raises TaskFileError if its file is damaged in any way.
+
+        The map is copy-on-write: torch can share the arrays, and writes to them do not change the file.
+        """
+        self.check_shard(folder, number)
+        path = folder / shard_name(number)
+        try:
+            content = np.asarray(np.memmap(path, np.uint8, "c"))
+            checksum = hashlib.sha256(content.data).hexdigest()
+        except OSError as error:
+            raise self._damaged(path, f"cannot be read: {error.strerror or error}") from None
+        if checksum != self.shards[number].sha256:
+            raise self._damaged(path, "does not match its checksum in the manifest: it was altered")
+        return self.shard_file(number).tasks(content)
+
+    def _damaged(self, path: Path, fault: str) -> TaskFileError:
+        if isinstance(self.source, Generated):
+            cure = "run the `karelsynth generate` command that made the set again: it regenerates damaged shards"
+        else:
+            cure = "import it again into a new folder"
+        return TaskFileError(f"{path}: {fault}; {cure}")
 
     def write(self, folder: Path) -> None:
         """Write `manifest.json`, atomically."""
@@ -267,84 +275,70 @@ def read_manifest(folder: Path) -> Manifest:
             f"{FORMAT_VERSION}; use the karelsynth version that wrote it"
         )
     try:
-        manifest = _manifest(record)
-    except _Unfit as unfit:
-        raise TaskFileError(f"{path}: {unfit}: the manifest was altered; get or make the set again") from None
-    return manifest
-
-
-class _Unfit(Exception):
-    """A field with an invalid value."""
+        return _manifest(record)
+    except TaskFileError as error:
+        raise TaskFileError(f"{path}: {error}: the manifest was altered; get or make the set again") from None
 
 
 def _manifest(record: dict[str, Any]) -> Manifest:
-    source = _typed(record, "source", dict)
-    kinds: dict[Any, type[Generated] | type[Imported]] = {"generated": Generated, "imported": Imported}
-    kind = kinds.get(_typed(source, "kind", str))
-    if kind is None:
-        raise _Unfit("`source.kind` is neither `generated` nor `imported`")
     manifest = Manifest(
-        source=_generated(source) if kind is Generated else Imported(_typed(source, "file", str), _original(source)),
-        count=_number(record, "count"),
-        examples=_number(record, "examples", 1),
-        shard_size=_number(record, "shard_size", 1),
-        width=_number(record, "width", 1),
-        karelsynth=_typed(record, "karelsynth", str),
-        complete=_typed(record, "complete", bool),
-        shards=tuple(_shard(shard) for shard in _typed(record, "shards", list)),
+        source=_source(_field(record, "source", dict)),
+        count=_field(record, "count", int),
+        examples=_field(record, "examples", int, 1),
+        shard_size=_field(record, "shard_size", int, 1),
+        width=_field(record, "width", int, 1),
+        karelsynth=_field(record, "karelsynth", str),
+        complete=_field(record, "complete", bool),
+        shards=tuple(_shard(shard) for shard in _field(record, "shards", list)),
         statistics=record.get("statistics"),
     )
     _check_shards(manifest)
     return manifest
 
 
-def _generated(source: dict[str, Any]) -> Generated:
-    purposeful = True if source.get("purposeful") is True else None
-    name = _typed(source, "name", str) if "name" in source else None
+def _source(source: dict[str, Any]) -> Generated | Imported:
+    kind = _field(source, "kind", str)
+    if kind == "imported":
+        original = None if source.get("original") is None else _field(source, "original", str)
+        return Imported(_field(source, "file", str), original)
+    if kind != "generated":
+        raise TaskFileError("`source.kind` is neither `generated` nor `imported`")
     return Generated(
-        _number(source, "seed"), _number(source, "start"), _typed(source, "reserved", bool), purposeful, name
+        _field(source, "seed", int),
+        _field(source, "start", int),
+        _field(source, "reserved", bool),
+        True if source.get("purposeful") is True else None,
+        _field(source, "name", str) if "name" in source else None,
     )
 
 
-def _original(source: dict[str, Any]) -> str | None:
-    return None if source.get("original") is None else str(_typed(source, "original", str))
+def _shard(record: Any) -> Shard:
+    if not isinstance(record, dict):
+        raise TaskFileError("an entry of `shards` is no object")
+    kinds = {"file": str, "count": int, "bytes": int, "sha256": str, "novel": int}
+    return Shard(**{key: _field(record, key, kind) for key, kind in kinds.items()})
+
+
+def _field(record: dict[str, Any], key: str, kind: type, least: int = 0) -> Any:
+    """A value of a JSON object. Raises TaskFileError if it is missing, of another type, or a number below `least`."""
+    value = record.get(key)
+    if kind is int and (type(value) is not int or value < least):
+        raise TaskFileError(f"`{key}` is no whole number from {least}")
+    if not isinstance(value, kind):
+        raise TaskFileError(f"`{key}` is missing or of another type")
+    return value
 
 
 def _check_shards(manifest: Manifest) -> None:
     """The shards are the first of the set, without a gap, and all of them if it is complete."""
     listed = len(manifest.shards)
     if manifest.complete and not manifest.count:  # an unfinished import has no count yet
-        raise _Unfit("`count` is 0")
+        raise TaskFileError("`count` is 0")
     if listed > manifest.shard_count or (manifest.complete and listed < manifest.shard_count):
-        raise _Unfit(f"{manifest.count:,} tasks make {manifest.shard_count} shards, and it lists {listed}")
+        raise TaskFileError(f"{manifest.count:,} tasks make {manifest.shard_count} shards, and it lists {listed}")
     for number, shard in enumerate(manifest.shards):
         expected = manifest.shard_file(number)
         if shard.file != shard_name(number):
-            raise _Unfit(f"shard {number} is called `{shard.file}` instead of `{shard_name(number)}`")
+            raise TaskFileError(f"shard {number} is called `{shard.file}` instead of `{shard_name(number)}`")
         if shard.count != expected.count or shard.bytes != expected.size:
-            raise _Unfit(f"count or size of {shard.file} do not fit the set's")
-
-
-def _shard(record: Any) -> Shard:
-    if not isinstance(record, dict):
-        raise _Unfit("an entry of `shards` is no object")
-    return Shard(
-        _typed(record, "file", str),
-        _number(record, "count"),
-        _number(record, "bytes"),
-        _typed(record, "sha256", str),
-        _number(record, "novel"),
-    )
-
-
-def _number(record: dict[str, Any], key: str, least: int = 0) -> int:
-    value = record.get(key)
-    if type(value) is not int or value < least:
-        raise _Unfit(f"`{key}` is no whole number from {least}")
-    return value
-
-
-def _typed(record: dict[str, Any], key: str, kind: type) -> Any:
-    if not isinstance(record.get(key), kind):
-        raise _Unfit(f"`{key}` is missing or of another type")
-    return record[key]
+            raise TaskFileError(f"count or size of {shard.file} do not fit the set's")

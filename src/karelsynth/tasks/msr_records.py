@@ -150,8 +150,8 @@ def _lines(raw: io.BufferedReader) -> Iterator[bytes | None]:
             yield None
 
 
-def parse_record(line: bytes | None, number: int, *, programs: bool = True) -> TaskRecord:
-    """Read line `number` of a file, None if it is too long; without `programs`, its program is not read."""
+def parse_record(line: bytes | None, number: int) -> TaskRecord:
+    """Read line `number` of a file, None if it is too long."""
     if line is None:
         return _bad(number, f"longer than {LONGEST_LINE:,} bytes: no task is")
     try:
@@ -159,9 +159,13 @@ def parse_record(line: bytes | None, number: int, *, programs: bool = True) -> T
     except ParseError as error:
         column = "" if error.column is None else f" (column {error.column})"
         return _bad(number, f"not valid JSON: {error.reason}{column}")
-    if not isinstance(record, dict):
-        return _bad(number, "no task: a JSON object is expected")
+    return (
+        read_record(record, number) if isinstance(record, dict) else _bad(number, "no task: a JSON object is expected")
+    )
 
+
+def read_record(record: Mapping[str, Any], number: int, *, programs: bool = True) -> TaskRecord:
+    """Read the JSON object of line `number`; without `programs`, its program is not read."""
     problems: list[RecordProblem] = []
     tokens: tuple[int, ...] = ()
     try:

@@ -97,12 +97,12 @@ def read_batches(
     on_problem: Callable[[RecordProblem], None] | None = None,
     progress: ReadingProgress | None = None,
 ) -> Iterator[TaskBatch]:
-    """The tasks of a file as arrays, a few hundred at a time.
+    """The tasks of a file as arrays, a few hundred at a time; raises TaskFileError if there is no good one.
 
     All must have as many examples as the first good task, since a set is one array. A task with a problem is left out
     and passed to `on_problem`; without it, the first problem is raised as a TaskFileError.
     """
-    examples = 0
+    examples, first = 0, ""
     for chunk in _chunks(check_file(path, progress)):
         good = []
         for checked in chunk:
@@ -113,9 +113,12 @@ def read_batches(
             for problem in problems:
                 if on_problem is None:
                     raise TaskFileError(f"{name_of(path)}, {problem}")
+                first = first or f"; the first problem: {problem}"
                 on_problem(problem)
         if good:
             yield _as_batch(good)
+    if not examples:
+        raise TaskFileError(f"{name_of(path)}: there is no good task in it{first}")
 
 
 def _unfit(record: TaskRecord, examples: int) -> tuple[RecordProblem, ...]:

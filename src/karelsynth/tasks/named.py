@@ -24,7 +24,7 @@ from karelsynth.generator.sampler import MAX_TOKENS, PARENTS, STATEMENTS, Sample
 from karelsynth.karel.formats.codes import worlds_to_codes
 from karelsynth.karel.interpreter import PAPER_TICKS
 from karelsynth.karel.program import Program
-from karelsynth.karel.tokens import ID, PAD
+from karelsynth.karel.tokens import PAD
 from karelsynth.karel.world import World
 from karelsynth.tasks.batch import EXAMPLES, GIVEN_EXAMPLES, TaskBatch, concatenate
 from karelsynth.tasks.generate import TEST_SEED, generate
@@ -47,7 +47,7 @@ _DEEP: Final = 4
 """The least depth of control statements in `deeper`."""
 
 Nesting = tuple[str, str]
-"""An outer control statement, and the one that is directly in it."""
+"""A control statement, and one that is directly in it: no other control statement encloses only the inner one."""
 HELD_OUT: Final[tuple[Nesting, ...]] = (
     ("IFELSE", "WHILE"),
     ("WHILE", "REPEAT"),
@@ -56,9 +56,6 @@ HELD_OUT: Final[tuple[Nesting, ...]] = (
 )
 """Compositions that `compositions_train` never has and every task of `compositions` has. Each of the four statements is
 once outside and once inside. So each is still trained on in both places, with three other partners."""
-_OPEN: Final = [ID[name] for name in ("r(", "w(", "i(", "e(")]
-_CLOSE: Final = [ID[name] for name in ("r)", "w)", "i)", "e)")]
-_KIND: Final = {ID[name]: number for number, name in enumerate(PARENTS) if number}
 
 ProgramFilter = Callable[["NDArray[np.uint8]"], "NDArray[np.bool_]"]
 """From programs [N, L] to which of them a set takes, bool [N]."""
@@ -159,37 +156,12 @@ def _read(named: NamedFile) -> TaskBatch:
 # Nestings, for the sets that hold compositions out of training.
 
 
-def nestings(tokens: NDArray[np.uint8]) -> NDArray[np.bool_]:
-    """Bool [N, 5, 5], for programs [N, L] padded with `<pad>`: whether a control statement is directly in another.
-
-    A statement is directly in the innermost control statement that encloses it; those of `run` itself are in none.
-    Both axes are in the order of `PARENTS`; row 0 has the control statements of `run` itself, column 0 is empty.
-    """
-    count, width = tokens.shape
-    rows = np.arange(count)
-    found = np.zeros((count, len(PARENTS), len(PARENTS)), np.bool_)
-    enclosing = np.zeros((count, width + 2), np.int64)  # the kind of each open block, by depth
-    depth, latest = np.zeros(count, np.int64), np.zeros(count, np.int64)
-    for column in tokens.T:
-        for token, kind in _KIND.items():
-            here = rows[column == token]
-            found[here, enclosing[here, depth[here]], kind] = True
-            latest[here] = kind
-        opening = np.isin(column, _OPEN)
-        depth[opening] += 1
-        # `e(` comes after other statements of its IFELSE; the others come right after their own keyword.
-        kinds = np.where(column == ID["e("], PARENTS.index("IFELSE"), latest)
-        enclosing[rows[opening], depth[opening]] = kinds[opening]
-        depth[np.isin(column, _CLOSE)] -= 1
-    return found
-
-
 def holds_nesting(tokens: NDArray[np.uint8], pairs: Iterable[Nesting]) -> NDArray[np.bool_]:
-    """Which programs [N, L] have at least one of these nestings, bool [N]."""
-    found = nestings(tokens)
+    """Which programs [N, L], padded with `<pad>`, have at least one of these nestings: bool [N]."""
+    children = count_programs(tokens).children
     held = np.zeros(len(tokens), np.bool_)
     for outer, inner in pairs:
-        held |= found[:, PARENTS.index(outer), PARENTS.index(inner)]
+        held |= children[:, PARENTS.index(outer), STATEMENTS.index(inner)] > 0
     return held
 
 

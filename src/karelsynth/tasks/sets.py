@@ -20,7 +20,6 @@ manifest's. That reads pages that are about to be used anyway: some 0.05 s for a
 from __future__ import annotations
 
 import hashlib
-import os
 import re
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -39,7 +38,16 @@ from karelsynth.generator.sampler import MAX_TOKENS
 from karelsynth.karel.interpreter import PAPER_TICKS
 from karelsynth.tasks.batch import EXAMPLES, GIVEN_EXAMPLES, TaskBatch, concatenate
 from karelsynth.tasks.generate import generate
-from karelsynth.tasks.manifest import FILE_NAME, Generated, Imported, Manifest, Shard, read_manifest, shard_name
+from karelsynth.tasks.manifest import (
+    FILE_NAME,
+    Generated,
+    Imported,
+    Manifest,
+    Shard,
+    ShardFile,
+    read_manifest,
+    shard_name,
+)
 from karelsynth.tasks.msr_tasks import read_batches, write_tasks
 from karelsynth.tasks.named import NAMED_SETS, named_set, named_tasks
 from karelsynth.tasks.original_files import recognise_original, unpacked
@@ -75,12 +83,22 @@ class Scoring(NamedTuple):
 
 def scoring_of(source: str | Path) -> Scoring:
     """How the tasks of a named set, written to a folder or not, are scored; others are scored in the usual way."""
-    name = str(source) if is_named(source) else ""
-    if is_folder(source):
-        origin = read_manifest(Path(source)).source
-        name = (origin.name or "") if isinstance(origin, Generated) else ""
-    found = NAMED_SETS.get(name)
+    origin = _origin(source)
+    name = origin.name if origin is not None else str(source) if is_named(source) else None
+    found = NAMED_SETS.get(name or "")
     return Scoring() if found is None else Scoring(found.given, found.max_ticks)
+
+
+def holds_purposeful_tasks(path: str | Path) -> bool:
+    """Whether a path is the folder of a set of purposeful tasks."""
+    origin = _origin(path)
+    return origin is not None and origin.purposeful is True
+
+
+def _origin(path: str | Path) -> Generated | None:
+    """How the tasks of a set's folder were generated; None for an imported set, and for anything but a folder."""
+    source = read_manifest(Path(path)).source if is_folder(path) else None
+    return source if isinstance(source, Generated) else None
 
 
 def is_named(source: str | Path) -> bool:
@@ -124,32 +142,11 @@ def load_tasks(
 
 def _load_file(path: str | Path, limit: int | None, on_problem: Callable[[RecordProblem], None] | None) -> TaskBatch:
     batches: list[TaskBatch] = []
-    for batch in _good_tasks(path, on_problem):
+    for batch in read_batches(path, on_problem=on_problem):
         batches.append(batch)
         if limit is not None and sum(map(len, batches)) >= limit:
             break
     return concatenate(batches)[:limit]
-
-
-def _good_tasks(
-    path: str | Path, on_problem: Callable[[RecordProblem], None] | None, progress: ReadingProgress | None = None
-) -> Iterator[TaskBatch]:
-    """As `read_batches`, but a file without a good task raises a TaskFileError with the first problem."""
-    first: list[RecordProblem] = []
-
-    def note(problem: RecordProblem) -> None:
-        if not first:
-            first.append(problem)
-        if on_problem is not None:
-            on_problem(problem)
-
-    batches = read_batches(path, on_problem=on_problem and note, progress=progress)
-    found = next(batches, None)
-    if found is None:
-        why = f"; the first problem: {first[0]}" if first else ""
-        raise TaskFileError(f"{name_of(path)}: there is no good task in it{why}")
-    yield found
-    yield from batches
 
 
 def import_msr(
@@ -170,20 +167,41 @@ def import_msr(
     """
     folder = Path(folder)
     with unpacked(file) as lines:
-        shards = _in_shards(_good_tasks(lines, on_problem, progress), shard_size)
+        shards = _in_shards(read_batches(lines, on_problem=on_problem, progress=progress), shard_size)
         first = next(shards)  # before anything is written: the file may be missing or have no tasks
         with locked_folder(folder):
-            if _is_imported(folder):
-                _compare_import(folder, chain([first], shards))
-                return open_set(folder)
-            _clear_unfinished(folder)
-            source = Imported(Path(name_of(file)).name, recognise_original(lines))
-            writer = SetWriter.begin(folder, Manifest(source, 0, first.inputs.shape[1], shard_size))
-            writer.add(first)
-            for tasks in shards:
-                writer.add(tasks)
+            writer = _finished_import(folder)
+            if writer is None:
+                source = Imported(Path(name_of(file)).name, recognise_original(lines))
+                writer = SetWriter.begin(folder, Manifest(source, 0, first.inputs.shape[1], shard_size))
+            finished, count = writer.manifest.complete, 0
+            for count, tasks in enumerate(chain([first], shards), 1):
+                if finished and not writer.lists(count - 1, tasks):
+                    raise _other_set(folder)
+                if not writer.holds(count - 1):
+                    writer.save(count - 1, tasks)
+            if count < len(writer.manifest.shards):
+                raise _other_set(folder)
             writer.finish()
     return open_set(folder)
+
+
+def _finished_import(folder: Path) -> SetWriter | None:
+    """The writer of the complete import in a folder, if there is one. Removes the files of an interrupted import."""
+    if not exists(folder / FILE_NAME):
+        return None
+    manifest = read_manifest(folder)
+    if not isinstance(manifest.source, Imported):
+        raise _other_set(folder)
+    if manifest.complete:
+        return SetWriter(folder, manifest)
+    for path in (*folder.glob("shard-*.safetensors"), *folder.glob(".shard-*.tmp"), folder / FILE_NAME):
+        path.unlink()
+    return None
+
+
+def _other_set(folder: Path) -> KarelsynthError:
+    return KarelsynthError(f"{folder}: holds another task set already; choose another folder")
 
 
 def _in_shards(batches: Iterator[TaskBatch], size: int) -> Iterator[TaskBatch]:
@@ -197,44 +215,6 @@ def _in_shards(batches: Iterator[TaskBatch], size: int) -> Iterator[TaskBatch]:
             waiting = [together[size:]]
     if sum(map(len, waiting)):
         yield concatenate(waiting)
-
-
-def _is_imported(folder: Path) -> bool:
-    """Whether a folder holds a complete import."""
-    if not (folder / FILE_NAME).exists():
-        return False
-    manifest = read_manifest(folder)
-    return manifest.complete and isinstance(manifest.source, Imported)
-
-
-def _compare_import(folder: Path, shards: Iterator[TaskBatch]) -> None:
-    """Raise KarelsynthError unless the folder holds these tasks. Damaged shards are written again."""
-    writer = SetWriter(folder, read_manifest(folder))
-    other = KarelsynthError(f"{folder}: holds another task set already; choose another folder")
-    known, count = writer.manifest.shards, 0
-    for number, tasks in enumerate(shards):
-        if number >= len(known) or len(tasks) != known[number].count:
-            raise other
-        with Path(os.devnull).open("wb") as nowhere:
-            digest = writer.manifest.shard_file(number).write(nowhere, tasks)
-        if digest != known[number].sha256:
-            raise other
-        if not writer.holds(number):
-            writer.save(number, tasks)
-        count += 1
-    if count != len(known):
-        raise other
-
-
-def _clear_unfinished(folder: Path) -> None:
-    """Remove the files of an interrupted import."""
-    if not (folder / FILE_NAME).exists():
-        return
-    manifest = read_manifest(folder)
-    if manifest.complete or not isinstance(manifest.source, Imported):
-        raise KarelsynthError(f"{folder}: holds another task set already; choose another folder")
-    for path in (*folder.glob("shard-*.safetensors"), *folder.glob(".shard-*.tmp"), folder / FILE_NAME):
-        path.unlink()
 
 
 def export_msr(
@@ -319,28 +299,25 @@ def _write(
     folder, shard_size = Path(folder), manifest.shard_size
     with locked_folder(folder):
         writer = SetWriter.resume(folder, manifest)
-        kept = [number for number in range(len(writer.manifest.shards)) if writer.holds(number)]
-        if kept and len(kept) < writer.manifest.shard_count:
+        numbers = range(manifest.shard_count)
+        kept = [number for number in numbers if writer.holds(number)]
+        missing = [number for number in numbers if number not in kept]
+        if kept and missing:
             writer.compare(kept[-1], make((kept[-1] * shard_size, min(shard_size, _COMPARED))))
+        if kept and progress is not None:
+            progress(sum(manifest.shard_file(number).count for number in kept))
         part_size = shard_size if mapper is None else _PART
-        parts = {
-            number: _parts(number * shard_size, writer.manifest.shard_file(number).count, part_size)
-            for number in range(writer.manifest.shard_count)
-            if number not in kept
-        }
-        made = (mapper or map)(make, (part for own in parts.values() for part in own))
+        parts = [_parts(number * shard_size, manifest.shard_file(number).count, part_size) for number in missing]
+        made = (mapper or map)(make, chain.from_iterable(parts))
         with ThreadPoolExecutor(1) as background:  # one shard is written while the next is generated
             writing: Future[None] | None = None
-            for number in range(writer.manifest.shard_count):
-                size = writer.manifest.shard_file(number).count
-                if number not in kept:
-                    own = [next(made) for _ in parts[number]]
-                    tasks = own[0] if len(own) == 1 else concatenate(own)
-                    if writing is not None:
-                        writing.result()
-                    writing = background.submit(writer.save, number, tasks)
+            for number, own in zip(missing, parts, strict=True):
+                tasks = concatenate([next(made) for _ in own])
+                if writing is not None:
+                    writing.result()
+                writing = background.submit(writer.save, number, tasks)
                 if progress is not None:
-                    progress(size)
+                    progress(len(tasks))
             if writing is not None:
                 writing.result()
         writer.finish()
@@ -350,14 +327,6 @@ def _write(
 def _parts(first: int, count: int, size: int) -> list[tuple[int, int]]:
     """A range of tasks in parts of at most `size`: the first task and the number of each."""
     return [(at, min(size, first + count - at)) for at in range(first, first + count, size)]
-
-
-def holds_purposeful_tasks(path: str | Path) -> bool:
-    """Whether a path is the folder of a set of purposeful tasks."""
-    if not is_folder(path):
-        return False
-    source = read_manifest(Path(path)).source
-    return isinstance(source, Generated) and source.purposeful is True
 
 
 def open_set(folder: str | Path, *, verify: bool = False) -> TaskSet:
@@ -372,11 +341,9 @@ def open_set(folder: str | Path, *, verify: bool = False) -> TaskSet:
         raise TaskFileError(
             f"{folder}: not complete: `karelsynth {command}` was interrupted; run the same command again to finish it"
         )
+    for number in range(manifest.shard_count):
+        manifest.check_shard(folder, number)
     tasks = TaskSet(folder, manifest)
-    for number, shard in enumerate(manifest.shards):
-        fault = manifest.shard_file(number).fault(folder / shard.file)
-        if fault is not None:
-            raise _damaged(folder, manifest, shard, fault)
     if verify:
         tasks.verify()
     return tasks
@@ -410,7 +377,7 @@ class TaskSet:
             self._shard(number)[max(0, first - number * size) : last - number * size]
             for number in range(first // size, -(-last // size))
         ]
-        return parts[0] if len(parts) == 1 else concatenate(parts)
+        return concatenate(parts)
 
     def _gather(self, rows: NDArray[np.integer]) -> TaskBatch:
         if rows.ndim != 1 or rows.dtype.kind not in "iu":
@@ -439,11 +406,7 @@ class TaskSet:
     def _shard(self, number: int) -> TaskBatch:
         """The tasks of a shard, checked on first use."""
         if number not in self._shards:
-            shard, path = self.manifest.shards[number], self.folder / self.manifest.shards[number].file
-            tasks, fault = _mapped(self.manifest, number, path)
-            if tasks is None:
-                raise _damaged(self.folder, self.manifest, shard, fault)
-            self._shards[number] = tasks
+            self._shards[number] = self.manifest.read_shard(self.folder, number)
         return self._shards[number]
 
     def __reduce__(self) -> tuple[Any, ...]:  # a worker process maps the files itself
@@ -491,39 +454,49 @@ class SetWriter:
 
     def holds(self, number: int) -> bool:
         """Whether a shard is there and intact."""
-        if number >= len(self.manifest.shards):
+        try:
+            return number < len(self.manifest.shards) and len(self.manifest.read_shard(self.folder, number)) > 0
+        except TaskFileError:
             return False
-        return _mapped(self.manifest, number, self.folder / shard_name(number))[0] is not None
 
     def compare(self, number: int, tasks: TaskBatch) -> None:
         """Raise KarelsynthError if the generator no longer makes the same tasks as when the set was begun."""
-        written = TaskSet(self.folder, self.manifest)._shard(number)[: len(tasks)]
+        written = self.manifest.read_shard(self.folder, number)[: len(tasks)]
         if not all(np.array_equal(a, b) for a, b in zip(_arrays(written), _arrays(tasks[: len(written)]), strict=True)):
             raise KarelsynthError(
                 f"{self.folder}: cannot be continued: the generator has changed since, so new tasks would not match "
                 "the old ones; finish it with the karelsynth version that began it, or choose a new folder"
             )
 
-    def add(self, tasks: TaskBatch) -> None:
-        """Write the next shard of a set of unknown size."""
-        self.manifest = replace(self.manifest, count=self.manifest.count + len(tasks))
-        self.save(len(self.manifest.shards), tasks)
+    def lists(self, number: int, tasks: TaskBatch) -> bool:
+        """Whether these are the tasks that the manifest lists as shard `number`."""
+        return self.manifest.shards[number : number + 1] == (self._contents(number, tasks)[0],)
 
     def save(self, number: int, tasks: TaskBatch) -> None:
-        """Write a shard and add it to the manifest."""
-        expected = self.manifest.shard_file(number)
-        name = shard_name(number)
-        with atomic_writer(self.folder / name) as file:
-            checksum = expected.write(file, tasks)
-        shard = Shard(name, len(tasks), expected.size, checksum, int(tasks.novel.sum()))
-        if number == len(self.manifest.shards):
-            self.manifest = replace(self.manifest, shards=(*self.manifest.shards, shard))
-            self.manifest.write(self.folder)
-        elif shard != self.manifest.shards[number]:
+        """Write a shard and list it in the manifest, or write a damaged one again."""
+        shard, parts = self._contents(number, tasks)
+        manifest = self.manifest
+        if number < len(manifest.shards) and shard != manifest.shards[number]:
             raise TaskFileError(
-                f"{self.folder / name}: was damaged, and regenerating it gave other tasks than the manifest lists; "
-                "the manifest was altered or comes from another generator: make the set in a new folder"
+                f"{self.folder / shard.file}: was damaged, and regenerating it gave other tasks than the manifest "
+                "lists; the manifest was altered or comes from another generator: make the set in a new folder"
             )
+        with atomic_writer(self.folder / shard.file) as file:
+            file.writelines(parts)
+        if number == len(manifest.shards):
+            count = max(manifest.count, number * manifest.shard_size + len(tasks))  # an import's grows
+            self.manifest = replace(manifest, count=count, shards=(*manifest.shards, shard))
+            self.manifest.write(self.folder)
+
+    def _contents(self, number: int, tasks: TaskBatch) -> tuple[Shard, list[memoryview]]:
+        """The manifest's entry of a shard of these tasks, and the content of its file."""
+        examples, width = tasks.inputs.shape[1], tasks.tokens.shape[1]
+        layout = ShardFile(len(tasks), examples, width, self.manifest.shard_metadata(number))
+        parts, checksum = layout.parts(tasks), hashlib.sha256()
+        for part in parts:
+            checksum.update(part)
+        shard = Shard(shard_name(number), len(tasks), layout.size, checksum.hexdigest(), int(tasks.novel.sum()))
+        return shard, parts
 
     def finish(self) -> None:
         """Add the statistics and mark the set complete, so that it can be opened."""
@@ -543,29 +516,6 @@ def _summary(tasks: TaskBatch) -> dict[str, Any]:
         for group, figures in statistics.groups.items()
     }
     return {"tasks": statistics.tasks, "groups": groups}
-
-
-def _mapped(manifest: Manifest, number: int, path: Path) -> tuple[TaskBatch | None, str]:
-    """The tasks of a shard, or what is wrong with its file."""
-    expected = manifest.shard_file(number)
-    fault = expected.fault(path)
-    if fault is not None:
-        return None, fault
-    try:
-        tasks, data = expected.map(path)
-        if hashlib.sha256(data.data).hexdigest() != manifest.shards[number].sha256:
-            return None, "does not match its checksum in the manifest: it was altered"
-    except OSError as error:
-        return None, f"cannot be read: {error.strerror or error}"
-    return tasks, ""
-
-
-def _damaged(folder: Path, manifest: Manifest, shard: Shard, fault: str) -> TaskFileError:
-    if isinstance(manifest.source, Generated):
-        cure = "run the `karelsynth generate` command that made the set again: it regenerates damaged shards"
-    else:
-        cure = "import it again into a new folder"
-    return TaskFileError(f"{folder / shard.file}: {fault}; {cure}")
 
 
 def _arrays(tasks: TaskBatch) -> list[NDArray[Any]]:

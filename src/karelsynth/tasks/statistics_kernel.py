@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from karelsynth.generator.sampler import BODIES, PARENTS, STATEMENTS
 from karelsynth.karel.compiled import I64Array, U8Array, compiled
@@ -23,16 +24,14 @@ _ACTIONS: Final = 5
 class ProgramCounts(NamedTuple):
     """Counts over N programs."""
 
-    statements: I64Array
-    """[N, 9]: statements by kind."""
+    children: U8Array
+    """[N, 5, 9]: statements by the statement that they are directly in (PARENTS), and by kind (STATEMENTS)."""
     depth: I64Array
     """[N]: control depth."""
     top: I64Array
     """[N]: statements at the top level."""
-    children: I64Array
-    """[5, 9]: statements by parent. This and the following are sums over all programs."""
     pairs: I64Array
-    """[9, 9]: neighbours in a block."""
+    """[9, 9]: neighbours in a block. This and the following are sums over all programs."""
     firsts: I64Array
     """[9]: statements that begin a block."""
     alone: I64Array
@@ -46,14 +45,20 @@ class ProgramCounts(NamedTuple):
     equal_branches: int
     """IFELSEs whose two branches are the same."""
 
+    @property
+    def statements(self) -> NDArray[np.int64]:
+        """[N, 9]: statements by kind."""
+        statements: NDArray[np.int64] = self.children.sum(axis=1, dtype=np.int64)
+        return statements
+
 
 def count_programs(tokens: U8Array) -> ProgramCounts:
     """Count over valid programs, uint8 [N, L], padded with `<pad>`. Conditions are classified as in the normal form."""
     kinds = len(STATEMENTS)
     counts = ProgramCounts(
-        np.zeros((len(tokens), kinds), np.int64), np.zeros(len(tokens), np.int64), np.zeros(len(tokens), np.int64),
-        np.zeros((len(PARENTS), kinds), np.int64), np.zeros((kinds, kinds), np.int64), np.zeros(kinds, np.int64),
-        np.zeros(kinds, np.int64),
+        np.zeros((len(tokens), len(PARENTS), kinds), np.uint8),
+        np.zeros(len(tokens), np.int64), np.zeros(len(tokens), np.int64),
+        np.zeros((kinds, kinds), np.int64), np.zeros(kinds, np.int64), np.zeros(kinds, np.int64),
         np.zeros((len(BODIES), _LONGEST_BODY), np.int64), np.zeros(len(CONDITIONS), np.int64),
         np.zeros(len(COUNTS), np.int64), 0,
     )  # fmt: skip
@@ -63,10 +68,9 @@ def count_programs(tokens: U8Array) -> ProgramCounts:
 @compiled()
 def _count(
     tokens: U8Array,
-    statements: I64Array,
+    children: U8Array,
     depths: I64Array,
     tops: I64Array,
-    children: I64Array,
     pairs: I64Array,
     firsts: I64Array,
     alone: I64Array,
@@ -96,8 +100,7 @@ def _count(
                 kind = token - _REPEAT + _ACTIONS
                 pending = kind
             if kind >= 0:
-                statements[program, kind] += 1
-                children[min(body[depth], 4), kind] += 1
+                children[program, min(body[depth], 4), kind] += 1
                 if size[depth] > 0:
                     pairs[last[depth], kind] += 1
                 else:

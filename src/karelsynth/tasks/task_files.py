@@ -42,7 +42,7 @@ from karelsynth.karel.world import World
 from karelsynth.parsing import ParseError, parse_json
 from karelsynth.tasks.batch import GIVEN_EXAMPLES
 from karelsynth.tasks.manifest import FILE_NAME as MANIFEST
-from karelsynth.tasks.msr_records import LONGEST_LINE, TaskRecord, parse_record, read_lines
+from karelsynth.tasks.msr_records import LONGEST_LINE, parse_record, read_lines, read_record
 from karelsynth.tasks.task import MOST_EXAMPLES, Example, Task
 
 _TEXT: Final = ".task"
@@ -160,11 +160,9 @@ def _tasks_from_json(text: str, where: str) -> list[Task]:
         if error.reason == "Extra data":
             return _tasks_from_json_lines(text, where)
         raise TaskFileError(f"{where}: {error}") from None
-    if _is_record(data):
-        return _tasks_from_lines([(1, text.encode())], where)
-    if isinstance(data, dict):
-        return [_task_from_object(data, where)]
-    return _limited((_task_from_object(item, f"{where}: task {at}") for at, item in enumerate(data, 1)), where)
+    if isinstance(data, list):
+        return _limited((_task_from_object(item, f"{where}: task {at}") for at, item in enumerate(data, 1)), where)
+    return [_task_from_record(data, 1, where) if _is_record(data) else _task_from_object(data, where)]
 
 
 def _task_from_object(data: Any, where: str) -> Task:
@@ -190,15 +188,13 @@ def _task_from_line(line: bytes | None, at: int, where: str) -> Task:
         data = None if line is None else parse_json(line)
     except ParseError:  # parse_record reports it
         data = None
-    if isinstance(data, dict) and not _is_record(data):
-        return _task_from_object(data, f"{where}: line {at}")
-    return _task_from_record(parse_record(line, at, programs=False), where)
-
-
-def _is_record(data: Any) -> bool:
-    """Whether JSON is in the original data's format rather than ours."""
     if not isinstance(data, dict):
-        return False
+        raise TaskFileError(f"{where}: {parse_record(line, at).problems[0]}")
+    return _task_from_record(data, at, where) if _is_record(data) else _task_from_object(data, f"{where}: line {at}")
+
+
+def _is_record(data: dict[str, Any]) -> bool:
+    """Whether a JSON object is in the original data's format rather than ours."""
     pairs = data.get("examples")
     first = pairs[0] if isinstance(pairs, list) and pairs else None
     return bool({"program_tokens", "program_json"} & data.keys()) or (
@@ -206,15 +202,16 @@ def _is_record(data: Any) -> bool:
     )
 
 
-def _task_from_record(record: TaskRecord, where: str) -> Task:
+def _task_from_record(data: dict[str, Any], line: int, where: str) -> Task:
     """A task of the given examples of a record; the others are held out to score answers."""
+    record = read_record(data, line, programs=False)
     if record.problems:
         raise TaskFileError(f"{where}: {record.problems[0]}")
     pairs = [Example(world_from_codes(pair.input), world_from_codes(pair.output)) for pair in record.examples]
     try:
-        return Task(tuple(pairs[:GIVEN_EXAMPLES]), name=f"line {record.line}", max_ticks=PAPER_TICKS)
+        return Task(tuple(pairs[:GIVEN_EXAMPLES]), name=f"line {line}", max_ticks=PAPER_TICKS)
     except TaskFileError as error:
-        raise TaskFileError(f"{where}: line {record.line}: {error}") from None
+        raise TaskFileError(f"{where}: line {line}: {error}") from None
 
 
 def not_a_task_file(folder: str | Path) -> TaskFileError:
