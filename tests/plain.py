@@ -1,4 +1,6 @@
-"""Plain definitions that fast code is tested against, shared by the tests: all programs of a grammar, open blocks."""
+"""Plain definitions that fast code is tested against, shared by the tests: all programs of a grammar, open blocks,
+programs with a part less.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,7 @@ from dataclasses import replace
 from functools import cache
 
 from karelsynth.karel.grammar import BLOCK, Grammar
-from karelsynth.karel.program import Program
+from karelsynth.karel.program import If, IfElse, Program, Repeat, Statement, While
 from karelsynth.karel.tokens import ACTIONS
 
 OPENERS = {"w(": "w)", "r(": "r)", "i(": "i)", "e(": "e)"}
@@ -96,3 +98,21 @@ def finished(prefix: tuple[str, ...]) -> tuple[Program, dict[int, int]]:
                 tokens.append(OPENERS[opener])
         act(depth)
     return Program.parse(" ".join([*tokens, "m)"])), goes_on
+
+
+def without(statements: tuple[Statement, ...]) -> list[tuple[Statement, ...]]:
+    """All that is left of a block when one statement goes, at any depth, or when its own block stands for it."""
+    found = []
+    for at, one in enumerate(statements):
+        before, after = statements[:at], statements[at + 1 :]
+        if before or after:
+            found.append(before + after)
+        if isinstance(one, IfElse):
+            found += [before + one.then + after, before + one.otherwise + after]
+            found += [(*before, IfElse(one.condition, less, one.otherwise), *after) for less in without(one.then)]
+            found += [(*before, IfElse(one.condition, one.then, less), *after) for less in without(one.otherwise)]
+        elif isinstance(one, While | If | Repeat):
+            found.append(before + one.body + after)
+            head = one.times if isinstance(one, Repeat) else one.condition
+            found += [(*before, type(one)(head, less), *after) for less in without(one.body)]  # type: ignore[arg-type]
+    return found

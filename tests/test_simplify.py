@@ -12,11 +12,12 @@ from numpy.typing import NDArray
 
 from karelsynth.errors import KarelsynthError
 from karelsynth.karel.machine import encode_programs, run_batch
-from karelsynth.karel.program import If, IfElse, Program, Repeat, Statement, While
+from karelsynth.karel.program import Program
 from karelsynth.karel.tokens import ID, TOKENS
 from karelsynth.tasks.batch import TaskBatch, concatenate
 from karelsynth.tasks.generate import generate, is_reserved
 from karelsynth.tasks.simplify import simplify
+from tests.plain import without
 
 
 def program(tasks: TaskBatch, number: int) -> Program:
@@ -54,24 +55,6 @@ def test_simpler_programs_are_as_right_and_no_longer(seed: int, reserved: bool, 
     np.testing.assert_array_equal(simplify(simpler, threads=1).tokens, simpler.tokens)
     for part in ("inputs", "outputs", "novel"):
         assert getattr(simpler, part) is getattr(tasks, part)
-
-
-def without(statements: tuple[Statement, ...]) -> list[tuple[Statement, ...]]:
-    """All that is left of a block when one statement goes, at any depth, or when its own block stands for it."""
-    found = []
-    for at, one in enumerate(statements):
-        before, after = statements[:at], statements[at + 1 :]
-        if before or after:
-            found.append(before + after)
-        if isinstance(one, IfElse):
-            found += [before + one.then + after, before + one.otherwise + after]
-            found += [(*before, IfElse(one.condition, less, one.otherwise), *after) for less in without(one.then)]
-            found += [(*before, IfElse(one.condition, one.then, less), *after) for less in without(one.otherwise)]
-        elif isinstance(one, While | If | Repeat):
-            found.append(before + one.body + after)
-            head = one.times if isinstance(one, Repeat) else one.condition
-            found += [(*before, type(one)(head, less), *after) for less in without(one.body)]  # type: ignore[arg-type]
-    return found
 
 
 @pytest.mark.parametrize("reserved", [False, True])

@@ -18,7 +18,7 @@ The search for changes is compiled by Numba.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
@@ -32,6 +32,7 @@ from karelsynth.karel.machine_kernel import (
     CELLS,
     IFELSE,
     WHILE,
+    CodeBuffers,
     code_buffers,
     compile_program,
     put_hero_back,
@@ -82,10 +83,11 @@ for _number, _name in enumerate(CONDITIONS):
 
 
 @compiled()
-def _shorter(tokens: U8Array, length: int, statements: Statements, edits: I64Array) -> int:
+def _shorter(tokens: U8Array, length: int, statements: Statements, edits: I64Array, parts_only: bool) -> int:
     """Write every edit that saves tokens to `edits` [·, PARTS]; returns how many. The edited programs all parse.
 
-    `statements` is scratch space.
+    With `parts_only`, only those that take a part of the program away, or fix how often a loop runs. `statements` is
+    scratch space.
     """
     find_statements(tokens, length, statements)
     ends, opens, elses = statements
@@ -98,7 +100,7 @@ def _shorter(tokens: U8Array, length: int, statements: Statements, edits: I64Arr
         for _ in range(_LONGEST_CUT):
             if not (OPENS[tokens[at - 1]] and CLOSES[tokens[last]]):  # a block must not become empty
                 count = note_edit(edits, count, at, 0, 0, 0, 0, 0, 0, 0, last)
-            if last - at > 1:
+            if last - at > 1 and not parts_only:
                 for action in range(ACTION_KINDS):
                     count = note_edit(edits, count, at, ACTION + action, 0, 0, 0, 0, 0, 0, last)
             if ends[last] == 0:
@@ -115,7 +117,7 @@ def _shorter(tokens: U8Array, length: int, statements: Statements, edits: I64Arr
             other = elses[at] + 2
             count = note_edit(edits, count, at, 0, other, end - 1, 0, 0, 0, 0, end)
             count = note_edit(edits, count, at, TO_IF, at + 1, close + 1, 0, 0, 0, 0, end)
-            if tokens[at + 2] == _NOT and _PLAIN[tokens[at + 4]] != _NONE:
+            if tokens[at + 2] == _NOT and _PLAIN[tokens[at + 4]] != _NONE and not parts_only:
                 head = IFELSE_HEAD + _PLAIN[tokens[at + 4]]
                 count = note_edit(edits, count, at, head, other, end - 1, ELSE, body, close, 0, end - 1)
     return count
@@ -150,6 +152,90 @@ def _take(tokens: U8Array, task: int, length: int, out: U8Array, size: int) -> N
         tokens[task, place] = PAD
 
 
+class Workspace(NamedTuple):
+    """Buffers for `find_shorter`."""
+
+    text: U8Array
+    """[1, L]: an edited program."""
+    cells: U8Array
+    """[1, 324]: the world that it runs in."""
+    edits: I64Array
+    """[·, PARTS]"""
+    sizes: I64Array
+    """[·]: the lengths of the edited programs."""
+    statements: Statements
+    buffers: CodeBuffers
+
+
+@compiled()
+def new_workspace(longest: int) -> Workspace:
+    """Buffers for programs of at most so many tokens."""
+    return Workspace(
+        np.empty((1, longest), np.uint8), np.empty((1, CELLS), np.uint8), np.empty((_MOST, PARTS), np.int64),
+        np.empty(_MOST, np.int64), new_statements(longest + 1), code_buffers(longest),
+    )  # fmt: skip
+
+
+@compiled()
+def find_shorter(
+    program: U8Array,
+    row: int,
+    heroes: I16Array,
+    inputs: U8Array,
+    outputs: U8Array,
+    parser: ParserTables,
+    max_ticks: int,
+    reserved: bool,
+    parts_only: bool,
+    work: Workspace,
+) -> int:
+    """Write the shortest program that one edit leads to, and that is right on E examples, to `work.text`.
+
+    Args:
+        program: [T], a whole program.
+        row: the first example's row in `inputs` and `outputs`.
+        heroes: [E], the heroes' cells in the inputs.
+        inputs, outputs: flat grids, [·, 324].
+        reserved: whether a program that is reserved for testing may be found.
+        parts_only: try only edits that take a part of the program away, or fix how often a loop runs.
+
+    Returns its length; T if there is none.
+    """
+    text, cells, edits, sizes = work.text, work.cells, work.edits, work.sizes
+    code, origin, stack, opened, counters = work.buffers
+    length, examples = len(program), len(heroes)
+    count = _shorter(program, length, work.statements, edits, parts_only)
+    size = length
+    for number in range(count):
+        sizes[number] = edited_length(edits, number, length)
+        size = min(size, sizes[number])
+    failing = 0  # the example that the last edit failed on: the next one mostly fails there, too
+    while size < length:
+        for number in range(count):
+            if sizes[number] != size:
+                continue
+            write_edited(program, length, edits, number, text, 0)
+            right = compile_program(text[0, :size], parser, code, origin, stack, opened) < 0
+            for step in range(examples if right else 0):
+                example = (failing + step) % examples
+                at = int(heroes[example])
+                heading = take_hero_out(inputs, row + example, at, cells, 0)
+                status, _, _, _, at, heading = run_code(
+                    code, counters, cells, 0, at, heading, max_ticks, cells, False, cells, False, 0, True, True
+                )
+                put_hero_back(cells, 0, at, heading)
+                different = 0
+                for cell in range(CELLS):
+                    different += cells[0, cell] != outputs[row + example, cell]
+                if status != _OK or different > 0:
+                    right, failing = False, example
+                    break
+            if right and (reserved or not is_reserved_program(text[0], size)):
+                return size
+        size += 1
+    return length
+
+
 @compiled()
 def _simplify_range(
     first: int,
@@ -168,58 +254,30 @@ def _simplify_range(
     Grids are flat, [N · E, 324]; `heroes` [N, E] are the heroes' cells. No program becomes one that is reserved
     for testing, unless `reserved`. Returns the first row that is no program, or -1.
     """
-    most = tokens.shape[1]
-    code, origin, stack, opened, counters = code_buffers(most)
-    cells = np.empty((1, CELLS), np.uint8)
-    statements = new_statements(most + 1)
-    edits, sizes, text = np.empty((_MOST, PARTS), np.int64), np.empty(_MOST, np.int64), np.empty((1, most), np.uint8)
-    examples = heroes.shape[1]
+    most, examples = tokens.shape[1], heroes.shape[1]
+    work = new_workspace(most)
+    code, origin, stack, opened, _ = work.buffers
     for task in range(first, last):
-        if not 0 < lengths[task] <= most:
+        length = lengths[task]
+        if not 0 < length <= most:
             return task
-        whole = tokens[task, : lengths[task]]
-        if compile_program(whole, parser, code, origin, stack, opened) >= 0:
+        if compile_program(tokens[task, :length], parser, code, origin, stack, opened) >= 0:
             return task
-        failing = 0  # the example that the last change failed on: the next change mostly fails there, too
         better = True
         while better:
-            better = False
             length = lengths[task]
-            if _in_order(tokens[task], length, text) and (reserved or not is_reserved_program(text[0], length)):
-                _take(tokens, task, length, text, length)
-            count = _shorter(tokens[task], length, statements, edits)
-            size = length
-            for number in range(count):
-                sizes[number] = edited_length(edits, number, length)
-                size = min(size, sizes[number])
-            while size < length and not better:
-                for number in range(count):
-                    if sizes[number] != size:
-                        continue
-                    write_edited(tokens[task], length, edits, number, text, 0)
-                    wrong = compile_program(text[0, :size], parser, code, origin, stack, opened)
-                    right = wrong < 0
-                    for step in range(examples if right else 0):
-                        example = (failing + step) % examples
-                        row, at = task * examples + example, int(heroes[task, example])
-                        heading = take_hero_out(inputs, row, at, cells, 0)
-                        status, _, _, _, at, heading = run_code(
-                            code, counters, cells, 0, at, heading, max_ticks, cells, False, cells, False, 0, True,
-                            True,
-                        )  # fmt: skip
-                        put_hero_back(cells, 0, at, heading)
-                        different = 0
-                        for cell in range(CELLS):
-                            different += cells[0, cell] != outputs[row, cell]
-                        if status != _OK or different > 0:
-                            right, failing = False, example
-                            break
-                    if right and (reserved or not is_reserved_program(text[0], size)):
-                        _take(tokens, task, length, text, size)
-                        lengths[task] = size
-                        better = True
-                        break
-                size += 1
+            if _in_order(tokens[task], length, work.text) and (
+                reserved or not is_reserved_program(work.text[0], length)
+            ):
+                _take(tokens, task, length, work.text, length)
+            size = find_shorter(
+                tokens[task, :length], task * examples, heroes[task], inputs, outputs, parser, max_ticks, reserved,
+                False, work,
+            )  # fmt: skip
+            better = size < length
+            if better:
+                _take(tokens, task, length, work.text, size)
+                lengths[task] = size
     return -1
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from karelsynth.generator.program_kernel import is_reserved_program
 from karelsynth.generator.random_kernel import GAMMA, mix, shuffle, signed
-from karelsynth.karel.compiled import BoolArray, I32Array, I64Array, U8Array, U64Array, compiled
+from karelsynth.karel.compiled import BoolArray, I16Array, I32Array, I64Array, U8Array, U64Array, compiled
 from karelsynth.karel.formats.codes import HERO, WALL
 from karelsynth.karel.interpreter import PAPER_TICKS, Status
 from karelsynth.karel.machine_kernel import CELLS, IF, IFELSE, WHILE, code_buffers, compile_program, run_code
@@ -45,6 +45,7 @@ from karelsynth.tasks.purposeful.world_kernel import (
     draw_taste,
     stage_world,
 )
+from karelsynth.tasks.simplify import find_shorter, new_workspace
 
 _OK, _NO_MARKER = int(Status.OK), int(Status.NO_MARKER_TO_PICK)
 _MOST: Final = 9
@@ -105,6 +106,8 @@ class Scratch(NamedTuple):
     """[E, 324]: the inputs of the examples found so far."""
     after: U8Array
     """[E, 324]: their outputs."""
+    heroes: I16Array
+    """[E]: the hero's cell in each input."""
     hashes: U64Array
     """[E]: hashes of their traces."""
     traces: U8Array
@@ -299,7 +302,7 @@ def _find_worlds(
             scratch.shown[found, number] = seen[0, number]
             all_seen[number] |= seen[0, number]
             complete &= all_seen[number] == 3
-        hashes[found] = trace
+        hashes[found], scratch.heroes[found] = trace, placed // 4
         unchanged += not changed
         found += 1
     if found < wanted:
@@ -365,12 +368,14 @@ def generate_range(
     """
     examples = inputs.shape[1]
     state = np.empty(1, np.uint64)
+    work = new_workspace(LONGEST)
     code, origin, parse_stack, opened, counters = code_buffers(LONGEST)
     order = np.empty(examples, np.int64)
     scratch = Scratch(
         np.empty(8, np.int64), np.empty(len(tables.once), np.int64), np.empty(3, np.int64), np.empty(STACK, np.int64),
         np.empty(RAW, np.uint8), np.empty(RAW, np.uint8), np.empty(STAGE * STAGE, np.uint8), np.empty(4, np.int64),
-        np.empty((examples, CELLS), np.uint8), np.empty((examples, CELLS), np.uint8), np.empty(examples, np.uint64),
+        np.empty((examples, CELLS), np.uint8), np.empty((examples, CELLS), np.uint8),
+        np.empty(examples, np.int16), np.empty(examples, np.uint64),
         np.empty((1, PAPER_TICKS + 1), np.uint8), np.zeros((1, LONGEST), np.uint8),
         np.empty((examples, LONGEST), np.uint8), np.empty(LONGEST, np.uint8),
     )  # fmt: skip
@@ -404,6 +409,12 @@ def generate_range(
                 if some != NO_MARKERS and not needs_markers(text, length) and percent(state, _BARE):
                     some = NO_MARKERS
                 done = _find_worlds(state, world[0], world[1], some, code, counters, conditionals, scratch)
+                if done:  # a person's examples show what each part of the program is for
+                    shorter = find_shorter(
+                        text[:length], 0, scratch.heroes, scratch.before, scratch.after, parser, PAPER_TICKS, True,
+                        True, work,
+                    )  # fmt: skip
+                    done = shorter == length
                 if done:
                     break
             if done:
