@@ -287,9 +287,9 @@ _HEAD: Final = """
 <!-- Rendered from {results} by `karelsynth curves --render`; change src/karelsynth/curves.py, not this. -->
 
 How the scores of a model change on tasks unlike its training data: with fewer examples, in other worlds, on longer
-programs. The first curve uses the tasks of `test`. Each point of the others has tasks of its own, generated with one thing
-changed (`tasks/shifted.py`). The generator rejects programs and worlds that do not fit together, so these tasks also differ
-in other ways.
+programs. The first curve uses the tasks of `test`. Each point of the others has tasks of its own, generated with one
+thing changed (`tasks/shifted.py`). The generator rejects programs and worlds that do not fit together, so these tasks
+also differ in other ways.
 
 ```console
 $ {command}
@@ -304,8 +304,8 @@ In percent of tasks, with 95 % intervals:
 - *some consistent*: some program that was found is right on the given examples.{solve}
 """
 _GUIDED: Final = """
-This model sees the state to which each prefix leads the given examples, so its top-ranked program is not unfiltered in
-the paper's sense. It nearly always fits them: *top 1* and *filtered top 1* are nearly the same."""
+This model runs its program on the given examples while it writes, so its top-ranked program nearly always fits them:
+*top 1* and *filtered top 1* are nearly the same."""
 _ABOUT_SOLVE: Final = """
 - *solve: an answer*, *a right one*: what `karelsynth solve` finds is right on the given examples, on all six."""
 _TITLES: Final = {
