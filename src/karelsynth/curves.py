@@ -28,6 +28,7 @@ from karelsynth.errors import KarelsynthError, names_hint, quoted
 from karelsynth.evaluate import encode_answers, environment, evaluate, interval, percent
 from karelsynth.files import atomic_writer, exists, read_text, write_atomically
 from karelsynth.karel.interpreter import PAPER_TICKS
+from karelsynth.model.storage import SHIPPED, read_recipe
 from karelsynth.model.synthesizer import Synthesizer
 from karelsynth.parsing import parse_json
 from karelsynth.solve.solver import Solver
@@ -285,10 +286,10 @@ _HEAD: Final = """
 
 <!-- Rendered from {results} by `karelsynth curves --render`; change src/karelsynth/curves.py, not this. -->
 
-Scores of a model on tasks unlike its training data: with fewer examples, in other worlds, on longer programs. The first
-curve uses the tasks of `test`. Each point of the others has tasks of its own, generated with one thing changed
-(`tasks/shifted.py`). The generator rejects programs and worlds that do not fit together, so these tasks also differ in
-other ways.
+How the scores of a model change on tasks unlike its training data: with fewer examples, in other worlds, on longer
+programs. The first curve uses the tasks of `test`. Each point of the others has tasks of its own, generated with one
+thing changed (`tasks/shifted.py`). The generator rejects programs and worlds that do not fit together, so these tasks
+also differ in other ways.
 
 ```console
 $ {command}
@@ -303,8 +304,8 @@ In percent of tasks, with 95 % intervals:
 - *some consistent*: some program that was found is right on the given examples.{solve}
 """
 _GUIDED: Final = """
-This model sees the state to which each prefix leads the given examples, so its top-ranked program is not unfiltered in
-the paper's sense. It nearly always fits them: *top 1* and *filtered top 1* are nearly the same."""
+This model runs its program on the given examples while it writes, so its top-ranked program nearly always fits them:
+*top 1* and *filtered top 1* are nearly the same."""
 _ABOUT_SOLVE: Final = """
 - *solve: an answer*, *a right one*: what `karelsynth solve` finds is right on the given examples, on all six."""
 _TITLES: Final = {
@@ -415,8 +416,17 @@ def _measured(curves: Curves | None) -> str:
     solve = "" if settings.solve is None else f", {settings.solve:g} s a task for solve"
     return (
         f"{settings.tasks:,} tasks a point, beam {settings.beam}{solve}; decoding is {provenance.get('decoding')}; "
-        f"on {settings.device}.\nModel: {provenance.get('model')}, its weights' digest `{settings.model}`."
+        f"on {settings.device}.\nModel: {_model(curves)}.\nDigest of its weights: `{settings.model}`."
     )
+
+
+def _model(curves: Curves) -> str:
+    """The model's name. The shipped one has other weights than today's if it was trained by another recipe."""
+    model, recipe = curves.provenance.get("model"), curves.provenance.get("recipe")
+    now = read_recipe(SHIPPED)
+    if model != SHIPPED or recipe is None or now is None or recipe["name"] == now["name"]:
+        return str(model)
+    return f"{model}, with earlier weights (`{recipe['name']}`; today's are those of `{now['name']}`)"
 
 
 def table(curves: Curves, family: str) -> str:

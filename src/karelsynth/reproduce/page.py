@@ -27,6 +27,7 @@ _TEMPLATE: Final = Path(__file__).parent / "results_page.md"
 _MASKS: Final = "docs/pictures/masks.svg"
 _MASKS_OVER: Final = "docs/pictures/masks_test.svg"
 _ALIASING: Final = "docs/pictures/aliasing.svg"
+_STALE_NOTE: Final = f"{tables.STALE}: by another recipe than today's."
 CHARTS: Final = (_MASKS, _MASKS_OVER)
 """The pictures that matplotlib draws."""
 
@@ -76,7 +77,7 @@ def page(results: Results, recipes: Recipes, long: tuple[Results, Recipes] | Non
     data = next((result.record["data"] for result in results.values()), None)
     stale = any(not result.is_current(recipes) for result in results.values())
     measured = f"Measured on {data}." if data else "Nothing is measured yet."
-    measured += f" {tables.STALE}: by another recipe than today's." * stale
+    measured += f" {_STALE_NOTE}" * stale
     right = "Both programs are run on all six examples whenever this page is rendered: both are right."
     return _TEMPLATE.read_text(encoding="utf-8").format(
         measured=measured,
@@ -105,7 +106,9 @@ def _long(results: Results, recipes: Recipes) -> str:
         parts = [claims(results, recipes), count_verdicts(results, recipes)]
     else:
         rows = listed(sorted(measured), "and")
-        parts = [f"No claim can be decided yet: each needs two rows, and measured are only those of {rows}."]
+        parts = [f"No claim can be decided: each needs two rows, and only {rows} was measured."]
+    if any(not result.is_current(recipes) for result in results.values()):
+        parts.append(_STALE_NOTE)
     return "\n\n".join([*parts, tables.claim_scores(results, recipes), tables.every_run(results, recipes)])
 
 
