@@ -5,7 +5,8 @@
 For purposeful tasks, in their order and in a random one, and for the tasks of each FILE of `benchmarks/`:
 
 - the share of tasks whose first examples show every outcome of every condition of the reference;
-- the share of tasks whose reference has a part that none of the first examples needs: a shorter program is right on them.
+- the share of tasks whose reference has a part that none of the first examples needs, so that a shorter program is
+  right on them.
 """
 
 from __future__ import annotations

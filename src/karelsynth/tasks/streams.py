@@ -60,8 +60,7 @@ class TaskStream:
 
     seed: int
     simplify: bool = False
-    """Whether the random programs are simplified. Purposeful ones are not: simplification keeps only what the examples
-    need, which may be less general than the plan."""
+    """Whether the random programs are simplified. Purposeful ones have no part that their examples do not need."""
     purposeful: float = 0.0
     """The share of purposeful tasks."""
 
