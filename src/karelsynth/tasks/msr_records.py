@@ -97,19 +97,10 @@ class TaskRecord:
     problems: tuple[RecordProblem, ...] = ()
 
 
-def read_records(path: str | Path, progress: ReadingProgress | None = None) -> Iterator[TaskRecord]:
-    """The records of a file or of standard input (`-`), one for each line that is not blank.
-
-    Raises TaskFileError if the file cannot be read at all, or not to its end.
-    """
-    for number, line in read_lines(path, progress):
-        yield parse_record(line, number)
-
-
 def read_lines(path: str | Path, progress: ReadingProgress | None = None) -> Iterator[tuple[int, bytes | None]]:
     """The non-blank lines of a file or a pipe, `.gz` too, with their numbers; None for a line that is too long.
 
-    `-` is standard input. Raises as `read_records` does.
+    `-` is standard input. Raises TaskFileError if the file cannot be read at all, or not to its end.
     """
     name, number = name_of(path), 0
     try:

@@ -26,7 +26,14 @@ from karelsynth.karel.machine import LONGEST_PROGRAM, run_batch
 from karelsynth.karel.program import Program
 from karelsynth.karel.tokens import PAD, TOKENS
 from karelsynth.tasks.batch import TaskBatch
-from karelsynth.tasks.msr_records import ReadingProgress, RecordExample, RecordProblem, TaskRecord, read_records
+from karelsynth.tasks.msr_records import (
+    ReadingProgress,
+    RecordExample,
+    RecordProblem,
+    TaskRecord,
+    parse_record,
+    read_lines,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -159,8 +166,8 @@ def _token_array(records: Sequence[TaskRecord], width: int) -> NDArray[np.uint8]
 
 
 def check_file(path: str | Path, progress: ReadingProgress | None = None) -> Iterator[CheckedRecord]:
-    """The records of a file in order, each with its examples run."""
-    for records in _chunks(read_records(path, progress)):
+    """The records of a file or of standard input (`-`), one for each line that is not blank, each with its runs."""
+    for records in _chunks(parse_record(line, number) for number, line in read_lines(path, progress)):
         yield from check_records(records)
 
 

@@ -111,7 +111,7 @@ def _density(state: U64Array, taste: I64Array) -> int:
 @compiled()
 def _block(grid: U8Array, first_row: int, last_row: int, first_col: int, last_col: int, value: int) -> None:
     """Fill the cells of rows first_row … last_row − 1 in columns first_col … last_col − 1."""
-    for row in range(np.uint64(first_row), np.uint64(last_row)):
+    for row in range(np.uint64(first_row), np.uint64(last_row)):  # signed indices are checked, which takes time
         for col in range(np.uint64(first_col), np.uint64(last_col)):
             grid[row, col] = value
 
