@@ -188,9 +188,10 @@ def update_programs(weights: Weights, batch: TaskBatch, power: float) -> None:
     pairs = np.array(PAIR_COUNTS, float)
     weights["pairs"][1:ALONE] = towards(weights["pairs"][1:ALONE], pairs, counts.pairs, power)
     weights["pairs"][ALONE] = towards(weights["pairs"][ALONE], original("alone in a body"), counts.alone, power)
+    firsts = counts.statements.sum(axis=0) - counts.pairs.sum(axis=0)  # what follows no statement begins a block
     per_program = np.concatenate([5.1 * original("actions"), 1.46 * original("control") / original("control").sum()])
     weights["pairs"][0] = towards(
-        weights["pairs"][0], np.maximum(per_program * 2500 - pairs.sum(axis=0), 1), counts.firsts, power
+        weights["pairs"][0], np.maximum(per_program * 2500 - pairs.sum(axis=0), 1), firsts, power
     )
     for row, body in enumerate(BODIES):
         wanted = original("top-level statements" if row == 0 else f"body length of {body}")

@@ -469,7 +469,7 @@ def replay(
                     first = True
             if first:
                 if tested == MOST_TESTS:
-                    return False  # cannot be: a run has 200 ticks
+                    return False  # cannot happen: a run has at most 200 ticks
                 tests[tested] = test | (PRESENT if there else 0)
                 tested += 1
             seen |= np.uint64(2 if holds else 1) << np.uint64(2 * condition)
@@ -524,7 +524,7 @@ def _times(count: int, probability: float) -> float:
 
 @compiled(inline="always")
 def _sought(unseen: np.uint64, test: int) -> int:
-    """The outcomes of a test's condition that were unseen when it was made, as bits. One alone is steered to."""
+    """The outcomes of a test's condition that were unseen when it was made, as bits. A single one was steered to."""
     bits: int = signed(unseen >> np.uint64(2 * (test >> CONDITION_SHIFT))) & 3 & ~(test >> 1 & 3)
     return bits
 

@@ -89,8 +89,11 @@ class ShardFile:
 
     def parts(self, tasks: TaskBatch) -> list[memoryview]:
         """The content of the file: its header and the tensors of the tasks."""
-        arrays = (np.ascontiguousarray(getattr(tasks, name)) for name in self.tensors)
-        return [memoryview(self.header), *(array.reshape(-1).view(np.uint8).data for array in arrays)]
+        parts = [memoryview(self.header)]
+        for name, tensor in self.tensors.items():
+            array = np.ascontiguousarray(getattr(tasks, name), _DTYPES[tensor["dtype"]])
+            parts.append(array.reshape(-1).view(np.uint8).data)
+        return parts
 
     def tasks(self, content: NDArray[np.uint8]) -> TaskBatch:
         """The tasks in the content of a file, without a copy."""

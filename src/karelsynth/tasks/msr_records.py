@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 LONGEST_LINE: Final = 2**24
 """Bytes of the longest line. Lines of tasks that fit a set are at most a hundredth of it."""
-_GZIP_MAGIC: Final = b"\x1f\x8b"
+GZIP_MAGIC: Final = b"\x1f\x8b"
 WORDS: Final = [f"{index}:1.0" for index in range(PLANES * SIDE * SIDE)]
 """Of a tensor string, by index."""
 ACTION_IDS: Final = {action: ID[action] for action in ACTIONS}
@@ -97,19 +97,10 @@ class TaskRecord:
     problems: tuple[RecordProblem, ...] = ()
 
 
-def read_records(path: str | Path, progress: ReadingProgress | None = None) -> Iterator[TaskRecord]:
-    """The records of a file or of standard input (`-`), one for each line that is not blank.
-
-    Raises TaskFileError if the file cannot be read at all, or not to its end.
-    """
-    for number, line in read_lines(path, progress):
-        yield parse_record(line, number)
-
-
 def read_lines(path: str | Path, progress: ReadingProgress | None = None) -> Iterator[tuple[int, bytes | None]]:
     """The non-blank lines of a file or a pipe, `.gz` too, with their numbers; None for a line that is too long.
 
-    `-` is standard input. Raises as `read_records` does.
+    `-` is standard input. Raises TaskFileError if the file cannot be read at all, or not to its end.
     """
     name, number = name_of(path), 0
     try:
@@ -136,11 +127,16 @@ def read_lines(path: str | Path, progress: ReadingProgress | None = None) -> Ite
         raise TaskFileError(f"{name}: cannot be read: {reason}") from None
 
 
+def uncompressed(raw: io.BufferedReader) -> io.BufferedReader:
+    """The content of a file or a pipe, known to be compressed by its first bytes."""
+    start = raw.peek(len(GZIP_MAGIC))[: len(GZIP_MAGIC)]  # a pipe cannot be rewound, and may have sent one byte only
+    compressed = bool(start) and GZIP_MAGIC.startswith(start)
+    return io.BufferedReader(cast("Any", gzip.GzipFile(fileobj=raw))) if compressed else raw
+
+
 def _lines(raw: io.BufferedReader) -> Iterator[bytes | None]:
     """The lines; None for one that is too long."""
-    start = raw.peek(len(_GZIP_MAGIC))[: len(_GZIP_MAGIC)]  # a pipe cannot be rewound, and may have sent one byte only
-    compressed = bool(start) and _GZIP_MAGIC.startswith(start)
-    file = io.BufferedReader(cast("Any", gzip.GzipFile(fileobj=raw))) if compressed else raw
+    file = uncompressed(raw)
     while line := file.readline(LONGEST_LINE):
         if len(line) < LONGEST_LINE or line.endswith(b"\n"):
             yield line

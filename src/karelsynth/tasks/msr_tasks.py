@@ -9,9 +9,10 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Final, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 import numpy as np
 
@@ -25,7 +26,14 @@ from karelsynth.karel.machine import LONGEST_PROGRAM, run_batch
 from karelsynth.karel.program import Program
 from karelsynth.karel.tokens import PAD, TOKENS
 from karelsynth.tasks.batch import TaskBatch
-from karelsynth.tasks.msr_records import ReadingProgress, RecordExample, RecordProblem, TaskRecord, read_records
+from karelsynth.tasks.msr_records import (
+    ReadingProgress,
+    RecordExample,
+    RecordProblem,
+    TaskRecord,
+    parse_record,
+    read_lines,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -158,8 +166,8 @@ def _token_array(records: Sequence[TaskRecord], width: int) -> NDArray[np.uint8]
 
 
 def check_file(path: str | Path, progress: ReadingProgress | None = None) -> Iterator[CheckedRecord]:
-    """The records of a file in order, each with its examples run."""
-    for records in _chunks(read_records(path, progress)):
+    """The records of a file or of standard input (`-`), one for each line that is not blank, each with its runs."""
+    for records in _chunks(parse_record(line, number) for number, line in read_lines(path, progress)):
         yield from check_records(records)
 
 
@@ -261,29 +269,21 @@ def write_tasks(
     The file appears whole or not at all. `progress` is called with the number of tasks just done. `max_ticks` is the
     time that the reference programs may take.
     """
-    path = Path(path)
-    with atomic_writer(path) as raw:
-        if path.suffix == ".gz":
-            # The gzip header has neither a name nor a time: they would differ between runs.
-            packed = gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=0, compresslevel=6)
-            with packed:
-                _write_lines(batches, cast("BinaryIO", packed), progress, max_ticks)
-        else:
-            _write_lines(batches, raw, progress, max_ticks)
-
-
-def _write_lines(
-    batches: Iterable[TaskBatch], file: BinaryIO, progress: Callable[[int], None] | None, max_ticks: int
-) -> None:
     done = 0
-    for batch in batches:
-        for first in range(0, len(batch), _CHUNK):
-            chunk = batch[first : first + _CHUNK]
-            for record in _records(chunk, done, max_ticks):
-                file.write(json.dumps(record).encode() + b"\n")
-            done += len(chunk)
-            if progress is not None:
-                progress(len(chunk))
+    with atomic_writer(Path(path)) as raw, _packed(raw) if Path(path).suffix == ".gz" else nullcontext(raw) as file:
+        for batch in batches:
+            for first in range(0, len(batch), _CHUNK):
+                chunk = batch[first : first + _CHUNK]
+                for record in _records(chunk, done, max_ticks):
+                    file.write(json.dumps(record).encode() + b"\n")
+                done += len(chunk)
+                if progress is not None:
+                    progress(len(chunk))
+
+
+def _packed(raw: BinaryIO) -> gzip.GzipFile:
+    """A file that is compressed into another. Its header has neither a name nor a time: they differ between runs."""
+    return gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=0, compresslevel=6)
 
 
 def _records(tasks: TaskBatch, first: int, max_ticks: int) -> Iterator[dict[str, Any]]:

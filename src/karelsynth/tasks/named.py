@@ -65,14 +65,14 @@ ProgramFilter = Callable[["NDArray[np.uint8]"], "NDArray[np.bool_]"]
 class NamedSet:
     """A set that has a name: how its tasks are made, and how programs are scored on them."""
 
-    seed: int
-    """Sets share no task with streams of other seeds, so training on an endless stream needs another seed."""
-    count: int
-    reserved: bool
-    """Whether programs that are reserved for testing occur."""
     about: str
     digest: str
     """`TaskBatch.digest` of all tasks, or of the first 100,000."""
+    seed: int = TEST_SEED
+    """Sets share no task with streams of other seeds, so training on an endless stream needs another seed."""
+    count: int = 2_500
+    reserved: bool = True
+    """Whether programs that are reserved for testing occur."""
     given: int = GIVEN_EXAMPLES
     """How many examples a synthesizer sees. Any others are held out."""
     examples: int = EXAMPLES
@@ -186,64 +186,51 @@ def _composed(tokens: NDArray[np.uint8]) -> NDArray[np.bool_]:
 
 def _shifted(family: str, point: str, about: str, digest: str) -> NamedSet:
     """A set with the random numbers of `test` and one of the sampler's weights changed, as in `karelsynth curves`."""
-    return NamedSet(TEST_SEED, 2_500, True, about, digest, sampler=partial(shifted_sampler, family, point))
+    return NamedSet(about, digest, sampler=partial(shifted_sampler, family, point))
 
 
-def _fewer(given: int) -> NamedSet:
-    words = {1: "one example", 2: "two examples", 3: "three examples"}
-    return NamedSet(TEST_SEED, 2_500, True, f"`test`, with {words[given]} given", "650b691bdc20b496", given=given)
+def _fewer(given: int, words: str) -> NamedSet:
+    return NamedSet(f"`test`, with {words} given", "650b691bdc20b496", given=given)
 
 
 NAMED_SETS: Final[Mapping[str, NamedSet]] = MappingProxyType(
     {
-        "full": NamedSet(1, 1_116_854, False, "training tasks, as many as the original has", "141de8cc9e791703"),
-        "small": NamedSet(1, 10_000, False, "training tasks: the first of `full`", "0bf91c9dcf3d177e"),
-        "val": NamedSet(2, 2_500, True, "for choosing models and settings", "9bb45315ddef9c61"),
-        "test": NamedSet(TEST_SEED, 2_500, True, "for final figures; as the original's test set", "650b691bdc20b496"),
-        "val_large": NamedSet(2, 10_000, True, "`val` and more of its kind, for closer choices", "acfe65e8c6a9f3b4"),
-        "test_large": NamedSet(
-            33, 100_000, True, "tasks of the kind of `test`, for small differences", "723e4c27d4c57ae6"
-        ),
+        "full": NamedSet("training tasks, as many as the original has", "141de8cc9e791703", 1, 1_116_854, False),
+        "small": NamedSet("training tasks: the first of `full`", "0bf91c9dcf3d177e", 1, 10_000, False),
+        "val": NamedSet("for choosing models and settings", "9bb45315ddef9c61", 2),
+        "test": NamedSet("for final figures; as the original's test set", "650b691bdc20b496"),
+        "val_large": NamedSet("`val` and more of its kind, for closer choices", "acfe65e8c6a9f3b4", 2, 10_000),
+        "test_large": NamedSet("tasks of the kind of `test`, for small differences", "723e4c27d4c57ae6", 33, 100_000),
         "longer": _shifted(
             "length", "66-72", "programs of 66 to 72 tokens; training has at most 65", "a26faea44139d017"
         ),
         "deeper": NamedSet(
-            11,
-            2_500,
-            True,
-            "control statements nested four or five deep; 2 % of training is",
-            "960ea12ccda1a689",
-            condition=_deep,
+            "control statements nested four or five deep; 2 % of training is", "960ea12ccda1a689", 11, condition=_deep
         ),
         "compositions_train": NamedSet(
-            12,
-            1_116_854,
-            False,
             "training tasks without four nestings of control statements",
             "271d7199bd6fc91e",
+            seed=12,
+            count=1_116_854,
+            reserved=False,
             sampler=partial(sampler_without, HELD_OUT),
         ),
         "compositions": NamedSet(
-            13,
-            2_500,
-            True,
-            "programs with at least one of these four nestings",
-            "8dc534c1adaa2bd1",
-            condition=_composed,
+            "programs with at least one of these four nestings", "8dc534c1adaa2bd1", 13, condition=_composed
         ),
-        "examples_1": _fewer(1),
-        "examples_2": _fewer(2),
-        "examples_3": _fewer(3),
+        "examples_1": _fewer(1, "one example"),
+        "examples_2": _fewer(2, "two examples"),
+        "examples_3": _fewer(3, "three examples"),
         "small_worlds": _shifted("size", "3", "worlds of 3 rows and 3 columns", "8754369a9d3a703a"),
         "large_worlds": _shifted("size", "16", "worlds of 16 rows and 16 columns, the largest", "d74abf325cc17820"),
         "many_walls": _shifted("walls", "40", "40 % of the cells are walls", "bb20c8e2761da24e"),
         "many_markers": _shifted("markers", "50", "half of the cells have markers", "2c1528b752db6d60"),
         "classroom": NamedFile(
-            0,
-            50,
-            False,
             "tasks that people pose in class; right only on 24 further worlds each, too",
             "e6900a359e82ac01",
+            seed=0,
+            count=50,
+            reserved=False,
             examples=29,
             max_ticks=5 * 376,
             file="classroom.jsonl",

@@ -6,7 +6,6 @@ source for the training and test sets.
 
 from __future__ import annotations
 
-import gzip
 import hashlib
 import shutil
 import tempfile
@@ -16,12 +15,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import IO, Final, NamedTuple, cast
+from typing import Final, NamedTuple
 
 from karelsynth.errors import KarelsynthError, TaskFileError
-from karelsynth.files import STDIN, is_file
+from karelsynth.files import STDIN, is_file, opened
 from karelsynth.hub import download_dataset_file
 from karelsynth.parsing import reading_zip
+from karelsynth.tasks.msr_records import uncompressed
 
 
 class OriginalFile(NamedTuple):
@@ -51,9 +51,7 @@ ORIGINALS: Final = {
 _LARGEST: Final = 2**31
 """Bytes of the largest file whose checksum is taken; none that we know is as large."""
 _ZIP_MAGIC: Final = b"PK\x03\x04"
-_GZIP_MAGIC: Final = b"\x1f\x8b"
 _LINES: Final = (".json", ".jsonl")
-_CHUNK: Final = 2**20
 
 
 def recognise_original(path: str | Path) -> str | None:
@@ -61,8 +59,8 @@ def recognise_original(path: str | Path) -> str | None:
     if path == STDIN or not is_file(path) or Path(path).stat().st_size > _LARGEST:
         return None
     try:
-        with _uncompressed(Path(path)) as file:
-            content = _digest(file)
+        with opened(path) as file:
+            content = hashlib.file_digest(uncompressed(file), "sha256").hexdigest()
     except (OSError, EOFError, zlib.error):  # reported when the file is read
         return None
     return next((name for name, known in ORIGINALS.items() if known.content == content), None)
@@ -94,7 +92,7 @@ def download_original(name: str = "val") -> Path:
 def _wrong_archive(path: Path, known: OriginalFile) -> str | None:
     """What to say of a file that is not the original's archive."""
     with path.open("rb") as file:
-        found = _digest(file)
+        found = hashlib.file_digest(file, "sha256").hexdigest()
     if found == known.archive:
         return None
     return f"{path}: this is not the original's file: its SHA-256 is {found}, and {known.archive} is expected"
@@ -103,7 +101,7 @@ def _wrong_archive(path: Path, known: OriginalFile) -> str | None:
 @contextmanager
 def unpacked(path: str | Path) -> Iterator[str | Path]:
     """The JSON lines of a zip archive with one such file, in a temporary folder; any other file as it is."""
-    if path == STDIN or not is_file(path) or not _begins(Path(path), _ZIP_MAGIC):
+    if path == STDIN or not is_file(path) or not _is_zip(Path(path)):
         yield path
         return
     with tempfile.TemporaryDirectory(prefix="karelsynth-") as folder:
@@ -119,24 +117,13 @@ def unpacked(path: str | Path) -> Iterator[str | Path]:
                 raise TaskFileError(f"{path}: unpacked, it does not fit into {folder}; set TMPDIR to a larger place")
             lines = Path(folder) / Path(names[0]).name
             with archive.open(names[0]) as packed, lines.open("wb") as file:
-                shutil.copyfileobj(packed, file, _CHUNK)
+                shutil.copyfileobj(packed, file)
         yield lines
 
 
-def _begins(path: Path, magic: bytes) -> bool:
+def _is_zip(path: Path) -> bool:
     try:
         with path.open("rb") as file:
-            return file.read(len(magic)) == magic
+            return file.read(len(_ZIP_MAGIC)) == _ZIP_MAGIC
     except OSError:  # reported when the file is read
         return False
-
-
-def _uncompressed(path: Path) -> IO[bytes]:
-    return cast("IO[bytes]", gzip.open(path)) if _begins(path, _GZIP_MAGIC) else path.open("rb")
-
-
-def _digest(file: IO[bytes]) -> str:
-    found = hashlib.sha256()
-    while chunk := file.read(_CHUNK):
-        found.update(chunk)
-    return found.hexdigest()

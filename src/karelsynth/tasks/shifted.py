@@ -95,36 +95,21 @@ def _controls(weights: Weights, number: Band) -> None:
     weights["keep_controls"] = [weight * ONE // max(kept) for weight in kept]
 
 
+_LENGTHS: Final = ((6, 15), (16, 25), (26, 35), (36, 45), (46, 55), (56, LONGEST_FITTED), (66, MAX_TOKENS))
+
+
+def _each(*values: int) -> dict[str, Band]:
+    """Points that are one value each."""
+    return {str(value): (value, value) for value in values}
+
+
 SHIFTS: Final[Mapping[str, Shift]] = MappingProxyType(
     {
-        "size": Shift("rows and columns", {str(side): (side, side) for side in (3, 5, 8, 11, 14, 16)}, _size),
-        "walls": Shift(
-            "% of cells that are walls", {str(share): (share, share) for share in (0, 5, 10, 20, 40, 60, 80)}, _walls
-        ),
-        "markers": Shift(
-            "% of cells with markers", {str(share): (share, share) for share in (0, 5, 10, 25, 50, 75, 100)}, _markers
-        ),
-        "length": Shift(
-            "tokens of the program",
-            {
-                f"{low}-{high}": (low, high)
-                for low, high in (
-                    (6, 15),
-                    (16, 25),
-                    (26, 35),
-                    (36, 45),
-                    (46, 55),
-                    (56, LONGEST_FITTED),
-                    (66, MAX_TOKENS),
-                )
-            },
-            _length,
-        ),
-        "controls": Shift(
-            "control statements of the program",
-            {**{str(number): (number, number) for number in range(6)}, "6+": (6, SLOTS - 1)},
-            _controls,
-        ),
+        "size": Shift("rows and columns", _each(3, 5, 8, 11, 14, 16), _size),
+        "walls": Shift("% of cells that are walls", _each(0, 5, 10, 20, 40, 60, 80), _walls),
+        "markers": Shift("% of cells with markers", _each(0, 5, 10, 25, 50, 75, 100), _markers),
+        "length": Shift("tokens of the program", {f"{low}-{high}": (low, high) for low, high in _LENGTHS}, _length),
+        "controls": Shift("control statements of the program", {**_each(*range(6)), "6+": (6, SLOTS - 1)}, _controls),
     }
 )
 """Worlds of 16 rows and columns are the largest that grids hold, programs of 72 tokens the longest that fit a batch."""

@@ -163,7 +163,7 @@ def _programs(batch: TaskBatch) -> dict[str, Group]:
         },
         "control depth": _counted(counts.depth, 0, 5),
         "control statements": _counted(controls, 0, 7),
-        "top-level statements": _counted(counts.top, 1, 8),
+        "top-level statements": _counted(counts.children[:, PARENTS.index("run")].sum(axis=1, dtype=np.int64), 1, 8),
         "actions": _named(ACTIONS, total[: len(ACTIONS)]),
         "control": _named(CLASSES[1:], total[len(ACTIONS) :]),
         "a program": {

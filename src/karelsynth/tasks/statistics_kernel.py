@@ -28,12 +28,8 @@ class ProgramCounts(NamedTuple):
     """[N, 5, 9]: statements by the statement that they are directly in (PARENTS), and by kind (STATEMENTS)."""
     depth: I64Array
     """[N]: control depth."""
-    top: I64Array
-    """[N]: statements at the top level."""
     pairs: I64Array
     """[9, 9]: neighbours in a block. This and the following are sums over all programs."""
-    firsts: I64Array
-    """[9]: statements that begin a block."""
     alone: I64Array
     """[9]: statements that are the whole body of a control statement."""
     bodies: I64Array
@@ -57,8 +53,7 @@ def count_programs(tokens: U8Array) -> ProgramCounts:
     kinds = len(STATEMENTS)
     counts = ProgramCounts(
         np.zeros((len(tokens), len(PARENTS), kinds), np.uint8),
-        np.zeros(len(tokens), np.int64), np.zeros(len(tokens), np.int64),
-        np.zeros((kinds, kinds), np.int64), np.zeros(kinds, np.int64), np.zeros(kinds, np.int64),
+        np.zeros(len(tokens), np.int64), np.zeros((kinds, kinds), np.int64), np.zeros(kinds, np.int64),
         np.zeros((len(BODIES), _LONGEST_BODY), np.int64), np.zeros(len(CONDITIONS), np.int64),
         np.zeros(len(COUNTS), np.int64), 0,
     )  # fmt: skip
@@ -70,9 +65,7 @@ def _count(
     tokens: U8Array,
     children: U8Array,
     depths: I64Array,
-    tops: I64Array,
     pairs: I64Array,
-    firsts: I64Array,
     alone: I64Array,
     bodies: I64Array,
     conditions: I64Array,
@@ -103,8 +96,6 @@ def _count(
                 children[program, min(body[depth], 4), kind] += 1
                 if size[depth] > 0:
                     pairs[last[depth], kind] += 1
-                else:
-                    firsts[kind] += 1
                 size[depth] += 1
                 last[depth] = kind
             elif token == _NOT:
@@ -143,7 +134,7 @@ def _count(
                             same &= row[branch[depth, 0] + offset] == row[begin[depth] + offset]
                         equal += same
                 elif token == _CLOSE_M:
-                    tops[program], depths[program] = size[depth], deepest
+                    depths[program] = deepest
                     break
                 depth -= 1
     return equal

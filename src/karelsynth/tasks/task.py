@@ -80,9 +80,7 @@ def as_task(examples: Task | Sequence[Example | tuple[World, World]]) -> Task:
 
 def _pair(pair: Any) -> Example:
     """The example of a pair of worlds; raises TaskFileError for anything else."""
-    if isinstance(pair, World) or not isinstance(pair, Iterable):
-        raise TaskFileError("an example is a pair of worlds, before and after: solve([(before, after), …])")
-    worlds = tuple(pair)
+    worlds = () if isinstance(pair, World) or not isinstance(pair, Iterable) else tuple(pair)
     if len(worlds) != 2 or not all(isinstance(world, World) for world in worlds):
         raise TaskFileError("an example is a pair of worlds, before and after: solve([(before, after), …])")
     return Example(*worlds)

@@ -31,18 +31,19 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
 from karelsynth.errors import KarelsynthError, TaskFileError, WorldError, listed, nearest, quoted
-from karelsynth.files import STDIN, exists, is_file, is_folder, read_text
+from karelsynth.files import STDIN, exists, is_file, is_folder, name_of, read_text
 from karelsynth.karel.formats.codes import world_from_codes
 from karelsynth.karel.interpreter import PAPER_TICKS
 from karelsynth.karel.world import World
 from karelsynth.parsing import ParseError, parse_json
 from karelsynth.tasks.batch import GIVEN_EXAMPLES
 from karelsynth.tasks.manifest import FILE_NAME as MANIFEST
-from karelsynth.tasks.msr_records import LONGEST_LINE, parse_record, read_lines, read_record
+from karelsynth.tasks.msr_records import GZIP_MAGIC, LONGEST_LINE, parse_record, read_lines, read_record
 from karelsynth.tasks.task import MOST_EXAMPLES, Example, Task
 
 _TEXT: Final = ".task"
@@ -81,7 +82,7 @@ def read_tasks(path: str | Path) -> list[Task]:
         if not 1 <= number <= len(tasks):
             raise TaskFileError(f"{numbered['path']}: there is no task {number}; it holds {len(tasks)}")
         return [tasks[number - 1]]
-    where = "standard input" if path == STDIN else str(path)
+    where = name_of(path)
     if path != STDIN and is_folder(path):
         tasks = _tasks_of_folder(Path(path))
     elif path != STDIN and _is_streamed(Path(path)):
@@ -235,11 +236,9 @@ def _tasks_of_folder(folder: Path) -> list[Task]:
 
 
 def _limited(tasks: Iterable[Task], where: str) -> list[Task]:
-    taken: list[Task] = []
-    for task in tasks:
-        if len(taken) == MOST_TASKS:
-            raise TaskFileError(f"{where}: more than {MOST_TASKS:,} tasks; take some out, or use `karelsynth evaluate`")
-        taken.append(task)
+    taken = list(islice(tasks, MOST_TASKS + 1))
+    if len(taken) > MOST_TASKS:
+        raise TaskFileError(f"{where}: more than {MOST_TASKS:,} tasks; take some out, or use `karelsynth evaluate`")
     return taken
 
 
@@ -252,7 +251,7 @@ def _is_streamed(path: Path) -> bool:
             start = file.read(_PROBED)
     except OSError:  # the reader reports it
         return False
-    if start[:2] == b"\x1f\x8b":
+    if start.startswith(GZIP_MAGIC):
         return True
     if not path.name.lower().endswith(".jsonl"):
         return False
@@ -277,10 +276,6 @@ class _Section:
     """Of the heading, from 1."""
     lines: list[str]
 
-    @property
-    def paragraph(self) -> str:
-        return " ".join(" ".join(self.lines).split())
-
     def world(self, which: str, lines: Iterable[str]) -> World:
         """The world drawn in these lines. Empty lines before them give error messages the line numbers of the file."""
         try:
@@ -298,25 +293,17 @@ def parse_task(text: str, where: str = "") -> Task:
 
 
 def render_task(task: Task) -> str:
-    """The text that `parse_task` reads. White space in name and description becomes single spaces."""
-    parts = []
-    head = [
-        f"{heading}: {said}" for heading, said in (("name", _tidy(task.name)), ("about", _wrapped(task.about))) if said
-    ]
-    if head:
-        parts.append("\n".join(head))
+    """The text that `parse_task` reads."""
+    head = [f"{heading}: {said}" for heading, said in (("name", task.name), ("about", _wrapped(task.about))) if said]
+    parts = ["\n".join(head)] if head else []
     for example in task.examples:
         parts += [f"input:\n{example.input.to_text()}", f"output:\n{example.output.to_text()}"]
     return "\n\n".join(parts) + "\n"
 
 
-def _tidy(text: str) -> str:
-    return " ".join(text.split())
-
-
 def _wrapped(text: str) -> str:
     """Wrapped at some 100 letters; one line if a wrapped line could be mistaken for a heading or a drawing."""
-    lines = textwrap.wrap(_tidy(text), _WIDTH - len("about: "), break_long_words=False, break_on_hyphens=False)
+    lines = textwrap.wrap(text, _WIDTH - len("about: "), break_long_words=False, break_on_hyphens=False)
     return ("\n  " if all(map(_is_prose, lines[1:])) else " ").join(lines)
 
 
@@ -402,7 +389,7 @@ def _task_from_sections(sections: list[_Section]) -> Task:
         )
     if not examples:
         raise TaskFileError(f"there is no example in it: {_FORM}")
-    name, about = (said[heading].paragraph if heading in said else "" for heading in ("name", "about"))
+    name, about = (" ".join(said[heading].lines) if heading in said else "" for heading in ("name", "about"))
     return Task(tuple(examples), name, about)
 
 

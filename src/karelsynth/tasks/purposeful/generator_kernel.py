@@ -99,7 +99,7 @@ class Scratch(NamedTuple):
     text: U8Array
     """[RAW]: the program in the normal form."""
     grid: U8Array
-    """[256]: the stage of a scene."""
+    """[16, 16]: the stage of a scene."""
     info: I64Array
     """[4]: the stage's size and Karel's place."""
     before: U8Array
@@ -373,7 +373,7 @@ def generate_range(
     order = np.empty(examples, np.int64)
     scratch = Scratch(
         np.empty(8, np.int64), np.empty(len(tables.once), np.int64), np.empty(3, np.int64), np.empty(STACK, np.int64),
-        np.empty(RAW, np.uint8), np.empty(RAW, np.uint8), np.empty(STAGE * STAGE, np.uint8), np.empty(4, np.int64),
+        np.empty(RAW, np.uint8), np.empty(RAW, np.uint8), np.empty((STAGE, STAGE), np.uint8), np.empty(4, np.int64),
         np.empty((examples, CELLS), np.uint8), np.empty((examples, CELLS), np.uint8),
         np.empty(examples, np.int16), np.empty(examples, np.uint64),
         np.empty((1, PAPER_TICKS + 1), np.uint8), np.zeros((1, LONGEST), np.uint8),

@@ -94,7 +94,7 @@ def pick_threshold(state: U64Array, thresholds: U64Array, first: int, last: int)
 
 @compiled()
 def draw_counts(state: U64Array, chosen: I64Array, counts: I64Array) -> None:
-    """Draw the counts [3] of a program, and forget the alternatives `chosen` [rules], which are drawn when needed."""
+    """Draw the counts [3] of a program, and set `chosen` [rules] to -1: no rule has drawn its alternative yet."""
     for number in range(len(chosen)):
         chosen[number] = -1
     counts[0] = 2 + below(state, 8) if percent(state, 12) else max(2, 2 + below(state, 3) - (percent(state, 20)))

@@ -109,10 +109,20 @@ def _density(state: U64Array, taste: I64Array) -> int:
 
 
 @compiled()
-def _fill(grid: U8Array, info: I64Array, value: int) -> None:
-    for row in range(info[ROWS]):
-        for col in range(info[COLS]):
-            grid[row * STAGE + col] = value
+def _block(grid: U8Array, first_row: int, last_row: int, first_col: int, last_col: int, value: int) -> None:
+    """Fill the cells of rows first_row … last_row − 1 in columns first_col … last_col − 1."""
+    for row in range(np.uint64(first_row), np.uint64(last_row)):  # signed indices are checked, which takes time
+        for col in range(np.uint64(first_col), np.uint64(last_col)):
+            grid[row, col] = value
+
+
+@compiled()
+def _begin(grid: U8Array, info: I64Array, cols: int, rows: int, value: int) -> None:
+    """Begin a stage of a size: all its cells get a value."""
+    info[COLS], info[ROWS] = cols, rows
+    for row in range(rows):
+        for col in range(cols):
+            grid[row, col] = value
 
 
 @compiled()
@@ -139,77 +149,75 @@ def _place(state: U64Array, info: I64Array, place: int) -> None:
 def _room_markers(state: U64Array, taste: I64Array, some: int, grid: U8Array, info: I64Array) -> None:
     """Lay markers in an open room."""
     cols, rows, row, col = info[COLS], info[ROWS], info[ROW], info[COL]
-    base = row * STAGE
-    here = base + col
     ahead = cols - 1 - col
     if some == IN_ROW or some == FULL_ROW:
         density = 100 if some == FULL_ROW else _density(state, taste)
         first = col if some == FULL_ROW or percent(state, 60) else col + 1
         for at in range(first, cols):
             if percent(state, density):
-                grid[base + at] = _value(state, taste)
+                grid[row, at] = _value(state, taste)
     elif some == ONE:
         if ahead > 0:
-            grid[here + 1 + below(state, ahead)] = _value(state, taste)
+            grid[row, col + 1 + below(state, ahead)] = _value(state, taste)
     elif some == TWO:
         if ahead > 1:
             one = below(state, ahead)
             other = below(state, ahead)
             if one != other:
-                grid[here + 1 + one] = _value(state, taste)
-                grid[here + 1 + other] = _value(state, taste)
+                grid[row, col + 1 + one] = _value(state, taste)
+                grid[row, col + 1 + other] = _value(state, taste)
     elif some == RUN:
         length = below(state, ahead + 1)
         first = 0 if percent(state, 75) else 1
         for at in range(first, min(length + first, ahead + 1)):
-            grid[here + at] = _value(state, taste)
+            grid[row, col + at] = _value(state, taste)
         for at in range(length + first + 1, ahead + 1):
             if taste[DENSITY] > 50 and percent(state, 45):
-                grid[here + at] = _value(state, taste)
+                grid[row, col + at] = _value(state, taste)
     elif some == FEW or some == ONE_IN_FIELD:
         number = 1 if some == ONE_IN_FIELD else 1 + below(state, 4)
         for _ in range(number):
-            at = below(state, rows) * STAGE + below(state, cols)
-            grid[at] = _value(state, taste)
+            r, c = below(state, rows), below(state, cols)
+            grid[r, c] = _value(state, taste)
     elif some == FIELD or some == FULL_FIELD:
         density = 100 if some == FULL_FIELD else _density(state, taste)
         for r in range(rows):
             for c in range(cols):
                 if percent(state, density):
-                    grid[r * STAGE + c] = _value(state, taste)
+                    grid[r, c] = _value(state, taste)
     elif some == COLUMNS:
         every = 1 + taste[QUARTER]
         for c in range(0, cols, every):
             if percent(state, 85):
                 for r in range(rows):
                     if percent(state, taste[DENSITY]):
-                        grid[r * STAGE + c] = 1
+                        grid[r, c] = 1
     elif some == TOWERS:
         for c in range(cols):
             if percent(state, 85 if c == 0 else taste[DENSITY]):
                 for r in range(1 + below(state, rows - 1)):
-                    grid[r * STAGE + c] = _value(state, taste) if taste[VALUES] == 2 else 1
+                    grid[r, c] = _value(state, taste) if taste[VALUES] == 2 else 1
     elif some == ABOVE or some == TWO_ROWS:
         density = _density(state, taste)
         for r in range(row if some == TWO_ROWS else row + 1, min(row + 2, rows)):
             for c in range(cols):
                 if percent(state, density):
-                    grid[r * STAGE + c] = _value(state, taste)
+                    grid[r, c] = _value(state, taste)
     elif some == PILE:
-        grid[here] = _pile(state)
+        grid[row, col] = _pile(state)
     elif some == PILES:
-        grid[here] = _pile(state)
+        grid[row, col] = _pile(state)
         if ahead > 0:
-            grid[here + 1 + (below(state, min(ahead, 3)) if percent(state, 25) else 0)] = _pile(state)
+            grid[row, col + 1 + (below(state, min(ahead, 3)) if percent(state, 25) else 0)] = _pile(state)
     elif some == PILE_FRONT and ahead > 0:
-        grid[here + 1] = _pile(state)
+        grid[row, col + 1] = _pile(state)
     elif some == GOAL and ahead > 0:
-        grid[base + cols - 1] = 1
+        grid[row, cols - 1] = 1
     if taste[DISTRACTED] and (some <= FEW or PILE <= some <= PILE_FRONT):
         for _ in range(below(state, 4)):
             r, c = below(state, rows), below(state, cols)
             if r != row:
-                grid[r * STAGE + c] = _value(state, taste)
+                grid[r, c] = _value(state, taste)
 
 
 @compiled()
@@ -218,26 +226,24 @@ def _open_room(
 ) -> None:
     field = some == FIELD or some == FULL_FIELD or some == COLUMNS or some == TOWERS
     most = 8 if field else 16
-    info[COLS] = _side(state, taste, 3 if place == ROOMY else 2, most)
-    info[ROWS] = _side(state, taste, 2, most)
+    cols, rows = _side(state, taste, 3 if place == ROOMY else 2, most), _side(state, taste, 2, most)
     if kind == SQUARE:
-        info[ROWS] = info[COLS]
+        rows = cols
     elif not field and place != CORNER and percent(state, 25):
-        info[ROWS] = 2 + below(state, 2)
-    _fill(grid, info, 0)
+        rows = 2 + below(state, 2)
+    _begin(grid, info, cols, rows, 0)
     if kind == CEILING:
-        for col in range(info[COLS]):
-            deep = below(state, info[ROWS]) if percent(state, 60) else 0
-            for row in range(info[ROWS] - deep, info[ROWS]):
-                grid[row * STAGE + col] = WALL
+        for col in range(cols):
+            deep = below(state, rows) if percent(state, 60) else 0
+            _block(grid, rows - deep, rows, col, col + 1, WALL)
     _place(state, info, place)
     _room_markers(state, taste, some, grid, info)
     if kind == OBSTACLES:
-        for row in range(info[ROWS]):
-            for col in range(info[COLS]):
-                free = (row == info[ROW] and col == info[COL]) or grid[row * STAGE + col] > 0
+        for row in range(rows):
+            for col in range(cols):
+                free = (row == info[ROW] and col == info[COL]) or grid[row, col] > 0
                 if not free and percent(state, taste[DENSITY] // 3):
-                    grid[row * STAGE + col] = WALL
+                    grid[row, col] = WALL
 
 
 @compiled()
@@ -245,15 +251,13 @@ def _fetch(state: U64Array, taste: I64Array, grid: U8Array, info: I64Array) -> N
     """A house with one door in its east wall; Karel at the west wall, markers are laid where it picks them."""
     cols, rows = _side(state, taste, 2, 8), _side(state, taste, 2, 7)
     beyond = 1 + below(state, 3)
-    info[COLS], info[ROWS] = cols + 1 + beyond, rows
-    _fill(grid, info, 0)
+    _begin(grid, info, cols + 1 + beyond, rows, 0)
     door = below(state, rows)
-    for row in range(rows):
-        if row != door:
-            grid[row * STAGE + cols] = WALL
+    _block(grid, 0, rows, cols, cols + 1, WALL)
+    grid[door, cols] = 0
     info[ROW], info[COL] = below(state, rows), 0
     if percent(state, 50):
-        grid[door * STAGE + cols] = 1
+        grid[door, cols] = 1
 
 
 @compiled()
@@ -264,20 +268,15 @@ def _hall(state: U64Array, taste: I64Array, kind: int, grid: U8Array, info: I64A
     above = 1 + below(state, 3)
     if kind == NICHES:
         above = 1 if percent(state, 60) else 1 + below(state, 3)
-    info[COLS], info[ROWS] = cols, down + 1 + above
-    _fill(grid, info, 0)
+    _begin(grid, info, cols, down + 1 + above, 0)
     hall = down
     holes = 20 + below(state, 50)
     filled = _density(state, taste)
     extra = percent(state, 30)
     if kind == GAP:
         gap = 1 + below(state, cols - 1)
-        for col in range(cols):
-            if col != gap:
-                grid[(hall + 1) * STAGE + col] = WALL
-                if extra:
-                    for row in range(hall + 2, info[ROWS]):
-                        grid[row * STAGE + col] = WALL
+        _block(grid, hall + 1, info[ROWS] if extra else hall + 2, 0, cols, WALL)
+        _block(grid, hall + 1, info[ROWS], gap, gap + 1, 0)
         info[ROW], info[COL] = hall, below(state, max(1, gap - 1)) if percent(state, 40) else 0
         return
     for side in range(2 if kind == NICHES else 1):
@@ -286,28 +285,37 @@ def _hall(state: U64Array, taste: I64Array, kind: int, grid: U8Array, info: I64A
         for col in range(cols):
             depth = 1 + below(state, room) if percent(state, holes) and (col > 0 or percent(state, 30)) else 0
             for distance in range(1, room + 1):
-                at = (hall + sign * distance) * STAGE + col
+                row = hall + sign * distance
                 if distance > depth:
-                    grid[at] = WALL
+                    grid[row, col] = WALL
                 elif distance == depth and percent(state, filled):
-                    grid[at] = _value(state, taste)
+                    grid[row, col] = _value(state, taste)
     if kind == NICHES and percent(state, 50) and info[ROWS] + 2 <= STAGE:
-        for row in range(info[ROWS] - 1, -1, -1):  # a closed outer wall
+        for row in range(info[ROWS], 0, -1):  # a closed outer wall
             for col in range(cols):
-                grid[(row + 1) * STAGE + col] = grid[row * STAGE + col]
-        for col in range(cols):
-            grid[col] = WALL
-            grid[(info[ROWS] + 1) * STAGE + col] = WALL
+                grid[row, col] = grid[row - 1, col]
+        _block(grid, 0, 1, 0, cols, WALL)
+        _block(grid, info[ROWS] + 1, info[ROWS] + 2, 0, cols, WALL)
         info[ROWS] += 2
         hall += 1
     info[ROW], info[COL] = hall, 0
 
 
 @compiled()
-def _ground(grid: U8Array, info: I64Array, col: int, height: int) -> None:
-    """Fill a column with wall up to a height."""
-    for row in range(min(height, info[ROWS])):
-        grid[row * STAGE + col] = WALL
+def _begin_with_ground(grid: U8Array, info: I64Array, cols: int, rows: int, heights: I64Array) -> None:
+    """Begin a stage whose columns are wall up to some heights [STAGE]."""
+    _begin(grid, info, cols, rows, 0)
+    for col in range(cols):
+        _block(grid, 0, heights[col], col, col + 1, WALL)
+
+
+@compiled()
+def _tread(heights: I64Array, col: int, height: int, width: int) -> int:
+    """Give the next columns a height, the last one of the stage where there are no more; returns the column after."""
+    for _ in range(width):
+        heights[min(col, STAGE - 1)] = height
+        col += 1
+    return col
 
 
 @compiled()
@@ -316,49 +324,30 @@ def _slopes(state: U64Array, taste: I64Array, kind: int, grid: U8Array, info: I6
     steps = below(state, 6) if percent(state, 60) else 1 + below(state, 3)
     if steps == 0 and percent(state, 50):
         steps = 1
-    tread = 1 if taste[DENSITY] < 60 else 2
+    wide = taste[DENSITY] >= 60
     lead = 0 if taste[QUARTER] < 2 else below(state, 4)
     tail = below(state, 4)
     down = 0
     if kind != STAIRS:
         down = steps if percent(state, 60) else below(state, steps + 2)
     flat = 0 if percent(state, 60) else below(state, 3)
-    climbing = kind != DESCENT
-    top = steps if climbing else down
-    info[ROWS] = min(STAGE, top + 1 + below(state, 4))
-    info[ROWS] = max(info[ROWS], 2)
-    col, height = 0, 0 if climbing else down
-    heights = np.zeros(STAGE + 40, np.int64)
-    for _ in range(1 + lead):
-        heights[col] = height
-        col += 1
+    up = 0 if kind == DESCENT else steps
+    rows = max(2, (down if kind == DESCENT else up) + 1 + below(state, 4))
+    heights, height = np.zeros(STAGE, np.int64), down if kind == DESCENT else 0
+    col = _tread(heights, 0, height, 1 + lead)
     start = col - 1 - (lead if percent(state, 70) else 0)
-    if climbing:
-        for _ in range(steps):
-            height += 1
-            for _ in range(1 if tread == 1 else 1 + below(state, 3)):
-                heights[min(col, STAGE - 1)] = height
-                col += 1
-    for _ in range(flat):
-        heights[min(col, STAGE - 1)] = height
-        col += 1
-    for _ in range(down if kind != STAIRS else 0):
+    for _ in range(up):
+        height += 1
+        col = _tread(heights, col, height, 1 + below(state, 3) if wide else 1)
+    col = _tread(heights, col, height, flat)
+    for _ in range(down):
         height = max(0, height - 1)
-        for _ in range(1 if tread == 1 else 1 + below(state, 2)):
-            heights[min(col, STAGE - 1)] = height
-            col += 1
-    for _ in range(tail):
-        heights[min(col, STAGE - 1)] = height
-        col += 1
-    info[COLS] = max(2, min(col, STAGE))
+        col = _tread(heights, col, height, 1 + below(state, 2) if wide else 1)
+    col = _tread(heights, col, height, tail)
     if col < 2:
         heights[1] = height
-    _fill(grid, info, 0)
-    for at in range(info[COLS]):
-        _ground(grid, info, at, heights[at])
+    _begin_with_ground(grid, info, max(2, min(col, STAGE)), rows, heights)
     info[ROW], info[COL] = heights[start], start
-    if info[ROW] >= info[ROWS]:
-        info[ROWS] = info[ROW] + 1
 
 
 @compiled()
@@ -370,7 +359,7 @@ def _cliffs(state: U64Array, taste: I64Array, grid: U8Array, info: I64Array) -> 
     if taste[QUARTER] == 1:
         climbs = 0
     heights = np.zeros(STAGE, np.int64)
-    height, col, highest = 0, 1 + (below(state, 3) if taste[QUARTER] == 2 else 0), 0
+    height, col = 0, 1 + (below(state, 3) if taste[QUARTER] == 2 else 0)
     if climbs == 0:
         height = min(12, 2 * falls + 1)
         heights[:] = height
@@ -381,13 +370,8 @@ def _cliffs(state: U64Array, taste: I64Array, grid: U8Array, info: I64Array) -> 
             if col < STAGE:
                 heights[col] = height
                 col += 1
-    for at in range(col):
-        highest = max(highest, heights[at])
-    info[COLS], info[ROWS] = max(2, col), highest + 1 + below(state, 3)
-    info[ROWS] = max(2, info[ROWS])
-    _fill(grid, info, 0)
-    for at in range(info[COLS]):
-        _ground(grid, info, at, heights[at])
+    rows = heights[:col].max() + 1 + below(state, 3)
+    _begin_with_ground(grid, info, max(2, col), max(2, rows), heights)
     info[ROW], info[COL] = heights[0], 0
 
 
@@ -395,10 +379,10 @@ def _cliffs(state: U64Array, taste: I64Array, grid: U8Array, info: I64Array) -> 
 def _mark_end(grid: U8Array, info: I64Array) -> None:
     """Lay a marker on the ground of the last column."""
     row, last = 0, info[COLS] - 1
-    while row < info[ROWS] - 1 and grid[row * STAGE + last] == WALL:
+    while row < info[ROWS] - 1 and grid[row, last] == WALL:
         row += 1
-    if grid[row * STAGE + last] == 0:
-        grid[row * STAGE + last] = 1
+    if grid[row, last] == 0:
+        grid[row, last] = 1
 
 
 @compiled()
@@ -408,8 +392,7 @@ def _hurdles(state: U64Array, taste: I64Array, kind: int, some: int, grid: U8Arr
     highest = 1 if kind == HURDLES else 1 + below(state, 5)
     if kind == HURDLES and taste[QUARTER] == 3:
         highest = 2
-    info[COLS], info[ROWS] = cols, highest + 1 + below(state, 3)
-    _fill(grid, info, 0)
+    _begin(grid, info, cols, highest + 1 + below(state, 3), 0)
     dense = 25 + below(state, 60)
     last, left, height = cols - 1, 0, 0
     wide = kind == HURDLES_ANY and taste[QUARTER] >= 2
@@ -418,17 +401,17 @@ def _hurdles(state: U64Array, taste: I64Array, kind: int, some: int, grid: U8Arr
             height = highest if kind == HURDLES else 1 + below(state, highest)
             left = 1 + (below(state, 3) if wide else 0)
         if left > 0:
-            _ground(grid, info, col, height)
+            _block(grid, 0, height, col, col + 1, WALL)
             left -= 1
         else:
             height = 0
     info[ROW], info[COL] = 0, 0
     if some == GOAL:
         goal = last if percent(state, 70) else last - below(state, max(1, cols // 3))
-        if grid[goal] == 0:
-            grid[goal] = 1
+        if grid[0, goal] == 0:
+            grid[0, goal] = 1
         else:
-            grid[last] = 1
+            grid[0, last] = 1
 
 
 @compiled()
@@ -436,10 +419,8 @@ def _house(state: U64Array, grid: U8Array, info: I64Array) -> None:
     """A house on the floor in Karel's way."""
     wide, high = 1 + below(state, 5), 1 + below(state, 5)
     before, after = 1 + below(state, 4), 1 + below(state, 4)
-    info[COLS], info[ROWS] = before + wide + after, high + 1 + below(state, 3)
-    _fill(grid, info, 0)
-    for col in range(before, before + wide):
-        _ground(grid, info, col, high)
+    _begin(grid, info, before + wide + after, high + 1 + below(state, 3), 0)
+    _block(grid, 0, high, before, before + wide, WALL)
     info[ROW], info[COL] = 0, below(state, before)
 
 
@@ -448,11 +429,8 @@ def _island(state: U64Array, grid: U8Array, info: I64Array) -> None:
     """A block that can be walked around; Karel has it on its right."""
     wide, high = 1 + below(state, 5), 1 + below(state, 4)
     left, low = 1 + below(state, 2), 1 + below(state, 2)
-    info[COLS], info[ROWS] = left + wide + 1 + below(state, 3), low + high + 1 + below(state, 3)
-    _fill(grid, info, 0)
-    for row in range(low, low + high):
-        for col in range(left, left + wide):
-            grid[row * STAGE + col] = WALL
+    _begin(grid, info, left + wide + 1 + below(state, 3), low + high + 1 + below(state, 3), 0)
+    _block(grid, low, low + high, left, left + wide, WALL)
     info[ROW], info[COL] = low + high, left + (0 if percent(state, 60) else below(state, wide))
 
 
@@ -460,13 +438,12 @@ def _island(state: U64Array, grid: U8Array, info: I64Array) -> None:
 def _door(state: U64Array, taste: I64Array, grid: U8Array, info: I64Array) -> None:
     """A wall with one door, not below Karel's row."""
     before, after = 1 + below(state, 5), 1 + below(state, 4)
-    info[COLS], info[ROWS] = before + 1 + after, _side(state, taste, 3, 10)
-    _fill(grid, info, 0)
-    start = below(state, max(1, info[ROWS] // 3))
-    door = start + 1 + below(state, info[ROWS] - 1 - start)
-    for row in range(info[ROWS]):
-        if row != door:
-            grid[row * STAGE + before] = WALL
+    rows = _side(state, taste, 3, 10)
+    _begin(grid, info, before + 1 + after, rows, 0)
+    start = below(state, max(1, rows // 3))
+    door = start + 1 + below(state, rows - 1 - start)
+    _block(grid, 0, rows, before, before + 1, WALL)
+    grid[door, before] = 0
     info[ROW], info[COL] = start, below(state, before)
 
 
@@ -475,21 +452,18 @@ def _room_door(state: U64Array, place: int, grid: U8Array, info: I64Array) -> No
     """A room with one door and space outside; Karel stands at its lower wall, or anywhere in it."""
     cols, rows = 2 + below(state, 6), 2 + below(state, 5)
     ring = 2 + below(state, 2)
-    info[COLS], info[ROWS] = cols + 2 * ring, rows + 2 * ring
-    _fill(grid, info, 0)
-    for row in range(ring - 1, ring + rows + 1):
-        for col in range(ring - 1, ring + cols + 1):
-            inside = ring <= row < ring + rows and ring <= col < ring + cols
-            grid[row * STAGE + col] = 0 if inside else WALL
+    _begin(grid, info, cols + 2 * ring, rows + 2 * ring, 0)
+    _block(grid, ring - 1, ring + rows + 1, ring - 1, ring + cols + 1, WALL)
+    _block(grid, ring, ring + rows, ring, ring + cols, 0)
     wall = below(state, 4)
     if wall == 0:
-        grid[(ring - 1) * STAGE + ring + below(state, cols)] = 0
+        grid[ring - 1, ring + below(state, cols)] = 0
     elif wall == 1:
-        grid[(ring + below(state, rows)) * STAGE + ring + cols] = 0
+        grid[ring + below(state, rows), ring + cols] = 0
     elif wall == 2:
-        grid[(ring + rows) * STAGE + ring + below(state, cols)] = 0
+        grid[ring + rows, ring + below(state, cols)] = 0
     else:
-        grid[(ring + below(state, rows)) * STAGE + ring - 1] = 0
+        grid[ring + below(state, rows), ring - 1] = 0
     info[ROW], info[COL] = ring + (below(state, rows) if place == ANY else 0), ring + below(state, cols)
 
 
@@ -499,13 +473,11 @@ def _winding(state: U64Array, taste: I64Array, kind: int, some: int, grid: U8Arr
 
     Each cell of the way touches only the cell before it and the cell after it.
     """
-    info[COLS], info[ROWS] = _side(state, taste, 3, 10), _side(state, taste, 3, 10)
-    cols, rows = info[COLS], info[ROWS]
-    corridor = kind == WINDING
-    _fill(grid, info, WALL)
+    cols, rows = _side(state, taste, 3, 10), _side(state, taste, 3, 10)
+    _begin(grid, info, cols, rows, WALL)
     row, col, heading = below(state, rows), 0, 1
     info[ROW], info[COL] = row, col
-    grid[row * STAGE + col] = 0
+    grid[row, col] = 0
     density = _density(state, taste)
     wanted = 2 + below(state, 22)
     length = 0
@@ -520,54 +492,52 @@ def _winding(state: U64Array, taste: I64Array, kind: int, some: int, grid: U8Arr
             r, c = row + _STEP_ROW[direction], col + _STEP_COL[direction]
             if length == 0 and direction != 1:
                 continue
-            if r < 0 or c < 0 or r >= rows or c >= cols or grid[r * STAGE + c] != WALL:
+            if r < 0 or c < 0 or r >= rows or c >= cols or grid[r, c] != WALL:
                 continue
             touching = 0
             for side in range(4):
                 rr, cc = r + _STEP_ROW[side], c + _STEP_COL[side]
-                if 0 <= rr < rows and 0 <= cc < cols and grid[rr * STAGE + cc] != WALL:
+                if 0 <= rr < rows and 0 <= cc < cols and grid[rr, cc] != WALL:
                     touching += 1
             if touching > 1:
                 continue
             row, col, heading = r, c, direction
-            grid[row * STAGE + col] = 0
+            grid[row, col] = 0
             if some == PATH and percent(state, density):
-                grid[row * STAGE + col] = _value(state, taste)
+                grid[row, col] = _value(state, taste)
             found = True
             break
         if not found:
             break
         length += 1
     if some == GOAL:
-        grid[row * STAGE + col] = 1
-    if not corridor:
-        for at_row in range(rows):
-            for at_col in range(cols):
-                at = at_row * STAGE + at_col
-                grid[at] = 0 if grid[at] == WALL else 1
+        grid[row, col] = 1
+    if kind == TRAIL:
+        for r in range(rows):
+            for c in range(cols):
+                grid[r, c] = 0 if grid[r, c] == WALL else 1
 
 
 @compiled()
 def _snail(state: U64Array, taste: I64Array, some: int, grid: U8Array, info: I64Array) -> None:
     """A spiral that turns left, of one to eight legs."""
-    info[COLS], info[ROWS] = _side(state, taste, 3, 10), _side(state, taste, 3, 10)
-    cols, rows = info[COLS], info[ROWS]
-    _fill(grid, info, WALL)
+    cols, rows = _side(state, taste, 3, 10), _side(state, taste, 3, 10)
+    _begin(grid, info, cols, rows, WALL)
     legs = 1 + below(state, 7)
     density = _density(state, taste)
     row, col, heading = 0, 0, 1
-    grid[0] = 0
+    grid[0, 0] = 0
     for _ in range(legs):
         moved = 0
         while True:
             r, c = row + _STEP_ROW[heading], col + _STEP_COL[heading]
             r2, c2 = r + _STEP_ROW[heading], c + _STEP_COL[heading]
-            if r < 0 or c < 0 or r >= rows or c >= cols or grid[r * STAGE + c] != WALL:
+            if r < 0 or c < 0 or r >= rows or c >= cols or grid[r, c] != WALL:
                 break
-            if 0 <= r2 < rows and 0 <= c2 < cols and grid[r2 * STAGE + c2] != WALL:
+            if 0 <= r2 < rows and 0 <= c2 < cols and grid[r2, c2] != WALL:
                 break
             row, col = r, c
-            grid[row * STAGE + col] = _value(state, taste) if some == PATH and percent(state, density) else 0
+            grid[row, col] = _value(state, taste) if some == PATH and percent(state, density) else 0
             moved += 1
         if moved == 0:
             break
@@ -579,13 +549,12 @@ def _snail(state: U64Array, taste: I64Array, some: int, grid: U8Array, info: I64
 def _maze(state: U64Array, grid: U8Array, info: I64Array) -> None:
     """A maze without loops; the goal is one of its cells."""
     wide, high = 2 + below(state, 4), 2 + below(state, 4)
-    info[COLS], info[ROWS] = 2 * wide - 1, 2 * high - 1
-    _fill(grid, info, WALL)
+    _begin(grid, info, 2 * wide - 1, 2 * high - 1, WALL)
     stack = np.empty(64, np.int64)
     visited = np.zeros(64, np.bool_)
     stack[0], depth = 0, 1
     visited[0] = True
-    grid[0] = 0
+    grid[0, 0] = 0
     furthest, deepest = 0, 0
     while depth > 0:
         cell = stack[depth - 1]
@@ -603,24 +572,23 @@ def _maze(state: U64Array, grid: U8Array, info: I64Array) -> None:
             continue
         r, c = row + _STEP_ROW[chosen], col + _STEP_COL[chosen]
         visited[r * wide + c] = True
-        grid[(row + r) * STAGE + col + c] = 0
-        grid[2 * r * STAGE + 2 * c] = 0
+        grid[row + r, col + c] = 0
+        grid[2 * r, 2 * c] = 0
         stack[depth] = r * wide + c
         depth += 1
         if depth > deepest:
             furthest, deepest = r * wide + c, depth
     if percent(state, 50):
         furthest = 1 + below(state, wide * high - 1)
-    grid[2 * (furthest // wide) * STAGE + 2 * (furthest % wide)] = 1
+    grid[2 * (furthest // wide), 2 * (furthest % wide)] = 1
     info[ROW], info[COL] = 0, 0
 
 
 @compiled()
 def _signs(state: U64Array, taste: I64Array, grid: U8Array, info: I64Array) -> None:
     """Signs along a way through an open room: one marker for left, two for right."""
-    info[COLS], info[ROWS] = _side(state, taste, 3, 10), _side(state, taste, 3, 10)
-    cols, rows = info[COLS], info[ROWS]
-    _fill(grid, info, 0)
+    cols, rows = _side(state, taste, 3, 10), _side(state, taste, 3, 10)
+    _begin(grid, info, cols, rows, 0)
     row, col, heading = below(state, rows), below(state, max(1, cols // 2)), 1
     info[ROW], info[COL] = row, col
     for _ in range(below(state, 6)):
@@ -629,32 +597,29 @@ def _signs(state: U64Array, taste: I64Array, grid: U8Array, info: I64Array) -> N
             break
         distance = 1 + below(state, room)
         row, col = row + distance * _STEP_ROW[heading], col + distance * _STEP_COL[heading]
-        at = row * STAGE + col
-        if grid[at] == 0:
-            grid[at] = 1 if taste[VALUES] == 0 else 1 + below(state, 2)
-        heading = (heading + (3 if grid[at] == 1 else 1)) & 3
+        if grid[row, col] == 0:
+            grid[row, col] = 1 if taste[VALUES] == 0 else 1 + below(state, 2)
+        heading = (heading + (3 if grid[row, col] == 1 else 1)) & 3
     if percent(state, 40):
         for _ in range(below(state, 4)):
-            at = below(state, rows) * STAGE + below(state, cols)
-            grid[at] = 1 + (below(state, 2) if taste[VALUES] > 0 else 0)
+            r, c = below(state, rows), below(state, cols)
+            grid[r, c] = 1 + (below(state, 2) if taste[VALUES] > 0 else 0)
 
 
 @compiled()
 def _lanes(state: U64Array, taste: I64Array, grid: U8Array, info: I64Array) -> None:
     """A road of two lanes with stones, of which at least one lane is free everywhere."""
     cols = _side(state, taste, 4, 14)
-    info[COLS], info[ROWS] = cols, 2
-    _fill(grid, info, 0)
+    _begin(grid, info, cols, 2, 0)
     blocked = -2
     lane = 0
     for col in range(1, cols - 1):
         if percent(state, 40):
             side = below(state, 2)
             if col > blocked + 1 or side == lane:
-                grid[side * STAGE + col] = WALL
+                grid[side, col] = WALL
                 blocked, lane = col, side
-    grid[cols - 1] = 1
-    grid[STAGE + cols - 1] = 1
+    _block(grid, 0, 2, cols - 1, cols, 1)
     info[ROW], info[COL] = below(state, 2), 0
 
 
@@ -662,7 +627,7 @@ def _lanes(state: U64Array, taste: I64Array, grid: U8Array, info: I64Array) -> N
 def draw_scene(
     state: U64Array, taste: I64Array, kind: int, place: int, some: int, grid: U8Array, info: I64Array
 ) -> None:
-    """Draw a scene to `grid` [256] and `info` [4]."""
+    """Draw a scene to `grid` [16, 16], the lowest row first, and `info` [4]."""
     if kind == ROOM or kind == CEILING or kind == SQUARE or kind == OBSTACLES:
         _open_room(state, taste, kind, place, some, grid, info)
     elif kind == FETCH:
@@ -700,7 +665,7 @@ def draw_scene(
 
 @compiled()
 def stage_world(state: U64Array, taste: I64Array, grid: U8Array, info: I64Array, out: U8Array, slot: int) -> int:
-    """Mirror, rotate and frame a scene into row `slot` of `out` [E, 324], without Karel.
+    """Mirror, rotate and frame a scene of `draw_scene` into row `slot` of `out` [E, 324], without Karel.
 
     Returns Karel's cell times 4 plus its heading.
     """
@@ -748,7 +713,7 @@ def stage_world(state: U64Array, taste: I64Array, grid: U8Array, info: I64Array,
             else:
                 r, c = cols - 1 - col, flipped
             place = (r + south + 1) * SIDE + c + west + 1
-            out[slot, place] = grid[row * STAGE + col]
+            out[slot, place] = grid[row, col]
             if row == info[ROW] and col == info[COL]:
                 at = place
     heading = (1 - quarter) & 3
