@@ -168,7 +168,7 @@ def test_solving_for_the_page(monkeypatch: pytest.MonkeyPatch) -> None:
         "slug": "maze", "solved": False, "budget": 0.5, "seconds": 0.25,
         "program": None, "right": 0, "fresh": 100,
     }  # fmt: skip
-    assert f"solves **1 of {len(SLUGS)}** within 0.5 s each" in page(rows)
+    assert f"solves **1 of {len(SLUGS)}** with a budget of 0.5 s each" in page(rows)
     assert "**1** of them are *general*" in page(rows)
 
 

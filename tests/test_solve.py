@@ -167,10 +167,10 @@ def posed_answers(
 ) -> tuple[CheckedPrograms, NDArray[np.uint8], NDArray[np.uint8]]:
     """Up to three equally likely answers, the network's top-ranked one first, and the examples of their task.
 
-    MCMC is for examples with different headings that change markers, and for answers that differ on further ones.
+    MCMC is for large examples with different headings that change markers, and for answers that differ on further ones.
     """
     programs = [Program.parse(f"DEF run m( {text} m)") for text in texts[:count]]
-    worlds = [World(2, 3, Hero(0, 0, heading)) for heading in headings]
+    worlds = [World(2, 13, Hero(0, 0, heading)) for heading in headings]
     lengths = np.array([program.size for program in programs])
     zeros, correct = np.zeros(count, np.float32), np.ones((count, len(worlds)), np.bool_)
     answers = CheckedPrograms(encode_programs(programs), lengths, zeros, correct)
@@ -182,18 +182,19 @@ def ranked(answers: CheckedPrograms, inputs: NDArray[np.uint8], outputs: NDArray
 
 
 @pytest.mark.parametrize(
-    ("headings", "body", "random"),
+    ("headings", "body", "cols", "random"),
     [
-        (("east", "north"), "move putMarker", True),
-        (("east", "east"), "move putMarker", False),
-        (("east", "north"), "move turnLeft", False),
-        (("east", "north"), "IF c( rightIsClear c) i( putMarker i)", False),  # only the second example changes
+        (("east", "north"), "move putMarker", 13, True),
+        (("east", "east"), "move putMarker", 13, False),
+        (("east", "north"), "move turnLeft", 13, False),
+        (("east", "north"), "IF c( rightIsClear c) i( putMarker i)", 13, False),  # only the second example changes
+        (("east", "north"), "move putMarker", 12, False),
     ],
 )
-def test_examples_look_random_if_headings_differ_and_each_changes_markers(
-    headings: tuple[str, ...], body: str, random: bool
+def test_large_examples_look_random_if_headings_differ_and_each_changes_markers(
+    headings: tuple[str, ...], body: str, cols: int, random: bool
 ) -> None:
-    worlds = [World(2, 3, Hero(0, 1, heading)) for heading in headings]
+    worlds = [World(2, cols, Hero(0, 1, heading)) for heading in headings]
     program = Program.parse(f"DEF run m( {body} m)")
     inputs, outputs = Task(tuple(Example(world, program.run(world).world) for world in worlds)).codes()
     assert look_random(inputs, outputs) is random

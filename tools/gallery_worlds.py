@@ -335,10 +335,14 @@ def harvest_two_strips(rng: Random) -> World:
     if end > 3 and rng.random() < 0.3:
         end = rng.randint(3, end - 1)
         sketch.wall(row, end)
-    first, second = ([(strip, col) for col in range(end)] for strip in (row, row + 1))
+    start = 0
+    if end > 3 and rng.random() < 0.3:
+        start = rng.randint(1, end - 3)  # only the second strip ends at a wall
+        sketch.wall(row + 1, start - 1)
+    first, second = ([(strip, col) for col in range(start, end)] for strip in (row, row + 1))
     strew(sketch, rng, first[1:], 0.7, 2)
     strew(sketch, rng, second[:-1], 0.7, 2)
-    return furnished(sketch.place(row, 0), rng, first + second)
+    return furnished(sketch.place(row, start), rng, first + second)
 
 
 @worlds_of

@@ -121,9 +121,9 @@ def page(results: Results) -> str:
         budget = max(result.get("budget", BUDGET) for result in results.values())
         general = sum(is_general(result) for result in results.values())
         intro.append(
-            f"The shipped model solves **{solved} of {len(gallery())}** within {budget:g} s each. It found the\n"
-            f"programs below, and each was run on every example. **{general}** of them are *general*: they are also\n"
-            f"right on {FRESH} fresh worlds, which a generator draws for each task.\n"
+            f"The shipped model solves **{solved} of {len(gallery())}** with a budget of {budget:g} s each. It found\n"
+            f"the programs below, and each was run on every example. **{general}** of them are *general*: they are\n"
+            f"also right on {FRESH} fresh worlds, which a generator draws for each task.\n"
             "`python tools/render_gallery.py --solve` solves the tasks again."
         )
     sections = [_section(number, entry, results.get(entry.slug)) for number, entry in enumerate(gallery(), 1)]

@@ -17,6 +17,7 @@ import numpy as np
 from karelsynth.karel.interpreter import MAX_TICKS, Status
 from karelsynth.karel.machine import encode_programs, run_batch
 from karelsynth.karel.program import Program
+from karelsynth.karel.reduce import reduced
 from karelsynth.karel.tokens import ACTIONS
 from karelsynth.solve.solution import Answer
 from karelsynth.tasks.batch import TaskBatch
@@ -76,6 +77,23 @@ class CheckedPrograms:
         before, after = (np.repeat(worlds[None], len(self), axis=0) for worlds in (inputs, outputs))
         tasks = TaskBatch(self.tokens, lengths, before, after, novel=np.zeros(len(self), np.bool_))
         return simplify(tasks, threads, max_ticks=max_ticks, reserved=True)
+
+    def reduced(self) -> CheckedPrograms:
+        """The programs without what never has an effect (`karel.reduce`), ranked.
+
+        Those that become equal are one, with the sum of their probabilities. They are correct on the same examples.
+        """
+        rows: dict[tuple[int, ...], list[int]] = {}
+        for row in range(len(self)):
+            program = Program.from_tokens(self.tokens[row, : self.lengths[row]].tolist())
+            rows.setdefault(tuple(reduced(program).token_ids), []).append(row)
+        tokens = np.zeros((len(rows), self.tokens.shape[1]), np.uint8)
+        for to, program_ids in enumerate(rows):
+            tokens[to, : len(program_ids)] = program_ids
+        lengths = np.array([len(program_ids) for program_ids in rows], np.int64)
+        logprobs = np.array([np.logaddexp.reduce(self.logprobs[same]) for same in rows.values()], np.float32)
+        correct = self.correct[[same[0] for same in rows.values()]]
+        return CheckedPrograms(tokens, lengths, logprobs, correct).ranked()
 
     def answer(self, row: int, probability: float | None = None) -> Answer:
         """The program in a row as an `Answer`."""

@@ -43,12 +43,12 @@ def conclude(state: SearchState, turn: Turn, *, quick: bool = False) -> Solution
     With `quick`, MCMC makes fewer steps, and choosing takes no longer than finding has.
     """
     start = turn.now()
-    found, answers, ambiguity = state.answers, [], None
-    if found is not None and not state.solved:
-        answers = [found.answer(0)]
-    elif found is not None:
+    answers, ambiguity = [], None
+    if state.answers is not None and not state.solved:
+        answers = [state.answers.answer(0)]
+    elif state.answers is not None:
         order, probabilities, _ = rank_answers(state, turn, quick=quick)
-        order = order[:MOST_ANSWERS]
+        found, order = state.answers, order[:MOST_ANSWERS]
         answers = [found.answer(row, float(probabilities[row])) for row in order.tolist()]
         ambiguity = find_ambiguity(found.tokens[order], probabilities[order], state.inputs, state.max_ticks)
     seconds = state.seconds + turn.now() - start
@@ -56,8 +56,12 @@ def conclude(state: SearchState, turn: Turn, *, quick: bool = False) -> Solution
 
 
 def rank_answers(state: SearchState, turn: Turn, *, quick: bool = False) -> Ranking:
-    """Rank the answers of a solved task within what its budget leaves; `quick` is that of `conclude`."""
+    """Reduce the answers of a solved task, which changes `state`, and rank them within what its budget leaves.
+
+    `quick` is that of `conclude`.
+    """
     assert state.answers is not None
+    state.answers = state.answers.reduced()
     left = state.budget - state.seconds
     deadline = turn.now() + (min(left, state.seconds) if quick else left)
 

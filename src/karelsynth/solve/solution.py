@@ -33,7 +33,8 @@ class Answer:
     right: tuple[bool, ...]
     """For each example, whether the program turns its input into its output."""
     logprob: float
-    """log p(program | examples) by the model, among programs of the length that the search allowed."""
+    """log p(program | examples) by the model, among programs of the length that the search allowed. Programs that were
+    found and differ from this one only by what never has an effect count too (`karel.reduce`)."""
     probability: float | None = None
     """The probability of being right on a further example of the same kind; see `ranking`. None for an unsolved
     task."""

@@ -344,7 +344,7 @@ class Solver:
         return conclude(state, turn, quick=quick)
 
     def rank(self, state: SearchState) -> Ranking:
-        """Rank the answers of a solved task within what its budget leaves."""
+        """Reduce the answers of a solved task, and rank them within what its budget leaves."""
         with self.turns.turn() as turn:
             return rank_answers(state, turn)
 
