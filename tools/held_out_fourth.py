@@ -1492,8 +1492,15 @@ def add_the_upper_row(rng: Random) -> World:
 def mark_the_dead_ends(rng: Random) -> World:
     sketch = maze(rng, rng.choice((3, 5)), rng.choice((5, 7)))
     sketch.place(0, 0, rng.choice([way for way in HEADINGS if ahead(sketch, (0, 0), way)]))
-    row, col = rng.choice([(r, c) for r in range(0, sketch.rows, 2) for c in range(0, sketch.cols, 2) if r + c > 2])
-    return sketch.mark(row, col).world()
+    seen, later, turned, cell, heading = {(0, 0)}, [], False, (0, 0), sketch.hero.heading
+    for _ in range(2 * sketch.rows * sketch.cols):
+        lefts = next(lefts for lefts in (3, 0, 1, 2) if ahead(sketch, cell, turn(heading, lefts)))
+        turned, heading = turned or lefts == 2, turn(heading, lefts)
+        cell = ahead(sketch, cell, heading)[0]
+        later += [cell] * (turned and cell not in seen)
+        seen.add(cell)
+    cheese = rng.choice(later if later and rng.random() < 0.8 else sorted(seen - {(0, 0)}))
+    return sketch.mark(*cheese).world()
 
 
 @posed(
