@@ -4,7 +4,7 @@
         [--without PART] [--model DIR] [--json OUT]
 
 FILE has one JSON object per line. The package's own, `tasks/classroom.jsonl`, is the set `classroom`: 50 tasks.
-`benchmarks/held_out.jsonl` has 60 others. The fields of a task:
+`benchmarks/held_out.jsonl`, `held_out_2`, `held_out_3` and `held_out_4.jsonl` have 230 others. The fields of a task:
 
 - `name`, `about`, `concepts`, `source`: what it is, and where it comes from;
 - `reference`: a program in the paper's dialect; `tokens`: its length;
@@ -12,7 +12,7 @@ FILE has one JSON object per line. The package's own, `tasks/classroom.jsonl`, i
 - `examples`: five pairs of text drawings that a careful teacher would choose;
 - `fresh`: 24 further pairs of the same kind, on which answers are scored;
 - `needs_ticks`: the most ticks that the reference takes on a fresh world, if more than 200;
-- `part`: a or b, in held_out.jsonl. Part b is for one final measurement: do not look at it before.
+- `part`: a or b, in the held-out files. Part b is for one final measurement: do not look at it before.
 
 Do not train on these tasks, and do not tune anything to a single one.
 
