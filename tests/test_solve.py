@@ -30,6 +30,7 @@ from karelsynth.errors import KarelsynthError, TaskFileError
 from karelsynth.karel.compiled import cache_folder
 from karelsynth.karel.machine import encode_programs
 from karelsynth.karel.program import Program
+from karelsynth.karel.reduce import reduced
 from karelsynth.karel.world import Hero, World
 from karelsynth.search.beam import encode_for_search
 from karelsynth.solve import Answer, Progress, Solution, Solver
@@ -175,6 +176,31 @@ def posed_answers(
     zeros, correct = np.zeros(count, np.float32), np.ones((count, len(worlds)), np.bool_)
     answers = CheckedPrograms(encode_programs(programs), lengths, zeros, correct)
     return answers, *Task(tuple(Example(world, programs[0].run(world).world) for world in worlds)).codes()
+
+
+def test_equivalent_answers_become_one_and_their_probabilities_add_up() -> None:
+    texts = (
+        "IFELSE c( markersPresent c) i( putMarker i) ELSE e( putMarker e) move",
+        "turnLeft putMarker turnRight move",  # turns and markers keep their order
+        "putMarker move turnLeft turnRight",
+        "putMarker move",
+    )
+    programs = [Program.parse(f"DEF run m( {text} m)") for text in texts]
+    lengths = np.array([program.size for program in programs])
+    logprobs = np.log(np.array([0.1, 0.4, 0.2, 0.3], np.float32))
+    answers = CheckedPrograms(encode_programs(programs), lengths, logprobs, np.ones((4, 2), np.bool_)).reduced()
+    assert [answers.answer(row).program for row in range(len(answers))] == [programs[3], programs[1]]
+    np.testing.assert_allclose(np.exp(answers.logprobs), [0.6, 0.4], rtol=1e-5)
+    assert answers.lengths.tolist() == [programs[3].size, programs[1].size]
+    assert answers.correct.all()
+
+
+def test_no_answer_has_parts_that_never_have_an_effect() -> None:
+    solution = solver().solve(gallery_task("flag-at-the-end"), budget=PATIENT)
+    assert solution.program == Program.parse("DEF run m( WHILE c( frontIsClear c) w( move w) putMarker m)")
+    programs = [answer.program for answer in solution.answers]
+    assert len(set(programs)) == len(programs) > 1
+    assert programs == [reduced(program) for program in programs]
 
 
 def ranked(answers: CheckedPrograms, inputs: NDArray[np.uint8], outputs: NDArray[np.uint8], **options: Any) -> Ranking:
