@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from karelsynth.errors import KarelsynthError, listed, nearest
+from karelsynth.errors import KarelsynthError, did_you_mean, listed
 from karelsynth.karel.dialects import data, paper, stanford
 from karelsynth.karel.dialects.indented import Spelling, head_of
 from karelsynth.karel.dialects.source import (
@@ -35,21 +35,15 @@ if TYPE_CHECKING:
 
     from karelsynth.karel.program import Program
 
-_READERS: Final[Mapping[str, Callable[[str], SourceProgram]]] = {
-    "tokens": data.read,
-    "paper": paper.read,
-    "stanford": stanford.read,
+_FORMS: Final[Mapping[str, tuple[Callable[[str], SourceProgram], Callable[[Program], str]]]] = {
+    "tokens": (data.read, data.render),
+    "paper": (paper.read, paper.render),
+    "stanford": (stanford.read, stanford.render),
 }
-_PRINTERS: Final[Mapping[str, Callable[[Program], str]]] = {
-    "tokens": data.print_text,
-    "paper": paper.render,
-    "stanford": stanford.render,
-}
-SPELLINGS: Final[Mapping[str, Spelling]] = {"paper": paper.SPELLING, "stanford": stanford.SPELLING}
+"""Reader and printer of each dialect."""
+SPELLINGS: Final[Mapping[str, Spelling]] = {each.dialect: each for each in (paper.SPELLING, stanford.SPELLING)}
 """The words of the dialects that are indented."""
-DIALECTS: Final = tuple(_READERS)
-
-_T = TypeVar("_T")
+DIALECTS: Final = tuple(_FORMS)
 
 
 def read_source(text: str, dialect: str | None = None) -> SourceProgram:
@@ -57,7 +51,8 @@ def read_source(text: str, dialect: str | None = None) -> SourceProgram:
 
     Raises ProgramSyntaxError.
     """
-    return _of(_READERS, recognise(text) if dialect is None else dialect)(text)
+    read, _ = _form(recognise(text) if dialect is None else dialect)
+    return read(text)
 
 
 def parse(text: str, dialect: str | None = None) -> Program:
@@ -65,25 +60,17 @@ def parse(text: str, dialect: str | None = None) -> Program:
     return read_source(text, dialect).program
 
 
-def parse_with_spans(text: str, dialect: str | None = None) -> tuple[Program, dict[int, SourceSpan]]:
-    """Read a program, with the span of each statement by the index of the statement's first token.
-
-    A call of a helper function is replaced by the helper's statements. Their spans are in the helper.
-    Raises ProgramSyntaxError.
-    """
-    source = read_source(text, dialect)
-    return source.program, source.spans
-
-
-def convert(text: str, to: str, dialect: str | None = None) -> Conversion:
-    """Write a program in another dialect. Helpers and comments are kept; `notes` says what could not be kept."""
-    _of(_PRINTERS, to)
-    return converted(read_source(text, dialect), to)
-
-
 def render(program: Program, dialect: str) -> str:
     """The program's text in a dialect."""
-    return _of(_PRINTERS, dialect)(program)
+    _, print_text = _form(dialect)
+    return print_text(program)
+
+
+def _form(dialect: str) -> tuple[Callable[[str], SourceProgram], Callable[[Program], str]]:
+    if dialect not in _FORMS:
+        hint = did_you_mean(dialect, DIALECTS)
+        raise KarelsynthError(f"there is no dialect `{dialect}`; expected {listed(DIALECTS)}{hint}")
+    return _FORMS[dialect]
 
 
 def recognise(text: str) -> str:
@@ -119,15 +106,6 @@ def _distinctive_words() -> tuple[set[str], set[str]]:
     return one - other, other - one
 
 
-def _of(table: Mapping[str, _T], dialect: str) -> _T:
-    if dialect not in table:
-        close = nearest(dialect, DIALECTS)
-        hint = f"; did you mean `{close}`?" if close else ""
-        raise KarelsynthError(f"there is no dialect `{dialect}`; expected {listed(DIALECTS)}{hint}")
-    return table[dialect]
-
-
-_MAIN: Final = {"paper": "run", "stanford": "main"}
 _USUAL_VARIABLES: Final = frozenset({"", "_", "i"})
 """Loop variables that say nothing, so that none is missed."""
 
@@ -140,10 +118,12 @@ class Conversion(NamedTuple):
     """What could not be kept, one sentence each; empty if nothing is lost."""
 
 
-def converted(source: SourceProgram, to: str) -> Conversion:
-    """The program in another dialect, `tokens`, `paper` or `stanford`."""
+def convert(text: str, to: str, dialect: str | None = None) -> Conversion:
+    """Write a program in another dialect. Helpers and comments are kept; `notes` says what could not be kept."""
+    _form(to)
+    source = read_source(text, dialect)
     if to == "tokens":
-        return Conversion(data.print_text(source.program), tuple(_lost_in_tokens(source)))
+        return Conversion(data.render(source.program), tuple(_lost_in_tokens(source)))
     names = _new_names(source, to)
     notes = [
         f"the function `{old}` is now `{new}`: `{old}` means something else there"
@@ -154,8 +134,7 @@ def converted(source: SourceProgram, to: str) -> Conversion:
         variables = dict.fromkeys(
             statement.place.variable
             for function in source.functions.values()
-            for written in function.body
-            for statement in written.walk()
+            for statement in function.walk()
             if statement.place is not None and statement.place.variable not in _USUAL_VARIABLES
         )
         if variables:
@@ -178,8 +157,8 @@ def _new_names(source: SourceProgram, to: str) -> Mapping[str, str]:
     """The name of every function in the other dialect."""
     spelling = SPELLINGS[to]
     taken = {*spelling.actions, *spelling.conditions, *spelling.reason_lacking, *spelling.keywords}
-    taken |= {"range", "run_karel_program", "else", "not", *_MAIN.values()}
-    names = {source.main: _MAIN[to]}
+    taken |= {"range", "run_karel_program", "else", "not", *(each.main for each in SPELLINGS.values())}
+    names = {source.main: spelling.main}
     for helper in source.helpers:
         name = helper
         while name in taken or (name != helper and name in source.functions):
@@ -211,12 +190,7 @@ class _Writer:
         self.write_comments(lambda comment: True, "")
         parts += [self.lines] if self.lines else []
         if self.to == "stanford":
-            turns_right = any(token == "turnRight" for token in self.source.program.tokens) or any(
-                statement.keyword == "turnRight"
-                for function in functions
-                for written in function.body
-                for statement in written.walk()
-            )
+            turns_right = any(each.keyword == "turnRight" for function in functions for each in function.walk())
             return stanford.complete_file(parts, turns_right=turns_right)
         return "\n\n".join("\n".join(part) for part in parts)
 

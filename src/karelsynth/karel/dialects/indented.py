@@ -4,8 +4,8 @@ The lexer turns indentation into `indent` and `dedent` words, as Python does. It
 will do, and tabs are fine if they are used consistently. It never fails: text that it cannot read becomes a word with a
 `problem`. The parser reports the problem when it gets there, so that an error always names the first mistake.
 
-A `Spelling` holds a dialect's words as data. A dialect derives a parser from `Parser` for what is around the functions
-(imports, the call of `main`) and for the head of its counting loop.
+A `Spelling` holds a dialect's words as data. A dialect derives a parser from `Parser` for what is outside of the
+functions (imports, the call of `main`) and for the head of its counting loop.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
 from keyword import iskeyword
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn
 
 from karelsynth.errors import ProgramSyntaxError, listed, nearest
@@ -87,16 +88,8 @@ def lines_of(text: str) -> list[str]:
     return re.sub(r"\r\n?", "\n", text.removeprefix("\ufeff")).split("\n")
 
 
-class Lexed(NamedTuple):
+def lex(text: str) -> tuple[list[Word], list[str], list[Comment]]:
     """The words of a text, the last one an `end`; the text's lines; its comments."""
-
-    words: list[Word]
-    lines: list[str]
-    comments: list[Comment]
-
-
-def lex(text: str) -> Lexed:
-    """Split a text into words."""
     lines = lines_of(text)
     text = "\n".join(lines)
     words: list[Word] = []
@@ -130,7 +123,7 @@ def lex(text: str) -> Lexed:
         words.append(Word("newline", "", line, after))
     last = words[-1] if words else Word("end", "", 1, 1)
     ends = ["dedent"] * (len(levels) - 1) + ["end"]
-    return Lexed(words + [Word(kind, "", last.line, last.column) for kind in ends], lines, comments)
+    return words + [Word(kind, "", last.line, last.column) for kind in ends], lines, comments
 
 
 def _update_levels(indentation: str, levels: list[str], line: int, column: int) -> list[Word]:
@@ -161,12 +154,15 @@ def _update_levels(indentation: str, levels: list[str], line: int, column: int) 
 class Spelling:
     """A dialect's words.
 
+    `main` is the name of the main function.
     `actions` and `conditions` map words to what they mean; a condition's word may stand for a `Not`.
     `heads` are the first lines of the statements, by the node's keyword, with `{}` for count or condition.
     `foreign` maps words of other dialects to this dialect's. `lacking` maps words without a counterpart to a sentence
     that says what to do. With `python`, every name is called with `()`, and a loop or an `if` begins a line.
     """
 
+    dialect: str
+    main: str
     python: bool
     indent: int
     actions: Mapping[str, Action]
@@ -240,14 +236,14 @@ class Parser(ABC):
     name of the function that is being read.
     """
 
-    dialect: str
-    main: str
-    """The name of the main function."""
+    built_in: Mapping[str, Action] = MappingProxyType({})
+    """Names of functions whose calls mean an action."""
 
     def __init__(self, text: str, spelling: Spelling) -> None:
         self.text = text
         self.words, self.lines, self.comments = lex(text)
         self.spelling = spelling
+        self.main = spelling.main
         self.at = 0
         self.depth = 0
         self.here = ""
@@ -260,25 +256,36 @@ class Parser(ABC):
             if level == 0 and word.text == "def" and name.kind == "name":
                 self.starts.setdefault(name.text, index)
 
-    @abstractmethod
     def source(self) -> SourceProgram:
         """Read the whole text."""
+        if self.next.kind == "end":
+            self.fail(self.next, f"the program is empty; expected `def {self.main}():`")
+        while self.next.kind != "end":
+            if self.next.kind == "string":
+                self.docstring()
+                self.end_of_line()
+            elif self.next.text == "def":
+                self.definition()
+            else:
+                self.outside()
+        if self.main not in self.functions:
+            self.no_main()
+        built_in = {name: action for name, action in self.built_in.items() if name in self.functions}
+        comments = tuple(sorted(self.comments))
+        dialect, lines = self.spelling.dialect, tuple(self.lines)
+        return SourceProgram(self.text, dialect, lines, self.main, self.functions, comments, built_in)
+
+    @abstractmethod
+    def outside(self) -> None:
+        """Read what is at the left margin and neither a function nor a string."""
+
+    def no_main(self) -> NoReturn:
+        """Raise an error, because the main function is missing."""
+        self.fail(self.next, f"the program ends here without a `{self.main}`; expected `def {self.main}():`")
 
     @abstractmethod
     def count(self) -> tuple[int, str]:
         """Read the head of a counting loop after its first word, up to the colon: the count and the loop variable."""
-
-    def finished(self, built_in: Mapping[str, Action] | None = None) -> SourceProgram:
-        """The program of the functions that were read."""
-        return SourceProgram(
-            self.text,
-            self.dialect,
-            tuple(self.lines),
-            self.main,
-            self.functions,
-            tuple(sorted(self.comments)),
-            {name: action for name, action in (built_in or {}).items() if name in self.functions},
-        )
 
     # Functions
 
@@ -312,10 +319,6 @@ class Parser(ABC):
         if self.next.kind != "name" or iskeyword(self.next.text):
             self.unexpected(wanted)
         return self.take()
-
-    def callable(self) -> list[str]:
-        """The functions of the text that a statement may call here."""
-        return [name for name in self.starts if name not in (self.main, self.here)]
 
     def docstring(self) -> None:
         """A string that is a line of its own, kept as a comment."""
@@ -416,7 +419,8 @@ class Parser(ABC):
         if word.kind == "name" and self.words[self.at + 1].text in ("=", "+", "-"):
             loop = spelling.heads["REPEAT"].format(4)
             self.fail(word, f"there are no variables; to do something four times, write `{loop}`")
-        choices = [*spelling.actions, *spelling.keywords, *self.callable()]
+        helpers = (name for name in self.starts if name not in (self.main, self.here))
+        choices = [*spelling.actions, *spelling.keywords, *helpers]
         self.unexpected(f"a statement: {listed(choices)}", choices)
 
     # Conditions and counts

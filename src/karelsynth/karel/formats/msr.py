@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, NoReturn
 
-from karelsynth.errors import TaskFileError, WorldError, listed, nearest, quoted
+from karelsynth.errors import TaskFileError, WorldError, did_you_mean, listed, quoted
 from karelsynth.karel.program import (
     DEEPEST,
     TOO_DEEP,
@@ -43,8 +43,8 @@ def world_from_json(record: Mapping[str, Any]) -> World:
         raise WorldError(f"the JSON of a world is an object with {listed(_NEEDED, 'and')}, not {_kind(record)}")
     for key in record:
         if key not in _FIELDS:
-            raise WorldError(f"the JSON of a world has no field {quoted(str(key))}{_hint(key, _FIELDS)}; "
-                             f"its fields are {listed(_FIELDS, 'and')}")  # fmt: skip
+            field = f"{quoted(str(key))}{did_you_mean(str(key), _FIELDS, aside=True)}"
+            raise WorldError(f"the JSON of a world has no field {field}; its fields are {listed(_FIELDS, 'and')}")
     for key in _NEEDED:
         if key not in record:
             raise WorldError(f"the JSON of a world needs the field `{key}`")
@@ -215,7 +215,7 @@ def _node(value: Any, where: str, depth: int, types: tuple[str, ...]) -> Any:
         _fail(where[:40] + "…", TOO_DEEP)
     kind = value.get("type") if isinstance(value, Mapping) else None
     if isinstance(kind, str) and kind not in types:
-        _fail(where, f"no type {quoted(kind)}{_hint(kind, types)}; expected {listed(types)}")
+        _fail(where, f"no type {quoted(kind)}{did_you_mean(kind, types, aside=True)}; expected {listed(types)}")
     node, keys = _NODES.get(kind, (None, ())) if isinstance(kind, str) else (None, ())
     fields = _object(value, where, ("type", *keys))
     if not isinstance(kind, str):
@@ -254,11 +254,6 @@ def _object(value: Any, where: str, keys: tuple[str, ...]) -> Mapping[str, Any]:
 
 def _fail(where: str, reason: str) -> NoReturn:
     raise TaskFileError(f"{where}: {reason}")
-
-
-def _hint(word: Any, vocabulary: Iterable[str]) -> str:
-    close = nearest(str(word), vocabulary)
-    return f" (did you mean `{close}`?)" if close else ""
 
 
 def _shown(value: Any) -> str:

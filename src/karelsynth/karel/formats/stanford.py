@@ -22,7 +22,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from karelsynth.errors import WorldError, listed, nearest, quoted
+from karelsynth.errors import WorldError, did_you_mean, listed, nearest, quoted
 from karelsynth.karel.world import HEADINGS, LARGEST_SIDE, MOST_MARKERS, SMALLEST_SIDE, STEP, Cell, Hero, World
 
 KEYWORDS: Final = ("Dimension", "Wall", "Beeper", "Karel", "BeeperBag", "Speed", "Color")
@@ -95,8 +95,7 @@ class _Reader:
             return
         keyword = _BY_FOLDED.get(word.casefold())
         if keyword is None:
-            close = nearest(word, KEYWORDS)
-            hint = f" (did you mean `{close}`?)" if close else ""
+            hint = did_you_mean(word, KEYWORDS, aside=True)
             raise WorldError(f"line {number}: unknown keyword {quoted(word)}{hint}; a line is {listed(KEYWORDS)}, "
                              "then a colon")  # fmt: skip
         if keyword in _FORMS:
@@ -212,8 +211,7 @@ def _bad_part(keyword: str, part: str) -> str:
     if keyword == "Beeper" and _PATTERNS["INFINITY"].fullmatch(part):
         return f"a cell holds 0 to {MOST_MARKERS} beepers, not infinitely many"
     if "direction" in _FORMS[keyword] and part.isalpha():
-        close = nearest(part, HEADINGS)
-        hint = f" (did you mean `{close}`?)" if close else ""
+        hint = did_you_mean(part, HEADINGS, aside=True)
         return f"{quoted(part)} is no direction{hint}; they are {listed(HEADINGS, 'and')}"
     return f"{quoted(part)} does not belong here"
 
