@@ -14,7 +14,7 @@ import re
 import stat
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO, Final, cast
 
@@ -106,17 +106,8 @@ def atomic_writer(path: Path) -> Iterator[BinaryIO]:
     A file that is replaced keeps its mode. Links are followed, unless another user may have planted them. Pipes and
     devices, such as /dev/null, are written directly.
     """
-    try:
-        writing: AbstractContextManager[BinaryIO] = _open_special(path) or _replacing(_target(path))
-    except (OSError, ValueError) as error:  # ValueError: a null character in the name
-        raise cannot_write(path, error) from None
-    try:
-        with writing as file:
-            yield file
-    except (FileError, BrokenPipeError):  # raised inside the block, or by the reader of a pipe
-        raise
-    except OSError as error:
-        raise cannot_write(path, error) from None
+    with _naming(path), _open_special(path) or _replacing(_target(path)) as file:
+        yield file
 
 
 def check_writable(path: Path) -> None:
@@ -125,11 +116,26 @@ def check_writable(path: Path) -> None:
     class Tried(Exception):
         pass
 
-    try:
+    with _naming(path):
         if not _is_open_or_special(path):  # opening and closing a pipe would end its reader
             with suppress(Tried), _replacing(_target(path)):
                 raise Tried
-    except (OSError, ValueError) as error:
+
+
+@contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    """An OSError inside the block becomes a FileError that names the path."""
+    try:
+        path.lstat()
+    except ValueError as error:  # no name of a file can be like that, with a null character for example
+        raise FileError(f"{path}: cannot be written: {error}") from None
+    except OSError:  # there is no such file yet
+        pass
+    try:
+        yield
+    except (FileError, BrokenPipeError):  # a reader that has closed its pipe has nothing to do with the path
+        raise
+    except OSError as error:
         raise cannot_write(path, error) from None
 
 
@@ -280,12 +286,10 @@ def sync_folder(path: Path) -> None:
 
 def make_folder(folder: Path) -> None:
     """Make a folder if there is none. Raises FileError if nothing can be written there. Call it before long work."""
-    try:
+    with _naming(folder):
         folder.mkdir(parents=True, exist_ok=True)
         if not os.access(folder, os.W_OK | os.X_OK):
             raise PermissionError(errno.EACCES, "no permission")
-    except (OSError, ValueError) as error:  # ValueError: a null character in the name
-        raise cannot_write(folder, error) from None
 
 
 def make_new_folder(folder: Path) -> None:
@@ -325,13 +329,8 @@ def locked_folder(folder: Path) -> Iterator[None]:
     An OSError inside the block becomes a FileError.
     """
     make_folder(folder)
-    try:
-        with _locked(folder, 0):
-            yield
-    except (FileError, BrokenPipeError):  # a broken pipe has nothing to do with the folder
-        raise
-    except OSError as error:
-        raise cannot_write(folder, error) from None
+    with _naming(folder), _locked(folder, 0):
+        yield
 
 
 @contextmanager
@@ -340,22 +339,16 @@ def appending(path: Path) -> Iterator[BinaryIO]:
 
     It is made if there is none. An OSError inside the block becomes a FileError.
     """
-    try:
+    with _naming(path):
         if _is_open_or_special(path):
             raise OSError(errno.EINVAL, "it is not a regular file, and what is there has to be read again")
         target = _target(path)
         with _locked(target, 0), target.open("a+b") as file:
             yield file
-    except (FileError, BrokenPipeError):
-        raise
-    except (OSError, ValueError) as error:
-        raise cannot_write(path, error) from None
 
 
-def cannot_write(path: Path, error: OSError | ValueError) -> FileError:
+def cannot_write(path: Path, error: OSError) -> FileError:
     """The error with its reason and what to do."""
-    if isinstance(error, ValueError):
-        return FileError(f"{path}: cannot be written: {error}")
     if isinstance(error, SharedFolder):
         return FileError(f"{path}: cannot be written: {error.strerror}; set TMPDIR to a folder of yours")
     match error.errno:

@@ -37,9 +37,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _MAIN: Final = "run"
-_ALTERNATIVES: Final = {
-    rule: {alternative[0]: alternative for alternative in alternatives} for rule, alternatives in KAREL.rules.items()
-}
 
 
 def read(text: str) -> SourceProgram:
@@ -153,15 +150,15 @@ class _Reader:
     def rule(self, name: str, *instead: str) -> Part:
         """Read one of a rule's alternatives. `instead` names other possible tokens, for the error message."""
         first = self.peek()
-        if first is None or first not in _ALTERNATIVES[name]:
-            self.expected([*_ALTERNATIVES[name], *instead])
+        if first is None or first not in KAREL.alternatives[name]:
+            self.expected([*KAREL.alternatives[name], *instead])
         if first not in COMPOSITES:
             self.at += 1
             return _leaf(first)
         self.depth += 1
         if self.depth > DEEPEST:
             self.fail(TOO_DEEP)
-        parts = self.sequence(_ALTERNATIVES[name][first])
+        parts = self.sequence(KAREL.alternatives[name][first])
         self.depth -= 1
         return COMPOSITES[first](*parts)  # type: ignore[return-value]
 
