@@ -29,7 +29,7 @@ _OPEN: Final = re.compile(r"/dev/std(?P<name>out|err)|/(?:dev|proc/self)/fd/(?P<
 LOCK_TIMEOUT: Final = 5.0
 """Seconds to wait for another process that writes the same file."""
 _UNFINISHED: Final = ".unfinished.tmp"
-"""Where the files of a folder are until all of them are written."""
+"""The folder, inside the new one, that holds all files until the last is written."""
 _LONGEST_NAME: Final = 255
 """Bytes of the longest file name that common file systems allow."""
 
@@ -194,8 +194,8 @@ def _replacing(target: Path) -> Iterator[BinaryIO]:
 def _create_beside(target: Path) -> tuple[Path, int]:
     """Create a temporary file beside another, exclusively: nobody else has it open. Returns its path and descriptor.
 
-    The name is always the same, so that leftovers of killed processes go away. If what is there cannot be removed, as
-    another user's file in /tmp, it is a new one. Call it with the target locked.
+    Its name is made from the target's, so that the next process removes what a killed one has left. If what is there
+    cannot be removed, such as another user's file in /tmp, the name is random. Call it with the target locked.
     """
     name = f".{target.name}.tmp"
     if len(os.fsencode(name)) > _LONGEST_NAME:
@@ -232,7 +232,7 @@ def _copy_mode(old: os.stat_result, opened: int) -> None:
     if os.fstat(opened).st_gid != old.st_gid:
         try:
             os.fchown(opened, -1, old.st_gid)
-        except OSError:  # not a member of that group: what it was allowed, ours is not
+        except OSError:  # not a member of that group: our own group gets the rights of all others
             mode = mode & ~0o070 | (mode & 0o007) << 3
     os.fchmod(opened, mode)
 
@@ -241,7 +241,7 @@ def _copy_mode(old: os.stat_result, opened: int) -> None:
 def _locked(path: Path, timeout: float) -> Iterator[None]:
     """Lock a file or folder against other writers; raises OSError if another holds the lock for `timeout` seconds.
 
-    The lock file lies in the system's temporary folder, so that none is left beside `path`. The lock ends with the
+    The lock file is in the system's temporary folder, so that none remains beside `path`. The lock ends with the
     process, even if that is killed.
     """
     from filelock import FileLock, Timeout  # takes a while to import
@@ -293,7 +293,7 @@ def make_folder(folder: Path) -> None:
 
 
 def make_new_folder(folder: Path) -> None:
-    """As `make_folder`. Raises FileError if there is something in the folder, but for what a killed process left."""
+    """Make a folder, or take an empty one. Raises FileError if anything is in it, except what a killed process left."""
     make_folder(folder)
     names = {path.name for path in folder.iterdir()}
     if names and _UNFINISHED not in names:
@@ -303,8 +303,8 @@ def make_new_folder(folder: Path) -> None:
 def write_folder(folder: Path, files: Mapping[str, bytes]) -> None:
     """Write files, by their paths, into a folder of `make_new_folder`. They appear there once all of them are written.
 
-    They wait in a hidden folder inside it. One beside it would need permission to write there, and could not be renamed
-    to a folder on another disk.
+    Until then they are in a hidden folder inside it. Beside it, we may not be allowed to write, and it may be on another
+    disk, from which files cannot be renamed.
     """
     import shutil  # takes a while to import
 

@@ -7,7 +7,7 @@
 Actions are move, turnLeft, turnRight, pickMarker and putMarker. Observations are cell codes, the hero included
 (`karelsynth.karel.formats.codes`; `CODE_PLANES[worlds]` are planes for a network). `info["action_mask"]` has the
 actions that are possible. For "Example", observations are two worlds, [N, 2, 18, 18]: the one now and the one to reach.
-There a cell holds up to 101 markers in passing, as in the language; more than ten are seen as ten.
+There a cell holds up to 101 markers during an episode, as in the language; observations show more than ten as ten.
 
 An episode that has ended restarts at the next step, whose action is ignored (Gymnasium's `NEXT_STEP`).
 """
@@ -48,12 +48,12 @@ if TYPE_CHECKING:
 _PIXELS: Final = 16
 """The side of a cell in pictures."""
 MOST_BITS: Final = 62
-"""Of the random numbers that seed worlds and tasks."""
+"""The bits of the random numbers that seed worlds and tasks."""
 _AHEAD: Final = 256
 """Tasks that are generated at a time."""
 _ACTIONS: Final = 5
 _COST: Final = 8
-"""Of an action, for `parallel_for`: actions are shorter than runs of programs, so only many are worth a thread."""
+"""As many actions take as long as one run of a program, the unit of `parallel_for`."""
 
 
 class KarelVectorEnv(VectorEnv[Any, Any, Any]):
@@ -100,7 +100,7 @@ class KarelVectorEnv(VectorEnv[Any, Any, Any]):
         self.action_space = batch_space(self.single_action_space, num_envs)
         self._worlds = new_worlds(self.task, num_envs)
         self._actions = np.zeros(num_envs, np.int64)
-        """Of each episode so far."""
+        """The number of actions of each episode so far."""
         self._ended = np.ones(num_envs, np.bool_)
         """Which episodes have ended."""
 

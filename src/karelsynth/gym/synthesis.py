@@ -50,8 +50,8 @@ class SynthesisVectorEnv(VectorEnv[Any, Any, Any]):
         max_length: the most tokens of a program.
         grammar: which programs may be written.
         append_forced: whether tokens that are the only ones possible are written without a step of their own.
-        given: how many examples are shown, K; max_ticks: how long a program may run. By default what a named set says,
-            or 5 and 200.
+        given: K, the number of examples that are shown. By default what the named set says, or 5.
+        max_ticks: the most ticks of a run. By default what the named set says, or 200.
     """
 
     metadata: dict[str, Any] = {"autoreset_mode": AutoresetMode.NEXT_STEP, "render_modes": []}  # noqa: RUF012 - as Gymnasium declares it

@@ -4,9 +4,9 @@
 - `paper`: the paper's text, `def run():` and indented lines
 - `stanford`: classroom Python, a complete file for the package `stanfordkarel`
 
-The paper's text and classroom Python may have helper functions and comments, and `convert` keeps both. A function gets
-a new name where its own means something else in the other dialect. Tokens have neither: helpers are written out,
-comments are left out. Notes say what has changed.
+The paper's text and classroom Python may have helper functions and comments, and `convert` keeps both. A function is
+renamed if its name means something else in the other dialect. Tokens have neither functions nor comments: calls are
+replaced by the helpers' statements, and comments are left out. Notes say what has changed.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ def _distinctive_words() -> tuple[set[str], set[str]]:
 
 
 _USUAL_VARIABLES: Final = frozenset({"", "_", "i"})
-"""Loop variables that say nothing, so that none is missed."""
+"""Names of loop variables that mean nothing. No note says that they are gone."""
 
 
 class Conversion(NamedTuple):
@@ -253,7 +253,7 @@ def _is_inside(comment: Comment, function: SourceFunction) -> bool:
 
 
 def _without_quotes(comment: Comment) -> Comment:
-    """A docstring of a function that the other dialect has already, as a comment: no function begins with it there."""
+    """The docstring of a function that is left out, as a `#` comment: nothing that it could describe remains."""
     if comment.text.startswith("#"):
         return comment
     lines = comment.text.lstrip("rRbBuUfF").strip("\"'").strip().splitlines()

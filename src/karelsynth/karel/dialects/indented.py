@@ -1,8 +1,9 @@
 """The lexer, parser and printer that the paper's text and classroom Python share.
 
-The lexer turns indentation into `indent` and `dedent` words, as Python does. It compares levels as text, so any width
-will do, and tabs are fine if they are used consistently. It never fails: text that it cannot read becomes a word with a
-`problem`. The parser reports the problem when it gets there, so that an error always names the first mistake.
+The lexer turns indentation into `indent` and `dedent` words, as Python does. It compares levels as text, so an
+indentation may be of any width, and of tabs if they are used consistently. It raises no errors: text that it cannot
+read becomes a word with a `problem`. The parser raises the error when it comes to that word, so that an error always
+names the first mistake.
 
 A `Spelling` holds a dialect's words as data. A dialect derives a parser from `Parser` for what is outside of the
 functions (imports, the call of `main`) and for the head of its counting loop.
@@ -54,8 +55,9 @@ _LACKING: Final = {
 class Word(NamedTuple):
     """A piece of the text. `line` and `column` count from 1.
 
-    `kind` is `name`, `number`, `string`, `mark` (anything else that is visible), or, with an empty text,
-    `newline`, `indent`, `dedent`, `end`.
+    `kind` is `name`, `number`, `string`, `unclosed` (the quotation mark of a string without an end), `mark` (anything
+    else that is visible), or, with an empty text, `newline`, `indent`, `dedent`, `end`. `problem` says what is wrong
+    with the word, if anything is.
     """
 
     kind: str

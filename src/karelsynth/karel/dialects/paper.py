@@ -29,9 +29,8 @@ if TYPE_CHECKING:
     from karelsynth.karel.dialects.source import SourceProgram
 
 
-def condition_text(condition: Condition) -> str:
-    """A condition in the paper's words, `not` without parentheses."""
-    return f"not {condition_text(condition.condition)}" if isinstance(condition, Not) else condition.value
+def _written(condition: Condition) -> str:
+    return f"not {_written(condition.condition)}" if isinstance(condition, Not) else condition.value
 
 
 SPELLING: Final = Spelling(
@@ -44,7 +43,7 @@ SPELLING: Final = Spelling(
     heads={"REPEAT": "repeat({}):", "WHILE": "while({}):", "IF": "if({}):", "IFELSE": "ifelse({}):"},
     foreign={
         **{word: action.value for word, action in stanford.SPELLING.actions.items()},
-        **{word: condition_text(condition) for word, condition in stanford.SPELLING.conditions.items()},
+        **{word: _written(condition) for word, condition in stanford.SPELLING.conditions.items()},
     },
     lacking={"for": "there is no `for`; to do something four times, write `repeat(4):`"},
 )

@@ -40,7 +40,7 @@ MOST_WRITTEN_OUT: Final = 10_000
 """The most statements of a function whose calls are replaced by the helpers' statements. Helpers that call helpers can
 make a short text an exponentially long program."""
 _CALL_DEPTH: Final = 2
-"""The levels of nesting that a call counts as."""
+"""A call counts as this many levels of nesting."""
 
 
 class SourceSpan(NamedTuple):

@@ -3,9 +3,9 @@
 Markers are called beepers, a blocked side has its own condition, and there is no right turn: programs that turn right
 define a helper function. The reader accepts what students write: helper functions without arguments (their statements
 replace the calls), definitions in any order, docstrings, and files without the import or the last two lines. It refuses
-what Python would run differently.
+texts that Python would run differently.
 
-Python refuses more than 20 nested loops, so such programs convert but do not run there.
+Python allows at most 20 nested loops. A program with more can be converted, but Python does not run it.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 The SVG draws once what never changes. It also draws the hero once, and moves it. Each count of markers on a cell is
 drawn once and shown while it holds. The captions are a strip behind a window. All of it is CSS keyframes over one
-duration. The attributes without CSS are those of the last frame: readers who prefer no motion, and programs without
-CSS, see the end of the run.
+duration. Without the CSS, the attributes show the last frame, so people who prefer no motion, and programs without CSS,
+see the end of the run.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from itertools import accumulate, combinations, pairwise
 from typing import TYPE_CHECKING, Final
 
 from karelsynth.errors import KarelsynthError
-from karelsynth.karel.dialects.paper import condition_text
+from karelsynth.karel.dialects.indented import condition_text
+from karelsynth.karel.dialects.paper import SPELLING
 from karelsynth.karel.draw.board import (
     CAPTION_HEIGHT,
     BoardLayout,
@@ -86,7 +87,7 @@ def run_frames(program: Program, world: World, max_ticks: int = MAX_TICKS) -> tu
             caption = f"repeat: {rounds[tick.where] % statement.times + 1} of {statement.times}"
             rounds[tick.where] += 1
         else:
-            caption = f"{condition_text(statement.condition)}? {'yes' if tick.outcome else 'no'}"
+            caption = f"{condition_text(statement.condition, SPELLING)}? {'yes' if tick.outcome else 'no'}"
         frames.append(Frame(tick.world, tick.where, tick.number, caption))
 
     result = run(program, world, max_ticks=max_ticks, observe=observe)

@@ -54,9 +54,8 @@ def world_from_json(record: Mapping[str, Any]) -> World:
         raise WorldError(f"`crashed` is {_shown(crashed)}: {reason}")
 
     rows, cols = (_whole(record, key) for key in ("rows", "cols"))
-    walls = _cells(record, "blocked", "row:col", r"([0-9]{1,9}):([0-9]{1,9})")
-    markers = _cells(record, "markers", "row:col:count", r"([0-9]{1,9}):([0-9]{1,9}):([0-9]{1,9})")
-    return World(rows, cols, _hero(record), frozenset(walls), {cell: int(rest) for cell, (rest,) in markers.items()})
+    walls, markers = _cells(record, "blocked", "row:col"), _cells(record, "markers", "row:col:count")
+    return World(rows, cols, _hero(record), frozenset(walls), markers)
 
 
 def world_to_json(world: World) -> dict[str, Any]:
@@ -144,18 +143,18 @@ def _hero(record: Mapping[str, Any]) -> Hero:
     return Hero(int(match[1]), int(match[2]), match[3])
 
 
-def _cells(record: Mapping[str, Any], key: str, form: str, pattern: str) -> dict[Cell, tuple[str, ...]]:
-    """The items of a string by cell, each with the groups of the pattern after row and column."""
-    found: dict[Cell, tuple[str, ...]] = {}
+def _cells(record: Mapping[str, Any], key: str, form: str) -> dict[Cell, int]:
+    """The items of a string by cell, each with its last number. Every item has the form."""
+    found: dict[Cell, int] = {}
+    pattern = re.compile(re.sub("[a-z]+", "([0-9]{1,9})", form))
     for number, word in enumerate(_string(record, key).split(), 1):
-        match = re.fullmatch(pattern, word)
+        match = pattern.fullmatch(word)
         if match is None:
             raise WorldError(f'`{key}`, item {number}: {quoted(word)} is not "{form}" with whole numbers from 0')
-        row, col, *rest = match.groups()
-        cell = int(row), int(col)
+        cell = int(match[1]), int(match[2])
         if cell in found:
-            raise WorldError(f"`{key}`, item {number}: the cell {row}:{col} is given twice")
-        found[cell] = tuple(rest)
+            raise WorldError(f"`{key}`, item {number}: the cell {match[1]}:{match[2]} is given twice")
+        found[cell] = int(match[match.lastindex or 0])
     return found
 
 

@@ -35,9 +35,10 @@ _FORMS: Final = {
     "BeeperBag": "INFINITY",
 }
 _NUMBER: Final = r"[0-9]{1,18}"
+_PLACE: Final = re.compile(rf"\(\s*({_NUMBER})\s*,\s*({_NUMBER})\s*\)")
 _PATTERNS: Final = {
-    "(avenue, street)": re.compile(rf"\(\s*({_NUMBER})\s*,\s*({_NUMBER})\s*\)"),
-    "(avenues, streets)": re.compile(rf"\(\s*({_NUMBER})\s*,\s*({_NUMBER})\s*\)"),
+    "(avenue, street)": _PLACE,
+    "(avenues, streets)": _PLACE,
     "direction": re.compile("|".join(HEADINGS), re.IGNORECASE),
     "count": re.compile(_NUMBER),
     "INFINITY": re.compile("infinity|infinite", re.IGNORECASE),
@@ -193,13 +194,13 @@ def _arguments(number: int, keyword: str, rest: str) -> dict[str, re.Match[str]]
     missing = form.split("; ")
     found: dict[str, re.Match[str]] = {}
     for part in filter(None, map(str.strip, rest.split(";"))):
-        kind = next((kind for kind in missing if _PATTERNS[kind].fullmatch(part)), None)
-        if kind is None:
+        for kind in missing:
+            if match := _PATTERNS[kind].fullmatch(part):
+                found[kind] = match
+                missing.remove(kind)
+                break
+        else:
             raise WorldError(f"line {number}: {_bad_part(keyword, part)}; the line is `{keyword}: {form}`")
-        match = _PATTERNS[kind].fullmatch(part)
-        assert match is not None
-        found[kind] = match
-        missing.remove(kind)
     if missing:
         raise WorldError(f"line {number}: `{missing[0]}` is missing; the line is `{keyword}: {form}`")
     return found
