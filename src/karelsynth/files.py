@@ -303,8 +303,8 @@ def make_new_folder(folder: Path) -> None:
 def write_folder(folder: Path, files: Mapping[str, bytes]) -> None:
     """Write files, by their paths, into a folder of `make_new_folder`. They appear there once all of them are written.
 
-    Until then they are in a hidden folder inside it. Beside it, we may not be allowed to write, and it may be on another
-    disk, from which files cannot be renamed.
+    Until then they are in a hidden folder inside it. A hidden folder beside it might need a permission that we do not
+    have, and might be on another disk, from which files cannot be renamed.
     """
     import shutil  # takes a while to import
 
