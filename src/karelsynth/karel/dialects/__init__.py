@@ -197,9 +197,9 @@ class _Writer:
     def function(self, function: SourceFunction) -> list[str]:
         """The lines of a function and of the comments above it."""
         self.lines = []
-        self.write_comments(lambda comment: comment.line < function.span.line, "")
-        self.lines.append(f"def {self.names[function.name]}():")
-        self.write_block(function.body, 1, self.line_after(function), function.span.line, function.span.column)
+        first = _place(function.body[0]).span.line
+        self.write_line(f"def {self.names[function.name]}():", function.span.line, first, "")
+        self.write_block(function.body, 1, self.line_after(function), function.span)
         return self.lines
 
     def line_after(self, function: SourceFunction) -> int:
@@ -212,40 +212,37 @@ class _Writer:
         while self.waiting and belongs(self.waiting[0]):
             self.lines += (margin + self.waiting.pop(0).text).split("\n")
 
-    def write_head(self, line: int, head: str, margin: str, *, last: bool) -> None:
-        """Write the first line of a statement; `last` says that no other statement of its line follows."""
+    def write_line(self, text: str, line: int, after: int, margin: str) -> None:
+        """Write what begins in a line of the source, and the comments above. `after` is the line of what follows."""
         self.write_comments(lambda comment: comment.line < line, margin)
-        text = margin + head
-        if last and self.waiting and self.waiting[0].line == line:
+        if after > line and self.waiting and self.waiting[0].line == line:
             text += f"  {self.waiting.pop(0).text}"
-        self.lines.append(text)
+        self.lines.append(margin + text)
 
-    def write_block(self, block: SourceBlock, level: int, end: int, head_line: int, column: int) -> None:
-        """Write a block whose head is at `head_line` and `column`, and its comments before line `end`."""
+    def write_block(self, block: SourceBlock, level: int, end: int, head: SourceSpan) -> None:
+        """Write the block of a head, and its comments before line `end`."""
         margin = " " * (self.spelling.indent * level)
-        first = _place(block[0]).span
-        if self.waiting and self.waiting[0].line == head_line and first.line > head_line:
-            self.lines[-1] += f"  {self.waiting.pop(0).text}"
         for number, statement in enumerate(block):
-            follower = block[number + 1] if number + 1 < len(block) else None
-            after = end if follower is None else _place(follower).span.line
+            after = end if number + 1 == len(block) else _place(block[number + 1]).span.line
             self.write_statement(statement, level, after, margin)
-        inside = first.column if first.line > head_line else column + 1
+        first = _place(block[0]).span
+        inside = first.column if first.line > head.line else head.column + 1
         self.write_comments(lambda comment: comment.line < end and comment.column >= inside, margin)
 
     def write_statement(self, statement: SourceStatement, level: int, after: int, margin: str) -> None:
-        place = _place(statement)
+        """Write a statement; `after` is the line of what follows it."""
         if statement.keyword == CALL:
             statement = replace(statement, detail=self.names[str(statement.detail)])
-        head, line, column = head_of(statement, self.spelling), place.span.line, place.span.column
+        text, place = head_of(statement, self.spelling), _place(statement)
+        head = place.span
         if not statement.blocks:
-            self.write_head(line, head, margin, last=after > line)
+            self.write_line(text, head.line, after, margin)
         for number, block in enumerate(statement.blocks):
             if number:
-                head, line = "else", place.else_line
-            self.write_head(line, f"{head}:", margin, last=False)
+                text, head = "else", head._replace(line=place.else_line)
+            self.write_line(f"{text}:", head.line, _place(block[0]).span.line, margin)
             end = place.else_line if number == 0 and place.else_line else after
-            self.write_block(block, level + 1, end, line, column)
+            self.write_block(block, level + 1, end, head)
 
 
 def _is_inside(comment: Comment, function: SourceFunction) -> bool:
