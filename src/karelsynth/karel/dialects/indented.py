@@ -308,8 +308,7 @@ class Parser(ABC):
         self.here = name.text
         self.parameters()
         span = _span(head, self.words[self.at - 1])
-        body, _ = self.block(head)
-        self.functions[name.text] = SourceFunction(name.text, body, span)
+        self.functions[name.text] = SourceFunction(name.text, self.block(head), span)
 
     def parameters(self) -> None:
         """The `()` after the name of a function."""
@@ -329,8 +328,8 @@ class Parser(ABC):
 
     # Blocks and statements
 
-    def block(self, owner: Word) -> tuple[SourceBlock, int]:
-        """The block after a head, and its last line: a colon, then the rest of the line or the indented lines below."""
+    def block(self, owner: Word) -> SourceBlock:
+        """The block after a head: a colon, then the rest of the line or the indented lines below."""
         self.expect(":", f" after the `{owner.text}`" if owner.text == "else" else "")
         if self.next.kind != "newline":
             found = self.line(inline=True)
@@ -347,9 +346,7 @@ class Parser(ABC):
                 self.fail(self.next, f"expected an indented line: the body of the `{owner.text}` in line {owner.line}")
         if not found:
             self.fail(owner, f"the `{owner.text}` has an empty body; expected at least one statement, indented")
-        last = found[-1].place
-        assert last is not None
-        return tuple(found), last.last_line
+        return tuple(found)
 
     def line(self, inline: bool = False) -> list[SourceStatement]:
         """Statements up to the end of their line, or of the block that the last of them opens."""
@@ -383,18 +380,18 @@ class Parser(ABC):
         else:
             detail, variable = self.count()
         span = _span(head, self.words[self.at - 1])
-        body, last_line = self.block(head)
-        blocks, else_line = [body], 0
+        blocks, else_line = [self.block(head)], 0
         if head.text in ("if", "ifelse"):
             if begins_line and self.next.text == "else":
                 else_line = self.next.line
-                body, last_line = self.block(self.take())
-                blocks.append(body)
+                blocks.append(self.block(self.take()))
             elif head.text == "ifelse":
                 self.unexpected(f"the `else:` of the `ifelse` in line {head.line}", ["else"])
         self.depth -= 1
         keyword = {"while": "WHILE", "if": "IF", "ifelse": "IF"}.get(head.text, "REPEAT")
-        place = SourcePlace(span, last_line, else_line, variable)
+        last = blocks[-1][-1].place
+        assert last is not None
+        place = SourcePlace(span, last.last_line, else_line, variable)
         return SourceStatement(keyword + "ELSE" * (len(blocks) > 1), detail, tuple(blocks), place)
 
     def simple(self) -> SourceStatement:

@@ -1,7 +1,7 @@
 """Scenes as pixels, with Pillow.
 
-Shapes are painted four times as large and then averaged down, which gives smooth edges. A box of the scene painted
-alone has the same pixels as in the whole picture, so that a film repaints only what has changed.
+Shapes are painted four times as large, and then the picture is reduced, which gives smooth edges. A box of the scene
+has the same pixels whether it is painted alone or with the whole picture, so a film repaints only what has changed.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from karelsynth.errors import KarelsynthError, listed
 from karelsynth.karel.draw.scene import Circle, Line, Point, Polygon, Rect, Scene, Shape, ShapeGroup, Text
 
 if TYPE_CHECKING:
-    from PIL import Image, ImageDraw, ImageFont
+    from PIL import Image, ImageFont
 
     Font = ImageFont.FreeTypeFont | ImageFont.ImageFont
 
@@ -35,11 +35,11 @@ Box = tuple[int, int, int, int]
 
 def scene_image(scene: Scene, box: Box | None = None) -> Image.Image:
     """The scene, or the part of it in `box`, as an RGB image."""
-    from PIL import Image, ImageDraw
+    from PIL import Image
 
     left, top, right, bottom = box or (0, 0, scene.width, scene.height)
     large = Image.new("RGB", ((right - left) * SUPERSAMPLING, (bottom - top) * SUPERSAMPLING), scene.background)
-    brush = _Brush(ImageDraw.Draw(large), left, top)
+    brush = _Brush(large, left, top)
     for group in scene.groups:
         for shape in group.shapes:
             brush.paint(shape, group)
@@ -49,11 +49,14 @@ def scene_image(scene: Scene, box: Box | None = None) -> Image.Image:
 class _Brush:
     """Paints shapes on the large image whose corner is at (left, top) of the scene."""
 
-    def __init__(self, draw: ImageDraw.ImageDraw, left: int, top: int) -> None:
-        self.draw, self.left, self.top = draw, left, top
-        self.width, self.height = draw.im.size
+    def __init__(self, image: Image.Image, left: int, top: int) -> None:
+        from PIL import ImageDraw
+
+        self.draw, self.left, self.top = ImageDraw.Draw(image), left, top
+        self.width, self.height = image.size
 
     def paint(self, shape: Shape, group: ShapeGroup) -> None:
+        """Paint a shape, unless all of it is outside of the image."""
         (x1, y1), (x2, y2) = (self.place(corner, group) for corner in _corners(shape))
         x1, x2, y1, y2 = min(x1, x2), max(x1, x2), min(y1, y2), max(y1, y2)
         if x1 >= self.width or x2 <= 0 or y1 >= self.height or y2 <= 0:

@@ -48,14 +48,14 @@ class _Signs:
     """In the order of HEADINGS."""
     wall: str
     empty: str
-    top: tuple[str, str, str]
-    bottom: tuple[str, str, str]
+    top: str
+    bottom: str
     side: str
     pointer: str
 
 
-_UNICODE: Final = _Signs("▲▶▼◀", "██", "· ", ("╭", "─", "╮"), ("╰", "─", "╯"), "│", "▶ ")
-_ASCII: Final = _Signs("^>v<", "##", ". ", ("+", "-", "+"), ("+", "-", "+"), "|", "> ")
+_UNICODE: Final = _Signs("▲▶▼◀", "██", "· ", "╭─╮", "╰─╯", "│", "▶ ")
+_ASCII: Final = _Signs("^>v<", "##", ". ", "+-+", "+-+", "|", "> ")
 
 
 def supports_unicode(encoding: str | None) -> bool:
@@ -72,7 +72,9 @@ def world_text(
     """
     from rich.text import Text
 
-    signs = _signs(supports_unicode(sys.stdout.encoding) if unicode is None else unicode)
+    if unicode is None:
+        unicode = supports_unicode(sys.stdout.encoding)
+    signs = _UNICODE if unicode else _ASCII
     wall = WALL if color else ""
     text = Text(no_wrap=True).append(_edge(signs.top, world.cols), wall)
     for row in reversed(range(world.rows)):
@@ -86,11 +88,7 @@ def world_text(
     return text.append(f"\n{_edge(signs.bottom, world.cols)}", wall)
 
 
-def _signs(unicode: bool) -> _Signs:
-    return _UNICODE if unicode else _ASCII
-
-
-def _edge(signs: tuple[str, str, str], cols: int) -> str:
+def _edge(signs: str, cols: int) -> str:
     left, across, right = signs
     return left + across * 2 * cols + right
 
@@ -209,7 +207,7 @@ class _Stage:
         current = None if frame.where is None else self.line_of[frame.where]
         height = max(frame.world.rows + 2, self.console.height - 3)
         top = max(0, min((current or 0) - height // 2, len(self.lines) - height))
-        pointer = _signs(self.unicode).pointer
+        pointer = (_UNICODE if self.unicode else _ASCII).pointer
         text = Text(no_wrap=True, overflow="ellipsis" if self.unicode else "crop")
         for number, line in enumerate(self.lines[top : top + height], top):
             here = number == current
