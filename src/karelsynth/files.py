@@ -112,14 +112,13 @@ def atomic_writer(path: Path) -> Iterator[BinaryIO]:
 
 def check_writable(path: Path) -> None:
     """Raise FileError if no file can be written there. Call it before long work."""
-
-    class Tried(Exception):
-        pass
-
     with _naming(path):
         if not _is_open_or_special(path):  # opening and closing a pipe would end its reader
-            with suppress(Tried), _replacing(_target(path)):
-                raise Tried
+            target = _target(path)
+            with _locked(target, LOCK_TIMEOUT):
+                temporary, opened = _create_beside(target)
+                os.close(opened)
+                _discard(temporary)
 
 
 @contextmanager
@@ -271,17 +270,13 @@ def _lock_folder() -> Path:
 
 
 def sync_folder(path: Path) -> None:
-    """Make renames in a folder survive a power cut, where the system can (Windows cannot)."""
-    try:
+    """Make renames in a folder survive a power cut, where the system can."""
+    with suppress(OSError):  # Windows cannot, some network file systems refuse; the rename itself is done
         folder = os.open(path, os.O_RDONLY)
-    except OSError:
-        return
-    try:
-        os.fsync(folder)
-    except OSError:  # some network file systems refuse; the rename itself is done
-        pass
-    finally:
-        os.close(folder)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
 
 
 def make_folder(folder: Path) -> None:

@@ -156,8 +156,7 @@ def _lost_in_tokens(source: SourceProgram) -> list[str]:
 def _new_names(source: SourceProgram, to: str) -> Mapping[str, str]:
     """The name of every function in the other dialect."""
     spelling = SPELLINGS[to]
-    taken = {*spelling.actions, *spelling.conditions, *spelling.reason_lacking, *spelling.keywords}
-    taken |= {"range", "run_karel_program", "else", "not", *(each.main for each in SPELLINGS.values())}
+    taken = {*spelling.reserved, *(name for each in SPELLINGS.values() for name in (each.main, *each.names))}
     names = {source.main: spelling.main}
     for helper in source.helpers:
         name = helper

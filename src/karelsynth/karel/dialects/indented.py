@@ -160,7 +160,8 @@ class Spelling:
     `actions` and `conditions` map words to what they mean; a condition's word may stand for a `Not`.
     `heads` are the first lines of the statements, by the node's keyword, with `{}` for count or condition.
     `foreign` maps words of other dialects to this dialect's. `lacking` maps words without a counterpart to a sentence
-    that says what to do. With `python`, every name is called with `()`, and a loop or an `if` begins a line.
+    that says what to do. `names` are other names with a meaning. With `python`, every name is called with `()`, and a
+    loop or an `if` begins a line.
     """
 
     dialect: str
@@ -172,11 +173,18 @@ class Spelling:
     heads: Mapping[str, str]
     foreign: Mapping[str, str]
     lacking: Mapping[str, str]
+    names: tuple[str, ...]
 
     @cached_property
     def keywords(self) -> tuple[str, ...]:
         """The words that begin a statement with a block."""
         return tuple(dict.fromkeys(head.replace("(", " ").split()[0] for head in self.heads.values()))
+
+    @cached_property
+    def reserved(self) -> frozenset[str]:
+        """The names that no helper may have."""
+        words = (*self.actions, *self.conditions, *self.keywords, *self.lacking, *self.names)
+        return frozenset((*words, "else", "not", "def"))
 
     @cached_property
     def reason_lacking(self) -> Mapping[str, str]:
@@ -291,17 +299,12 @@ class Parser(ABC):
 
     # Functions
 
-    def reserved(self) -> Iterable[str]:
-        """The names that no helper may have."""
-        spelling = self.spelling
-        return (*spelling.conditions, *spelling.lacking, *spelling.actions, *spelling.keywords, "else", "not", "def")
-
     def definition(self) -> None:
         """Read a function at the left margin into `functions`."""
         name = self.words[self.at + 1]
         if self.starts.get(name.text, self.at) != self.at:
             self.fail(name, f"`{name.text}` is defined twice")
-        if name.text in self.reserved():
+        if name.text in self.spelling.reserved and name.text not in self.built_in:
             self.fail(name, f"`{name.text}` is a built-in name; choose another name for the function")
         head = self.take()
         self.new_name(f"the name of a function, as in `def {self.main}():`")

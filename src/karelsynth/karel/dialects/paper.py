@@ -24,8 +24,6 @@ from karelsynth.karel.dialects.indented import Parser, Spelling, block_lines
 from karelsynth.karel.program import Action, Condition, Not, Program, Sensor
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from karelsynth.karel.dialects.source import SourceProgram
 
 
@@ -46,6 +44,7 @@ SPELLING: Final = Spelling(
         **{word: _written(condition) for word, condition in stanford.SPELLING.conditions.items()},
     },
     lacking={"for": "there is no `for`; to do something four times, write `repeat(4):`"},
+    names=("main",),  # a text with a `main` is classroom Python
 )
 
 
@@ -60,9 +59,6 @@ def render(program: Program) -> str:
 
 
 class _Parser(Parser):
-    def reserved(self) -> Iterable[str]:
-        return (*super().reserved(), "main")  # a text with a `main` is classroom Python
-
     def definition(self) -> None:
         if "run" not in self.starts:  # the only function is probably meant to be it
             self.at += 1

@@ -20,8 +20,6 @@ from karelsynth.karel.program import Action, Block, Condition, Not, Program, Rep
 from karelsynth.karel.world import HEADINGS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from karelsynth.karel.dialects.indented import Word
     from karelsynth.karel.dialects.source import SourceProgram
 
@@ -46,6 +44,7 @@ _HEADINGS: Final = tuple(f"{no}facing_{heading}" for no in ("", "not_") for head
 _NO_COMPASS: Final = "this Karel cannot sense its heading; look with `front_is_clear()` or `left_is_clear()`"
 _NO_COLOUR: Final = "this Karel has no colours; mark corners with `put_beeper()`"
 _NO_BAG: Final = "this Karel's bag is never empty; test the corner it stands on with `beepers_present()`"
+_RUN: Final = "run_karel_program"
 
 SPELLING: Final = Spelling(
     dialect="stanford",
@@ -66,11 +65,11 @@ SPELLING: Final = Spelling(
         **dict.fromkeys(("paint_corner", "corner_color_is"), _NO_COLOUR),
         **dict.fromkeys(("beepers_in_bag", "no_beepers_in_bag"), _NO_BAG),
     },
+    names=("range", _RUN),
 )
 
 _IMPORT: Final = "from stanfordkarel import *"
 _MODULES: Final = (["stanfordkarel"], ["karel", ".", "stanfordkarel"])
-_RUN: Final = "run_karel_program"
 _THREE_LEFT: Final[Block] = (Action.TURN_LEFT,) * 3
 _TURN_RIGHT: Final = (_THREE_LEFT, (Repeat(3, (Action.TURN_LEFT,)),))
 
@@ -208,9 +207,6 @@ class _Parser(Parser):
                 self.variables.add(self.words[at + 1].text)
             at += 1
         super().definition()
-
-    def reserved(self) -> Iterable[str]:
-        return (name for name in (*super().reserved(), "range", _RUN) if name != "turn_right")
 
     def parameters(self) -> None:
         super().parameters()
