@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from karelsynth.errors import KarelsynthError, ProgramSyntaxError
-from karelsynth.karel.dialects import DIALECTS, SourceSpan, parse, parse_with_spans, recognise, render
+from karelsynth.karel.dialects import DIALECTS, SourceSpan, parse, read_source, recognise, render
 from karelsynth.karel.interpreter import run
 from karelsynth.karel.program import If, IfElse, Not, Program, Repeat, While
 from karelsynth.karel.world import World
@@ -343,8 +343,8 @@ def test_spaces_of_every_width_indent() -> None:
 def test_places_are_those_of_the_statements(program: Program, world: World, dialect: str) -> None:
     """Whatever the program: the word at a statement's place is the statement's."""
     text = render(program, dialect)
-    parsed, places = parse_with_spans(text)
-    assert parsed == program
+    places = read_source(text).spans
+    assert read_source(text).program == program
     assert set(places) == {at for at, _ in program.walk()}
     lines = text.splitlines()
     for at, statement in program.walk():
@@ -362,7 +362,7 @@ def test_places_are_those_of_the_statements(program: Program, world: World, dial
 def test_places_of_helpers_are_in_the_helpers() -> None:
     text = "def main():\n    go()\n    while front_is_clear() :\n        go()\n"
     text += "def go(): move(); turn_left ( )\ndef no(): move()"
-    program, places = parse_with_spans(text)
-    assert program == Program((MOVE, LEFT, While(FRONT, (MOVE, LEFT))))
+    source = read_source(text)
+    assert source.program == Program((MOVE, LEFT, While(FRONT, (MOVE, LEFT))))
     move, left = SourceSpan(5, 11, 6), SourceSpan(5, 19, 13)
-    assert list(places.values()) == [move, left, SourceSpan(3, 5, 22), move, left]
+    assert list(source.spans.values()) == [move, left, SourceSpan(3, 5, 22), move, left]

@@ -97,8 +97,8 @@ def test_masked_writing_always_ends_in_a_program_and_another_task_follows() -> N
         for row in np.flatnonzero(ended):
             finished += 1
             ids = seen["tokens"][row, : seen["length"][row, 0]].tolist()
-            tasks = environment._tasks
-            run = run_batch([Program.from_tokens(ids)], tasks.inputs[row], expected=tasks.outputs[row])
+            worlds, expected = environment._inputs[row], environment._outputs[row]
+            run = run_batch([Program.from_tokens(ids)], worlds, expected=expected)
             assert run.correct is not None
             assert rewards[row] == run.correct.mean()
         assert (rewards[~ended] == 0).all()

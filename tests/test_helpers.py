@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from karelsynth.karel.dialects import SourceSpan, convert, parse, parse_with_spans, read_source
+from karelsynth.karel.dialects import SourceSpan, convert, parse, read_source
 from karelsynth.karel.program import Program, While
 from tests.strategies import random_program, with_helpers
 from tests.written import FRONT, LEFT, MOVE
@@ -112,10 +112,10 @@ def test_the_docstring_of_a_right_turn_becomes_a_comment() -> None:
 
 def test_places_of_helpers_are_in_the_helpers() -> None:
     text = "def run():\n  go()\n  while frontIsClear:\n    go\ndef go: move(); turnLeft ( )"
-    program, places = parse_with_spans(text)
-    assert program == Program((MOVE, LEFT, While(FRONT, (MOVE, LEFT))))
+    source = read_source(text)
+    assert source.program == Program((MOVE, LEFT, While(FRONT, (MOVE, LEFT))))
     move, left = SourceSpan(5, 9, 6), SourceSpan(5, 17, 12)
-    assert list(places.values()) == [move, left, SourceSpan(3, 3, 18), move, left]
+    assert list(source.spans.values()) == [move, left, SourceSpan(3, 3, 18), move, left]
 
 
 def test_statements_know_their_lines() -> None:

@@ -10,14 +10,13 @@ import pytest
 from hypothesis import given
 
 from karelsynth.errors import KarelsynthError, TaskFileError
-from karelsynth.karel.dialects.data import parse_text
 from karelsynth.karel.formats import msr
 from karelsynth.karel.program import DEEPEST, Program
 from tests.strategies import LIKELY_JSON, programs
 
 
 def test_program_json_by_hand() -> None:
-    program = parse_text(
+    program = Program.parse(
         "DEF run m( REPEAT R=3 r( IFELSE c( not c( frontIsClear c) c) i( turnLeft i) ELSE e( move e) r) "
         "WHILE c( markersPresent c) w( pickMarker w) IF c( leftIsClear c) i( putMarker i) m)"
     )

@@ -213,7 +213,7 @@ PROGRAMS: Final = (
 
 
 def _language_targets() -> dict[str, Target]:
-    from karelsynth.karel.dialects import DIALECTS, convert, parse, parse_with_spans, read_source, recognise, render
+    from karelsynth.karel.dialects import DIALECTS, convert, parse, read_source, recognise, render
     from karelsynth.karel.formats import world_from_text
     from karelsynth.karel.formats.codes import world_from_codes
     from karelsynth.karel.formats.msr import program_from_json, tensor_to_string, world_from_tensor_string
@@ -235,7 +235,7 @@ def _language_targets() -> dict[str, Target]:
 
     def read_programs(text: str) -> None:
         for dialect in (None, *DIALECTS):
-            for read in (parse, parse_with_spans, read_source):
+            for read in (parse, read_source):
                 try:
                     read(text, dialect)
                 except KarelsynthError as error:

@@ -156,6 +156,17 @@ def nearest(word: str, vocabulary: Iterable[str]) -> str | None:
     return by_folded[close[0]] if close else None
 
 
+def did_you_mean(word: str, known: Iterable[str], *, aside: bool = False) -> str:
+    """`; did you mean `…`?` for the end of a message about an unknown word, or nothing if no known word is close.
+
+    With `aside`, it is in brackets, for the middle of a message.
+    """
+    close = nearest(word, known)
+    if close is None:
+        return ""
+    return f" (did you mean `{close}`?)" if aside else f"; did you mean `{close}`?"
+
+
 def names_hint(word: str, known: Collection[str]) -> str:
     """For a message about an unknown name: `did you mean …?`, or all names there are."""
     close = nearest(word, known)

@@ -14,7 +14,7 @@ import re
 import stat
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO, Final, cast
 
@@ -29,7 +29,7 @@ _OPEN: Final = re.compile(r"/dev/std(?P<name>out|err)|/(?:dev|proc/self)/fd/(?P<
 LOCK_TIMEOUT: Final = 5.0
 """Seconds to wait for another process that writes the same file."""
 _UNFINISHED: Final = ".unfinished.tmp"
-"""Where the files of a folder are until all of them are written."""
+"""The folder, inside the new one, that holds all files until the last is written."""
 _LONGEST_NAME: Final = 255
 """Bytes of the longest file name that common file systems allow."""
 
@@ -106,30 +106,35 @@ def atomic_writer(path: Path) -> Iterator[BinaryIO]:
     A file that is replaced keeps its mode. Links are followed, unless another user may have planted them. Pipes and
     devices, such as /dev/null, are written directly.
     """
-    try:
-        writing: AbstractContextManager[BinaryIO] = _open_special(path) or _replacing(_target(path))
-    except (OSError, ValueError) as error:  # ValueError: a null character in the name
-        raise cannot_write(path, error) from None
-    try:
-        with writing as file:
-            yield file
-    except (FileError, BrokenPipeError):  # raised inside the block, or by the reader of a pipe
-        raise
-    except OSError as error:
-        raise cannot_write(path, error) from None
+    with _naming(path), _open_special(path) or _replacing(_target(path)) as file:
+        yield file
 
 
 def check_writable(path: Path) -> None:
     """Raise FileError if no file can be written there. Call it before long work."""
-
-    class Tried(Exception):
-        pass
-
-    try:
+    with _naming(path):
         if not _is_open_or_special(path):  # opening and closing a pipe would end its reader
-            with suppress(Tried), _replacing(_target(path)):
-                raise Tried
-    except (OSError, ValueError) as error:
+            target = _target(path)
+            with _locked(target, LOCK_TIMEOUT):
+                temporary, opened = _create_beside(target)
+                os.close(opened)
+                _discard(temporary)
+
+
+@contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    """An OSError inside the block becomes a FileError that names the path."""
+    try:
+        path.lstat()
+    except ValueError as error:  # no name of a file can be like that, with a null character for example
+        raise FileError(f"{path}: cannot be written: {error}") from None
+    except OSError:  # there is no such file yet
+        pass
+    try:
+        yield
+    except (FileError, BrokenPipeError):  # a reader that has closed its pipe has nothing to do with the path
+        raise
+    except OSError as error:
         raise cannot_write(path, error) from None
 
 
@@ -188,8 +193,8 @@ def _replacing(target: Path) -> Iterator[BinaryIO]:
 def _create_beside(target: Path) -> tuple[Path, int]:
     """Create a temporary file beside another, exclusively: nobody else has it open. Returns its path and descriptor.
 
-    The name is always the same, so that leftovers of killed processes go away. If what is there cannot be removed, as
-    another user's file in /tmp, it is a new one. Call it with the target locked.
+    Its name is made from the target's, so that the next process removes what a killed one has left. If what is there
+    cannot be removed, such as another user's file in /tmp, the name is random. Call it with the target locked.
     """
     name = f".{target.name}.tmp"
     if len(os.fsencode(name)) > _LONGEST_NAME:
@@ -226,7 +231,7 @@ def _copy_mode(old: os.stat_result, opened: int) -> None:
     if os.fstat(opened).st_gid != old.st_gid:
         try:
             os.fchown(opened, -1, old.st_gid)
-        except OSError:  # not a member of that group: what it was allowed, ours is not
+        except OSError:  # not a member of that group: our own group gets the rights of all others
             mode = mode & ~0o070 | (mode & 0o007) << 3
     os.fchmod(opened, mode)
 
@@ -235,7 +240,7 @@ def _copy_mode(old: os.stat_result, opened: int) -> None:
 def _locked(path: Path, timeout: float) -> Iterator[None]:
     """Lock a file or folder against other writers; raises OSError if another holds the lock for `timeout` seconds.
 
-    The lock file lies in the system's temporary folder, so that none is left beside `path`. The lock ends with the
+    The lock file is in the system's temporary folder, so that none remains beside `path`. The lock ends with the
     process, even if that is killed.
     """
     from filelock import FileLock, Timeout  # takes a while to import
@@ -265,31 +270,25 @@ def _lock_folder() -> Path:
 
 
 def sync_folder(path: Path) -> None:
-    """Make renames in a folder survive a power cut, where the system can (Windows cannot)."""
-    try:
+    """Make renames in a folder survive a power cut, where the system can."""
+    with suppress(OSError):  # Windows cannot, some network file systems refuse; the rename itself is done
         folder = os.open(path, os.O_RDONLY)
-    except OSError:
-        return
-    try:
-        os.fsync(folder)
-    except OSError:  # some network file systems refuse; the rename itself is done
-        pass
-    finally:
-        os.close(folder)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
 
 
 def make_folder(folder: Path) -> None:
     """Make a folder if there is none. Raises FileError if nothing can be written there. Call it before long work."""
-    try:
+    with _naming(folder):
         folder.mkdir(parents=True, exist_ok=True)
         if not os.access(folder, os.W_OK | os.X_OK):
             raise PermissionError(errno.EACCES, "no permission")
-    except (OSError, ValueError) as error:  # ValueError: a null character in the name
-        raise cannot_write(folder, error) from None
 
 
 def make_new_folder(folder: Path) -> None:
-    """As `make_folder`. Raises FileError if there is something in the folder, but for what a killed process left."""
+    """Make a folder, or take an empty one. Raises FileError if anything is in it, except what a killed process left."""
     make_folder(folder)
     names = {path.name for path in folder.iterdir()}
     if names and _UNFINISHED not in names:
@@ -299,8 +298,8 @@ def make_new_folder(folder: Path) -> None:
 def write_folder(folder: Path, files: Mapping[str, bytes]) -> None:
     """Write files, by their paths, into a folder of `make_new_folder`. They appear there once all of them are written.
 
-    They wait in a hidden folder inside it. One beside it would need permission to write there, and could not be renamed
-    to a folder on another disk.
+    Until then they are in a hidden folder inside it. A hidden folder beside it might need a permission that we do not
+    have, and might be on another disk, from which files cannot be renamed.
     """
     import shutil  # takes a while to import
 
@@ -325,13 +324,8 @@ def locked_folder(folder: Path) -> Iterator[None]:
     An OSError inside the block becomes a FileError.
     """
     make_folder(folder)
-    try:
-        with _locked(folder, 0):
-            yield
-    except (FileError, BrokenPipeError):  # a broken pipe has nothing to do with the folder
-        raise
-    except OSError as error:
-        raise cannot_write(folder, error) from None
+    with _naming(folder), _locked(folder, 0):
+        yield
 
 
 @contextmanager
@@ -340,22 +334,16 @@ def appending(path: Path) -> Iterator[BinaryIO]:
 
     It is made if there is none. An OSError inside the block becomes a FileError.
     """
-    try:
+    with _naming(path):
         if _is_open_or_special(path):
             raise OSError(errno.EINVAL, "it is not a regular file, and what is there has to be read again")
         target = _target(path)
         with _locked(target, 0), target.open("a+b") as file:
             yield file
-    except (FileError, BrokenPipeError):
-        raise
-    except (OSError, ValueError) as error:
-        raise cannot_write(path, error) from None
 
 
-def cannot_write(path: Path, error: OSError | ValueError) -> FileError:
+def cannot_write(path: Path, error: OSError) -> FileError:
     """The error with its reason and what to do."""
-    if isinstance(error, ValueError):
-        return FileError(f"{path}: cannot be written: {error}")
     if isinstance(error, SharedFolder):
         return FileError(f"{path}: cannot be written: {error.strerror}; set TMPDIR to a folder of yours")
     match error.errno:

@@ -1,8 +1,9 @@
 """Whose files these are: which folders and links can be trusted on a machine that several people use.
 
-Another user may have made a folder, a link or a temporary file first, under a name that they can guess. What matters:
-compiled code is read back and run, and a file that we write replaces what a link points to. This user and root are
-trusted. On Windows nothing is checked.
+Another user may have made a folder, a link or a temporary file before us, under a name that is easy to guess. That is
+dangerous in two cases. Compiled code is loaded from a folder and run, so whoever can write there can run code as this
+user. And a file that we write replaces the file that a link points to. This user and root are trusted. On Windows
+nothing is checked.
 """
 
 from __future__ import annotations

@@ -108,7 +108,7 @@ def reading_zip(kind: type[KarelsynthError], where: str) -> Iterator[None]:
 
 @contextmanager
 def reading(kind: type[KarelsynthError], where: str) -> Iterator[None]:
-    """A context for code that turns parsed values into ours: extreme values raise `kind` with `where` in front.
+    """A context for code that makes our objects of parsed values: extreme values raise `kind` with `where` in front.
 
     Errors of ours pass unchanged. Other errors are bugs and pass, too.
     """

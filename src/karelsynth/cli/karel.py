@@ -87,7 +87,7 @@ def run(
     An endless loop is recognised: the state of the run repeats. The exit status is 0 if the program finishes, 1 if it
     crashes, runs out of ticks or forever, or ends with more than 10 markers on a cell.
     """
-    from karelsynth.karel.dialects import parse_with_spans
+    from karelsynth.karel.dialects import read_source
     from karelsynth.karel.dialects.indented import lines_of
     from karelsynth.karel.draw import save_run_picture
     from karelsynth.karel.draw.terminal import play
@@ -106,7 +106,7 @@ def run(
     outcome = code.run(start, max_ticks=max_ticks)
     span = None
     if outcome.where is not None:
-        span = parse_with_spans(text, dialect and dialect.value)[1].get(outcome.where)
+        span = read_source(text, dialect and dialect.value).spans.get(outcome.where)
     if output is not None:
         save_run_picture(code, start, output, theme=theme or ColorTheme.light, speed=speed, max_ticks=max_ticks)
     if as_json:

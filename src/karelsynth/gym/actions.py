@@ -7,7 +7,7 @@
 Actions are move, turnLeft, turnRight, pickMarker and putMarker. Observations are cell codes, the hero included
 (`karelsynth.karel.formats.codes`; `CODE_PLANES[worlds]` are planes for a network). `info["action_mask"]` has the
 actions that are possible. For "Example", observations are two worlds, [N, 2, 18, 18]: the one now and the one to reach.
-There a cell holds up to 101 markers in passing, as in the language; more than ten are seen as ten.
+There a cell holds up to 101 markers during an episode, as in the language; observations show more than ten as ten.
 
 An episode that has ended restarts at the next step, whose action is ignored (Gymnasium's `NEXT_STEP`).
 """
@@ -48,10 +48,12 @@ if TYPE_CHECKING:
 _PIXELS: Final = 16
 """The side of a cell in pictures."""
 MOST_BITS: Final = 62
-"""Of the random numbers that seed worlds and tasks."""
+"""The bits of the random numbers that seed worlds and tasks."""
+_AHEAD: Final = 256
+"""Tasks that are generated at a time."""
 _ACTIONS: Final = 5
 _COST: Final = 8
-"""Of an action, for `parallel_for`: actions are shorter than runs of programs, so only many are worth a thread."""
+"""As many actions take as long as one run of a program, the unit of `parallel_for`."""
 
 
 class KarelVectorEnv(VectorEnv[Any, Any, Any]):
@@ -89,7 +91,7 @@ class KarelVectorEnv(VectorEnv[Any, Any, Any]):
             raise KarelsynthError('`tasks` is for the task "Example" only')
         self._rules = rules_of(self.task, bump or ("crash" if self._is_example else "turn"))
         self._plan, self._threads = house_plan(house), threads
-        self._tasks, _ = read_own_tasks(tasks)
+        self._tasks = TaskSource(tasks, threads)
         self._max_actions = checked_int("max_actions", max_actions, 1)
         shape = (2,) * self._is_example + (self.task.height, self.task.width)
         self.single_observation_space = spaces.Box(0, CODES - 1, shape, np.uint8)
@@ -98,10 +100,9 @@ class KarelVectorEnv(VectorEnv[Any, Any, Any]):
         self.action_space = batch_space(self.single_action_space, num_envs)
         self._worlds = new_worlds(self.task, num_envs)
         self._actions = np.zeros(num_envs, np.int64)
-        """Of each episode so far."""
+        """The number of actions of each episode so far."""
         self._ended = np.ones(num_envs, np.bool_)
         """Which episodes have ended."""
-        self._source, self._number = 0, 0
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -109,7 +110,7 @@ class KarelVectorEnv(VectorEnv[Any, Any, Any]):
         """Restart all episodes. The same seed gives the same worlds."""
         super().reset(seed=seed)
         self._worlds.random[:, 0] = self.np_random.integers(0, 1 << MOST_BITS, self.num_envs, np.uint64)
-        self._source, self._number = int(self.np_random.integers(0, 1 << MOST_BITS)), 0
+        self._tasks.restart(int(self.np_random.integers(0, 1 << MOST_BITS)))
         self._begin(np.ones(self.num_envs, np.bool_))
         return self._observation(), self._info()
 
@@ -149,13 +150,8 @@ class KarelVectorEnv(VectorEnv[Any, Any, Any]):
     def _begin_examples(self, which: NDArray[np.int64]) -> None:
         """Pairs of worlds: all those of a task, then those of the next."""
         count, worlds = len(which), self._worlds
-        tasks = -(-count // (EXAMPLES if self._tasks is None else self._tasks.inputs.shape[1]))
-        if self._tasks is None:
-            batch = generate(self._source, self._number, tasks, threads=self._threads)
-        else:
-            batch = self._tasks[(self._source + self._number + np.arange(tasks)) % len(self._tasks)]
-        self._number += tasks
-        before, after = (part.reshape(-1, SIDE * SIDE)[:count] for part in (batch.inputs, batch.outputs))
+        pairs = self._tasks.next(-(-count // self._tasks.examples))
+        before, after = (part.reshape(-1, SIDE * SIDE)[:count] for part in pairs)
         place = before.argmax(1)  # the hero's code is the largest
         rows = np.arange(count)
         worlds.place[which, 0], worlds.place[which, 1] = place, before[rows, place] // HERO - 1
@@ -185,15 +181,43 @@ class KarelVectorEnv(VectorEnv[Any, Any, Any]):
         return {"action_mask": mask}
 
 
-def read_own_tasks(tasks: TaskBatch | str | Path | None) -> tuple[TaskBatch | None, Scoring]:
-    """Tasks given as a batch, a name or a path, and how they are scored."""
-    if not isinstance(tasks, str | Path):
-        found, scoring = tasks, Scoring()
-    else:
-        found, scoring = load_tasks(tasks), scoring_of(tasks)
-    if found is not None and not len(found):
-        raise KarelsynthError("`tasks` has no task")
-    return found, scoring
+class TaskSource:
+    """Tasks one after the other, from a random one on: the given ones round and round, or the endless stream.
+
+    Args:
+        tasks: a batch, the name of a set, or what else `load_tasks` reads; None for the stream.
+        threads: how many threads generate tasks.
+    """
+
+    def __init__(self, tasks: TaskBatch | str | Path | None, threads: int | None) -> None:
+        self.scoring = scoring_of(tasks) if isinstance(tasks, str | Path) else Scoring()
+        self.given = load_tasks(tasks) if isinstance(tasks, str | Path) else tasks
+        if self.given is not None and not len(self.given):
+            raise KarelsynthError("`tasks` has no task")
+        self.examples = EXAMPLES if self.given is None else self.given.inputs.shape[1]
+        """K, the pairs of worlds of each task."""
+        self.threads = threads
+        self.restart(0)
+
+    def restart(self, source: int) -> None:
+        """Begin again: at the given task of that number, or with the stream of that number."""
+        self.source, self.number = source, 0
+        self.waiting = [np.empty((0, self.examples, SIDE, SIDE), np.uint8)] * 2
+
+    def next(self, count: int) -> list[NDArray[np.uint8]]:
+        """The worlds before and after of the next tasks, each uint8 [count, K, 18, 18]."""
+        if self.given is not None:
+            batch = self.given[(self.source + self.number + np.arange(count)) % len(self.given)]
+            self.number += count
+            return [batch.inputs, batch.outputs]
+        if len(self.waiting[0]) < count:
+            batch = generate(self.source, self.number, max(count, _AHEAD), threads=self.threads)
+            self.number += len(batch)
+            new = (batch.inputs, batch.outputs)
+            self.waiting = [np.concatenate(pair) for pair in zip(self.waiting, new, strict=True)]
+        found = [worlds[:count] for worlds in self.waiting]
+        self.waiting = [worlds[count:] for worlds in self.waiting]
+        return found
 
 
 class SingleEnv(gymnasium.Env[Any, Any]):

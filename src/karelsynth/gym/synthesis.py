@@ -13,7 +13,7 @@ the next step, whose token is ignored (Gymnasium's `NEXT_STEP`).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 from gymnasium import spaces
@@ -21,23 +21,21 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
 from karelsynth.errors import KarelsynthError, checked_int, listed
-from karelsynth.gym.actions import MOST_BITS, SingleEnv, read_own_tasks
+from karelsynth.gym.actions import MOST_BITS, SingleEnv, TaskSource
 from karelsynth.karel.formats.codes import CODES, SIDE
 from karelsynth.karel.grammar import KAREL, Grammar
 from karelsynth.karel.interpreter import MOST_TICKS
 from karelsynth.karel.machine import run_batch
 from karelsynth.karel.tokens import PAD, TOKENS, VOCABULARY_SIZE
-from karelsynth.tasks.batch import EXAMPLES, TaskBatch
-from karelsynth.tasks.generate import generate
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from numpy.typing import NDArray
 
+    from karelsynth.tasks.batch import TaskBatch
+
 Reward = Literal["generalization", "consistent", "share"]
-_AHEAD: Final = 256
-"""Tasks that are made at a time."""
 
 
 class SynthesisVectorEnv(VectorEnv[Any, Any, Any]):
@@ -52,8 +50,8 @@ class SynthesisVectorEnv(VectorEnv[Any, Any, Any]):
         max_length: the most tokens of a program.
         grammar: which programs may be written.
         append_forced: whether tokens that are the only ones possible are written without a step of their own.
-        given: how many examples are shown, K; max_ticks: how long a program may run. By default what a named set says,
-            or 5 and 200.
+        given: K, the number of examples that are shown. By default what the named set says, or 5.
+        max_ticks: the most ticks of a run. By default what the named set says, or 200.
     """
 
     metadata: dict[str, Any] = {"autoreset_mode": AutoresetMode.NEXT_STEP, "render_modes": []}  # noqa: RUF012 - as Gymnasium declares it
@@ -78,9 +76,9 @@ class SynthesisVectorEnv(VectorEnv[Any, Any, Any]):
         if reward not in get_args(Reward):
             raise KarelsynthError(f"`reward` is {listed(get_args(Reward))}, not `{reward}`")
         self._machine = syntax_machine(grammar, checked_int("max_length", max_length, 8))
-        self._own, scoring = read_own_tasks(tasks)
-        most = EXAMPLES if self._own is None else self._own.inputs.shape[1]
-        self._given = checked_int("given", scoring.given if given is None else given, 1, most)
+        self._tasks = TaskSource(tasks, threads)
+        scoring = self._tasks.scoring
+        self._given = checked_int("given", scoring.given if given is None else given, 1, self._tasks.examples)
         self._max_ticks = checked_int("max_ticks", scoring.max_ticks if max_ticks is None else max_ticks, 0, MOST_TICKS)
         self._reward, self._threads = reward, threads
         self._append_forced = append_forced
@@ -99,16 +97,13 @@ class SynthesisVectorEnv(VectorEnv[Any, Any, Any]):
         self._lengths = np.zeros(num_envs, np.int64)
         self._states = self._machine.initial(num_envs)
         self._ended = np.ones(num_envs, np.bool_)
-        self._source, self._number = 0, 0
-        self._ahead: TaskBatch = generate(0, 0, 0)
-        self._tasks: TaskBatch = generate(0, 0, 0)
+        self._inputs, self._outputs = self._tasks.next(0)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Restart all episodes. The same seed gives the same tasks."""
         super().reset(seed=seed)
-        self._source, self._number = int(self.np_random.integers(0, 1 << MOST_BITS)), 0
-        self._ahead = self._ahead[:0]
-        self._tasks = self._next(self.num_envs)
+        self._tasks.restart(int(self.np_random.integers(0, 1 << MOST_BITS)))
+        self._inputs, self._outputs = self._tasks.next(self.num_envs)
         self._begin(np.ones(self.num_envs, np.bool_))
         return self._observation()
 
@@ -134,29 +129,10 @@ class SynthesisVectorEnv(VectorEnv[Any, Any, Any]):
         terminated = self._ended.copy()
         if begins.any():
             rows = np.flatnonzero(begins)
-            fresh = self._next(len(rows))
-            for mine, new in ((self._tasks.inputs, fresh.inputs), (self._tasks.outputs, fresh.outputs)):
-                mine[rows] = new
+            self._inputs[rows], self._outputs[rows] = self._tasks.next(len(rows))
             self._begin(begins)
         seen, info = self._observation()
         return seen, rewards, terminated, np.zeros(self.num_envs, np.bool_), info
-
-    def _next(self, count: int) -> TaskBatch:
-        """The next tasks, in arrays that may be written to."""
-        if self._own is not None:
-            numbers = (self._source + self._number + np.arange(count)) % len(self._own)
-            self._number += count
-            return self._own[numbers]
-        parts = []
-        while count:
-            if not len(self._ahead):
-                self._ahead = generate(self._source, self._number, max(count, _AHEAD), threads=self._threads)
-                self._number += len(self._ahead)
-            parts.append(self._ahead[:count])
-            self._ahead = self._ahead[count:]
-            count -= len(parts[-1])
-        inputs, outputs = (np.concatenate([getattr(part, name) for part in parts]) for name in ("inputs", "outputs"))
-        return TaskBatch(parts[0].tokens, parts[0].lengths, inputs, outputs, parts[0].novel)
 
     def _begin(self, which: NDArray[np.bool_]) -> None:
         self._ended[which] = False
@@ -168,7 +144,7 @@ class SynthesisVectorEnv(VectorEnv[Any, Any, Any]):
 
     def _rewards(self, rows: NDArray[np.int64]) -> NDArray[np.float64]:
         """The rewards of finished programs."""
-        inputs, outputs = self._tasks.inputs[rows], self._tasks.outputs[rows]
+        inputs, outputs = self._inputs[rows], self._outputs[rows]
         if self._reward == "consistent":
             inputs, outputs = inputs[:, : self._given], outputs[:, : self._given]
         run = run_batch(
@@ -187,8 +163,8 @@ class SynthesisVectorEnv(VectorEnv[Any, Any, Any]):
         mask = self._machine.mask(self._states).astype(np.int8)
         mask[self._ended] = 0
         seen = {
-            "inputs": self._tasks.inputs[:, : self._given].copy(),
-            "outputs": self._tasks.outputs[:, : self._given].copy(),
+            "inputs": self._inputs[:, : self._given].copy(),
+            "outputs": self._outputs[:, : self._given].copy(),
             "tokens": self._tokens.copy(),
             "length": self._lengths[:, None].copy(),
             "mask": mask,

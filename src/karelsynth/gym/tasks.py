@@ -3,10 +3,10 @@
     returns = program_returns("Harvester", programs, seeds=range(32))      # [P, 32]; their mean is the usual score
 
 The tasks are those of Trivedi et al. 2021 (LEAPS: the first six) and Liu et al. 2023 (HPRL: the last four,
-"Karel-Hard"), rewritten from their papers' descriptions; where these leave something open, we follow what the
-published code does.
-`docs/gym.md` lists every decision. The return of an episode is the task's score, at most 1; a reward is what an action
-adds to it.
+"Karel-Hard"), written anew from the descriptions in their papers. Where a paper does not say something, we follow the
+published code; `docs/gym.md` lists every decision.
+
+The return of an episode is the task's score, at most 1. The reward of an action is what it adds to the score.
 """
 
 from __future__ import annotations

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import pairwise, product
 from typing import Final
 
@@ -38,12 +39,14 @@ class Grammar:
     required: tuple[frozenset[str], ...] = ()
     """Sets of actions. At least one action of each set must occur in the program."""
 
-    def admits(self, tokens: Sequence[str]) -> bool:
-        """Whether the tokens are a program of the grammar, of any length.
+    @cached_property
+    def alternatives(self) -> Mapping[str, Mapping[str, Alternative]]:
+        """The alternatives of each rule by their first symbol."""
+        return {rule: {alternative[0]: alternative for alternative in some} for rule, some in self.rules.items()}
 
-        One program is read in this way sooner than a `SyntaxMachine` is made. The tests hold the two equal.
-        """
-        first = {rule: {alternative[0]: alternative for alternative in some} for rule, some in self.rules.items()}
+    def admits(self, tokens: Sequence[str]) -> bool:
+        """Whether the tokens are a program of the grammar, of any length."""
+        first = self.alternatives
         expected = ["program"]  # symbols, the next one last
         runs = [("", 0)]  # of each open block: the last action, and how often it came in a row
         at = 0

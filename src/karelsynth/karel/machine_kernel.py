@@ -83,26 +83,20 @@ class CodeBuffers(NamedTuple):
 
 
 class RunOutputs(NamedTuple):
-    """The arrays that `run_range` fills; see `machine.BatchRun`. Those that are not wanted have size 0."""
+    """The arrays that `run_range` fills; see `machine.BatchRun`. Those that are not wanted have size 0.
+
+    `worlds` is [P · K, 324], `traces` [P · K, max_ticks], `coverage` [P · K, C]; the others are [P, K].
+    """
 
     status: U8Array
-    """[P, K]."""
     ticks: I16Array
-    """[P, K]."""
     where: I16Array
-    """[P, K]."""
     worlds: U8Array
-    """[P · K, 324]."""
     correct: BoolArray
-    """[P, K]."""
     traces: U8Array
-    """[P · K, max_ticks]."""
     trace_lengths: I16Array
-    """[P, K]."""
     coverage: U8Array
-    """[P · K, C]."""
     waits: I16Array
-    """[P, K]."""
 
 
 _OUTPUTS_TYPE: Final = tuple_type(

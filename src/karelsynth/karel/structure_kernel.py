@@ -7,8 +7,8 @@
 
       tokens[: at] + piece + tokens[p : q] + piece + tokens[r : s] + piece + tokens[rest :]
 
-  Pieces, from nothing to the head of a loop, are numbered in a table. `tasks.simplify` enumerates the edits that
-  shorten a program, `search.repair` all edits of a program.
+  All pieces are in a numbered table: piece 0 is empty, others are an action or the head of a loop, for example.
+  `tasks.simplify` enumerates the edits that shorten a program, `search.repair` all edits of a program.
 
 None of these functions checks the syntax; `machine_kernel.compile_program` does.
 """

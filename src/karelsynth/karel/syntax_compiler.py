@@ -2,11 +2,12 @@
 
 The automaton's places are LR items (an alternative of a rule with a dot in it) and places inside a block. A place
 inside a block holds the last action and the length of its run, which is all that `Grammar.never_adjacent` and
-`longest_run` need. Entering a block pushes the item after it; so does a condition of more than one token. A finished
-statement always leads to "in a block, after a control statement", so statements push nothing themselves.
+`longest_run` need. A move is a token that may come at a place, and where it leads. Entering a block pushes the item
+after it; so does a condition of more than one token. A finished statement always leads to "in a block, after a control
+statement", so statements push nothing themselves.
 
 `needed[place][subset]` is the least number of tokens from a place to the end of its level (where the stack is popped)
-that supplies at least the required actions in `subset`. It is computed by relaxation.
+that supplies at least the required actions in `subset`. It is computed from the moves by relaxation.
 """
 
 from __future__ import annotations
@@ -88,6 +89,19 @@ _Extra = tuple[int, ...]
 """For each subset of the required actions (as bits): the number of extra tokens that it needs."""
 
 
+class _Move(NamedTuple):
+    """A token that may come at a place, and the place after it."""
+
+    token: str | None
+    """None for the token that closes a block; it depends on the block."""
+    target: _Place | None
+    """None if the move pops the stack, whose symbol says where to go."""
+    met: int = 0
+    """The required actions that the token supplies, as bits."""
+    push: _Item | None = None
+    """The item to return to when `target`'s level ends."""
+
+
 class _Symbol(NamedTuple):
     """A stack symbol: the item to return to, and the extra tokens of everything below it."""
 
@@ -124,20 +138,53 @@ def compile_grammar(grammar: Grammar) -> CompiledGrammar:
 
 
 class _Needs:
-    """The least number of tokens from each place; see the module's docstring."""
+    """The moves from each place, and the least number of tokens from it; see the module's docstring."""
 
     def __init__(self, grammar: Grammar) -> None:
         self.grammar = grammar
         self.subsets = range(1 << len(grammar.required))
         self.first = _Item("program", grammar.rules["program"][0], 0)
-        self.needed: dict[_Place, list[int]] = {}
-        self._relax()
+        self.moves: dict[_Place, list[_Move]] = {}
+        waiting: list[_Place] = [self.first]
+        while waiting:
+            place = waiting.pop()
+            if place not in self.moves:
+                self.moves[place] = self._moves(place)
+                waiting += [to for move in self.moves[place] for to in (move.target, move.push) if to is not None]
+        self.needed = {place: [_INFINITE] * len(self.subsets) for place in self.moves}
+        while self._relax():
+            pass
 
-    def supplied(self, action: str) -> int:
-        """Which requirements an action meets, as bits."""
-        return sum(1 << bit for bit, actions in enumerate(self.grammar.required) if action in actions)
+    def _moves(self, place: _Place) -> list[_Move]:
+        """The moves from a place, in the order of the grammar's alternatives."""
+        rules = self.grammar.rules
+        if isinstance(place, _InBlock):
+            found = []
+            for alternative in rules["statement"]:
+                token = alternative[0]
+                if token not in ACTIONS:
+                    found.append(_Move(token, _Item("statement", alternative, 1)))
+                elif (after := self._after_action(place, token)) is not None:
+                    supplied = sum(1 << bit for bit, actions in enumerate(self.grammar.required) if token in actions)
+                    found.append(_Move(token, after, supplied))
+            return found if place == _BLOCK_START else [*found, _Move(None, None)]
+        symbol, following = place.symbol, place.next()
+        if symbol is None:  # the end of the program
+            return []
+        if symbol in rules:
+            return [
+                _Move(alternative[0], following)
+                if len(alternative) == 1
+                else _Move(alternative[0], _Item(symbol, alternative, 1), push=following)
+                for alternative in rules[symbol]
+            ]
+        if following.symbol == BLOCK:
+            return [_Move(symbol, _BLOCK_START, push=following.next())]
+        if following.symbol is None and following.rule not in ("program", "statement"):
+            return [_Move(symbol, None)]  # the last token of a condition of several
+        return [_Move(symbol, _after_symbol(following))]
 
-    def after_action(self, place: _InBlock, action: str) -> _InBlock | None:
+    def _after_action(self, place: _InBlock, action: str) -> _InBlock | None:
         """The place after an action, or None where the grammar forbids it."""
         if (place.last, action) in self.grammar.never_adjacent:
             return None
@@ -147,74 +194,27 @@ class _Needs:
             return _InBlock(action)  # runs need no counting
         return _InBlock(action, run) if run <= limit else None
 
-    def statements(self) -> list[_Item]:
-        return [_Item("statement", alternative, 0) for alternative in self.grammar.rules["statement"]]
+    def _relax(self) -> bool:
+        """Lower the numbers once; returns whether one has changed."""
+        changed = False
+        for place, moves in reversed(self.moves.items()):
+            for subset in self.subsets:
+                at_the_end = 0 if subset == 0 and not moves else _INFINITE
+                best = min((self._bound(move, subset) for move in moves), default=at_the_end)
+                changed |= best != self.needed[place][subset]
+                self.needed[place][subset] = best
+        return changed
 
-    def places(self) -> list[_Place]:
-        """Every place, in a fixed order."""
-        found: list[_Place] = [_BLOCK_START, _AFTER_CONTROL]
-        for rule, alternatives in self.grammar.rules.items():
-            for alternative in alternatives:
-                if rule == "program" or len(alternative) > 1:
-                    found += [_Item(rule, alternative, dot) for dot in range(rule != "program", len(alternative) + 1)]
-        for place in found:  # grows during the loop
-            if isinstance(place, _InBlock):
-                for action in self.actions():
-                    after = self.after_action(place, action)
-                    if after is not None and after not in found:
-                        found.append(after)
-        return found
-
-    def actions(self) -> list[str]:
-        return [item.alternative[0] for item in self.statements() if item.alternative[0] in ACTIONS]
-
-    def _relax(self) -> None:
-        places = self.places()
-        self.needed = {place: [_INFINITE] * len(self.subsets) for place in places}
-        changed = True
-        while changed:
-            changed = False
-            for place in places:
-                for subset in self.subsets:
-                    best = self._bound(place, subset)
-                    if best < self.needed[place][subset]:
-                        self.needed[place][subset] = best
-                        changed = True
-
-    def _bound(self, place: _Place, subset: int) -> int:
-        needed = self.needed
-        if isinstance(place, _InBlock):
-            bounds = [0 if place != _BLOCK_START and subset == 0 else _INFINITE]
-            for item in self.statements():
-                action = item.alternative[0]
-                if action in ACTIONS:
-                    after = self.after_action(place, action)
-                    if after is not None:
-                        bounds.append(1 + needed[after][subset & ~self.supplied(action)])
-                else:
-                    bounds.append(1 + needed[item.next()][subset])
-            return min(bounds)
-        symbol = place.symbol
-        if symbol is None:
-            if place.rule == "statement":
-                return needed[_AFTER_CONTROL][subset]
-            return 0 if subset == 0 else _INFINITE
-        if symbol == BLOCK:
-            return min(
-                needed[_BLOCK_START][part] + needed[place.next()][subset & ~part]
-                for part in self.subsets
-                if part & ~subset == 0
-            )
-        return self._shortest(symbol) + needed[place.next()][subset]
-
-    def _shortest(self, symbol: str) -> int:
-        """The least number of tokens of a symbol without a block."""
-        if symbol not in self.grammar.rules:
-            return 1
-        return min(
-            sum(1 if part not in self.grammar.rules else _INFINITE for part in alternative)
-            for alternative in self.grammar.rules[symbol]
-        )
+    def _bound(self, move: _Move, subset: int) -> int:
+        """The least number of tokens to the end of the level, this move's included."""
+        if move.target is None:  # the token that closes a block counts after the block
+            return int(move.token is not None) if subset == 0 else _INFINITE
+        subset &= ~move.met
+        inside = self.needed[move.target]
+        if move.push is None:
+            return 1 + inside[subset]
+        after = self.needed[move.push]
+        return 1 + min(inside[part] + after[subset & ~part] for part in self.subsets if part & ~subset == 0)
 
     def extra(self, place: _Place, below: _Extra) -> _Extra:
         """The extra tokens of a place on top of a stack."""
@@ -259,7 +259,9 @@ class _Automaton:
         start = self.control(self.needs.first, everything)
         self.reach(_Visit(self.needs.first, everything, None))
         while self.waiting:
-            self.visit(self.waiting.pop())
+            visit = self.waiting.pop()
+            for move in self.needs.moves[visit.place]:
+                self.add(visit, move)
         controls, symbols = ACCEPT + 1 + len(self.controls), len(self.symbols)
         assert symbols < POP, "too many stack symbols for the packed transition"
         assert controls < 1 << CONTROL_BITS, "too many control states for the packed transition"
@@ -293,61 +295,34 @@ class _Automaton:
             return tuple(0 if subset == 0 else _INFINITE for subset in self.needs.subsets)
         return self.needs.extra(top.back, top.below)
 
-    def visit(self, visit: _Visit) -> None:
-        """Add the transitions of one control state with one symbol on top."""
-        place, top = visit.place, visit.top
-        if isinstance(place, _InBlock):
-            assert top is not None
-            assert top.back.symbol is not None
-            for item in self.needs.statements():
-                word = item.alternative[0]
-                if word not in ACTIONS:
-                    self.add(visit, word, item.next())
-                elif (after := self.needs.after_action(place, word)) is not None:
-                    self.add(visit, word, after, met=self.needs.supplied(word))
-            if place != _BLOCK_START:
-                self.add(visit, top.back.symbol, _after_symbol(top.back.next()), pop=True)
-            return
-        symbol, following = place.symbol, place.next()
-        assert symbol is not None
-        if symbol in self.grammar.rules:
-            for alternative in self.grammar.rules[symbol]:
-                if len(alternative) == 1:
-                    self.add(visit, alternative[0], following)
-                else:
-                    self.add(visit, alternative[0], _Item(symbol, alternative, 1), push=following)
-        elif following.symbol == BLOCK:
-            self.add(visit, symbol, _BLOCK_START, push=following.next())
-        elif following.symbol is None and following.rule not in ("program", "statement"):
-            assert top is not None  # the last token of a condition of several
-            self.add(visit, symbol, top.back, pop=True)
-        else:
-            self.add(visit, symbol, _after_symbol(following))
-
-    def add(
-        self, visit: _Visit, token: str, target: _Place, *, met: int = 0, push: _Item | None = None, pop: bool = False
-    ) -> None:
+    def add(self, visit: _Visit, move: _Move) -> None:
         """Add a transition. Its price is one token, plus the cost of finishing after it, minus the cost before it."""
-        needs, top, missing = self.needs, visit.top, visit.missing & ~met
+        needs, top, missing = self.needs, visit.top, visit.missing & ~move.met
         below = self.stack_extra(top)
         now = needs.cost(visit.place, visit.missing, below)
-        if push is not None:
-            symbol = _Symbol(push, below)
-            operation = self.symbols.setdefault(symbol, len(self.symbols))
-            then = needs.cost(target, missing, self.stack_extra(symbol)) + needs.needed[push][0]
-            self.under.setdefault(symbol, set()).add(top)
-            reached = [_Visit(target, missing, symbol)]
-            reached += [_Visit(*after, top) for after in self.after_pop.get(symbol, ())]
-        elif pop:
+        token, target = move.token, move.target
+        if target is None:
             assert top is not None
+            if token is None:
+                token, target = top.back.symbol, _after_symbol(top.back.next())
+            else:
+                target = top.back
             operation = POP
             then = needs.cost(target, missing, top.below) - needs.needed[top.back][0]
             self.after_pop.setdefault(top, set()).add((target, missing))
             reached = [_Visit(target, missing, under) for under in self.under[top]]
+        elif move.push is not None:
+            symbol = _Symbol(move.push, below)
+            operation = self.symbols.setdefault(symbol, len(self.symbols))
+            then = needs.cost(target, missing, self.stack_extra(symbol)) + needs.needed[move.push][0]
+            self.under.setdefault(symbol, set()).add(top)
+            reached = [_Visit(target, missing, symbol)]
+            reached += [_Visit(*after, top) for after in self.after_pop.get(symbol, ())]
         else:
             operation = STAY
             then = needs.cost(target, missing, below)
             reached = [_Visit(target, missing, top)]
+        assert token is not None
         price = 1 + then - now
         if price >= NEVER:
             return  # the missing actions cannot be supplied

@@ -14,10 +14,10 @@ from typing import Any, Final, TypeVar
 from karelsynth.errors import KarelsynthError, checked_int
 
 THREADS: Final = "KARELSYNTH_THREADS"
-"""The environment variable that limits the cores of a process, for several processes side by side."""
+"""The environment variable that limits the cores of this process, so that several processes can share a machine."""
 Result = TypeVar("Result")
 _SHARE: Final = 256
-"""The least work for a thread. Waking one takes as long as this many runs of a program, 50 µs."""
+"""The least work for a thread, in runs of a program. They take 50 µs, as long as waking a thread."""
 
 
 def parallel_for(
@@ -41,7 +41,7 @@ def parallel_for(
         for piece in left:
             results[piece] = work(edges[piece], edges[piece + 1], *arguments)
 
-    # Handing a piece to a thread takes longer than most pieces do: each thread is asked once and takes several.
+    # A task for the pool costs more time than most pieces. So each thread gets one task, which works on several pieces.
     others = [_pool().submit(work_on) for _ in range(threads - 1)]
     try:
         work_on()

@@ -18,7 +18,7 @@ from operator import index
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from karelsynth.errors import WorldError, listed, nearest, quoted
+from karelsynth.errors import WorldError, did_you_mean, listed, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -74,9 +74,9 @@ class World:
             if not SMALLEST_SIDE <= size <= LARGEST_SIDE:
                 raise WorldError(f"a world has {SMALLEST_SIDE} to {LARGEST_SIDE} {side}, not {size}")
         if self.hero.heading not in HEADINGS:
-            close = nearest(str(self.hero.heading), HEADINGS)
-            hint = f"; did you mean `{close}`?" if close else ""
-            raise WorldError(f"the hero's heading is {listed(HEADINGS)}, not {quoted(str(self.hero.heading))}{hint}")
+            heading = str(self.hero.heading)
+            hint = did_you_mean(heading, HEADINGS)
+            raise WorldError(f"the hero's heading is {listed(HEADINGS)}, not {quoted(heading)}{hint}")
         self._check_cells("the hero", [self.hero[:2]])
         self._check_cells("a wall", self.walls)
         self._check_cells("a marker", self.markers)

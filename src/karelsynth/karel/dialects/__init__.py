@@ -4,18 +4,18 @@
 - `paper`: the paper's text, `def run():` and indented lines
 - `stanford`: classroom Python, a complete file for the package `stanfordkarel`
 
-The paper's text and classroom Python may have helper functions and comments, and `convert` keeps both. A function gets
-a new name where its own means something else in the other dialect. Tokens have neither: helpers are written out,
-comments are left out. Notes say what has changed.
+The paper's text and classroom Python may have helper functions and comments, and `convert` keeps both. A function is
+renamed if its name means something else in the other dialect. Tokens have neither functions nor comments: calls are
+replaced by the helpers' statements, and comments are left out. Notes say what has changed.
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from karelsynth.errors import KarelsynthError, listed, nearest
+from karelsynth.errors import KarelsynthError, did_you_mean, listed
 from karelsynth.karel.dialects import data, paper, stanford
 from karelsynth.karel.dialects.indented import Spelling, head_of
 from karelsynth.karel.dialects.source import (
@@ -35,21 +35,15 @@ if TYPE_CHECKING:
 
     from karelsynth.karel.program import Program
 
-_READERS: Final[Mapping[str, Callable[[str], SourceProgram]]] = {
-    "tokens": data.read,
-    "paper": paper.read,
-    "stanford": stanford.read,
+_FORMS: Final[Mapping[str, tuple[Callable[[str], SourceProgram], Callable[[Program], str]]]] = {
+    "tokens": (data.read, data.render),
+    "paper": (paper.read, paper.render),
+    "stanford": (stanford.read, stanford.render),
 }
-_PRINTERS: Final[Mapping[str, Callable[[Program], str]]] = {
-    "tokens": data.print_text,
-    "paper": paper.render,
-    "stanford": stanford.render,
-}
-SPELLINGS: Final[Mapping[str, Spelling]] = {"paper": paper.SPELLING, "stanford": stanford.SPELLING}
+"""Reader and printer of each dialect."""
+SPELLINGS: Final[Mapping[str, Spelling]] = {each.dialect: each for each in (paper.SPELLING, stanford.SPELLING)}
 """The words of the dialects that are indented."""
-DIALECTS: Final = tuple(_READERS)
-
-_T = TypeVar("_T")
+DIALECTS: Final = tuple(_FORMS)
 
 
 def read_source(text: str, dialect: str | None = None) -> SourceProgram:
@@ -57,7 +51,8 @@ def read_source(text: str, dialect: str | None = None) -> SourceProgram:
 
     Raises ProgramSyntaxError.
     """
-    return _of(_READERS, recognise(text) if dialect is None else dialect)(text)
+    read, _ = _form(recognise(text) if dialect is None else dialect)
+    return read(text)
 
 
 def parse(text: str, dialect: str | None = None) -> Program:
@@ -65,25 +60,17 @@ def parse(text: str, dialect: str | None = None) -> Program:
     return read_source(text, dialect).program
 
 
-def parse_with_spans(text: str, dialect: str | None = None) -> tuple[Program, dict[int, SourceSpan]]:
-    """Read a program, with the span of each statement by the index of the statement's first token.
-
-    A call of a helper function is replaced by the helper's statements. Their spans are in the helper.
-    Raises ProgramSyntaxError.
-    """
-    source = read_source(text, dialect)
-    return source.program, source.spans
-
-
-def convert(text: str, to: str, dialect: str | None = None) -> Conversion:
-    """Write a program in another dialect. Helpers and comments are kept; `notes` says what could not be kept."""
-    _of(_PRINTERS, to)
-    return converted(read_source(text, dialect), to)
-
-
 def render(program: Program, dialect: str) -> str:
     """The program's text in a dialect."""
-    return _of(_PRINTERS, dialect)(program)
+    _, print_text = _form(dialect)
+    return print_text(program)
+
+
+def _form(dialect: str) -> tuple[Callable[[str], SourceProgram], Callable[[Program], str]]:
+    if dialect not in _FORMS:
+        hint = did_you_mean(dialect, DIALECTS)
+        raise KarelsynthError(f"there is no dialect `{dialect}`; expected {listed(DIALECTS)}{hint}")
+    return _FORMS[dialect]
 
 
 def recognise(text: str) -> str:
@@ -119,17 +106,8 @@ def _distinctive_words() -> tuple[set[str], set[str]]:
     return one - other, other - one
 
 
-def _of(table: Mapping[str, _T], dialect: str) -> _T:
-    if dialect not in table:
-        close = nearest(dialect, DIALECTS)
-        hint = f"; did you mean `{close}`?" if close else ""
-        raise KarelsynthError(f"there is no dialect `{dialect}`; expected {listed(DIALECTS)}{hint}")
-    return table[dialect]
-
-
-_MAIN: Final = {"paper": "run", "stanford": "main"}
 _USUAL_VARIABLES: Final = frozenset({"", "_", "i"})
-"""Loop variables that say nothing, so that none is missed."""
+"""Names of loop variables that mean nothing. No note says that they are gone."""
 
 
 class Conversion(NamedTuple):
@@ -140,10 +118,12 @@ class Conversion(NamedTuple):
     """What could not be kept, one sentence each; empty if nothing is lost."""
 
 
-def converted(source: SourceProgram, to: str) -> Conversion:
-    """The program in another dialect, `tokens`, `paper` or `stanford`."""
+def convert(text: str, to: str, dialect: str | None = None) -> Conversion:
+    """Write a program in another dialect. Helpers and comments are kept; `notes` says what could not be kept."""
+    _form(to)
+    source = read_source(text, dialect)
     if to == "tokens":
-        return Conversion(data.print_text(source.program), tuple(_lost_in_tokens(source)))
+        return Conversion(data.render(source.program), tuple(_lost_in_tokens(source)))
     names = _new_names(source, to)
     notes = [
         f"the function `{old}` is now `{new}`: `{old}` means something else there"
@@ -154,8 +134,7 @@ def converted(source: SourceProgram, to: str) -> Conversion:
         variables = dict.fromkeys(
             statement.place.variable
             for function in source.functions.values()
-            for written in function.body
-            for statement in written.walk()
+            for statement in function.walk()
             if statement.place is not None and statement.place.variable not in _USUAL_VARIABLES
         )
         if variables:
@@ -177,9 +156,8 @@ def _lost_in_tokens(source: SourceProgram) -> list[str]:
 def _new_names(source: SourceProgram, to: str) -> Mapping[str, str]:
     """The name of every function in the other dialect."""
     spelling = SPELLINGS[to]
-    taken = {*spelling.actions, *spelling.conditions, *spelling.reason_lacking, *spelling.keywords}
-    taken |= {"range", "run_karel_program", "else", "not", *_MAIN.values()}
-    names = {source.main: _MAIN[to]}
+    taken = {*spelling.reserved, *(name for each in SPELLINGS.values() for name in (each.main, *each.names))}
+    names = {source.main: spelling.main}
     for helper in source.helpers:
         name = helper
         while name in taken or (name != helper and name in source.functions):
@@ -211,21 +189,16 @@ class _Writer:
         self.write_comments(lambda comment: True, "")
         parts += [self.lines] if self.lines else []
         if self.to == "stanford":
-            turns_right = any(token == "turnRight" for token in self.source.program.tokens) or any(
-                statement.keyword == "turnRight"
-                for function in functions
-                for written in function.body
-                for statement in written.walk()
-            )
+            turns_right = any(each.keyword == "turnRight" for function in functions for each in function.walk())
             return stanford.complete_file(parts, turns_right=turns_right)
         return "\n\n".join("\n".join(part) for part in parts)
 
     def function(self, function: SourceFunction) -> list[str]:
         """The lines of a function and of the comments above it."""
         self.lines = []
-        self.write_comments(lambda comment: comment.line < function.span.line, "")
-        self.lines.append(f"def {self.names[function.name]}():")
-        self.write_block(function.body, 1, self.line_after(function), function.span.line, function.span.column)
+        first = _place(function.body[0]).span.line
+        self.write_line(f"def {self.names[function.name]}():", function.span.line, first, "")
+        self.write_block(function.body, 1, self.line_after(function), function.span)
         return self.lines
 
     def line_after(self, function: SourceFunction) -> int:
@@ -238,40 +211,37 @@ class _Writer:
         while self.waiting and belongs(self.waiting[0]):
             self.lines += (margin + self.waiting.pop(0).text).split("\n")
 
-    def write_head(self, line: int, head: str, margin: str, *, last: bool) -> None:
-        """Write the first line of a statement; `last` says that no other statement of its line follows."""
+    def write_line(self, text: str, line: int, after: int, margin: str) -> None:
+        """Write what begins in a line of the source, and the comments above. `after` is the line of what follows."""
         self.write_comments(lambda comment: comment.line < line, margin)
-        text = margin + head
-        if last and self.waiting and self.waiting[0].line == line:
+        if after > line and self.waiting and self.waiting[0].line == line:
             text += f"  {self.waiting.pop(0).text}"
-        self.lines.append(text)
+        self.lines.append(margin + text)
 
-    def write_block(self, block: SourceBlock, level: int, end: int, head_line: int, column: int) -> None:
-        """Write a block whose head is at `head_line` and `column`, and its comments before line `end`."""
+    def write_block(self, block: SourceBlock, level: int, end: int, head: SourceSpan) -> None:
+        """Write the block of a head, and its comments before line `end`."""
         margin = " " * (self.spelling.indent * level)
-        first = _place(block[0]).span
-        if self.waiting and self.waiting[0].line == head_line and first.line > head_line:
-            self.lines[-1] += f"  {self.waiting.pop(0).text}"
         for number, statement in enumerate(block):
-            follower = block[number + 1] if number + 1 < len(block) else None
-            after = end if follower is None else _place(follower).span.line
+            after = end if number + 1 == len(block) else _place(block[number + 1]).span.line
             self.write_statement(statement, level, after, margin)
-        inside = first.column if first.line > head_line else column + 1
+        first = _place(block[0]).span
+        inside = first.column if first.line > head.line else head.column + 1
         self.write_comments(lambda comment: comment.line < end and comment.column >= inside, margin)
 
     def write_statement(self, statement: SourceStatement, level: int, after: int, margin: str) -> None:
-        place = _place(statement)
+        """Write a statement; `after` is the line of what follows it."""
         if statement.keyword == CALL:
             statement = replace(statement, detail=self.names[str(statement.detail)])
-        head, line, column = head_of(statement, self.spelling), place.span.line, place.span.column
+        text, place = head_of(statement, self.spelling), _place(statement)
+        head = place.span
         if not statement.blocks:
-            self.write_head(line, head, margin, last=after > line)
+            self.write_line(text, head.line, after, margin)
         for number, block in enumerate(statement.blocks):
             if number:
-                head, line = "else", place.else_line
-            self.write_head(line, f"{head}:", margin, last=False)
+                text, head = "else", head._replace(line=place.else_line)
+            self.write_line(f"{text}:", head.line, _place(block[0]).span.line, margin)
             end = place.else_line if number == 0 and place.else_line else after
-            self.write_block(block, level + 1, end, line, column)
+            self.write_block(block, level + 1, end, head)
 
 
 def _is_inside(comment: Comment, function: SourceFunction) -> bool:
@@ -279,7 +249,7 @@ def _is_inside(comment: Comment, function: SourceFunction) -> bool:
 
 
 def _without_quotes(comment: Comment) -> Comment:
-    """A docstring of a function that the other dialect has already, as a comment: no function begins with it there."""
+    """The docstring of a function that is left out, as a `#` comment: nothing that it could describe remains."""
     if comment.text.startswith("#"):
         return comment
     lines = comment.text.lstrip("rRbBuUfF").strip("\"'").strip().splitlines()

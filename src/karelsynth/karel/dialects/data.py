@@ -7,32 +7,28 @@ order, the fields of the node that its first token names.
 from __future__ import annotations
 
 import re
-from dataclasses import replace
-from itertools import accumulate
 from operator import index
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from karelsynth.errors import KarelsynthError, ProgramSyntaxError, listed, nearest, quoted
 from karelsynth.karel.dialects.indented import lines_of
 from karelsynth.karel.dialects.source import (
-    SourceBlock,
     SourceFunction,
     SourcePlace,
     SourceProgram,
     SourceSpan,
-    source_statement,
+    source_block,
 )
 from karelsynth.karel.grammar import BLOCK, KAREL
 from karelsynth.karel.program import (
-    BODY_AT,
     COMPOSITES,
     DEEPEST,
     TOO_DEEP,
     Action,
-    Block,
     Part,
     Program,
     Sensor,
+    Statement,
     inner_blocks,
 )
 from karelsynth.karel.tokens import ACTIONS, COUNTS, PAD, SENSORS, TOKENS, token_name
@@ -41,37 +37,21 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _MAIN: Final = "run"
-_ALTERNATIVES: Final = {
-    rule: {alternative[0]: alternative for alternative in alternatives} for rule, alternatives in KAREL.rules.items()
-}
 
 
 def read(text: str) -> SourceProgram:
-    """Read tokens as a text with places."""
-    program, lines = parse_text(text), lines_of(text)
-    words = [SourceSpan(line, column, len(word)) for word, line, column in _words_of(lines)]
-    body = _placed(program.body, BODY_AT, words)
-    functions = {_MAIN: SourceFunction(_MAIN, body, words[0])}
-    return SourceProgram(text, "tokens", tuple(lines), _MAIN, functions)
+    """Read tokens with white space between them, as a text with places."""
+    lines = lines_of(text)
+    program, spans = _Reader(re.findall(r"\S+", "\n".join(lines)), lines).program(), _spans_of(lines)
 
-
-def _placed(block: Block, at: int, words: list[SourceSpan]) -> SourceBlock:
-    """The statements of a block with the places of their words; the block's first token is words[at]."""
-    found = []
-    for statement in block:
+    def place_of(at: int, statement: Statement) -> SourcePlace:
         inner = inner_blocks(statement)
-        first, last = words[at], words[at + (inner[0][0] - 2 if inner else 0)]
+        first, last = spans[at], spans[at + (inner[0][0] - 2 if inner else 0)]
         width = last.column + last.width - first.column if last.line == first.line else first.width
-        blocks = tuple(_placed(body, at + offset, words) for offset, body in inner)
-        written, end = source_statement(statement), words[at + statement.size - 1].line
-        found.append(replace(written, blocks=blocks, place=SourcePlace(first._replace(width=width), end)))
-        at += statement.size
-    return tuple(found)
+        return SourcePlace(first._replace(width=width), spans[at + statement.size - 1].line)
 
-
-def parse_text(text: str) -> Program:
-    """Read a program written as tokens with white space between them."""
-    return _Reader.of_text(text).program()
+    functions = {_MAIN: SourceFunction(_MAIN, source_block(program.body, place_of), spans[0])}
+    return SourceProgram(text, "tokens", tuple(lines), _MAIN, functions)
 
 
 def parse_tokens(tokens: Sequence[str] | Sequence[int]) -> Program:
@@ -80,9 +60,7 @@ def parse_tokens(tokens: Sequence[str] | Sequence[int]) -> Program:
     while names and names[-1] == TOKENS[PAD]:
         names.pop()
     words = " ".join(names).split()
-    columns = accumulate((len(word) + 1 for word in words), initial=1)
-    places = [(word, 1, column) for word, column in zip(words, columns, strict=False)]
-    return _Reader(places, [" ".join(words)]).program()
+    return _Reader(words, [" ".join(words)]).program()
 
 
 def _name(token: Any) -> str:
@@ -100,7 +78,7 @@ def print_tokens(program: Program) -> tuple[str, ...]:
     return tuple(names)
 
 
-def print_text(program: Program) -> str:
+def render(program: Program) -> str:
     """The program's tokens on one line."""
     return " ".join(program.tokens)
 
@@ -126,25 +104,20 @@ def _leaf(token: str) -> Part:
     return Sensor(token) if token in SENSORS else COUNTS.index(token)
 
 
-def _words_of(lines: Sequence[str]) -> list[tuple[str, int, int]]:
-    """The words of a text, each with its line and column, which count from 1."""
+def _spans_of(lines: Sequence[str]) -> list[SourceSpan]:
+    """The places of the words of a text. Each word is a token, so both have the same indices."""
     return [
-        (match.group(), number, match.start() + 1)
+        SourceSpan(number, match.start() + 1, match.end() - match.start())
         for number, line in enumerate(lines, 1)
         for match in re.finditer(r"\S+", line)
     ]
 
 
 class _Reader:
-    """A predictive parser over the grammar's rules."""
+    """A predictive parser over the grammar's rules. `lines` are the lines of the text, for messages."""
 
-    def __init__(self, words: list[tuple[str, int, int]], lines: list[str]) -> None:
+    def __init__(self, words: Sequence[str], lines: Sequence[str]) -> None:
         self.words, self.lines, self.at, self.depth = words, lines, 0, 0
-
-    @classmethod
-    def of_text(cls, text: str) -> _Reader:
-        lines = lines_of(text)
-        return cls(_words_of(lines), lines)
 
     def program(self) -> Program:
         (body,) = self.sequence(KAREL.rules["program"][0])
@@ -154,7 +127,7 @@ class _Reader:
         return Program(body)
 
     def peek(self) -> str | None:
-        return self.words[self.at][0] if self.at < len(self.words) else None
+        return self.words[self.at] if self.at < len(self.words) else None
 
     def sequence(self, symbols: Sequence[str]) -> list[Part]:
         """Read an alternative; return its parts."""
@@ -177,15 +150,15 @@ class _Reader:
     def rule(self, name: str, *instead: str) -> Part:
         """Read one of a rule's alternatives. `instead` names other possible tokens, for the error message."""
         first = self.peek()
-        if first is None or first not in _ALTERNATIVES[name]:
-            self.expected([*_ALTERNATIVES[name], *instead])
+        if first is None or first not in KAREL.alternatives[name]:
+            self.expected([*KAREL.alternatives[name], *instead])
         if first not in COMPOSITES:
             self.at += 1
             return _leaf(first)
         self.depth += 1
         if self.depth > DEEPEST:
             self.fail(TOO_DEEP)
-        parts = self.sequence(_ALTERNATIVES[name][first])
+        parts = self.sequence(KAREL.alternatives[name][first])
         self.depth -= 1
         return COMPOSITES[first](*parts)  # type: ignore[return-value]
 
@@ -203,12 +176,11 @@ class _Reader:
         )
 
     def fail(self, reason: str, suggestion: str | None = None) -> NoReturn:
-        if self.at < len(self.words):
-            word, line, column = self.words[self.at]
-            width = len(word)
-        elif self.words:
-            word, line, column = self.words[-1]
-            column, width = column + len(word) + 1, 1
+        spans = _spans_of(self.lines)
+        if self.at < len(spans):
+            line, column, width = spans[self.at]
+        elif spans:
+            line, column, width = spans[-1]._replace(column=spans[-1].column + spans[-1].width + 1, width=1)
         else:
             line, column, width = 1, 1, 1
         source = self.lines[line - 1] if self.lines else ""

@@ -1,11 +1,12 @@
 """The lexer, parser and printer that the paper's text and classroom Python share.
 
-The lexer turns indentation into `indent` and `dedent` words, as Python does. It compares levels as text, so any width
-will do, and tabs are fine if they are used consistently. It never fails: text that it cannot read becomes a word with a
-`problem`. The parser reports the problem when it gets there, so that an error always names the first mistake.
+The lexer turns indentation into `indent` and `dedent` words, as Python does. It compares levels as text, so an
+indentation may be of any width, and of tabs if they are used consistently. It raises no errors: text that it cannot
+read becomes a word with a `problem`. The parser raises the error when it comes to that word, so that an error always
+names the first mistake.
 
-A `Spelling` holds a dialect's words as data. A dialect derives a parser from `Parser` for what is around the functions
-(imports, the call of `main`) and for the head of its counting loop.
+A `Spelling` holds a dialect's words as data. A dialect derives a parser from `Parser` for what is outside of the
+functions (imports, the call of `main`) and for the head of its counting loop.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
 from keyword import iskeyword
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn
 
 from karelsynth.errors import ProgramSyntaxError, listed, nearest
@@ -53,8 +55,9 @@ _LACKING: Final = {
 class Word(NamedTuple):
     """A piece of the text. `line` and `column` count from 1.
 
-    `kind` is `name`, `number`, `string`, `mark` (anything else that is visible), or, with an empty text,
-    `newline`, `indent`, `dedent`, `end`.
+    `kind` is `name`, `number`, `string`, `unclosed` (the quotation mark of a string without an end), `mark` (anything
+    else that is visible), or, with an empty text, `newline`, `indent`, `dedent`, `end`. `problem` says what is wrong
+    with the word, if anything is.
     """
 
     kind: str
@@ -87,16 +90,8 @@ def lines_of(text: str) -> list[str]:
     return re.sub(r"\r\n?", "\n", text.removeprefix("\ufeff")).split("\n")
 
 
-class Lexed(NamedTuple):
+def lex(text: str) -> tuple[list[Word], list[str], list[Comment]]:
     """The words of a text, the last one an `end`; the text's lines; its comments."""
-
-    words: list[Word]
-    lines: list[str]
-    comments: list[Comment]
-
-
-def lex(text: str) -> Lexed:
-    """Split a text into words."""
     lines = lines_of(text)
     text = "\n".join(lines)
     words: list[Word] = []
@@ -130,7 +125,7 @@ def lex(text: str) -> Lexed:
         words.append(Word("newline", "", line, after))
     last = words[-1] if words else Word("end", "", 1, 1)
     ends = ["dedent"] * (len(levels) - 1) + ["end"]
-    return Lexed(words + [Word(kind, "", last.line, last.column) for kind in ends], lines, comments)
+    return words + [Word(kind, "", last.line, last.column) for kind in ends], lines, comments
 
 
 def _update_levels(indentation: str, levels: list[str], line: int, column: int) -> list[Word]:
@@ -161,12 +156,16 @@ def _update_levels(indentation: str, levels: list[str], line: int, column: int) 
 class Spelling:
     """A dialect's words.
 
+    `main` is the name of the main function.
     `actions` and `conditions` map words to what they mean; a condition's word may stand for a `Not`.
     `heads` are the first lines of the statements, by the node's keyword, with `{}` for count or condition.
     `foreign` maps words of other dialects to this dialect's. `lacking` maps words without a counterpart to a sentence
-    that says what to do. With `python`, every name is called with `()`, and a loop or an `if` begins a line.
+    that says what to do. `names` are other names with a meaning. With `python`, every name is called with `()`, and a
+    loop or an `if` begins a line.
     """
 
+    dialect: str
+    main: str
     python: bool
     indent: int
     actions: Mapping[str, Action]
@@ -174,11 +173,18 @@ class Spelling:
     heads: Mapping[str, str]
     foreign: Mapping[str, str]
     lacking: Mapping[str, str]
+    names: tuple[str, ...]
 
     @cached_property
     def keywords(self) -> tuple[str, ...]:
         """The words that begin a statement with a block."""
         return tuple(dict.fromkeys(head.replace("(", " ").split()[0] for head in self.heads.values()))
+
+    @cached_property
+    def reserved(self) -> frozenset[str]:
+        """The names that no helper may have."""
+        words = (*self.actions, *self.conditions, *self.keywords, *self.lacking, *self.names)
+        return frozenset((*words, "else", "not", "def"))
 
     @cached_property
     def reason_lacking(self) -> Mapping[str, str]:
@@ -240,14 +246,14 @@ class Parser(ABC):
     name of the function that is being read.
     """
 
-    dialect: str
-    main: str
-    """The name of the main function."""
+    built_in: Mapping[str, Action] = MappingProxyType({})
+    """Names of functions whose calls mean an action."""
 
     def __init__(self, text: str, spelling: Spelling) -> None:
         self.text = text
         self.words, self.lines, self.comments = lex(text)
         self.spelling = spelling
+        self.main = spelling.main
         self.at = 0
         self.depth = 0
         self.here = ""
@@ -260,47 +266,52 @@ class Parser(ABC):
             if level == 0 and word.text == "def" and name.kind == "name":
                 self.starts.setdefault(name.text, index)
 
-    @abstractmethod
     def source(self) -> SourceProgram:
         """Read the whole text."""
+        if self.next.kind == "end":
+            self.fail(self.next, f"the program is empty; expected `def {self.main}():`")
+        while self.next.kind != "end":
+            if self.next.kind == "string":
+                self.docstring()
+                self.end_of_line()
+            elif self.next.text == "def":
+                self.definition()
+            else:
+                self.outside()
+        if self.main not in self.functions:
+            self.no_main()
+        built_in = {name: action for name, action in self.built_in.items() if name in self.functions}
+        comments = tuple(sorted(self.comments))
+        dialect, lines = self.spelling.dialect, tuple(self.lines)
+        return SourceProgram(self.text, dialect, lines, self.main, self.functions, comments, built_in)
+
+    @abstractmethod
+    def outside(self) -> None:
+        """Read what is at the left margin and neither a function nor a string."""
+
+    def no_main(self) -> NoReturn:
+        """Raise an error, because the main function is missing."""
+        self.fail(self.next, f"the program ends here without a `{self.main}`; expected `def {self.main}():`")
 
     @abstractmethod
     def count(self) -> tuple[int, str]:
         """Read the head of a counting loop after its first word, up to the colon: the count and the loop variable."""
 
-    def finished(self, built_in: Mapping[str, Action] | None = None) -> SourceProgram:
-        """The program of the functions that were read."""
-        return SourceProgram(
-            self.text,
-            self.dialect,
-            tuple(self.lines),
-            self.main,
-            self.functions,
-            tuple(sorted(self.comments)),
-            {name: action for name, action in (built_in or {}).items() if name in self.functions},
-        )
-
     # Functions
-
-    def reserved(self) -> Iterable[str]:
-        """The names that no helper may have."""
-        spelling = self.spelling
-        return (*spelling.conditions, *spelling.lacking, *spelling.actions, *spelling.keywords, "else", "not", "def")
 
     def definition(self) -> None:
         """Read a function at the left margin into `functions`."""
         name = self.words[self.at + 1]
         if self.starts.get(name.text, self.at) != self.at:
             self.fail(name, f"`{name.text}` is defined twice")
-        if name.text in self.reserved():
+        if name.text in self.spelling.reserved and name.text not in self.built_in:
             self.fail(name, f"`{name.text}` is a built-in name; choose another name for the function")
         head = self.take()
         self.new_name(f"the name of a function, as in `def {self.main}():`")
         self.here = name.text
         self.parameters()
         span = _span(head, self.words[self.at - 1])
-        body, _ = self.block(head)
-        self.functions[name.text] = SourceFunction(name.text, body, span)
+        self.functions[name.text] = SourceFunction(name.text, self.block(head), span)
 
     def parameters(self) -> None:
         """The `()` after the name of a function."""
@@ -313,10 +324,6 @@ class Parser(ABC):
             self.unexpected(wanted)
         return self.take()
 
-    def callable(self) -> list[str]:
-        """The functions of the text that a statement may call here."""
-        return [name for name in self.starts if name not in (self.main, self.here)]
-
     def docstring(self) -> None:
         """A string that is a line of its own, kept as a comment."""
         word = self.take()
@@ -324,8 +331,8 @@ class Parser(ABC):
 
     # Blocks and statements
 
-    def block(self, owner: Word) -> tuple[SourceBlock, int]:
-        """The block after a head, and its last line: a colon, then the rest of the line or the indented lines below."""
+    def block(self, owner: Word) -> SourceBlock:
+        """The block after a head: a colon, then the rest of the line or the indented lines below."""
         self.expect(":", f" after the `{owner.text}`" if owner.text == "else" else "")
         if self.next.kind != "newline":
             found = self.line(inline=True)
@@ -342,9 +349,7 @@ class Parser(ABC):
                 self.fail(self.next, f"expected an indented line: the body of the `{owner.text}` in line {owner.line}")
         if not found:
             self.fail(owner, f"the `{owner.text}` has an empty body; expected at least one statement, indented")
-        last = found[-1].place
-        assert last is not None
-        return tuple(found), last.last_line
+        return tuple(found)
 
     def line(self, inline: bool = False) -> list[SourceStatement]:
         """Statements up to the end of their line, or of the block that the last of them opens."""
@@ -378,18 +383,18 @@ class Parser(ABC):
         else:
             detail, variable = self.count()
         span = _span(head, self.words[self.at - 1])
-        body, last_line = self.block(head)
-        blocks, else_line = [body], 0
+        blocks, else_line = [self.block(head)], 0
         if head.text in ("if", "ifelse"):
             if begins_line and self.next.text == "else":
                 else_line = self.next.line
-                body, last_line = self.block(self.take())
-                blocks.append(body)
+                blocks.append(self.block(self.take()))
             elif head.text == "ifelse":
                 self.unexpected(f"the `else:` of the `ifelse` in line {head.line}", ["else"])
         self.depth -= 1
         keyword = {"while": "WHILE", "if": "IF", "ifelse": "IF"}.get(head.text, "REPEAT")
-        place = SourcePlace(span, last_line, else_line, variable)
+        last = blocks[-1][-1].place
+        assert last is not None
+        place = SourcePlace(span, last.last_line, else_line, variable)
         return SourceStatement(keyword + "ELSE" * (len(blocks) > 1), detail, tuple(blocks), place)
 
     def simple(self) -> SourceStatement:
@@ -416,7 +421,8 @@ class Parser(ABC):
         if word.kind == "name" and self.words[self.at + 1].text in ("=", "+", "-"):
             loop = spelling.heads["REPEAT"].format(4)
             self.fail(word, f"there are no variables; to do something four times, write `{loop}`")
-        choices = [*spelling.actions, *spelling.keywords, *self.callable()]
+        helpers = (name for name in self.starts if name not in (self.main, self.here))
+        choices = [*spelling.actions, *spelling.keywords, *helpers]
         self.unexpected(f"a statement: {listed(choices)}", choices)
 
     # Conditions and counts

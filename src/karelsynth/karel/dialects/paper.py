@@ -24,8 +24,6 @@ from karelsynth.karel.dialects.indented import Parser, Spelling, block_lines
 from karelsynth.karel.program import Action, Condition, Not, Program, Sensor
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from karelsynth.karel.dialects.source import SourceProgram
 
 
@@ -34,6 +32,8 @@ def _written(condition: Condition) -> str:
 
 
 SPELLING: Final = Spelling(
+    dialect="paper",
+    main="run",
     python=False,
     indent=2,
     actions={action.value: action for action in Action},
@@ -44,6 +44,7 @@ SPELLING: Final = Spelling(
         **{word: _written(condition) for word, condition in stanford.SPELLING.conditions.items()},
     },
     lacking={"for": "there is no `for`; to do something four times, write `repeat(4):`"},
+    names=("main",),  # a text with a `main` is classroom Python
 )
 
 
@@ -58,30 +59,16 @@ def render(program: Program) -> str:
 
 
 class _Parser(Parser):
-    dialect, main = "paper", "run"
+    def definition(self) -> None:
+        if "run" not in self.starts:  # the only function is probably meant to be it
+            self.at += 1
+            self.expect("run")
+        super().definition()
 
-    def reserved(self) -> Iterable[str]:
-        return (*super().reserved(), "main")  # a text with a `main` is classroom Python
-
-    def source(self) -> SourceProgram:
-        if self.next.kind == "end":
-            self.fail(self.next, "the program is empty; expected `def run():`")
-        while self.next.kind != "end":
-            if self.next.kind == "string":
-                self.docstring()
-                self.end_of_line()
-            elif self.next.text == "def":
-                if "run" not in self.starts:  # the only function is probably meant to be it
-                    self.at += 1
-                    self.expect("run")
-                self.definition()
-            elif self.functions:
-                self.fail(self.next, "the program has ended; to belong to it, this line must be indented like its body")
-            else:
-                self.unexpected("`def run():`", ["def"])
-        if self.main not in self.functions:
-            self.fail(self.next, "the program ends here without a `run`; expected `def run():`")
-        return self.finished()
+    def outside(self) -> None:
+        if self.functions:
+            self.fail(self.next, "the program has ended; to belong to it, this line must be indented like its body")
+        self.unexpected("`def run():`", ["def"])
 
     def count(self) -> tuple[int, str]:
         if not self.accept("("):

@@ -11,23 +11,23 @@ comments. Its `program` has every call of a helper replaced by the helper's stat
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
 
 from karelsynth.errors import ProgramSyntaxError
 from karelsynth.karel.program import (
+    BODY_AT,
+    COMPOSITES,
     DEEPEST,
     TOO_DEEP,
     Action,
     Block,
     Condition,
-    If,
-    IfElse,
     Program,
     Repeat,
     Statement,
-    While,
     inner_blocks,
 )
 
@@ -40,7 +40,7 @@ MOST_WRITTEN_OUT: Final = 10_000
 """The most statements of a function whose calls are replaced by the helpers' statements. Helpers that call helpers can
 make a short text an exponentially long program."""
 _CALL_DEPTH: Final = 2
-"""The levels of nesting that a call counts as."""
+"""A call counts as this many levels of nesting."""
 
 
 class SourceSpan(NamedTuple):
@@ -103,6 +103,11 @@ class SourceFunction:
     body: SourceBlock
     span: SourceSpan
 
+    def walk(self) -> Iterator[SourceStatement]:
+        """All statements, in the order of the text."""
+        for statement in self.body:
+            yield from statement.walk()
+
 
 class SourceCall(NamedTuple):
     """A call of a helper in what runs: the helper's statements in its place."""
@@ -132,9 +137,6 @@ class SourceProgram:
     """Names of functions whose calls mean an action: `turn_right`."""
 
     def __post_init__(self) -> None:
-        measure = _Measure(self)
-        for name in self.functions:
-            measure.function(name, 0)
         _ = self.program
 
     @property
@@ -152,11 +154,10 @@ class SourceProgram:
         """The names of the functions that a run can reach, the main one included."""
         found, waiting = {self.main}, [self.main]
         while waiting:
-            for statement in self.functions[waiting.pop()].body:
-                for inner in statement.walk():
-                    if inner.keyword == CALL and inner.detail not in found:
-                        found.add(str(inner.detail))
-                        waiting.append(str(inner.detail))
+            for statement in self.functions[waiting.pop()].walk():
+                if statement.keyword == CALL and statement.detail not in found:
+                    found.add(str(statement.detail))
+                    waiting.append(str(statement.detail))
         return frozenset(found)
 
     @cached_property
@@ -166,13 +167,22 @@ class SourceProgram:
 
     def block_of(self, function: str) -> Block:
         """The statements of a function, with calls replaced."""
-        return _Inliner(self).function(function)
+        return self._blocks[function]
 
     @cached_property
+    def _blocks(self) -> dict[str, Block]:
+        inliner = _Inliner(self)
+        return {name: inliner.function(name, 0)[0] for name in self.functions}
+
+    @property
     def statements(self) -> dict[int, SourceStatement]:
         """The written statement behind each statement of `program`, by the index of the latter's first token."""
-        written = list(self._walk(self.body))
-        return {at: source for (at, _), source in zip(self.program.walk(), written, strict=True)}
+        return self._origins[0]
+
+    @property
+    def calls(self) -> tuple[SourceCall, ...]:
+        """The calls of helpers in `program`, in its order: an outer call before those inside of it."""
+        return self._origins[1]
 
     @cached_property
     def spans(self) -> dict[int, SourceSpan]:
@@ -180,10 +190,11 @@ class SourceProgram:
         return {at: source.place.span for at, source in self.statements.items() if source.place is not None}
 
     @cached_property
-    def calls(self) -> tuple[SourceCall, ...]:
-        """The calls of helpers in `program`, in its order: an outer call before those inside of it."""
-        found: list[SourceCall] = []
-        running = self.program.walk()  # beside the written statements
+    def _origins(self) -> tuple[dict[int, SourceStatement], tuple[SourceCall, ...]]:
+        """`statements` and `calls`: the text and what runs, gone through side by side."""
+        statements: dict[int, SourceStatement] = {}
+        calls: list[SourceCall] = []
+        running = self.program.walk()
 
         def pass_block(block: SourceBlock) -> tuple[int, int]:
             """Go through a block; returns the index of its first token, and the one after its last."""
@@ -192,29 +203,21 @@ class SourceProgram:
 
         def pass_statement(statement: SourceStatement) -> tuple[int, int]:
             if statement.keyword == CALL:
-                name, place = str(statement.detail), len(found)
+                name, place = str(statement.detail), len(calls)
                 start, end = pass_block(self.functions[name].body)
                 if statement.place is not None:
-                    found.insert(place, SourceCall(name, statement.place.span, start, end))
+                    calls.insert(place, SourceCall(name, statement.place.span, start, end))
                 return start, end
             start, node = next(running)
+            statements[start] = statement
             for inner in statement.blocks:
                 pass_block(inner)
             return start, start + node.size
 
         pass_block(self.body)
-        return tuple(found)
+        return statements, tuple(calls)
 
-    def _walk(self, block: SourceBlock) -> Iterator[SourceStatement]:
-        for statement in block:
-            if statement.keyword == CALL:
-                yield from self._walk(self.functions[str(statement.detail)].body)
-            else:
-                yield statement
-                for inner in statement.blocks:
-                    yield from self._walk(inner)
-
-    def fail(self, statement: SourceStatement, reason: str) -> None:
+    def fail(self, statement: SourceStatement, reason: str) -> NoReturn:
         """Raise ProgramSyntaxError at a statement."""
         span = SourceSpan(1, 1, 1) if statement.place is None else statement.place.span
         line = self.lines[span.line - 1] if self.lines else ""
@@ -222,93 +225,80 @@ class SourceProgram:
         raise ProgramSyntaxError(reason, line=span.line, column=span.column, source_line=line, width=width)
 
 
-class _Measure:
-    """Checks the length and the depth of functions with their calls replaced, without replacing them."""
+_Inlined = tuple[Block, int, int]
+"""A block with its calls replaced, the number of its statements (calls included), and the depth of its nesting."""
+
+
+class _Inliner:
+    """Replaces calls. A function is built once, and its block is shared by its calls.
+
+    Raises ProgramSyntaxError at the statement that makes a function too long or too deep, or calls its own function.
+    """
 
     def __init__(self, source: SourceProgram) -> None:
         self.source = source
-        self.known: dict[str, tuple[int, int]] = {}
+        self.built: dict[str, _Inlined] = {}
         self.calling: list[str] = []
 
-    def function(self, name: str, depth: int) -> tuple[int, int]:
-        """The number of statements of a function and the depth of its nesting; `depth` is that of the call."""
-        if name not in self.known:
+    def function(self, name: str, depth: int) -> _Inlined:
+        """The body of a function; `depth` is the depth of the call."""
+        if name not in self.built:
             self.calling.append(name)
-            self.known[name] = self.block(self.source.functions[name].body, depth)
+            self.built[name] = self.block(self.source.functions[name].body, depth)
             self.calling.pop()
-        return self.known[name]
+        return self.built[name]
 
-    def block(self, block: SourceBlock, depth: int) -> tuple[int, int]:
+    def block(self, block: SourceBlock, depth: int) -> _Inlined:
+        found: list[Statement] = []
         size = height = 0
         for statement in block:
-            more, levels = self.statement(statement, depth)
+            nodes, more, levels = (
+                self.call(statement, depth) if statement.keyword == CALL else self.statement(statement, depth)
+            )
             size, height = size + more, max(height, levels)
             if size > MOST_WRITTEN_OUT and self.source.helpers:
                 most = f"over {MOST_WRITTEN_OUT:,} statements"
                 self.source.fail(statement, f"written out, the helper functions make the program too long: {most}")
             if depth + height > DEEPEST:
                 self.source.fail(statement, TOO_DEEP)
-        return size, height
+            found += nodes
+        return tuple(found), size, height
 
-    def statement(self, statement: SourceStatement, depth: int) -> tuple[int, int]:
-        if statement.keyword == CALL:
-            name = str(statement.detail)
-            if name in self.calling:
-                self.source.fail(statement, f"`{name}` calls itself; expected a loop instead: there is no recursion")
-            if depth + _CALL_DEPTH > DEEPEST:
-                self.source.fail(statement, TOO_DEEP)
-            size, height = self.function(name, depth + _CALL_DEPTH)
-            return size + 1, height + _CALL_DEPTH
+    def call(self, statement: SourceStatement, depth: int) -> _Inlined:
+        name = str(statement.detail)
+        if name in self.calling:
+            self.source.fail(statement, f"`{name}` calls itself; expected a loop instead: there is no recursion")
+        if depth + _CALL_DEPTH > DEEPEST:
+            self.source.fail(statement, TOO_DEEP)
+        body, size, height = self.function(name, depth + _CALL_DEPTH)
+        return body, size + 1, height + _CALL_DEPTH
+
+    def statement(self, statement: SourceStatement, depth: int) -> _Inlined:
         if not statement.blocks:
-            return 1, 0
-        measured = [self.block(block, depth + 1) for block in statement.blocks]
-        return 1 + sum(size for size, _ in measured), 1 + max(height for _, height in measured)
+            return (Action(statement.keyword),), 1, 0
+        blocks, sizes, heights = zip(*(self.block(block, depth + 1) for block in statement.blocks), strict=True)
+        node: Any = COMPOSITES[statement.keyword]
+        return (node(statement.detail, *blocks),), 1 + sum(sizes), 1 + max(heights)
 
 
-class _Inliner:
-    """Builds the blocks that run. A function's block is built once and shared by its calls."""
-
-    def __init__(self, source: SourceProgram) -> None:
-        self.source = source
-        self.built: dict[str, Block] = {}
-
-    def function(self, name: str) -> Block:
-        if name not in self.built:
-            self.built[name] = self.block(self.source.functions[name].body)
-        return self.built[name]
-
-    def block(self, block: SourceBlock) -> Block:
-        found: list[Statement] = []
-        for statement in block:
-            if statement.keyword == CALL:
-                found += self.function(str(statement.detail))
-            else:
-                found.append(self.statement(statement))
-        return tuple(found)
-
-    def statement(self, statement: SourceStatement) -> Statement:
-        blocks = [self.block(block) for block in statement.blocks]
-        match statement.keyword, statement.detail:
-            case "REPEAT", int(times):
-                return Repeat(times, *blocks)
-            case "WHILE", condition:
-                return While(condition, *blocks)  # type: ignore[arg-type]
-            case "IF", condition:
-                return If(condition, *blocks)  # type: ignore[arg-type]
-            case "IFELSE", condition:
-                return IfElse(condition, *blocks)  # type: ignore[arg-type]
-        return Action(statement.keyword)
+PlaceOf = Callable[[int, Statement], SourcePlace]
+"""Gives the place of a statement in the text, from the index of its first token."""
 
 
-def source_block(block: Block) -> SourceBlock:
-    """A block as it would be written, without places in a text."""
-    return tuple(source_statement(statement) for statement in block)
+def source_block(block: Block, place_of: PlaceOf | None = None, at: int = BODY_AT) -> SourceBlock:
+    """A block as it would be written; `at` is the index of its first token. Without `place_of`, it has no places."""
+    found = []
+    for statement in block:
+        found.append(source_statement(statement, place_of, at))
+        at += statement.size
+    return tuple(found)
 
 
-def source_statement(statement: Statement) -> SourceStatement:
-    """A statement as it would be written, without a place in a text."""
+def source_statement(statement: Statement, place_of: PlaceOf | None = None, at: int = 0) -> SourceStatement:
+    """A statement as it would be written; see `source_block`."""
+    place = None if place_of is None else place_of(at, statement)
     if isinstance(statement, Action):
-        return SourceStatement(statement.value)
-    blocks = tuple(source_block(inner) for _, inner in inner_blocks(statement))
+        return SourceStatement(statement.value, place=place)
+    blocks = tuple(source_block(inner, place_of, at + offset) for offset, inner in inner_blocks(statement))
     detail = statement.times if isinstance(statement, Repeat) else statement.condition
-    return SourceStatement(statement.keyword, detail, blocks)
+    return SourceStatement(statement.keyword, detail, blocks, place)

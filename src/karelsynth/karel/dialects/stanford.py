@@ -3,14 +3,15 @@
 Markers are called beepers, a blocked side has its own condition, and there is no right turn: programs that turn right
 define a helper function. The reader accepts what students write: helper functions without arguments (their statements
 replace the calls), definitions in any order, docstrings, and files without the import or the last two lines. It refuses
-what Python would run differently.
+texts that Python would run differently.
 
-Python refuses more than 20 nested loops, so such programs convert but do not run there.
+Python allows at most 20 nested loops. A program with more can be converted, but Python does not run it.
 """
 
 from __future__ import annotations
 
 import json
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from karelsynth.errors import nearest
@@ -19,8 +20,6 @@ from karelsynth.karel.program import Action, Block, Condition, Not, Program, Rep
 from karelsynth.karel.world import HEADINGS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from karelsynth.karel.dialects.indented import Word
     from karelsynth.karel.dialects.source import SourceProgram
 
@@ -45,8 +44,11 @@ _HEADINGS: Final = tuple(f"{no}facing_{heading}" for no in ("", "not_") for head
 _NO_COMPASS: Final = "this Karel cannot sense its heading; look with `front_is_clear()` or `left_is_clear()`"
 _NO_COLOUR: Final = "this Karel has no colours; mark corners with `put_beeper()`"
 _NO_BAG: Final = "this Karel's bag is never empty; test the corner it stands on with `beepers_present()`"
+_RUN: Final = "run_karel_program"
 
 SPELLING: Final = Spelling(
+    dialect="stanford",
+    main="main",
     python=True,
     indent=4,
     actions=_ACTIONS,
@@ -63,11 +65,11 @@ SPELLING: Final = Spelling(
         **dict.fromkeys(("paint_corner", "corner_color_is"), _NO_COLOUR),
         **dict.fromkeys(("beepers_in_bag", "no_beepers_in_bag"), _NO_BAG),
     },
+    names=("range", _RUN),
 )
 
 _IMPORT: Final = "from stanfordkarel import *"
 _MODULES: Final = (["stanfordkarel"], ["karel", ".", "stanfordkarel"])
-_RUN: Final = "run_karel_program"
 _THREE_LEFT: Final[Block] = (Action.TURN_LEFT,) * 3
 _TURN_RIGHT: Final = (_THREE_LEFT, (Repeat(3, (Action.TURN_LEFT,)),))
 
@@ -96,55 +98,40 @@ def complete_file(parts: list[list[str]], *, turns_right: bool, world: str = "")
 
 
 class _Parser(Parser):
-    """`variables` holds the loop variables of each function, `used` the words of Karel's that each function uses."""
+    """`variables` holds the loop variables of the function that is being read, `used` the words of Karel's that each
+    function uses."""
 
-    dialect, main = "stanford", "main"
+    built_in = MappingProxyType({"turn_right": Action.TURN_RIGHT})
 
     def __init__(self, text: str, spelling: Spelling) -> None:
         super().__init__(text, spelling)
-        self.variables: dict[str, set[str]] = {}
+        self.variables: set[str] = set()
         self.imported: set[str] | None = None
         self.started: dict[str, Word] = {}
         self.used: dict[str, dict[str, Word]] = {}
-        level, here = 0, ""
-        for index, word in enumerate(self.words[:-1]):
-            level += (word.kind == "indent") - (word.kind == "dedent")
-            name = self.words[index + 1]
-            if level == 0 and word.text == "def" and name.kind == "name":
-                here = name.text
-            elif word.text == "for" and name.kind == "name":
-                self.variables.setdefault(here, set()).add(name.text)
 
     # The file
 
     def source(self) -> SourceProgram:
-        if self.next.kind == "end":
-            self.fail(self.next, "the program is empty; expected `def main():`")
-        while self.next.kind != "end":
-            word = self.next
-            if word.kind == "string":
-                self.docstring()
-                self.end_of_line()
-            elif word.text in ("from", "import"):
-                self.imports()
-            elif word.text == "def":
-                self.definition()
-            elif word.text == "if" and self.words[self.at + 1].text == "__name__":
-                self.footer()
-            elif word.text in (_RUN, "main"):
-                self.start()
-            elif word.text in (*SPELLING.actions, *SPELLING.keywords, *self.starts):
-                self.fail(word, f"`{word.text}` is outside any function; indent it, below `def main():`")
-            else:
-                self.unexpected("`def main():`", ["def"])
-        if "main" not in self.functions:
-            self.no_main()
-        source = self.finished({"turn_right": Action.TURN_RIGHT})
+        source = super().source()
         if "turn_right" in source.functions and source.block_of("turn_right") not in _TURN_RIGHT:
             name = self.words[self.starts["turn_right"] + 1]
             self.fail(name, "`turn_right` must consist of exactly three `turn_left()`")
         self.check_imported(source)
         return source
+
+    def outside(self) -> None:
+        word = self.next
+        if word.text in ("from", "import"):
+            self.imports()
+        elif word.text == "if" and self.words[self.at + 1].text == "__name__":
+            self.footer()
+        elif word.text in (_RUN, "main"):
+            self.start()
+        elif word.text in (*SPELLING.actions, *SPELLING.keywords, *self.starts):
+            self.fail(word, f"`{word.text}` is outside any function; indent it, below `def main():`")
+        else:
+            self.unexpected("`def main():`", ["def"])
 
     def imports(self) -> None:
         """`from stanfordkarel import …`, or from `karel.stanfordkarel`, as in the course's own copy."""
@@ -209,12 +196,17 @@ class _Parser(Parser):
         close = nearest("main", self.starts)
         if close is not None:
             self.fail(self.words[self.starts[close] + 1], "there is no `main`; expected `def main():`", "main")
-        self.fail(self.next, "the program ends here without a `main`; expected `def main():`")
+        super().no_main()
 
     # Functions
 
-    def reserved(self) -> Iterable[str]:
-        return (name for name in (*super().reserved(), "range", _RUN) if name != "turn_right")
+    def definition(self) -> None:
+        self.variables, at = set(), self.at + 1
+        while self.words[at].kind != "end" and self.words[at].text != "def":
+            if self.words[at].text == "for" and self.words[at + 1].kind == "name":
+                self.variables.add(self.words[at + 1].text)
+            at += 1
+        super().definition()
 
     def parameters(self) -> None:
         super().parameters()
@@ -230,7 +222,7 @@ class _Parser(Parser):
     def check_hidden(self, word: Word) -> None:
         """Raise an error if a loop variable hides the function of that name. To Python, a loop variable is local in the
         whole function."""
-        if word.text in self.variables.get(self.here, ()):
+        if word.text in self.variables:
             reason = f"`{word.text}` is a loop variable in this function, and Python cannot call a number"
             self.fail(word, f"{reason}; name the variable `i` instead")
 

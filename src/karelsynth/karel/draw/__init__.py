@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 from karelsynth.errors import KarelsynthError, listed
 from karelsynth.files import write_atomically
 from karelsynth.karel.draw.board import layout_of, sheet_scene, world_scene
-from karelsynth.karel.draw.film import Frame, film_gif, film_layout, frame_scene, run_frames
+from karelsynth.karel.draw.film import Frame, film_gif, film_layout, film_svg, frame_scene, run_frames
 from karelsynth.karel.draw.scene import scene_svg
 from karelsynth.karel.interpreter import MAX_TICKS
 
@@ -76,7 +76,7 @@ def save_world_picture(
     title: str | None = None,
 ) -> None:
     """Save a picture of the world as `.svg` or `.png`."""
-    suffix = _suffix_of(Path(path), (".svg", ".png"))
+    suffix = _suffix_of(path, (".svg", ".png"))
     scene = world_scene(world, layout_of(world, theme=theme, cell=cell, labels=labels, title=title))
     write_atomically(path, scene_svg(scene).encode() if suffix == ".svg" else _png(scene))
 
@@ -108,7 +108,7 @@ def save_examples_picture(
     about: str = "",
 ) -> None:
     """Save pairs of worlds in one picture, `.svg` or `.png`."""
-    suffix = _suffix_of(Path(path), (".svg", ".png"))
+    suffix = _suffix_of(path, (".svg", ".png"))
     scene = sheet_scene(pairs, theme=theme, cell=cell, labels=labels, title=title, name=name, about=about)
     write_atomically(path, scene_svg(scene, each_once=True).encode() if suffix == ".svg" else _png(scene))
 
@@ -124,8 +124,6 @@ def run_svg(
     max_ticks: int = MAX_TICKS,
 ) -> str:
     """The run as an SVG that plays by itself, `speed` ticks a second; without `cell`, small worlds get large cells."""
-    from karelsynth.karel.draw.film import film_svg
-
     layout = film_layout(world, theme=theme, cell=cell, labels=labels)
     return film_svg(run_frames(program, world, max_ticks), layout, speed=speed)
 
@@ -142,18 +140,17 @@ def save_run_picture(
     max_ticks: int = MAX_TICKS,
 ) -> None:
     """Save a run: a film as `.gif` or `.svg`, its last frame as `.png`."""
-    path = Path(path)
     suffix = _suffix_of(path, (".gif", ".svg", ".png"))
-    if suffix == ".svg":
-        svg = run_svg(program, world, theme=theme, cell=cell, labels=labels, speed=speed, max_ticks=max_ticks)
-        write_atomically(path, svg.encode())
-        return
     layout = film_layout(world, theme=theme, cell=cell, labels=labels)
     frames = run_frames(program, world, max_ticks)
-    if suffix == ".gif":
-        write_atomically(path, film_gif(frames, layout, speed=speed))
-    else:
-        write_atomically(path, _png(frame_scene(frames[-1], layout)))
+    match suffix:
+        case ".gif":
+            picture = film_gif(frames, layout, speed=speed)
+        case ".svg":
+            picture = film_svg(frames, layout, speed=speed).encode()
+        case _:
+            picture = _png(frame_scene(frames[-1], layout))
+    write_atomically(path, picture)
 
 
 def _png(scene: Scene) -> bytes:
@@ -164,9 +161,9 @@ def _png(scene: Scene) -> bytes:
     return file.getvalue()
 
 
-def _suffix_of(path: Path, supported: Sequence[str]) -> str:
+def _suffix_of(path: str | Path, supported: Sequence[str]) -> str:
     """The file's suffix in lower case; raises KarelsynthError if it is not a supported one."""
-    suffix = path.suffix.lower()
+    suffix = Path(path).suffix.lower()
     if suffix not in supported:
         given = f"not `{suffix}`" if suffix else "and this name has none"
         raise KarelsynthError(f"cannot save a picture as {path}: the name must end in {listed(supported)}, {given}")

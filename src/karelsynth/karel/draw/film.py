@@ -2,8 +2,8 @@
 
 The SVG draws once what never changes. It also draws the hero once, and moves it. Each count of markers on a cell is
 drawn once and shown while it holds. The captions are a strip behind a window. All of it is CSS keyframes over one
-duration. The attributes without CSS are those of the last frame: readers who prefer no motion, and programs without
-CSS, see the end of the run.
+duration. Without the CSS, the attributes show the last frame, so people who prefer no motion, and programs without CSS,
+see the end of the run.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from itertools import accumulate, combinations, pairwise
 from typing import TYPE_CHECKING, Final
 
 from karelsynth.errors import KarelsynthError
+from karelsynth.karel.dialects.indented import condition_text
+from karelsynth.karel.dialects.paper import SPELLING
 from karelsynth.karel.draw.board import (
     CAPTION_HEIGHT,
     BoardLayout,
@@ -30,7 +32,7 @@ from karelsynth.karel.draw.board import (
 )
 from karelsynth.karel.draw.scene import ShapeGroup, group_svg, number, scene_svg
 from karelsynth.karel.interpreter import MAX_TICKS, Status, Tick, run
-from karelsynth.karel.program import Action, Condition, Not, Program, Repeat
+from karelsynth.karel.program import Action, Program, Repeat
 from karelsynth.karel.world import HEADINGS
 
 if TYPE_CHECKING:
@@ -85,7 +87,7 @@ def run_frames(program: Program, world: World, max_ticks: int = MAX_TICKS) -> tu
             caption = f"repeat: {rounds[tick.where] % statement.times + 1} of {statement.times}"
             rounds[tick.where] += 1
         else:
-            caption = f"{_words(statement.condition)}? {'yes' if tick.outcome else 'no'}"
+            caption = f"{condition_text(statement.condition, SPELLING)}? {'yes' if tick.outcome else 'no'}"
         frames.append(Frame(tick.world, tick.where, tick.number, caption))
 
     result = run(program, world, max_ticks=max_ticks, observe=observe)
@@ -95,10 +97,6 @@ def run_frames(program: Program, world: World, max_ticks: int = MAX_TICKS) -> tu
         caption = f"crashed: {result.status.reason}" if result.status.crashed else result.status.reason
     frames.append(Frame(result.world, result.where, result.ticks, caption, result.status))
     return tuple(frames)
-
-
-def _words(condition: Condition) -> str:
-    return f"not {_words(condition.condition)}" if isinstance(condition, Not) else condition.value
 
 
 def film_layout(world: World, *, theme: str, cell: int | None, labels: bool) -> BoardLayout:
@@ -131,8 +129,10 @@ def film_gif(frames: Sequence[Frame], layout: BoardLayout, *, speed: float | Non
             f"{len(frames):,} frames are too many for a GIF, which must be held in memory: at most {MOST_FRAMES:,}; "
             "save an .svg, or let the run take fewer ticks"
         )
+    from PIL import Image
+
     palette = _gif_palette(layout.theme)
-    images = (_indexed(image, palette) for image in film_images(frames, layout))
+    images = (image.quantize(palette=palette, dither=Image.Dither.NONE) for image in film_images(frames, layout))
     file = io.BytesIO()
     next(images).save(
         file,
@@ -188,15 +188,9 @@ def _gif_palette(theme: Palette) -> Image.Image:
     return palette
 
 
-def _indexed(image: Image.Image, palette: Image.Image) -> Image.Image:
-    from PIL import Image
-
-    return image.quantize(palette=palette, dither=Image.Dither.NONE)
-
-
 def film_svg(frames: Sequence[Frame], layout: BoardLayout, *, speed: float | None) -> str:
     """The frames as an endless animated SVG."""
-    clock = _Clock.of(durations(frames, speed))
+    clock = _Clock(durations(frames, speed))
     rules: list[str] = []
     below = _shown_in_turn([groups_below(layout, frame.world) for frame in frames], clock, "b", rules)
     hero = _moving_hero(frames, layout, clock, rules)
@@ -220,17 +214,11 @@ def film_svg(frames: Sequence[Frame], layout: BoardLayout, *, speed: float | Non
     return scene_svg(scene, style=style, extra=body, identity=identity)
 
 
-@dataclass(frozen=True)
 class _Clock:
     """When each frame begins, in seconds from the start, and when the last one ends."""
 
-    starts: tuple[float, ...]
-    total: float
-
-    @classmethod
-    def of(cls, seconds: Sequence[float]) -> _Clock:
-        *starts, total = accumulate(seconds, initial=0.0)
-        return cls(tuple(starts), total)
+    def __init__(self, seconds: Sequence[float]) -> None:
+        *self.starts, self.total = accumulate(seconds, initial=0.0)
 
     def percent(self, seconds: float) -> str:
         return f"{100 * seconds / self.total:.3f}".rstrip("0").rstrip(".") + "%"

@@ -14,7 +14,7 @@ from math import hypot
 from types import MappingProxyType
 from typing import Final, Literal, Union
 
-from karelsynth.errors import KarelsynthError, listed, nearest
+from karelsynth.errors import KarelsynthError, did_you_mean, listed
 from karelsynth.terminal_text import display_width
 
 Point = tuple[float, float]
@@ -185,9 +185,7 @@ def theme_named(name: str) -> Palette:
     """The theme of that name; raises KarelsynthError for an unknown one."""
     if name in THEMES:
         return THEMES[name]
-    close = nearest(name, THEMES)
-    hint = f"; did you mean `{close}`?" if close else ""
-    raise KarelsynthError(f"there is no theme `{name}`: choose {listed(THEMES)}{hint}")
+    raise KarelsynthError(f"there is no theme `{name}`: choose {listed(THEMES)}{did_you_mean(name, THEMES)}")
 
 
 def fitted(text: str, size: float, room: float) -> tuple[str, float]:

@@ -12,12 +12,13 @@ import shutil
 import sys
 import time
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import TYPE_CHECKING, Final
 
+from karelsynth.karel.dialects import read_source
 from karelsynth.karel.draw.film import Frame, durations, run_frames
 from karelsynth.karel.draw.scene import THEMES
 from karelsynth.karel.interpreter import MAX_TICKS
-from karelsynth.karel.program import BODY_AT, Block, Program, inner_blocks
 from karelsynth.karel.world import HEADINGS, Cell, World
 
 if TYPE_CHECKING:
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
     from rich.text import Text
 
+    from karelsynth.karel.program import Program
+
 _COLOURS: Final = THEMES["light"]
 HERO: Final = f"bold {_COLOURS.hero_face} on {_COLOURS.hero}"
 HERO_ON_MARKERS: Final = f"bold {_COLOURS.marker} on {_COLOURS.hero}"
@@ -33,6 +36,8 @@ MARKER: Final = f"{_COLOURS.marker_text} on {_COLOURS.marker}"
 WALL: Final = _COLOURS.muted
 FAINT: Final = "dim"
 MARKED: Final = "bold white on red"
+_GAP: Final = "   "
+"""Between worlds side by side."""
 
 
 @dataclass(frozen=True)
@@ -43,14 +48,14 @@ class _Signs:
     """In the order of HEADINGS."""
     wall: str
     empty: str
-    top: tuple[str, str, str]
-    bottom: tuple[str, str, str]
+    top: str
+    bottom: str
     side: str
     pointer: str
 
 
-_UNICODE: Final = _Signs("▲▶▼◀", "██", "· ", ("╭", "─", "╮"), ("╰", "─", "╯"), "│", "▶ ")
-_ASCII: Final = _Signs("^>v<", "##", ". ", ("+", "-", "+"), ("+", "-", "+"), "|", "> ")
+_UNICODE: Final = _Signs("▲▶▼◀", "██", "· ", "╭─╮", "╰─╯", "│", "▶ ")
+_ASCII: Final = _Signs("^>v<", "##", ". ", "+-+", "+-+", "|", "> ")
 
 
 def supports_unicode(encoding: str | None) -> bool:
@@ -67,7 +72,9 @@ def world_text(
     """
     from rich.text import Text
 
-    signs = _signs(supports_unicode(sys.stdout.encoding) if unicode is None else unicode)
+    if unicode is None:
+        unicode = supports_unicode(sys.stdout.encoding)
+    signs = _UNICODE if unicode else _ASCII
     wall = WALL if color else ""
     text = Text(no_wrap=True).append(_edge(signs.top, world.cols), wall)
     for row in reversed(range(world.rows)):
@@ -81,11 +88,7 @@ def world_text(
     return text.append(f"\n{_edge(signs.bottom, world.cols)}", wall)
 
 
-def _signs(unicode: bool) -> _Signs:
-    return _UNICODE if unicode else _ASCII
-
-
-def _edge(signs: tuple[str, str, str], cols: int) -> str:
+def _edge(signs: str, cols: int) -> str:
     left, across, right = signs
     return left + across * 2 * cols + right
 
@@ -114,20 +117,15 @@ def side_by_side(
 
     room = shutil.get_terminal_size().columns if width is None else width
     blocks = [_block(heading, world, color=color, unicode=unicode, marked=marked) for heading, world in worlds]
-    shelves: list[list[list[Text]]] = [[]]
-    used = 0
-    for block in blocks:
-        if shelves[-1] and used + block[0].cell_len > room:
-            shelves.append([])
-            used = 0
-        shelves[-1].append(block)
-        used += block[0].cell_len + 3
     lines: list[Text] = []
-    for shelf in shelves:
+    while blocks:
+        ends = accumulate(block[0].cell_len + len(_GAP) for block in blocks)
+        fitting = max(1, sum(end - len(_GAP) <= room for end in ends))
+        row, blocks = blocks[:fitting], blocks[fitting:]
         lines += [Text()] if lines else []
-        for number in range(max(len(block) for block in shelf)):
-            parts = [block[number] if number < len(block) else Text(" " * block[0].cell_len) for block in shelf]
-            line = Text("   ").join(parts)
+        for number in range(max(map(len, row))):
+            parts = [block[number] if number < len(block) else Text(" " * block[0].cell_len) for block in row]
+            line = Text(_GAP).join(parts)
             line.rstrip()
             lines.append(line)
     return Text("\n", no_wrap=True).join(lines)
@@ -147,20 +145,8 @@ def _block(heading: str, world: World, *, color: bool, unicode: bool | None, mar
 
 def line_of_token(program: Program) -> dict[int, int]:
     """For each statement, by the index of its first token, its line in `program.to("paper")`, counted from 0."""
-    lines: dict[int, int] = {}
-
-    def walk(block: Block, at: int, line: int) -> int:
-        """Number a block whose first statement is on `line`; return the line after it."""
-        for statement in block:
-            lines[at] = line
-            line += 1
-            for place, (offset, inner) in enumerate(inner_blocks(statement)):
-                line = walk(inner, at + offset, line + (place > 0))  # `else:` has a line of its own
-            at += statement.size
-        return line
-
-    walk(program.body, BODY_AT, 1)  # line 0 is `def run():`
-    return lines
+    spans = read_source(program.to("paper"), "paper").spans
+    return {at: span.line - 1 for at, span in spans.items()}
 
 
 def play(
@@ -221,7 +207,7 @@ class _Stage:
         current = None if frame.where is None else self.line_of[frame.where]
         height = max(frame.world.rows + 2, self.console.height - 3)
         top = max(0, min((current or 0) - height // 2, len(self.lines) - height))
-        pointer = _signs(self.unicode).pointer
+        pointer = (_UNICODE if self.unicode else _ASCII).pointer
         text = Text(no_wrap=True, overflow="ellipsis" if self.unicode else "crop")
         for number, line in enumerate(self.lines[top : top + height], top):
             here = number == current

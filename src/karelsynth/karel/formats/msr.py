@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, NoReturn
 
-from karelsynth.errors import TaskFileError, WorldError, listed, nearest, quoted
+from karelsynth.errors import TaskFileError, WorldError, did_you_mean, listed, quoted
 from karelsynth.karel.program import (
     DEEPEST,
     TOO_DEEP,
@@ -43,8 +43,8 @@ def world_from_json(record: Mapping[str, Any]) -> World:
         raise WorldError(f"the JSON of a world is an object with {listed(_NEEDED, 'and')}, not {_kind(record)}")
     for key in record:
         if key not in _FIELDS:
-            raise WorldError(f"the JSON of a world has no field {quoted(str(key))}{_hint(key, _FIELDS)}; "
-                             f"its fields are {listed(_FIELDS, 'and')}")  # fmt: skip
+            field = f"{quoted(str(key))}{did_you_mean(str(key), _FIELDS, aside=True)}"
+            raise WorldError(f"the JSON of a world has no field {field}; its fields are {listed(_FIELDS, 'and')}")
     for key in _NEEDED:
         if key not in record:
             raise WorldError(f"the JSON of a world needs the field `{key}`")
@@ -54,9 +54,8 @@ def world_from_json(record: Mapping[str, Any]) -> World:
         raise WorldError(f"`crashed` is {_shown(crashed)}: {reason}")
 
     rows, cols = (_whole(record, key) for key in ("rows", "cols"))
-    walls = _cells(record, "blocked", "row:col", r"([0-9]{1,9}):([0-9]{1,9})")
-    markers = _cells(record, "markers", "row:col:count", r"([0-9]{1,9}):([0-9]{1,9}):([0-9]{1,9})")
-    return World(rows, cols, _hero(record), frozenset(walls), {cell: int(rest) for cell, (rest,) in markers.items()})
+    walls, markers = _cells(record, "blocked", "row:col"), _cells(record, "markers", "row:col:count")
+    return World(rows, cols, _hero(record), frozenset(walls), markers)
 
 
 def world_to_json(world: World) -> dict[str, Any]:
@@ -144,18 +143,18 @@ def _hero(record: Mapping[str, Any]) -> Hero:
     return Hero(int(match[1]), int(match[2]), match[3])
 
 
-def _cells(record: Mapping[str, Any], key: str, form: str, pattern: str) -> dict[Cell, tuple[str, ...]]:
-    """The items of a string by cell, each with the groups of the pattern after row and column."""
-    found: dict[Cell, tuple[str, ...]] = {}
+def _cells(record: Mapping[str, Any], key: str, form: str) -> dict[Cell, int]:
+    """The items of a string by cell, each with its last number. Every item has the form."""
+    found: dict[Cell, int] = {}
+    pattern = re.compile(re.sub("[a-z]+", "([0-9]{1,9})", form))
     for number, word in enumerate(_string(record, key).split(), 1):
-        match = re.fullmatch(pattern, word)
+        match = pattern.fullmatch(word)
         if match is None:
             raise WorldError(f'`{key}`, item {number}: {quoted(word)} is not "{form}" with whole numbers from 0')
-        row, col, *rest = match.groups()
-        cell = int(row), int(col)
+        cell = int(match[1]), int(match[2])
         if cell in found:
-            raise WorldError(f"`{key}`, item {number}: the cell {row}:{col} is given twice")
-        found[cell] = tuple(rest)
+            raise WorldError(f"`{key}`, item {number}: the cell {match[1]}:{match[2]} is given twice")
+        found[cell] = int(match[match.lastindex or 0])
     return found
 
 
@@ -215,7 +214,7 @@ def _node(value: Any, where: str, depth: int, types: tuple[str, ...]) -> Any:
         _fail(where[:40] + "…", TOO_DEEP)
     kind = value.get("type") if isinstance(value, Mapping) else None
     if isinstance(kind, str) and kind not in types:
-        _fail(where, f"no type {quoted(kind)}{_hint(kind, types)}; expected {listed(types)}")
+        _fail(where, f"no type {quoted(kind)}{did_you_mean(kind, types, aside=True)}; expected {listed(types)}")
     node, keys = _NODES.get(kind, (None, ())) if isinstance(kind, str) else (None, ())
     fields = _object(value, where, ("type", *keys))
     if not isinstance(kind, str):
@@ -254,11 +253,6 @@ def _object(value: Any, where: str, keys: tuple[str, ...]) -> Mapping[str, Any]:
 
 def _fail(where: str, reason: str) -> NoReturn:
     raise TaskFileError(f"{where}: {reason}")
-
-
-def _hint(word: Any, vocabulary: Iterable[str]) -> str:
-    close = nearest(str(word), vocabulary)
-    return f" (did you mean `{close}`?)" if close else ""
 
 
 def _shown(value: Any) -> str:

@@ -22,7 +22,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from karelsynth.errors import WorldError, listed, nearest, quoted
+from karelsynth.errors import WorldError, did_you_mean, listed, nearest, quoted
 from karelsynth.karel.world import HEADINGS, LARGEST_SIDE, MOST_MARKERS, SMALLEST_SIDE, STEP, Cell, Hero, World
 
 KEYWORDS: Final = ("Dimension", "Wall", "Beeper", "Karel", "BeeperBag", "Speed", "Color")
@@ -35,9 +35,10 @@ _FORMS: Final = {
     "BeeperBag": "INFINITY",
 }
 _NUMBER: Final = r"[0-9]{1,18}"
+_PLACE: Final = re.compile(rf"\(\s*({_NUMBER})\s*,\s*({_NUMBER})\s*\)")
 _PATTERNS: Final = {
-    "(avenue, street)": re.compile(rf"\(\s*({_NUMBER})\s*,\s*({_NUMBER})\s*\)"),
-    "(avenues, streets)": re.compile(rf"\(\s*({_NUMBER})\s*,\s*({_NUMBER})\s*\)"),
+    "(avenue, street)": _PLACE,
+    "(avenues, streets)": _PLACE,
     "direction": re.compile("|".join(HEADINGS), re.IGNORECASE),
     "count": re.compile(_NUMBER),
     "INFINITY": re.compile("infinity|infinite", re.IGNORECASE),
@@ -95,8 +96,7 @@ class _Reader:
             return
         keyword = _BY_FOLDED.get(word.casefold())
         if keyword is None:
-            close = nearest(word, KEYWORDS)
-            hint = f" (did you mean `{close}`?)" if close else ""
+            hint = did_you_mean(word, KEYWORDS, aside=True)
             raise WorldError(f"line {number}: unknown keyword {quoted(word)}{hint}; a line is {listed(KEYWORDS)}, "
                              "then a colon")  # fmt: skip
         if keyword in _FORMS:
@@ -194,13 +194,13 @@ def _arguments(number: int, keyword: str, rest: str) -> dict[str, re.Match[str]]
     missing = form.split("; ")
     found: dict[str, re.Match[str]] = {}
     for part in filter(None, map(str.strip, rest.split(";"))):
-        kind = next((kind for kind in missing if _PATTERNS[kind].fullmatch(part)), None)
-        if kind is None:
+        for kind in missing:
+            if match := _PATTERNS[kind].fullmatch(part):
+                found[kind] = match
+                missing.remove(kind)
+                break
+        else:
             raise WorldError(f"line {number}: {_bad_part(keyword, part)}; the line is `{keyword}: {form}`")
-        match = _PATTERNS[kind].fullmatch(part)
-        assert match is not None
-        found[kind] = match
-        missing.remove(kind)
     if missing:
         raise WorldError(f"line {number}: `{missing[0]}` is missing; the line is `{keyword}: {form}`")
     return found
@@ -212,8 +212,7 @@ def _bad_part(keyword: str, part: str) -> str:
     if keyword == "Beeper" and _PATTERNS["INFINITY"].fullmatch(part):
         return f"a cell holds 0 to {MOST_MARKERS} beepers, not infinitely many"
     if "direction" in _FORMS[keyword] and part.isalpha():
-        close = nearest(part, HEADINGS)
-        hint = f" (did you mean `{close}`?)" if close else ""
+        hint = did_you_mean(part, HEADINGS, aside=True)
         return f"{quoted(part)} is no direction{hint}; they are {listed(HEADINGS, 'and')}"
     return f"{quoted(part)} does not belong here"
 
