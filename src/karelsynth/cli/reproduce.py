@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,7 +15,6 @@ from karelsynth.cli.common import (
     choose_device,
     console,
     counter,
-    error_console,
     interruptible,
     loading,
     print_err,
@@ -31,16 +28,10 @@ from karelsynth.reproduce.rows import BUDGETS, LONG, SHORT, TABLES, Job, budget_
 
 if TYPE_CHECKING:
     import torch
-    from rich.live import Live
-    from rich.text import Text
 
     from karelsynth.curves import Curves, Key
     from karelsynth.model.synthesizer import Synthesizer
     from karelsynth.reproduce.running import Paths, RunSummary
-    from karelsynth.train.loop import TrainingProgress
-
-_LOG_EVERY = 20.0
-"""Seconds between two lines about a run."""
 
 
 def reproduce(
@@ -199,16 +190,13 @@ def _measure(
     paths: Paths, jobs: list[Job], at_once: int, minutes: float | None, commit: str | None, device: str | None
 ) -> RunSummary:
     from karelsynth.reproduce.parallel import run_in_parallel
-    from karelsynth.reproduce.running import Runner
+    from karelsynth.reproduce.running import ProgressLines, Runner
 
     chosen = choose_device(device)
-    if at_once == 1:
-        runner = Runner(paths, device=chosen, commit=commit, log=print_err, on_progress=_RunProgress())
-        return runner.run(jobs, minutes=minutes)
-    with _ParallelProgress() as progress:
-        return run_in_parallel(
-            paths, jobs, at_once, device=chosen, minutes=minutes, commit=commit, log=print_err, on_progress=progress
-        )
+    if at_once > 1:
+        return run_in_parallel(paths, jobs, at_once, device=chosen, minutes=minutes, commit=commit, log=print_err)
+    runner = Runner(paths, device=chosen, commit=commit, log=print_err, on_progress=ProgressLines(" ", print_err))
+    return runner.run(jobs, minutes=minutes)
 
 
 def _summary(outcome: RunSummary, jobs: int) -> str:
@@ -231,68 +219,6 @@ def _seeds(text: str) -> list[int]:
     if not seeds or min(seeds) < 0 or len(set(seeds)) < len(seeds):
         raise KarelsynthError(f"--seeds {text}: write whole numbers from 0 with commas between them, such as 0,1,2")
     return seeds
-
-
-class _RunProgress:
-    """Logs a line about a run now and then. A bar would not do: these commands mostly run unattended."""
-
-    def __init__(self, name: str = " ", *, logs: bool = True) -> None:
-        self._logs, self._next = logs, 0.0
-        self._name, self._first = name, (0.0, 0)
-        self.line = f"{name} starting"
-        """The latest line."""
-
-    def __call__(self, progress: TrainingProgress) -> None:
-        metrics = progress.metrics
-        reward = f", reward {metrics['reward']:.3f}" if "reward" in metrics else ""
-        speed = f"{progress.tasks_per_second:,.0f} tasks/s"
-        step = f"step {progress.step:,} of {progress.steps:,}"
-        self.line = f"{self._name} {step}, {speed}, {self._left(progress)}loss {metrics['loss']:.4f}{reward}"
-        if self._logs and time.monotonic() >= self._next:
-            self._next = time.monotonic() + _LOG_EVERY
-            print_err(self.line)
-
-    def _left(self, progress: TrainingProgress) -> str:
-        """The time left at the mean speed so far, with validations; empty at a run's first call."""
-        now = time.monotonic()
-        since, step = self._first
-        if not since or progress.step <= step:
-            self._first = (now, progress.step)
-            return ""
-        seconds = (now - since) / (progress.step - step) * (progress.steps - progress.step)
-        return f"{timedelta(seconds=round(seconds))} left, "
-
-
-class _ParallelProgress:
-    """Shows parallel runs: on a terminal the latest line of each, elsewhere a line now and then."""
-
-    def __init__(self) -> None:
-        self._runs: dict[Job, _RunProgress] = {}
-        self._live: Live | None = None
-
-    def __enter__(self) -> _ParallelProgress:
-        if error_console().is_terminal:
-            from rich.live import Live
-
-            self._live = Live(get_renderable=self._drawn, console=error_console(), transient=True)
-            self._live.start()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        if self._live is not None:
-            self._live.stop()
-
-    def __call__(self, job: Job, progress: TrainingProgress | None) -> None:
-        if progress is None:
-            self._runs.pop(job, None)
-        else:
-            self._runs.setdefault(job, _RunProgress(f"{job.name}:", logs=self._live is None))(progress)
-
-    def _drawn(self) -> Text:
-        from rich.text import Text
-
-        lines = [run.line for run in list(self._runs.values())]  # a copy: another thread calls this
-        return Text("\n".join(lines), no_wrap=True, overflow="ellipsis")
 
 
 def curves(

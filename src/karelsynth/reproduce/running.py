@@ -12,6 +12,7 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -51,6 +52,8 @@ CLAIM_TASKS: Final = "test_large"
 BEAM: Final = 64
 _TOO_LATE: Final = 60.0
 """No row starts in this many seconds before the deadline: loading would take most of them."""
+_LOG_EVERY: Final = 20.0
+"""Seconds between two lines about a run."""
 HowEnded = Literal["done", "left", "diverged", "failed"]
 
 
@@ -140,15 +143,14 @@ class Runner:
         ended: dict[Job, HowEnded] = {}
         with locked_folder(self._paths.results):
             missing = self.missing(jobs, read_results(self._paths.results))
-            for job in missing:
+            for job in self.with_starts(missing):
                 start = self.missing_start(job)
-                if start is not None and start not in ended:
-                    ended[start] = self._attempt(start, deadline, result=start in missing)
-                if start is not None and ended[start] in ("diverged", "failed"):
+                if start is None:
+                    ended[job] = self._attempt(job, deadline, result=job in missing)
+                    continue
+                ended[job] = ended[start]
+                if ended[start] in ("diverged", "failed"):
                     self._log(f"{job.name}: {missing_start_message(start)}")
-                    ended[job] = ended[start]
-                elif job not in ended:
-                    ended[job] = self._attempt(job, deadline, result=True)
         return RunSummary.of(missing, ended)
 
     def _attempt(self, job: Job, deadline: float, *, result: bool) -> HowEnded:
@@ -172,7 +174,8 @@ class Runner:
             return self._measure(job) if result else self._trained(job) is not None
         except (RuntimeError, MemoryError) as error:
             if out_of_memory(error):
-                raise OutOfMemory(f"there is not enough memory for it on {self._device}") from error
+                advice = "; run the command again with a smaller --at-once" if self._at_once > 1 else ""
+                raise OutOfMemory(f"there is not enough memory for it on {self._device}{advice}") from error
             raise
 
     def missing_start(self, job: Job) -> Job | None:
@@ -181,6 +184,10 @@ class Runner:
         if start is None or is_finished(self._run_of(job)):
             return None
         return None if self._is_made(start) else start
+
+    def with_starts(self, jobs: Sequence[Job]) -> list[Job]:
+        """The jobs, each after the job whose model must be made for it, if any."""
+        return list(dict.fromkeys(each for job in jobs for each in (self.missing_start(job), job) if each))
 
     def missing(self, jobs: Sequence[Job], results: Results) -> list[Job]:
         """The jobs without a result, and those whose recipe, or whose start's recipe, has changed since.
@@ -356,6 +363,33 @@ class Runner:
 
     def _left_out(self, problem: object) -> None:
         self._log(f"{self._paths.data}: left out: {problem}")
+
+
+class ProgressLines:
+    """Logs a line about a run now and then. A bar would not do: these commands mostly run unattended."""
+
+    def __init__(self, name: str, log: Callable[[str], None]) -> None:
+        self._name, self._log = name, log
+        self._next, self._first = 0.0, (0.0, 0)
+
+    def __call__(self, progress: TrainingProgress) -> None:
+        now = time.monotonic()
+        since, step = self._first
+        left = ""
+        if not since or progress.step <= step:  # another run has begun
+            self._first = (now, progress.step)
+        else:  # at the mean speed so far, with validations
+            seconds = (now - since) / (progress.step - step) * (progress.steps - progress.step)
+            left = f"{timedelta(seconds=round(seconds))} left, "
+        if now < self._next:
+            return
+        self._next = now + _LOG_EVERY
+        metrics = progress.metrics
+        reward = f", reward {metrics['reward']:.3f}" if "reward" in metrics else ""
+        self._log(
+            f"{self._name} step {progress.step:,} of {progress.steps:,}, {progress.tasks_per_second:,.0f} tasks/s, "
+            f"{left}loss {metrics['loss']:.4f}{reward}"
+        )
 
 
 def _brief(report: Report, data: str) -> dict[str, Any]:
