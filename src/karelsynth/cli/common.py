@@ -92,7 +92,11 @@ def _console(*, stderr: bool) -> Console:
 
 def print_out(text: Any, style: str | None = None) -> None:
     """Print to standard output, without wrapping."""
-    console().print(text, style=style, soft_wrap=True)
+    if isinstance(text, str) and style is None:  # rich would take as long to import as a short command takes otherwise
+        sys.stdout.write(f"{printable(text.expandtabs())}\n")
+        sys.stdout.flush()
+    else:
+        console().print(text, style=style, soft_wrap=True)
 
 
 def print_err(text: str, style: str | None = None) -> None:
