@@ -29,7 +29,7 @@ from karelsynth.reproduce import parallel
 from karelsynth.reproduce.parallel import GRACE, LOG, child_environment, run_in_parallel
 from karelsynth.reproduce.results import read_results
 from karelsynth.reproduce.rows import Job
-from karelsynth.reproduce.running import Paths, Runner, RunSummary
+from karelsynth.reproduce.running import HowEnded, Paths, Runner
 from karelsynth.train.checkpoint import load_newest
 from karelsynth.train.loop import train
 from karelsynth.train.recipe import load_recipe
@@ -45,7 +45,7 @@ class Call:
     """A call with rows of every fate: done, diverged (and a row that starts from it), killed, and failed."""
 
     paths: Paths
-    summary: RunSummary
+    ended: dict[Job, HowEnded]
     lines: list[str]
     start_was_there: bool
     """Whether the model that RL_BEAM starts from was there when RL_BEAM started."""
@@ -73,8 +73,8 @@ def call(tmp_path_factory: pytest.TempPathFactory, tasks: Path) -> Call:
             kill_writer(paths.runs / LEARNED.name)
 
     wanted = [MLE, RL_BEAM, FULL_MLE, FULL_RL, LEARNED, HANDWRITTEN]
-    summary = run_in_parallel(paths, wanted, 2, device=CPU, commit="abc", log=log)
-    return Call(paths, summary, lines, there == [True], max(running))
+    ended = run_in_parallel(paths, wanted, 2, device=CPU, commit="abc", log=log)
+    return Call(paths, ended, lines, there == [True], max(running))
 
 
 def children_of(process: int) -> list[int]:
@@ -123,7 +123,8 @@ def test_a_row_waits_for_the_one_it_starts_from(call: Call) -> None:
 
 @linux
 def test_rows_that_go_wrong_are_named_and_do_not_stop_the_others(call: Call) -> None:
-    assert call.summary == RunSummary((MLE, RL_BEAM), (), (FULL_MLE, FULL_RL), failed=(LEARNED, HANDWRITTEN))
+    ended = {"done": (MLE, RL_BEAM), "diverged": (FULL_MLE, FULL_RL), "failed": (LEARNED, HANDWRITTEN)}
+    assert call.ended == {job: how for how, group in ended.items() for job in group}
     (diverged,) = (line for line in call.lines if "diverged" in line)
     assert diverged.startswith(f"{FULL_MLE.name}: the loss is nan")
     assert f"{FULL_RL.name}: cannot begin without the model of {FULL_MLE.name}" in call.lines
@@ -138,7 +139,7 @@ def test_rows_that_go_wrong_are_named_and_do_not_stop_the_others(call: Call) -> 
 
 @linux
 def test_what_is_measured_is_not_measured_again(call: Call) -> None:
-    assert run_in_parallel(call.paths, [MLE, RL_BEAM], 2, device=CPU) == RunSummary((), (), ())
+    assert run_in_parallel(call.paths, [MLE, RL_BEAM], 2, device=CPU) == {}
 
 
 def test_a_model_that_is_needed_but_whose_row_is_not_is_made_and_not_measured(
@@ -159,7 +160,7 @@ def test_a_model_that_is_needed_but_whose_row_is_not_is_made_and_not_measured(
 
 
 def test_when_time_is_up_nothing_starts(paths: Paths) -> None:
-    assert run_in_parallel(paths, [MLE, LEARNED], 2, device=CPU, minutes=0) == RunSummary((), (MLE, LEARNED), ())
+    assert run_in_parallel(paths, [MLE, LEARNED], 2, device=CPU, minutes=0) == {MLE: "left", LEARNED: "left"}
 
 
 def test_results_on_other_tasks_are_refused(paths: Paths, measured: Paths) -> None:
@@ -281,10 +282,10 @@ def test_the_command_says_how_rows_ended(paths: Paths, monkeypatch: pytest.Monke
         *,
         log: Callable[[str], None],
         **options: object,
-    ) -> RunSummary:
+    ) -> dict[Job, HowEnded]:
         assert at_once == 3
         log(f"{LEARNED.name}: for a reason")
-        return RunSummary((MLE,), (), (HANDWRITTEN,), (LEARNED,))
+        return {MLE: "done", HANDWRITTEN: "diverged", LEARNED: "failed"}
 
     monkeypatch.setattr(parallel, "run_in_parallel", pretend)
     app = typer.Typer()

@@ -12,6 +12,7 @@ from karelsynth.cli.common import (
     TASKS_HELP,
     Device,
     RayAddress,
+    check_outputs,
     choose_device,
     counter,
     error_console,
@@ -23,7 +24,7 @@ from karelsynth.cli.common import (
     write_text,
 )
 from karelsynth.cli.score import Compare, Given, Limit, ReportFile, finish_report, read_compared
-from karelsynth.files import check_writable, name_of, read_text
+from karelsynth.files import name_of, read_text
 
 if TYPE_CHECKING:
     from karelsynth.train.loop import TrainingProgress
@@ -156,8 +157,7 @@ def evaluate(
     from karelsynth.train.loop import FINAL
     from karelsynth.train.validation import chosen_on
 
-    if output is not None:
-        check_writable(output)
+    check_outputs(output)
     synthesizer = Synthesizer.from_pretrained(model, choose_device(device if ray is None else "cpu"))
     batch, scoring = load_scored(tasks, limit), scoring_of(tasks)
     compared = read_compared(other, batch)

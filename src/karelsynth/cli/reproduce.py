@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from karelsynth.curves import Curves, Key
     from karelsynth.model.synthesizer import Synthesizer
-    from karelsynth.reproduce.running import Paths, RunSummary
+    from karelsynth.reproduce.running import HowEnded, Paths
 
 
 def reproduce(
@@ -46,7 +46,7 @@ def reproduce(
         str | None,
         typer.Option(
             metavar="0,1,2",
-            help="Seeds to use; by default 0 (full set) and 0,1,2 (small set), long: 0 to 4 and 0 to 7.",
+            help="Seeds to use; by default 0 (full set) and 0,1,2 (small set); for the long budget 0 to 4 and 0 to 7.",
         ),
     ] = None,
     budget: Annotated[
@@ -57,13 +57,13 @@ def reproduce(
         typer.Option(
             min=0,
             max=100_000,
-            help="Score models on this many tasks of `test_large`, too, to decide claims; by default 100000 for the "
+            help="Also score models on this many tasks of `test_large`, to decide claims on; by default 100000 for the "
             "long budget and 0 for the short one.",
         ),
     ] = None,
     minutes: Annotated[
         float | None,
-        typer.Option(min=0, help="Save and stop after this many minutes; in the last one no row is begun."),
+        typer.Option(min=0, help="Save and stop after this many minutes; no row is begun in the last minute."),
     ] = None,
     at_once: Annotated[
         int, typer.Option(min=1, max=64, help="How many rows to train at a time, each in its own process.")
@@ -71,11 +71,17 @@ def reproduce(
     render: Annotated[bool, typer.Option("--render", help="Write docs/results.md and its pictures.")] = False,
     runs: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Where models are trained; by default runs/reproduce, long: reproduce-long."),
+        typer.Option(
+            metavar="DIR",
+            help="Where models are trained; by default runs/reproduce, or runs/reproduce-long for the long budget.",
+        ),
     ] = None,
     results: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Where results are; by default results/reproduce, long: reproduce-long."),
+        typer.Option(
+            metavar="DIR",
+            help="Where results are; by default results/reproduce, or results/reproduce-long for the long budget.",
+        ),
     ] = None,
     recipes: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Where the rows' recipes are; the package's if not given.")
@@ -83,7 +89,8 @@ def reproduce(
     keep: Annotated[
         Path | None,
         typer.Option(
-            metavar="DIR", help="Where to keep the models that RL rows start from (in bfloat16); no others are used."
+            metavar="DIR",
+            help="Keep the models that RL rows start from here, in bfloat16; RL rows then start from these only.",
         ),
     ] = None,
     data: Annotated[
@@ -132,14 +139,14 @@ def reproduce(
         many = (chosen.claim_tasks if data is None else None) if claim_tasks is None else claim_tasks or None
         paths = Paths(recipes, runs, results, keep, data, train, val, chosen, many)
         with interruptible("stopped; the same command resumes from the last checkpoint"):
-            outcome = _measure(paths, jobs, at_once, minutes, commit, device)
+            ended = _measure(paths, jobs, at_once, minutes, commit, device)
         text = table_text(table, read_results(results), load_recipes(recipes, train, val, chosen))
         print_out(text)
-        print_err(_summary(outcome, len(jobs)))
-        wrong = bool(outcome.diverged or outcome.failed)
+        print_err(_summary(ended, len(jobs)))
+        wrong = not {"diverged", "failed"}.isdisjoint(ended.values())
     if render:
-        short, long = (SHORT.results, results) if chosen == LONG else (results, None)
-        long = LONG.results if results == SHORT.results else long
+        short = SHORT.results if chosen == LONG else results
+        long = results if chosen == LONG else LONG.results if results == SHORT.results else None
         longer = None if long is None else (long, load_recipes(recipes, train, val, LONG))
         written = write_pages(short, load_recipes(recipes, train, val), root, longer)
         print_out(f"wrote {', '.join(map(str, written))}")
@@ -188,7 +195,7 @@ def unpack_weights(
 
 def _measure(
     paths: Paths, jobs: list[Job], at_once: int, minutes: float | None, commit: str | None, device: str | None
-) -> RunSummary:
+) -> dict[Job, HowEnded]:
     from karelsynth.reproduce.parallel import run_in_parallel
     from karelsynth.reproduce.running import ProgressLines, Runner
 
@@ -199,16 +206,15 @@ def _measure(
     return runner.run(jobs, minutes=minutes)
 
 
-def _summary(outcome: RunSummary, jobs: int) -> str:
-    left, diverged, failed = (
-        ", ".join(job.name for job in some) for some in (outcome.left, outcome.diverged, outcome.failed)
-    )
-    before = jobs - sum(map(len, (outcome.done, outcome.left, outcome.diverged, outcome.failed)))
-    if before == jobs:
+def _summary(ended: dict[Job, HowEnded], jobs: int) -> str:
+    if not ended:
         return f"all {jobs} were measured before; give another folder with --results to measure them again"
-    text = f"{len(outcome.done)} measured now, {before} before; "
-    text += f"diverged: {diverged}; " * bool(diverged) + f"failed: {failed}; " * bool(failed)
-    return text + (f"left: {left}; run the same command again to continue" if left else "left: nothing")
+    names = {how: ", ".join(job.name for job in ended if ended[job] == how) for how in ended.values()}
+    text = f"{list(ended.values()).count('done')} measured now, {jobs - len(ended)} before; "
+    text += "".join(f"{how}: {names[how]}; " for how in ("diverged", "failed") if how in names)
+    return text + (
+        f"left: {names['left']}; run the same command again to continue" if "left" in names else "left: nothing"
+    )
 
 
 def _seeds(text: str) -> list[int]:

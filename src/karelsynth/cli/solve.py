@@ -51,7 +51,7 @@ _FEW_EXAMPLES: Final = {1: "one example fits", 2: "two examples fit"}
 _LONGER: Final = 5
 """An unsuccessful search is followed by the advice to search this many times longer."""
 _MOST_WORKERS: Final = 4
-"""By default. More threads of one process would wait for each other."""
+"""The most workers by default: more threads of one process would wait for each other."""
 
 
 def _list_gallery(wanted: bool) -> None:
@@ -162,7 +162,7 @@ def solve(
 
 
 def load_solver(model: str | None, device: str, tasks: list[Task] | None = None, *, warm: bool = True) -> Solver:
-    """A solver whose code is compiled, as far as these tasks need it, by default all; or not compiled."""
+    """A solver. If `warm`, the code that these tasks need is compiled, by default all of it."""
     with loading():
         from karelsynth.solve.solver import Solver
 

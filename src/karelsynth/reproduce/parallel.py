@@ -40,7 +40,6 @@ from karelsynth.reproduce.running import (
     Paths,
     ProgressLines,
     Runner,
-    RunSummary,
     deadline_after,
     missing_start_message,
     time_to_start,
@@ -68,7 +67,7 @@ def run_in_parallel(
     minutes: float | None = None,
     commit: str | None = None,
     log: Callable[[str], None] = lambda line: None,
-) -> RunSummary:
+) -> dict[Job, HowEnded]:
     """Measure the jobs that have no result yet, up to `at_once` at a time; `Runner.run` has the other arguments.
 
     A row that diverges or fails ends the rows that start from it, and no others. `log` is called by several threads.
@@ -113,7 +112,7 @@ def run_in_parallel(
                     ended[running.pop(future)] = future.result()
         finally:
             _stop(children)
-    return RunSummary.of(missing, ended)
+    return {job: ended.get(job, "left") for job in missing}
 
 
 def start_child(work: tuple[Any, ...], cores: int) -> Child:
