@@ -6,7 +6,7 @@
 
 Commands divide their tasks into pieces of fixed size, so that results do not depend on the number of nodes. A piece
 runs on one core. Pieces of a node that dies run again elsewhere. Every node needs the same version of karelsynth. Ray
-moves work and results by pickle: a cluster is as trustworthy as everyone who can reach it.
+moves work and results by pickle: whoever can reach a cluster can run programs on it, and on the machine that uses it.
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ def test_the_long_budget_is_the_short_one_for_longer() -> None:
 def test_a_run_that_ended_early_is_finished(paths: Paths, measured: Paths, tmp_path: Path) -> None:
     """Its model is kept, rows start from it, and its result says at which step it ended."""
     changes = ("run.steps=40", "run.validate_every=1", "run.patience=1", "optimizer.learning_rate=1e-9")
-    early = Budget("early", "", SHORT.seeds, by_kind={"full first": changes})
+    early = Budget("early", SHORT.seeds, by_kind={"full first": changes})
     paths = replace(paths, budget=early, keep=tmp_path / "kept")
     wanted = jobs("mle", "rl_beam")
     said: list[str] = []
@@ -64,7 +64,7 @@ def test_a_run_that_ended_early_is_finished(paths: Paths, measured: Paths, tmp_p
 
 def test_results_of_another_budget_are_not_current(paths: Paths, measured: Paths, tmp_path: Path) -> None:
     """A row of another budget is trained again, in folders of its own; its claims are decided on other tasks."""
-    more = Budget("more", "", SHORT.seeds, by_kind={"small first": ("run.steps=5",)}, by_row={"mle": ("run.steps=9",)})
+    more = Budget("more", SHORT.seeds, by_kind={"small first": ("run.steps=5",)}, by_row={"mle": ("run.steps=9",)})
     wanted = jobs("small_mle", seeds=(0, 1))
     longer = replace(paths, budget=more, claim_tasks=6)
     assert runner(longer).run(wanted) == dict.fromkeys(wanted, "done")

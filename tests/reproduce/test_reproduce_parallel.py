@@ -135,6 +135,8 @@ def test_rows_that_go_wrong_are_named_and_do_not_stop_the_others(call: Call) -> 
         "run the command again with a smaller --at-once"
     ) in call.lines
     assert not any("Traceback" in line for line in call.lines)
+    for job in (MLE, RL_BEAM):  # they ended by themselves: nothing interrupted them at their end
+        assert "Traceback" not in (call.paths.runs / job.name / LOG).read_text()
 
 
 @linux

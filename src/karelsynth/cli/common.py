@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 OUT: Final = ("--out", "--output", "-o")
 """The names of the option that says where to write, in every command that writes."""
 MODEL_HELP: Final = (
-    "A folder with a trained model, or one of the hub, OWNER/NAME; `shipped`, the package's, if not given."
+    "A folder with a trained model, or one of the Hugging Face hub, OWNER/NAME; `shipped`, the package's, if not given."
 )
 TASKS_HELP: Final = (
     "The name of a set (`test`, `val`, `classroom` …; `karelsynth generate --list` has all), a set's folder, or a file "

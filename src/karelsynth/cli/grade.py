@@ -56,13 +56,14 @@ def grade(
     ],
     hidden: HiddenOption = None,
     fresh: Annotated[
-        int, typer.Option(min=0, max=1000, help="How many more worlds of the same kind to make and grade on.")
+        int, typer.Option(min=0, max=1000, help="Also grade on this many new worlds of the same kind.")
     ] = 0,
     reference: ReferenceOption = None,
     explain: Annotated[
         bool | None,
         typer.Option(
-            "--explain/--no-explain", help="Explain the first wrong run of each program; by default of up to five."
+            "--explain/--no-explain",
+            help="Explain the first wrong run of each program; by default if there are at most five.",
         ),
     ] = None,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print the table as CSV.")] = False,

@@ -55,11 +55,11 @@ def train(
         typer.Option("--set", metavar="KEY=VALUE", help="Change the recipe, for example --set run.steps=100."),
     ] = None,
     extend: Annotated[
-        bool, typer.Option("--extend", help="Continue a run beyond the steps that it began with: --set run.steps=N.")
+        bool, typer.Option("--extend", help="Continue a run for more steps than it began with, --set run.steps=N.")
     ] = False,
     device: Device = None,
     show: Annotated[
-        bool, typer.Option("--show", help="Print the recipe and exit: the beginning of one of your own.")
+        bool, typer.Option("--show", help="Print the recipe and exit, for example to begin one of your own.")
     ] = False,
     list_recipes: Annotated[
         bool, typer.Option("--list", help="List the package's recipes and exit.", callback=_list_recipes, is_eager=True)
@@ -128,7 +128,7 @@ def evaluate(
         str,
         typer.Argument(
             metavar="MODEL",
-            help="A folder with a trained model, one of the hub, OWNER/NAME, or `shipped`, the package's own.",
+            help="A folder with a trained model, one of the Hugging Face hub, OWNER/NAME, or `shipped`, the package's.",
         ),
     ],
     tasks: Annotated[str, typer.Argument(metavar="TASKS", help=TASKS_HELP)],

@@ -129,28 +129,26 @@ def reproduce(
     root, recipes = Path(), recipes or RECIPES
     if render and not (root / PAGE).is_file():
         raise KarelsynthError(f"{root.resolve()}: --render must run in the repository's root (there is no {PAGE} here)")
-    wrong = False
+    ended: dict[Job, HowEnded] = {}
     if table is not None:
         from karelsynth.reproduce.running import Paths
 
         make_folder(results)
-
         jobs = jobs_of(table, only=only or (), seeds=None if seeds is None else _seeds(seeds), by_set=chosen.seeds)
-        many = (chosen.claim_tasks if data is None else None) if claim_tasks is None else claim_tasks or None
-        paths = Paths(recipes, runs, results, keep, data, train, val, chosen, many)
+        if claim_tasks is None and data is None:
+            claim_tasks = chosen.claim_tasks
+        paths = Paths(recipes, runs, results, keep, data, train, val, chosen, claim_tasks or None)
         with interruptible("stopped; the same command resumes from the last checkpoint"):
             ended = _measure(paths, jobs, at_once, minutes, commit, device)
-        text = table_text(table, read_results(results), load_recipes(recipes, train, val, chosen))
-        print_out(text)
+        print_out(table_text(table, read_results(results), load_recipes(recipes, train, val, chosen)))
         print_err(_summary(ended, len(jobs)))
-        wrong = not {"diverged", "failed"}.isdisjoint(ended.values())
     if render:
         short = SHORT.results if chosen == LONG else results
         long = results if chosen == LONG else LONG.results if results == SHORT.results else None
         longer = None if long is None else (long, load_recipes(recipes, train, val, LONG))
         written = write_pages(short, load_recipes(recipes, train, val), root, longer)
         print_out(f"wrote {', '.join(map(str, written))}")
-    if wrong:
+    if not {"diverged", "failed"}.isdisjoint(ended.values()):
         raise typer.Exit(1)
 
 
@@ -175,7 +173,7 @@ def pack_weights(
 
 
 def unpack_weights(
-    archive: Annotated[Path, typer.Argument(metavar="ARCHIVE", help="Of pack-weights, whole or in parts.")],
+    archive: Annotated[Path, typer.Argument(metavar="ARCHIVE", help="An archive of pack-weights, whole or in parts.")],
     out: Annotated[
         Path | None,
         typer.Option(*OUT, metavar="DIR", help="Where to make a folder for each model; without it, only check."),
@@ -210,11 +208,10 @@ def _summary(ended: dict[Job, HowEnded], jobs: int) -> str:
     if not ended:
         return f"all {jobs} were measured before; give another folder with --results to measure them again"
     names = {how: ", ".join(job.name for job in ended if ended[job] == how) for how in ended.values()}
-    text = f"{list(ended.values()).count('done')} measured now, {jobs - len(ended)} before; "
-    text += "".join(f"{how}: {names[how]}; " for how in ("diverged", "failed") if how in names)
-    return text + (
-        f"left: {names['left']}; run the same command again to continue" if "left" in names else "left: nothing"
-    )
+    wrong = "".join(f"{how}: {names[how]}; " for how in ("diverged", "failed") if how in names)
+    left = f"{names['left']}; run the same command again to continue" if "left" in names else "nothing"
+    done = list(ended.values()).count("done")
+    return f"{done} measured now, {jobs - len(ended)} before; {wrong}left: {left}"
 
 
 def _seeds(text: str) -> list[int]:

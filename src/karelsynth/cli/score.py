@@ -142,7 +142,8 @@ def ask(
         typer.Option(*OUT, metavar="FILE", help="The file of answers, JSON lines; an unfinished one is continued."),
     ],
     endpoint: Annotated[
-        str, typer.Option(metavar="URL", help="An endpoint that speaks OpenAI's chat protocol, up to its version.")
+        str,
+        typer.Option(metavar="URL", help="The address of an endpoint with OpenAI's chat protocol, up to its version."),
     ] = "http://localhost:8000/v1",
     samples: Annotated[int, typer.Option(min=1, max=100, help="Replies to each prompt, ranked in their order.")] = 1,
     programs: Annotated[int, typer.Option(min=1, max=100, help="How many programs each reply may have.")] = 1,

@@ -68,8 +68,8 @@ def solve(
         str,
         typer.Argument(
             metavar="TASK",
-            help="A task file (text drawings or JSON), a JSON-lines file or folder of many tasks, the name or title "
-            "of a task of the gallery, the name of a set such as classroom, - for standard input, or, with AFTER, the "
+            help="One task: a file (text drawings or JSON), or the name or title of a task of the gallery. Many: a "
+            "JSON-lines file, a folder, or the name of a set such as classroom. - for standard input. With AFTER: the "
             "world before.",
         ),
     ],
@@ -102,7 +102,9 @@ def solve(
             help="Folder to save programs in: one file per solved task, named after the task.",
         ),
     ] = None,
-    others: Annotated[int, typer.Option(min=0, help="For a single task: how many more programs that fit to show.")] = 0,
+    others: Annotated[
+        int, typer.Option(min=0, help="For a single task: also show this many other programs that fit.")
+    ] = 0,
     limit: Annotated[int | None, typer.Option(min=1, help="Solve only the first N tasks.")] = None,
     animate: Annotated[bool, typer.Option("--animate", help="Play the program on every example.")] = False,
     speed: Speed = None,

@@ -47,7 +47,7 @@ class ArchiveError(KarelsynthError):
 def pack_weights(folders: Sequence[Path], archive: Path, part_bytes: int | None = None) -> int:
     """Write the models of runs, of kept models, or of any model's folder; returns the number of bytes.
 
-    Of a run it is the model that validation chose; the run must have finished. A model's name is its folder's.
+    Of a run, the model that validation chose is packed; the run must have finished. A model is named after its folder.
     """
     if not folders:
         raise ArchiveError("there is no model to pack: name the folders of runs or models")

@@ -36,7 +36,7 @@ def load_recipes(
 ) -> Recipes:
     """Every row's recipe with a budget, and with other training or validation tasks if given.
 
-    Of rows that the folder has no recipe for it is the package's: somebody's own recipes need not be all.
+    A row without a recipe in the folder has the package's: a folder of your own need not hold all recipes.
     """
     own = {name: folder if is_file(folder / f"{name}.toml") else RECIPES for name in ROWS}
     return {name: row_recipe(own[name], name, train_data, val_data, budget=budget) for name in ROWS}

@@ -117,7 +117,7 @@ def run_in_parallel(
 
 def start_child(work: tuple[Any, ...], cores: int) -> Child:
     """Start a process with some work and its share of the cores. Ctrl-C in a terminal does not reach it."""
-    command = [sys.executable, "-m", "karelsynth.reproduce.parallel"]
+    command = [sys.executable, "-P", "-m", "karelsynth.reproduce.parallel"]
     environment = child_environment(cores)
     child = subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment, start_new_session=True
@@ -141,10 +141,10 @@ def child_environment(cores: int) -> dict[str, str]:
 def _follow(child: Child, job: Job, runs: Path, log: Callable[[str], None]) -> HowEnded:
     """Log what a child process says until it ends; returns how its row ended."""
     assert child.stdout is not None
-    with child:  # closes the pipes and waits
+    with child:  # closes the pipes at the end
         for line in child.stdout:
             log(line.decode().rstrip("\n"))
-    status = child.returncode
+        status = child.wait()  # with its input open: it would be interrupted otherwise
     for how, known in _STATUS.items():
         if status == known:
             return how

@@ -41,7 +41,7 @@ from karelsynth.train.recipe import Recipe, RecipeError, load_recipe, recipe_fro
 
 Results = Mapping[Job, "Result"]
 Recipes = Mapping[str, Recipe]
-"""Today's, by name."""
+"""Today's recipes, by name."""
 _AGAIN: Final = "remove the file, and `karelsynth reproduce` measures the row again"
 Shape = dict[str, Any]
 """The fields that a JSON object must have: by name the kind of a value (see `_is`), or a shape."""
