@@ -7,6 +7,7 @@ import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -17,11 +18,11 @@ from karelsynth.model.synthesizer import Synthesizer
 from karelsynth.reproduce import page, tables
 from karelsynth.reproduce.results import ResultError, defining_settings, read_results, with_staleness
 from karelsynth.reproduce.rows import ROWS, SEEDS, TABLES, jobs_of
-from karelsynth.reproduce.running import Paths, Runner
+from karelsynth.reproduce.running import Paths, ProgressLines, Runner
 from karelsynth.tasks.generate import generate
 from karelsynth.tasks.named import NAMED_SETS
 from karelsynth.tasks.sets import load_tasks, write_set
-from karelsynth.train.loop import train
+from karelsynth.train.loop import TrainingProgress, train
 from karelsynth.train.recipe import RECIPES, load_recipe
 from karelsynth.train.validation import Validation, Validator
 from tests.reproduce.small import change, jobs, runner, write_recipes
@@ -216,6 +217,24 @@ def test_a_changed_recipe_is_measured_again_but_never_on_an_old_model(measured: 
     assert tables.STALE not in tables.objectives(
         with_staleness(read_results(measured.results), page.load_recipes(measured.recipes))
     )
+
+
+def test_progress_is_a_line_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    now, said = [100.0], list[str]()
+    monkeypatch.setattr("karelsynth.reproduce.running.time", SimpleNamespace(monotonic=lambda: now[0]))
+    show = ProgressLines("mle-seed0:", said.append)
+
+    def at(seconds: float, step: int, **metrics: float) -> list[str]:
+        now[0] = 100 + seconds
+        show(TrainingProgress(step, 1000, 1234.5, metrics))
+        lines, said[:] = list(said), []
+        return lines
+
+    assert at(0, 1, loss=1.0) == ["mle-seed0: step 1 of 1,000, 1,234 tasks/s, loss 1.0000"]
+    assert at(19, 10, loss=1.0) == []
+    line = "mle-seed0: step 11 of 1,000, 1,234 tasks/s, 0:33:47 left, loss 0.5000, reward 0.250"
+    assert at(20.5, 11, loss=0.5, reward=0.25) == [line]  # 989 steps of 2.05 seconds
+    assert at(50, 1, loss=2.0) == ["mle-seed0: step 1 of 1,000, 1,234 tasks/s, loss 2.0000"]  # another run
 
 
 def test_a_row_that_diverges_does_not_stop_the_others(paths: Paths) -> None:
