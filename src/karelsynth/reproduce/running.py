@@ -191,7 +191,8 @@ class Runner:
                 self._log(f"{job.name}: its recipe, or its starting model's, has changed since it was measured")
                 found.append(job)
         digests = {result.digest for result in results.values()} - {None}
-        if (digests or (found and self._paths.data is not None)) and digests - {self.test_tasks.digest}:
+        reads_tasks = digests or (found and self._paths.data is not None)  # so errors in a file appear now
+        if reads_tasks and digests - {self.test_tasks.digest}:
             raise KarelsynthError(
                 f"{self._paths.results}: has results on other tasks than these, though both are called "
                 f"{self._data_name}; choose another folder with --results"
@@ -204,8 +205,7 @@ class Runner:
 
         Named sets are compared by name. A model that is already trained does not need its validation tasks.
         """
-        every = {job for each in missing for job in (each, self.missing_start(each)) if job}
-        pairs = [(self.recipe(job), self._is_made(job)) for job in every]
+        pairs = [(self.recipe(job), self._is_made(job)) for job in self.with_starts(missing)]
         recipes = {(recipe.data.validation, recipe.run.validation_tasks, made): recipe for recipe, made in pairs}
         for (source, _, made), recipe in recipes.items():
             if made and source not in NAMED_SETS and not exists(source):
@@ -216,8 +216,8 @@ class Runner:
                 same = validation_tasks(recipe).begins_like(self.test_tasks)
             if same:
                 raise KarelsynthError(
-                    f"models would be chosen on {source} and then scored on the same tasks ({self._data_name}), which "
-                    "flatters them; give other tasks to choose on with --val, or to score on with --data"
+                    f"models would be chosen on {source} and then scored on the same tasks ({self._data_name}): their "
+                    "scores would be too high; give other tasks to choose on with --val, or to score on with --data"
                 )
 
     @property
