@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from karelsynth.karel.interpreter import Status
 from karelsynth.karel.machine import encode_programs, run_batch
-from karelsynth.karel.program import DEEPEST, Action, If, Program, Sensor, While
+from karelsynth.karel.program import DEEPEST, Action, Block, If, Program, Sensor, While
 from karelsynth.karel.reduce import reduced
 from tests.strategies import programs, random_program, random_world
 
@@ -129,7 +129,7 @@ def test_what_may_have_an_effect_stays(body: str) -> None:
 
 
 def test_the_deepest_programs_are_reduced() -> None:
-    body = (Action.MOVE,)
+    body: Block = (Action.MOVE,)
     for _ in range(DEEPEST // 2):
         body = (While(Sensor.FRONT_IS_CLEAR, (If(Sensor.MARKERS_PRESENT, body), Action.PICK_MARKER)),)
     check_same([Program(body)], 0)

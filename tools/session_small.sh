@@ -25,7 +25,7 @@ collect() {  # everything that is new, as one file that is always complete
 }
 
 # Compiles once what every process needs.
-python -c "import karelsynth.reproduce.parallel as p; p.generate(0, 0, 1); import karelsynth.search, karelsynth.train.loop"
+python -c "from karelsynth.tasks.generate import generate; generate(0, 0, 1); import karelsynth.search, karelsynth.train.loop"
 
 $karelsynth reproduce syntax --only small_mle_large --only small_mle_learned --seeds 3,4,5,6,7 --at-once 7 \
   --minutes "$minutes" --runs "$work/runs" --results "$work/results/reproduce" --commit "$commit" \

@@ -6,7 +6,7 @@
 
 Commands divide their tasks into pieces of fixed size, so that results do not depend on the number of nodes. A piece
 runs on one core. Pieces of a node that dies run again elsewhere. Every node needs the same version of karelsynth. Ray
-moves work and results by pickle: a cluster is as trustworthy as everyone who can reach it.
+moves work and results by pickle: whoever can reach a cluster can run programs on it, and on the machine that uses it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from karelsynth.errors import KarelsynthError
 Mapper = Callable[[Callable[[Any], Any], Iterable[Any]], Iterator[Any]]
 """`map`, or `Cluster.map`: applies a function to pieces of work and gives the results in order."""
 _AHEAD: Final = 4
-"""Pieces for each core that are under way, so that no core waits for the slowest piece."""
+"""Pieces for each core that are sent ahead, so that no core waits for the slowest piece."""
 _PATIENCE: Final = 10.0
 """Seconds to wait for an answer at an address."""
 _loaded: dict[str, Callable[[Any], Any]] = {}
@@ -43,7 +43,7 @@ class Cluster:
 
         os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # as Ray's later versions do; silences it
         try:
-            self._knock()
+            self._check_address()
             ray.init(self._address, log_to_driver=False, logging_level=logging.ERROR, configure_logging=False)
         except (ray.exceptions.RayError, ValueError, RuntimeError, OSError) as error:
             reason = str(error).strip().partition("\n")[0]
@@ -53,7 +53,7 @@ class Cluster:
             ) from None
         return self
 
-    def _knock(self) -> None:
+    def _check_address(self) -> None:
         """Raise an error if nobody listens at HOST:PORT, or if it is no address: Ray itself would try for minutes."""
         if self._address == "auto" or "://" in self._address:
             return

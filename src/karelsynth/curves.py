@@ -281,28 +281,7 @@ PAGE: Final = "docs/limits.md"
 PICTURE: Final = "docs/pictures/limits.svg"
 NOT_YET: Final = "not yet measured"
 _AXES: Final = {"examples": "examples given", **{name: shift.what for name, shift in SHIFTS.items()}}
-_HEAD: Final = """
-# Out of distribution
-
-<!-- Rendered from {results} by `karelsynth curves --render`; change src/karelsynth/curves.py, not this. -->
-
-How the scores of a model change on tasks unlike its training data: with fewer examples, in other worlds, on longer
-programs. The first curve uses the tasks of `test`. Each point of the others has tasks of its own, generated with one
-thing changed (`tasks/shifted.py`). The generator rejects programs and worlds that do not fit together, so these tasks
-also differ in other ways.
-
-```console
-$ {command}
-$ karelsynth curves --render     # this page and its picture
-```
-
-{measured}{guided}
-In percent of tasks, with 95 % intervals:
-
-- *top 1*: the top-ranked program of the beam search is right on all six examples;
-- *filtered top 1*: the top-ranked program that is right on the given examples is right on all six;
-- *some consistent*: some program that was found is right on the given examples.{solve}
-"""
+_TEMPLATE: Final = Path(__file__).parent / "limits_page.md"
 _GUIDED: Final = """
 This model runs its program on the given examples while it writes, so its top-ranked program nearly always fits them:
 *top 1* and *filtered top 1* are nearly the same."""
@@ -316,17 +295,6 @@ _TITLES: Final = {
     "length": "Longer programs",
     "controls": "More control statements",
 }
-_ABOUT: Final = {
-    "examples": "The tasks of `test`; the model sees the first one to five of their six examples. The fewer "
-    "examples,\nthe more programs fit them, and the less likely one that fits is right.",
-    "size": "Every world has as many rows as columns. The data has worlds of all sizes up to 16 by 16, the largest "
-    "that there\nare.",
-    "walls": "The probability that a cell is a wall; cells that the program enters untested never are.",
-    "markers": "The probability that a cell has markers, unless the program needs it otherwise.",
-    "length": "The last band is longer than any program of the data, and ends with the longest that the model can "
-    "write.\n`solve` searches shorter programs first and reaches these only if time allows.",
-    "controls": "REPEAT, WHILE, IF and IFELSE, at any depth. Programs with more of them are longer, too.",
-}
 _COLOURS: Final = {
     "generalization": MUTED,
     "filtered_generalization": BLUE,
@@ -335,6 +303,7 @@ _COLOURS: Final = {
 }
 """The measures that the picture shows, and their colours."""
 _COLUMNS: Final = 3
+"""Panels in a row of the picture."""
 _TITLE: Final = "Scores of the model out of distribution"
 
 
@@ -361,42 +330,34 @@ def rendered(root: Path) -> dict[str, str]:
 
 
 def _original(family: str) -> str:
-    """The original data's statistics that belong beside a family; may be empty."""
-    match family:
-        case "walls" | "markers":
-            shares, ends = ORIGINAL[f"share of {family}"].values, ORIGINAL[f"share of {family}, ends"].values
-            without = ORIGINAL["worlds"].values[f"without {family}"]
-            return (
-                f"Of the original data's worlds {100 * without:.0f} % have none; in the others the median is "
-                f"{100 * shares['50 %']:.0f} % of cells,\nthe 90th percentile {100 * shares['90 %']:.0f} %, "
-                f"the maximum {100 * ends['most']:.0f} %."
-            )
-        case "length":
-            lengths, beyond = ORIGINAL["program length"].values, ORIGINAL["program length beyond"].values
-            return (
-                f"Of the original data's programs half have at most {lengths['50 %']:.0f} tokens, 95 % at most "
-                f"{lengths['95 %']:.0f}, all at most {beyond['longest']:.0f}."
-            )
-        case _:
-            return ""
+    """The original data's statistics that belong beside a family."""
+    if family == "length":
+        lengths, beyond = ORIGINAL["program length"].values, ORIGINAL["program length beyond"].values
+        return (
+            f"Of the original data's programs half have at most {lengths['50 %']:.0f} tokens, 95 % at most "
+            f"{lengths['95 %']:.0f}, all at most {beyond['longest']:.0f}."
+        )
+    shares, ends = ORIGINAL[f"share of {family}"].values, ORIGINAL[f"share of {family}, ends"].values
+    without = ORIGINAL["worlds"].values[f"without {family}"]
+    return (
+        f"Of the original data's worlds {100 * without:.0f} % have none; in the others the median is "
+        f"{100 * shares['50 %']:.0f} % of cells,\nthe 90th percentile {100 * shares['90 %']:.0f} %, "
+        f"the maximum {100 * ends['most']:.0f} %."
+    )
 
 
 def page(curves: Curves | None) -> str:
     """docs/limits.md."""
-    head = _HEAD.format(
-        results=RESULTS,
+    settings = None if curves is None else curves.settings
+    guided = curves is not None and curves.provenance.get("decoding") == "execution-guided"
+    return _TEMPLATE.read_text(encoding="utf-8").format(
         command=command(curves),
-        solve=_ABOUT_SOLVE if curves is not None and curves.settings.solve is not None else "",
-        measured=_measured(curves),
-        guided=_GUIDED if curves is not None and curves.provenance.get("decoding") == "execution-guided" else "",
+        measured=_measured(curves) + _GUIDED * guided,
+        solve=_ABOUT_SOLVE if settings is not None and settings.solve is not None else "",
+        picture="" if curves is None else "![a panel of curves for each family](pictures/limits.svg)\n\n",
+        **{family: NOT_YET if curves is None else table(curves, family) for family in FAMILIES},
+        **{f"original_{family}": _original(family) for family in ("walls", "markers", "length")},
     )
-    parts = [head.strip()]
-    if curves is not None:
-        parts.append("![a panel of curves for each family](pictures/limits.svg)")
-    for family, title in _TITLES.items():
-        about = f"{_ABOUT[family]}\n{_original(family)}".rstrip()
-        parts += [f"## {title}", about, NOT_YET if curves is None else table(curves, family)]
-    return "\n\n".join(parts) + "\n"
 
 
 def command(curves: Curves | None) -> str:

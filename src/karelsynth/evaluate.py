@@ -60,7 +60,7 @@ FILTERED: Final = "filtered"
 """The key of a report's bits per task by the filtered protocol, at rank 1."""
 _BATCH: Final = {"cuda": 512, "cpu": 64}
 _BATCH_WITH_EXECUTION: Final = {"cuda": 4096}
-"""The same for models that run prefixes: on a GPU their tasks take the places of others (`beam_search`)."""
+"""The same for models that run prefixes. On a GPU, a task takes the place of one that has ended (`beam_search`)."""
 SUBMITTED: Final = "submitted"
 """How programs from outside were decoded: in the order of their submission."""
 
@@ -291,7 +291,7 @@ class _ModelSearch:
 
 
 class _SynthesizerFunction:
-    """A synthesizer that is an ordinary function, or None where the programs come with the tasks."""
+    """A synthesizer that is an ordinary function; None if the programs are given with the tasks."""
 
     batch_size = 64
     device: torch.device | None = None
@@ -367,7 +367,7 @@ def decode(
     machine: SyntaxMachine | None = None,
     weights: StepModel | None = None,
 ) -> Candidates:
-    """The likeliest programs for some tasks, on the host; `weights`: the model's `step_model`, where it is at hand."""
+    """The likeliest programs for some tasks, on the CPU. `weights`: the model's `step_model`, if the caller has it."""
     from karelsynth.search.beam import beam_search, encode_for_search
 
     encoded = encode_for_search(model, *(np.asarray(worlds[:, :given]) for worlds in (tasks.inputs, tasks.outputs)))

@@ -38,11 +38,11 @@ from karelsynth.parsing import ParseError, parse_json
 KEY_VARIABLE: Final = "OPENAI_API_KEY"
 """The environment variable that has the endpoint's key. It is never written to a file or into a message."""
 _PASSING: Final = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
-"""Statuses of requests that may succeed later."""
+"""Statuses of requests that may succeed if they are sent again."""
 _REFUSED: Final = frozenset({400, 413, 422})
-"""Statuses of requests that cannot be served as they are, while others may be."""
+"""Statuses that refuse this prompt. Others may be answered."""
 _MOST_REFUSED: Final = 20
-"""If as many of the first prompts are refused, it is not for what they say."""
+"""If this many prompts are refused before the first answer, the cause is not their text: the endpoint is given up."""
 _LONGEST_PAUSE: Final = 60.0
 """Seconds between two tries, unless the endpoint names a time itself."""
 _LONGEST_NAMED_PAUSE: Final = 3600.0
@@ -257,7 +257,7 @@ def collect_answers(
         progress(len(cut_off))
         refused = 0
         try:
-            for prompt, replies, seconds in _Workers(endpoint, missing, samples, at_once, retrying):
+            for prompt, replies, seconds in _replies(endpoint, missing, samples, at_once, retrying):
                 if isinstance(replies, RefusedError):
                     refused += 1
                     if not skip_refused or (not cut_off and refused >= min(_MOST_REFUSED, len(missing))):
@@ -331,61 +331,45 @@ def _is_cut_off(finish: Sequence[Any]) -> bool:
     return "length" in finish
 
 
-_Found = tuple[Mapping[str, Any], "list[Reply] | RefusedError", float]
-
-
-class _Workers:
-    """Answers in the order in which they arrive: prompt, replies or why there are none, seconds.
+def _replies(
+    endpoint: Endpoint,
+    prompts: Sequence[Mapping[str, Any]],
+    samples: int,
+    at_once: int,
+    retrying: Callable[[str], None],
+) -> Iterator[tuple[Mapping[str, Any], list[Reply] | RefusedError, float]]:
+    """Each prompt with its replies, or why there are none, and seconds; in the order in which they arrive.
 
     The threads end with the process, so Ctrl-C does not wait for them.
     """
+    found: queue.SimpleQueue[Any] = queue.SimpleQueue()
+    stop, left = threading.Event(), iter(prompts)
 
-    def __init__(
-        self,
-        endpoint: Endpoint,
-        prompts: Sequence[Mapping[str, Any]],
-        samples: int,
-        at_once: int,
-        retrying: Callable[[str], None],
-    ) -> None:
-        self._endpoint, self._samples, self._count = endpoint, samples, len(prompts)
-        self._retrying = retrying
-        self._stop = threading.Event()
-        self._waiting: queue.SimpleQueue[Mapping[str, Any]] = queue.SimpleQueue()
-        self._found: queue.SimpleQueue[_Found | BaseException] = queue.SimpleQueue()
-        for prompt in prompts:
-            self._waiting.put(prompt)
-        for _ in range(min(at_once, len(prompts))):
-            threading.Thread(target=self._work, daemon=True).start()
-
-    def __iter__(self) -> Iterator[_Found]:
+    def work() -> None:
         try:
-            for _ in range(self._count):
-                found = self._found.get()
-                if isinstance(found, BaseException):
-                    raise found
-                yield found
-        finally:
-            self._stop.set()
-
-    def _work(self) -> None:
-        try:
-            while not self._stop.is_set():
-                prompt = self._waiting.get_nowait()
+            for prompt in left:  # each thread takes the next one
+                if stop.is_set():
+                    break
                 start = time.perf_counter()
-                replies: list[Reply] | RefusedError = []
+                replies: list[Reply] | RefusedError
                 try:
-                    replies = [
-                        self._endpoint.reply(prompt["messages"], self._stop, self._retrying)
-                        for _ in range(self._samples)
-                    ]
+                    replies = [endpoint.reply(prompt["messages"], stop, retrying) for _ in range(samples)]
                 except RefusedError as error:
                     replies = error
-                self._found.put((prompt, replies, round(time.perf_counter() - start, 3)))
-        except queue.Empty:
-            pass
+                found.put((prompt, replies, round(time.perf_counter() - start, 3)))
         except BaseException as error:
-            self._found.put(error)
+            found.put(error)
+
+    for _ in range(min(at_once, len(prompts))):
+        threading.Thread(target=work, daemon=True).start()
+    try:
+        for _ in prompts:
+            answer = found.get()
+            if isinstance(answer, BaseException):
+                raise answer
+            yield answer
+    finally:
+        stop.set()
 
 
 def _detail(error: urllib.error.HTTPError) -> str:

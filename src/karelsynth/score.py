@@ -74,7 +74,10 @@ class Predictions:
         return sha256(json.dumps(kept).encode()).hexdigest()[:16]
 
     def check(self, tasks: TaskBatch, given: int, *, part: bool) -> None:
-        """Raise TaskFileError if these cannot be predictions for the tasks; a `part` of a set has fewer tasks."""
+        """Raise TaskFileError if these cannot be predictions for the tasks.
+
+        If the tasks are only `part` of a set, predictions for the others are fine.
+        """
         examples = tasks.examples(given)
         for number, prediction in self.by_task.items():
             if number <= len(tasks):

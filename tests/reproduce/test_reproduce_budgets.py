@@ -14,7 +14,7 @@ from karelsynth.errors import KarelsynthError
 from karelsynth.reproduce import page, tables
 from karelsynth.reproduce.claims import claims, difference, p_value
 from karelsynth.reproduce.intervals import holm, student_probability, student_quantile
-from karelsynth.reproduce.results import read_results
+from karelsynth.reproduce.results import read_results, with_staleness
 from karelsynth.reproduce.rows import LONG, ROWS, SHORT, Budget, budget_named
 from karelsynth.reproduce.running import Paths
 from karelsynth.tasks.named import named_tasks
@@ -48,26 +48,26 @@ def test_the_long_budget_is_the_short_one_for_longer() -> None:
 def test_a_run_that_ended_early_is_finished(paths: Paths, measured: Paths, tmp_path: Path) -> None:
     """Its model is kept, rows start from it, and its result says at which step it ended."""
     changes = ("run.steps=40", "run.validate_every=1", "run.patience=1", "optimizer.learning_rate=1e-9")
-    early = Budget("early", "", SHORT.seeds, by_kind={"full first": changes})
+    early = Budget("early", SHORT.seeds, by_kind={"full first": changes})
     paths = replace(paths, budget=early, keep=tmp_path / "kept")
     wanted = jobs("mle", "rl_beam")
     said: list[str] = []
-    assert runner(paths, said).run(wanted).done == tuple(wanted)
+    assert runner(paths, said).run(wanted) == dict.fromkeys(wanted, "done")
     mle, _ = (read_results(paths.results)[job].record for job in wanted)
     assert mle["training"]["steps"] == 2  # the weights stay, and so does the score
     assert mle["training"]["tasks"] == 2 * mle["recipe"]["run"]["batch_size"]
     assert json.loads((tmp_path / "kept" / "mle-seed0" / "trained.json").read_text())["training"] == mle["training"]
     for result in read_results(paths.results).values():  # one without patience counts as well
         assert result.is_current(page.load_recipes(paths.recipes, budget=early))
-    assert runner(paths).run(wanted).done == ()
+    assert runner(paths).run(wanted) == {}
 
 
 def test_results_of_another_budget_are_not_current(paths: Paths, measured: Paths, tmp_path: Path) -> None:
     """A row of another budget is trained again, in folders of its own; its claims are decided on other tasks."""
-    more = Budget("more", "", SHORT.seeds, by_kind={"small first": ("run.steps=5",)}, by_row={"mle": ("run.steps=9",)})
+    more = Budget("more", SHORT.seeds, by_kind={"small first": ("run.steps=5",)}, by_row={"mle": ("run.steps=9",)})
     wanted = jobs("small_mle", seeds=(0, 1))
     longer = replace(paths, budget=more, claim_tasks=6)
-    assert runner(longer).run(wanted).done == tuple(wanted)
+    assert runner(longer).run(wanted) == dict.fromkeys(wanted, "done")
     results, recipes = read_results(paths.results), page.load_recipes(paths.recipes, budget=more)
     for result in results.values():
         assert result.record["recipe"]["run"]["steps"] == 5
@@ -85,7 +85,7 @@ def test_results_of_another_budget_are_not_current(paths: Paths, measured: Paths
             assert len(solved) == 6
             assert 100 * solved.mean() == pytest.approx(scored.top(measure, rank), abs=0.01)
         assert scored.solved(5, "exact") is None
-    assert tables.NOT_YET in claims(results, recipes)
+    assert tables.NOT_YET in claims(with_staleness(results, recipes))
     text = page.page(read_results(measured.results), page.load_recipes(measured.recipes), (results, recipes))
     assert "small_mle-seed1" in text
 

@@ -9,7 +9,7 @@ import pytest
 from karelsynth.reproduce import claims as claims_module
 from karelsynth.reproduce import page, tables
 from karelsynth.reproduce.claims import CLAIMS, Claim, claims, spread_of
-from karelsynth.reproduce.results import Recipes, Results, read_results
+from karelsynth.reproduce.results import Recipes, Results, read_results, with_staleness
 from karelsynth.reproduce.rows import OBJECTIVES, ROWS, TABLES, TableRow, jobs_of
 from karelsynth.reproduce.running import Paths
 from tests.reproduce.small import write_recipes
@@ -57,24 +57,26 @@ def test_a_table_of_a_user_shows_its_rows(own: tuple[Results, Recipes]) -> None:
 
 
 def test_what_the_paper_lacks_is_a_dash(own: tuple[Results, Recipes]) -> None:
-    assert "| **Lone** | not yet | – | not yet | – | – | – | – | – |" in tables.objectives(*own)  # no twin, either
-    assert "| **Lone** | not yet | – | not yet | – | not yet | – |" in tables.ranks(*own)
-    toys, rl = claims(*own).split("\n")[-2:]
+    assert "| **Lone** | not yet | – | not yet | – | – | – | – | – |" in tables.objectives(
+        with_staleness(*own)
+    )  # no twin, either
+    assert "| **Lone** | not yet | – | not yet | – | not yet | – |" in tables.ranks(with_staleness(*own))
+    toys, rl = claims(with_staleness(*own)).split("\n")[-2:]
     assert toys.startswith("| Toys beat MLE | toy MLE | MLE | – | +0.00 (")
     assert toys.endswith("| undecided | undecided (p = 1) |")
     assert rl == "| RL beats toys | toy RL | toy MLE | – | not yet |  | – |"
     text = page.page(*own)
     assert "| toy_mle-seed0 |" in text  # every run
-    assert claims(*own) in text
+    assert claims(with_staleness(*own)) in text
 
 
 def test_rows_of_a_user_do_not_change_the_papers_claims(own: tuple[Results, Recipes]) -> None:
     results, recipes = own
     papers = {job: result for job, result in results.items() if job.row.recipe != "toy_mle"}
-    spread = spread_of(results, recipes, "small", 1, "generalization")
+    spread = spread_of(with_staleness(results, recipes), "small", 1, "generalization")
     assert spread is not None
     assert spread.freedom == 2  # of small_mle's three seeds
-    assert spread == spread_of(papers, recipes, "small", 1, "generalization")
+    assert spread == spread_of(with_staleness(papers, recipes), "small", 1, "generalization")
 
 
 def test_a_table_names_only_rows_that_there_are() -> None:

@@ -5,9 +5,9 @@ A child process takes seconds to start, so most tests share one call.
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import platform
+import re
 import signal
 import subprocess
 import sys
@@ -29,9 +29,9 @@ from karelsynth.reproduce import parallel
 from karelsynth.reproduce.parallel import GRACE, LOG, child_environment, run_in_parallel
 from karelsynth.reproduce.results import read_results
 from karelsynth.reproduce.rows import Job
-from karelsynth.reproduce.running import Paths, Runner, RunSummary
+from karelsynth.reproduce.running import HowEnded, Paths, Runner
 from karelsynth.train.checkpoint import load_newest
-from karelsynth.train.loop import TrainingProgress, train
+from karelsynth.train.loop import train
 from karelsynth.train.recipe import load_recipe
 from tests.reproduce.small import change, jobs, write_recipes
 
@@ -45,9 +45,8 @@ class Call:
     """A call with rows of every fate: done, diverged (and a row that starts from it), killed, and failed."""
 
     paths: Paths
-    summary: RunSummary
+    ended: dict[Job, HowEnded]
     lines: list[str]
-    progress: list[tuple[Job, TrainingProgress | None]]
     start_was_there: bool
     """Whether the model that RL_BEAM starts from was there when RL_BEAM started."""
     most_at_once: int
@@ -62,32 +61,35 @@ def call(tmp_path_factory: pytest.TempPathFactory, tasks: Path) -> Call:
     paths.runs.mkdir()
     (paths.runs / HANDWRITTEN.name).write_text("in the way")
     lines: list[str] = []
-    progress: list[tuple[Job, TrainingProgress | None]] = []
     there: list[bool] = []
     running: list[int] = []
 
     def log(line: str) -> None:
         lines.append(line)
-        running.append(len(multiprocessing.active_children()))
+        running.append(len(children_of(os.getpid())))
         if line == f"{RL_BEAM.name}: training":
             there.append((folder / "kept" / MLE.name / "trained.json").is_file())
-
-    def on_progress(job: Job, event: TrainingProgress | None) -> None:
-        progress.append((job, event))
-        if job == LEARNED and event is not None:
+        if line.startswith(f"{LEARNED.name}: step "):
             kill_writer(paths.runs / LEARNED.name)
 
     wanted = [MLE, RL_BEAM, FULL_MLE, FULL_RL, LEARNED, HANDWRITTEN]
-    summary = run_in_parallel(paths, wanted, 2, device=CPU, commit="abc", log=log, on_progress=on_progress)
-    return Call(paths, summary, lines, progress, there == [True], max(running))
+    ended = run_in_parallel(paths, wanted, 2, device=CPU, commit="abc", log=log)
+    return Call(paths, ended, lines, there == [True], max(running))
+
+
+def children_of(process: int) -> list[int]:
+    """The child processes that measure rows."""
+    threads = Path(f"/proc/{process}/task").iterdir()
+    children = [int(one) for thread in threads for one in (thread / "children").read_text().split()]
+    return [one for one in children if "karelsynth.reproduce.parallel" in Path(f"/proc/{one}/cmdline").read_text()]
 
 
 def kill_writer(folder: Path) -> None:
     """Kill the child process that has files of a folder open."""
-    for child in multiprocessing.active_children():
-        links = Path(f"/proc/{child.pid}/fd").iterdir()
+    for child in children_of(os.getpid()):
+        links = Path(f"/proc/{child}/fd").iterdir()
         if any(str(folder) in str(link.readlink()) for link in links if link.is_symlink()):
-            child.kill()
+            os.kill(child, signal.SIGKILL)
 
 
 linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="finds processes in /proc")
@@ -113,15 +115,16 @@ def test_rows_in_parallel_give_the_results_of_one_after_the_other(call: Call, me
 @linux
 def test_a_row_waits_for_the_one_it_starts_from(call: Call) -> None:
     assert call.start_was_there
-    steps = [event.step for job, event in call.progress if job == RL_BEAM and event is not None]
-    assert steps == [1, 2, 3, 4]
-    assert (RL_BEAM, None) in call.progress
+    steps = [line for line in call.lines if line.startswith(f"{RL_BEAM.name}: step ")]
+    assert len(steps) == 1  # a line now and then
+    assert re.fullmatch(rf"{RL_BEAM.name}: step 1 of 4, [\d,]+ tasks/s, loss [-\d.]+, reward [-\d.]+", steps[0])
     assert call.most_at_once == 2
 
 
 @linux
 def test_rows_that_go_wrong_are_named_and_do_not_stop_the_others(call: Call) -> None:
-    assert call.summary == RunSummary((MLE, RL_BEAM), (), (FULL_MLE, FULL_RL), failed=(LEARNED, HANDWRITTEN))
+    ended = {"done": (MLE, RL_BEAM), "diverged": (FULL_MLE, FULL_RL), "failed": (LEARNED, HANDWRITTEN)}
+    assert call.ended == {job: how for how, group in ended.items() for job in group}
     (diverged,) = (line for line in call.lines if "diverged" in line)
     assert diverged.startswith(f"{FULL_MLE.name}: the loss is nan")
     assert f"{FULL_RL.name}: cannot begin without the model of {FULL_MLE.name}" in call.lines
@@ -132,11 +135,13 @@ def test_rows_that_go_wrong_are_named_and_do_not_stop_the_others(call: Call) -> 
         "run the command again with a smaller --at-once"
     ) in call.lines
     assert not any("Traceback" in line for line in call.lines)
+    for job in (MLE, RL_BEAM):  # they ended by themselves: nothing interrupted them at their end
+        assert "Traceback" not in (call.paths.runs / job.name / LOG).read_text()
 
 
 @linux
 def test_what_is_measured_is_not_measured_again(call: Call) -> None:
-    assert run_in_parallel(call.paths, [MLE, RL_BEAM], 2, device=CPU) == RunSummary((), (), ())
+    assert run_in_parallel(call.paths, [MLE, RL_BEAM], 2, device=CPU) == {}
 
 
 def test_a_model_that_is_needed_but_whose_row_is_not_is_made_and_not_measured(
@@ -144,8 +149,9 @@ def test_a_model_that_is_needed_but_whose_row_is_not_is_made_and_not_measured(
 ) -> None:
     started: list[tuple[object, object]] = []
 
-    def refuse(options: tuple[object, ...], *, cores: int) -> Any:
-        started.append((options[0], options[1]))
+    def refuse(work: tuple[object, ...], cores: int) -> Any:
+        _, job, _, result = work
+        started.append((job, result))
         assert cores == max(1, core_count() // 3)  # three rows
         raise KeyboardInterrupt
 
@@ -156,7 +162,7 @@ def test_a_model_that_is_needed_but_whose_row_is_not_is_made_and_not_measured(
 
 
 def test_when_time_is_up_nothing_starts(paths: Paths) -> None:
-    assert run_in_parallel(paths, [MLE, LEARNED], 2, device=CPU, minutes=0) == RunSummary((), (MLE, LEARNED), ())
+    assert run_in_parallel(paths, [MLE, LEARNED], 2, device=CPU, minutes=0) == {MLE: "left", LEARNED: "left"}
 
 
 def test_results_on_other_tasks_are_refused(paths: Paths, measured: Paths) -> None:
@@ -180,16 +186,12 @@ def test_children_share_cores_and_gpu_memory_unless_the_user_has_set_it(
     allocator = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF")
     for known in allocator:
         monkeypatch.delenv(known, raising=False)
-    before = dict(os.environ)
-    with child_environment(3):
-        assert os.environ["PYTORCH_ALLOC_CONF"] == "expandable_segments:True"
-        assert os.environ[THREADS] == "3"
-        assert signal.getsignal(signal.SIGINT) == signal.SIG_IGN
-    assert dict(os.environ) == before
-    assert signal.getsignal(signal.SIGINT) != signal.SIG_IGN
+    environment = child_environment(3)
+    assert environment["PYTORCH_ALLOC_CONF"] == "expandable_segments:True"
+    assert environment[THREADS] == "3"
     monkeypatch.setenv(name, "backend:native")
-    with child_environment(3):
-        assert {key: os.environ[key] for key in allocator if key in os.environ} == {name: "backend:native"}
+    environment = child_environment(3)
+    assert {key: environment[key] for key in allocator if key in environment} == {name: "backend:native"}
 
 
 @linux
@@ -213,8 +215,7 @@ def test_children_end_with_the_parent_and_can_be_resumed(
         folders = [paths.runs / f"small_mle-seed{seed}" for seed in seeds]
         try:
             wait_until(lambda: parent.poll() is not None or all(any(one.glob("checkpoint-*")) for one in folders))
-            children = [int(one) for one in Path(f"/proc/{parent.pid}/task/{parent.pid}/children").read_text().split()]
-            children = [one for one in children if "spawn_main" in Path(f"/proc/{one}/cmdline").read_text()]
+            children = children_of(parent.pid)
             assert len(children) == len(seeds)
         finally:
             parent.send_signal(ending)
@@ -275,22 +276,18 @@ def test_errors_that_mean_that_memory_ran_out(error: Exception, full: bool) -> N
     assert out_of_memory(error) == full
 
 
-def test_the_command_shows_how_each_run_goes(paths: Paths, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_command_says_how_rows_ended(paths: Paths, monkeypatch: pytest.MonkeyPatch) -> None:
     def pretend(
         paths: Paths,
         wanted: Sequence[Job],
         at_once: int,
         *,
         log: Callable[[str], None],
-        on_progress: Callable[[Job, TrainingProgress | None], None],
         **options: object,
-    ) -> RunSummary:
+    ) -> dict[Job, HowEnded]:
         assert at_once == 3
-        on_progress(MLE, TrainingProgress(4, 4, 1.0, {"loss": 1.0}))
-        on_progress(MLE, None)
-        on_progress(LEARNED, None)  # it never began
         log(f"{LEARNED.name}: for a reason")
-        return RunSummary((MLE,), (), (HANDWRITTEN,), (LEARNED,))
+        return {MLE: "done", HANDWRITTEN: "diverged", LEARNED: "failed"}
 
     monkeypatch.setattr(parallel, "run_in_parallel", pretend)
     app = typer.Typer()
@@ -299,7 +296,6 @@ def test_the_command_shows_how_each_run_goes(paths: Paths, monkeypatch: pytest.M
     folders = ("--results", paths.results, "--runs", paths.runs, "--recipes", paths.recipes, "--device", "cpu")
     arguments = ("syntax", *only, "--seeds", "0", "--at-once", "3", *folders)
     result = CliRunner().invoke(app, [str(argument) for argument in arguments])
-    assert f"{MLE.name}: step 4 of 4, 1 tasks/s, loss 1.0000" in result.output
     assert f"{LEARNED.name}: for a reason" in result.output
     summary = f"1 measured now, 0 before; diverged: {HANDWRITTEN.name}; failed: {LEARNED.name}; left: nothing"
     assert summary in result.output

@@ -16,7 +16,7 @@ from karelsynth.evaluate import as_bits, interval, percent
 from karelsynth.reproduce import page, tables
 from karelsynth.reproduce.claims import CLAIMS, ONE_SEED, UNEQUAL, claims, difference, spread_of
 from karelsynth.reproduce.intervals import PooledDeviation, mean_interval, paired_interval, welch_interval
-from karelsynth.reproduce.results import Result, ResultError, read_json, read_results
+from karelsynth.reproduce.results import Result, ResultError, read_json, read_results, with_staleness
 from karelsynth.reproduce.rows import LONG, ROWS, SHORT, TABLES, Job
 from karelsynth.reproduce.running import Paths
 from karelsynth.train.recipe import RECIPES
@@ -78,7 +78,7 @@ def test_results_on_different_tasks_do_not_mix(measured: Paths, tmp_path: Path) 
 
 def test_tables_show_what_was_measured_beside_the_paper(measured: Paths) -> None:
     results, recipes = read_results(measured.results), page.load_recipes(measured.recipes)
-    text = tables.objectives(results, recipes)
+    text = tables.objectives(with_staleness(results, recipes))
     lines = {line.split("**")[1]: [part.strip() for part in line.split("|")[2:-1]] for line in text.split("\n")[2:]}
     mine = [results[job].top("exact") for job in jobs("small_mle", seeds=(0, 1, 2))]
     assert lines["MLE"][1] == "71.91"
@@ -89,9 +89,11 @@ def test_tables_show_what_was_measured_beside_the_paper(measured: Paths) -> None
     assert lines["RL_beam"][5] == "25.28"
     result = results[jobs("rl_beam")[0]]
     low, high = result.interval("generalization", 5)
-    assert f"| {result.top('generalization', 5):.2f} ({low:.2f}–{high:.2f}) | 79.29 |" in tables.ranks(results, recipes)
-    assert tables.NOT_YET not in tables.validity(results, recipes)
-    runs = tables.every_run(results, recipes)
+    assert f"| {result.top('generalization', 5):.2f} ({low:.2f}–{high:.2f}) | 79.29 |" in tables.ranks(
+        with_staleness(results, recipes)
+    )
+    assert tables.NOT_YET not in tables.validity(with_staleness(results, recipes))
+    runs = tables.every_run(with_staleness(results, recipes))
     assert len(runs.split("\n")) == 2 + len(results)
     assert f"| rl_beam-seed0 | {result.top('generalization'):.2f} (" in runs
 
@@ -194,14 +196,14 @@ def test_a_single_seed_gets_the_variance_of_rows_with_several(measured: Paths) -
 
     def spread(*jobs: tuple[str, int, float]) -> PooledDeviation | None:
         rows = {Job(ROWS[name], seed): with_share(Job(ROWS[name], seed), share) for name, seed, share in jobs}
-        return spread_of(rows, recipes, "full", 1, "generalization")
+        return spread_of(with_staleness(rows, recipes), "full", 1, "generalization")
 
     assert spread(("mle", 0, 60.0), ("rl", 0, 50.0), ("rl", 1, 70.0)) is None
     assert spread(("mle", 0, 60.0), ("mle", 1, 62.0), ("small_mle", 0, 1.0), ("small_mle", 1, 9.0)) == (2**0.5, 1)
     assert spread(("mle_large", 0, 60.0), ("mle_large", 1, 62.0)) is None  # by another recipe than theirs
     better, worse = Job(ROWS["mle"], 0), Job(ROWS["rl"], 0)
     rows = {better: with_share(better, 100.0), worse: with_share(worse, 0.0, "rl")}
-    assert f"| held{ONE_SEED} |" in claims(rows, recipes)
+    assert f"| held{ONE_SEED} |" in claims(with_staleness(rows, recipes))
 
 
 def test_spread_is_pooled_over_rows() -> None:
@@ -223,7 +225,7 @@ def test_intervals_over_seeds() -> None:
 
 def test_every_claim_has_a_verdict(measured: Paths) -> None:
     results, recipes = read_results(measured.results), page.load_recipes(measured.recipes)
-    text = claims(results, recipes)
+    text = claims(with_staleness(results, recipes))
     assert len(text.split("\n")) == 2 + len(CLAIMS)
     for line, claim in zip(text.split("\n")[2:], CLAIMS, strict=True):
         ours, verdict, corrected = (part.strip() for part in line.split("|")[-4:-1])
@@ -242,15 +244,15 @@ def test_what_is_shown_of_one_seed_names_it(measured: Paths, tmp_path: Path) -> 
         (tmp_path / f"{name}-seed0.json").unlink()
         (tmp_path / f"{name}-seed4.json").write_text(text.replace('"seed": 0', '"seed": 4'))
     results, recipes = read_results(tmp_path), page.load_recipes(measured.recipes)
-    assert "(seed 4)" in tables.validity(results, recipes).split("\n")[0]
-    assert tables.NOT_YET not in tables.validity(results, recipes)
-    assert "| **RL_beam** (seed 4) |" in tables.aliasing(results, recipes)
-    assert "| **MLE** | not yet |" in tables.aliasing(results, recipes)
+    assert "(seed 4)" in tables.validity(with_staleness(results, recipes)).split("\n")[0]
+    assert tables.NOT_YET not in tables.validity(with_staleness(results, recipes))
+    assert "| **RL_beam** (seed 4) |" in tables.aliasing(with_staleness(results, recipes))
+    assert "| **MLE** | not yet |" in tables.aliasing(with_staleness(results, recipes))
     assert "Of MLE_learned, seed 4:" in page.page(results, recipes)
 
 
 def test_validations_are_shown_and_the_chosen_one_is_in_bold(measured: Paths) -> None:
-    results, recipes = read_results(measured.results), page.load_recipes(measured.recipes)
+    results = read_results(measured.results)
     job = Job(ROWS["rl_beam"], 0)
 
     def with_validations(*validations: tuple[int, float, float]) -> dict[Job, Result]:
@@ -258,12 +260,12 @@ def test_validations_are_shown_and_the_chosen_one_is_in_bold(measured: Paths) ->
         training = {**record["training"], "validations": [list(one) for one in validations]}
         return {**results, job: Result(job, {**record, "training": training})}
 
-    text = tables.along_training(with_validations((250, 70.0, 38.25), (500, 71.0, 4.0), (1000, 71.0, 3.0)), recipes)
+    text = tables.along_training(with_validations((250, 70.0, 38.25), (500, 71.0, 4.0), (1000, 71.0, 3.0)))
     heading, _, line = text.split("\n")
     assert heading.endswith("| 250 | 500 | 1,000 |")
     assert line == "| rl_beam-seed0 | 38.2 / 70.0 | **4.0** / **71.0** | 3.0 / 71.0 |"  # of equal ones the first
-    assert tables.along_training(with_validations(), recipes) == "No result here has kept its validations."
-    assert tables.along_training({}, recipes) == "The table: not yet."
+    assert tables.along_training(with_validations()) == "No result here has kept its validations."
+    assert tables.along_training({}) == "The table: not yet."
 
 
 def test_all_that_is_stale_is_marked(measured: Paths) -> None:
@@ -272,17 +274,17 @@ def test_all_that_is_stale_is_marked(measured: Paths) -> None:
     changed = {name: recipes[name] for name in ("mle", "mle_learned")}
     changed = {name: replace(one, data=replace(one.data, drop_examples=0.5)) for name, one in changed.items()}
     recipes = {**recipes, **changed}
-    runs = tables.every_run(results, recipes)
+    runs = tables.every_run(with_staleness(results, recipes))
     assert "| rl_beam-seed0† |" in runs  # for it started from `mle`
     assert "| small_rl_beam-seed0 |" in runs
-    assert "| **RL_beam** (seed 0)† |" in tables.aliasing(results, recipes)
+    assert "| **RL_beam** (seed 0)† |" in tables.aliasing(with_staleness(results, recipes))
     text = page.page(results, recipes)
     assert "Of MLE_learned, seed 0†:" in text
     assert "†: by another recipe than today's." in text
-    assert tables.STALE in tables.validity(results, recipes)
+    assert tables.STALE in tables.validity(with_staleness(results, recipes))
     learned = next(result for result in results.values() if result.job.row.recipe == "mle_learned")
     both = {**results, Job(ROWS["mle_large"], 0): replace(learned, job=Job(ROWS["mle_large"], 0))}
-    lines = [line for line in claims(both, recipes).split("\n") if tables.STALE in line]
+    lines = [line for line in claims(with_staleness(both, recipes)).split("\n") if tables.STALE in line]
     assert lines
     assert all(line.endswith(f"| {UNEQUAL} | – |") for line in lines)
 

@@ -7,6 +7,7 @@ import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,13 +16,13 @@ import torch
 from karelsynth.errors import KarelsynthError
 from karelsynth.model.synthesizer import Synthesizer
 from karelsynth.reproduce import page, tables
-from karelsynth.reproduce.results import ResultError, defining_settings, read_results
+from karelsynth.reproduce.results import ResultError, defining_settings, read_results, with_staleness
 from karelsynth.reproduce.rows import ROWS, SEEDS, TABLES, jobs_of
-from karelsynth.reproduce.running import Paths, Runner, RunSummary
+from karelsynth.reproduce.running import Paths, ProgressLines, Runner
 from karelsynth.tasks.generate import generate
 from karelsynth.tasks.named import NAMED_SETS
 from karelsynth.tasks.sets import load_tasks, write_set
-from karelsynth.train.loop import train
+from karelsynth.train.loop import TrainingProgress, train
 from karelsynth.train.recipe import RECIPES, load_recipe
 from karelsynth.train.validation import Validation, Validator
 from tests.reproduce.small import change, jobs, runner, write_recipes
@@ -97,7 +98,7 @@ def test_results_say_where_they_come_from(measured: Paths) -> None:
 def test_what_is_done_is_not_done_again(measured: Paths) -> None:
     said: list[str] = []
     outcome = runner(measured, said).run(jobs("small_mle", "rl_beam"))
-    assert outcome == RunSummary((), (), ())
+    assert outcome == {}
     assert not said
 
 
@@ -105,7 +106,7 @@ def test_a_run_stops_in_time_and_resumes_to_the_same_result(paths: Paths, measur
     paths = replace(paths, keep=tmp_path / "kept")
     said: list[str] = []
     stopped = runner(paths, said).run(jobs("small_mle"), minutes=0.99)  # no row is begun in the last minute
-    assert (stopped.done, [job.name for job in stopped.left]) == ((), ["small_mle-seed0"])
+    assert {job.name: how for job, how in stopped.items()} == {"small_mle-seed0": "left"}
     assert not said  # it did not even begin
 
     recipe = load_recipe(paths.recipes / "small_mle.toml", ["run.seed=0"])
@@ -113,7 +114,7 @@ def test_a_run_stops_in_time_and_resumes_to_the_same_result(paths: Paths, measur
     final = train(recipe, folder, device=torch.device("cpu"), stop_after=1)
     assert not final.exists()
     assert [path.name for path in folder.glob("checkpoint-*")] == ["checkpoint-00000001"]
-    assert runner(paths).run(jobs("small_mle")).done
+    assert set(runner(paths).run(jobs("small_mle")).values()) == {"done"}
     ours, theirs = (read_results(where.results)[jobs("small_mle")[0]].record for where in (paths, measured))
     for record in (ours, theirs):
         record["report"].pop("seconds_per_task")
@@ -129,7 +130,7 @@ def test_rows_start_from_a_kept_model_where_the_run_is_gone(measured: Paths, tmp
     ]  # fmt: skip
     elsewhere = replace(measured, runs=tmp_path / "runs", results=tmp_path / "results")
     said: list[str] = []
-    assert runner(elsewhere, said).run(jobs("rl_beam")).done
+    assert set(runner(elsewhere, said).run(jobs("rl_beam")).values()) == {"done"}
     assert not (tmp_path / "runs" / "mle-seed0").exists()
     record = read_results(elsewhere.results)[jobs("rl_beam")[0]].record
     assert record["recipe"]["start_from"] == str(measured.keep / "mle-seed0")
@@ -192,7 +193,7 @@ def test_a_result_counts_no_longer_if_the_recipe_of_its_start_has_changed(measur
     with pytest.raises(KarelsynthError, match=of_another_start):
         runner(paths).run([rl])
     shutil.rmtree(paths.runs / rl.name)
-    assert runner(paths).run([rl]).done
+    assert set(runner(paths).run([rl]).values()) == {"done"}
     assert read_results(paths.results)[rl].is_current(recipes)
 
 
@@ -212,17 +213,36 @@ def test_a_changed_recipe_is_measured_again_but_never_on_an_old_model(measured: 
         runner(changed, said).run(jobs("small_mle"))
     assert said == ["small_mle-seed0: its recipe, or its starting model's, has changed since it was measured"]
     known = page.load_recipes(changed.recipes)
-    assert tables.STALE in tables.objectives(read_results(changed.results), known)
-    assert tables.STALE not in tables.objectives(read_results(measured.results), page.load_recipes(measured.recipes))
+    assert tables.STALE in tables.objectives(with_staleness(read_results(changed.results), known))
+    assert tables.STALE not in tables.objectives(
+        with_staleness(read_results(measured.results), page.load_recipes(measured.recipes))
+    )
+
+
+def test_progress_is_a_line_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    now, said = [100.0], list[str]()
+    monkeypatch.setattr("karelsynth.reproduce.running.time", SimpleNamespace(monotonic=lambda: now[0]))
+    show = ProgressLines("mle-seed0:", said.append)
+
+    def at(seconds: float, step: int, **metrics: float) -> list[str]:
+        now[0] = 100 + seconds
+        show(TrainingProgress(step, 1000, 1234.5, metrics))
+        lines, said[:] = list(said), []
+        return lines
+
+    assert at(0, 1, loss=1.0) == ["mle-seed0: step 1 of 1,000, 1,234 tasks/s, loss 1.0000"]
+    assert at(19, 10, loss=1.0) == []
+    line = "mle-seed0: step 11 of 1,000, 1,234 tasks/s, 0:33:47 left, loss 0.5000, reward 0.250"
+    assert at(20.5, 11, loss=0.5, reward=0.25) == [line]  # 989 steps of 2.05 seconds
+    assert at(50, 1, loss=2.0) == ["mle-seed0: step 1 of 1,000, 1,234 tasks/s, loss 2.0000"]  # another run
 
 
 def test_a_row_that_diverges_does_not_stop_the_others(paths: Paths) -> None:
     change(paths, jobs("small_mle")[0], learning_rate=1e30)
     said: list[str] = []
     outcome = runner(paths, said).run(jobs("small_mle", "small_mle_learned"))
-    assert [job.name for job in outcome.done] == ["small_mle_learned-seed0"]
-    assert [job.name for job in outcome.diverged] == ["small_mle-seed0"]
-    assert not outcome.left
+    ended = {job.name: how for job, how in outcome.items()}
+    assert ended == {"small_mle-seed0": "diverged", "small_mle_learned-seed0": "done"}
     assert any("diverged" in line for line in said)
 
 
@@ -232,7 +252,7 @@ def test_what_starts_from_a_diverged_row_is_not_tried(wanted: bool, paths: Paths
     change(paths, start, learning_rate=1e30)
     said: list[str] = []
     outcome = runner(paths, said).run([start, *rest] if wanted else rest)
-    assert outcome == RunSummary((), (), ((start, *rest) if wanted else tuple(rest)))
+    assert outcome == dict.fromkeys([start, *rest] if wanted else rest, "diverged")
     assert said[0] == "small_mle-seed0: training"  # once
     assert said[1].startswith("small_mle-seed0: the loss is nan")
     assert said[2:] == [f"{job.name}: cannot begin without the model of small_mle-seed0" for job in rest]
@@ -249,17 +269,17 @@ def test_a_row_that_finds_no_memory_does_not_stop_the_others(paths: Paths, monke
     monkeypatch.setattr(Validator, "score", full)
     start, other, rl = jobs("small_mle", "small_mle_learned", "small_rl_beam")
     said: list[str] = []
-    assert runner(paths, said).run([start, other, rl]) == RunSummary((other,), (), (), failed=(start, rl))
+    assert runner(paths, said).run([start, other, rl]) == {start: "failed", other: "done", rl: "failed"}
     assert said[1] == "small_mle-seed0: there is not enough memory for it on cpu"
     assert said[-1] == "small_rl_beam-seed0: cannot begin without the model of small_mle-seed0"
 
 
 def test_models_and_results_on_other_training_tasks_are_other_ones(paths: Paths, tasks: Path, tmp_path: Path) -> None:
-    assert runner(paths).run(jobs("small_mle")).done
+    assert set(runner(paths).run(jobs("small_mle")).values()) == {"done"}
     write_recipes(paths.recipes, tasks="8")
     on_file = replace(paths, train_data=tasks, runs=tmp_path / "runs2")
     said: list[str] = []
-    assert runner(on_file, said).run(jobs("small_mle")).done
+    assert set(runner(on_file, said).run(jobs("small_mle")).values()) == {"done"}
     assert said[0] == "small_mle-seed0: its recipe, or its starting model's, has changed since it was measured"
     record = read_results(paths.results)[jobs("small_mle")[0]]
     assert record.record["recipe"]["data"]["source"] == str(tasks.resolve())
@@ -271,10 +291,10 @@ def test_models_and_results_on_other_training_tasks_are_other_ones(paths: Paths,
 
 def test_models_chosen_on_other_tasks_are_other_ones(paths: Paths, others: Path, tmp_path: Path) -> None:
     """Those that RL starts from, too."""
-    assert runner(paths).run(jobs("small_rl_beam")).done
+    assert set(runner(paths).run(jobs("small_rl_beam")).values()) == {"done"}
     on_file = replace(paths, val_data=others, runs=tmp_path / "runs2")
     said: list[str] = []
-    assert runner(on_file, said).run(jobs("small_rl_beam")).done
+    assert set(runner(on_file, said).run(jobs("small_rl_beam")).values()) == {"done"}
     assert said[0] == "small_rl_beam-seed0: its recipe, or its starting model's, has changed since it was measured"
     record = read_results(paths.results)[jobs("small_rl_beam")[0]]
     for recipe in (record.record["recipe"], record.record["start"]):
@@ -300,7 +320,7 @@ def test_the_device_is_the_one_that_trained(paths: Paths, monkeypatch: pytest.Mo
         monkeypatch.setattr("karelsynth.reproduce.running.environment", lambda device: {"device": machine})
 
     def trained_on() -> str:
-        assert runner(paths).run(jobs("small_mle")).done
+        assert set(runner(paths).run(jobs("small_mle")).values()) == {"done"}
         path = paths.results / "small_mle-seed0.json"
         record = json.loads(path.read_text())
         path.unlink()
@@ -355,7 +375,7 @@ def test_altered_files_of_a_run_get_one_clear_message(
 
 def test_without_a_file_the_test_set_is_ours(tmp_path: Path) -> None:
     paths = Paths(recipes=RECIPES, runs=tmp_path, results=tmp_path)
-    tasks = Runner(paths, device=torch.device("cpu")).test_tasks()
+    tasks = Runner(paths, device=torch.device("cpu")).test_tasks
     named = NAMED_SETS["test"]
     assert len(tasks) == named.count
     assert np.array_equal(tasks.tokens[:3], generate(named.seed, 0, 3, reserved=True).tokens)
@@ -367,7 +387,7 @@ def test_results_on_other_test_tasks_are_refused(measured: Paths) -> None:
 
 
 def test_tasks_are_distinguished_even_if_their_files_share_a_name(paths: Paths, others: Path, tmp_path: Path) -> None:
-    assert runner(paths).run(jobs("small_mle")).done
+    assert set(runner(paths).run(jobs("small_mle")).values()) == {"done"}
     result = read_results(paths.results)[jobs("small_mle")[0]]
     assert result.digest == load_tasks(paths.data or others).digest
     namesake = tmp_path / "elsewhere" / "eight"
@@ -375,14 +395,14 @@ def test_tasks_are_distinguished_even_if_their_files_share_a_name(paths: Paths, 
     for wanted in (jobs("small_mle"), jobs("mle")):  # measured or not
         with pytest.raises(KarelsynthError, match="results on other tasks than these, though both are called eight"):
             runner(replace(paths, data=namesake)).run(wanted)
-    assert runner(replace(paths, data=namesake, results=tmp_path / "b")).run(jobs("mle")).done
+    assert set(runner(replace(paths, data=namesake, results=tmp_path / "b")).run(jobs("mle")).values()) == {"done"}
     shutil.copy(tmp_path / "b" / "mle-seed0.json", paths.results)
     with pytest.raises(ResultError, match=r"different test tasks \(mle-seed0\.json on eight with digest \w{16}, small"):
         read_results(paths.results)
     path = paths.results / "mle-seed0.json"  # as older ones are: it goes by the name
     path.write_text(re.sub(r'"digest": "\w+",', "", path.read_text()))
     assert len(read_results(paths.results)) == 2
-    assert not runner(paths).run(jobs("small_mle", "mle")).done
+    assert runner(paths).run(jobs("small_mle", "mle")) == {}
 
 
 def test_models_are_not_chosen_on_the_test_tasks(paths: Paths, tasks: Path, tmp_path: Path) -> None:
@@ -420,9 +440,9 @@ def test_validation_tasks_are_looked_at_before_training_but_only_for_it(paths: P
     assert not paths.runs.exists()
     write_set(later, seed=7, count=8)
     on_file = replace(paths, val_data=later)
-    assert runner(on_file).run(jobs("small_mle")).done
+    assert set(runner(on_file).run(jobs("small_mle")).values()) == {"done"}
     shutil.rmtree(later)  # what is trained can be measured without
-    assert runner(replace(on_file, results=tmp_path / "again")).run(jobs("small_mle")).done
+    assert set(runner(replace(on_file, results=tmp_path / "again")).run(jobs("small_mle")).values()) == {"done"}
 
 
 def test_results_say_which_tasks_were_solved_and_written(measured: Paths) -> None:

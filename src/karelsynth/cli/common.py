@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 OUT: Final = ("--out", "--output", "-o")
 """The names of the option that says where to write, in every command that writes."""
 MODEL_HELP: Final = (
-    "A folder with a trained model, or one of the hub, OWNER/NAME; `shipped`, the package's, if not given."
+    "A folder with a trained model, or one of the Hugging Face hub, OWNER/NAME; `shipped`, the package's, if not given."
 )
 TASKS_HELP: Final = (
     "The name of a set (`test`, `val`, `classroom` …; `karelsynth generate --list` has all), a set's folder, or a file "
@@ -92,7 +92,11 @@ def _console(*, stderr: bool) -> Console:
 
 def print_out(text: Any, style: str | None = None) -> None:
     """Print to standard output, without wrapping."""
-    console().print(text, style=style, soft_wrap=True)
+    if isinstance(text, str) and style is None:  # rich would take as long to import as a short command takes otherwise
+        sys.stdout.write(f"{printable(text.expandtabs())}\n")
+        sys.stdout.flush()
+    else:
+        console().print(text, style=style, soft_wrap=True)
 
 
 def print_err(text: str, style: str | None = None) -> None:
@@ -119,16 +123,16 @@ _leaving: list[int] = []
 
 
 def leave(status: int) -> NoReturn:
-    """End a command without taking the process apart, which takes half a second if the tensor library is loaded.
+    """End a command without Python's clean-up, which takes half a second if torch is loaded.
 
-    `__main__` does so once output is written; in other processes this is an ordinary exit.
+    `__main__` skips the clean-up once output is written; in other processes this is an ordinary exit.
     """
     _leaving.append(status)
     raise typer.Exit(status)
 
 
 def leave_at_once() -> None:
-    """End the process if the command called `leave`. Nothing of a command runs in the background by then."""
+    """End the process if the command called `leave`. By then, nothing of the command runs in the background."""
     if _leaving:
         for stream in (sys.stdout, sys.stderr):
             stream.flush()
@@ -156,7 +160,7 @@ def check_outputs(*paths: Path | None) -> None:
 # Progress
 
 _FUNCTIONS: Final = 190
-"""About as many functions does a solver compile."""
+"""About how many functions a solver compiles."""
 
 
 @contextmanager
@@ -236,7 +240,7 @@ def spread(address: str | None, device: str | None = None) -> Iterator[Mapper | 
 # Arguments
 
 _GALLERY_NAME: Final = re.compile(r"[a-z][a-z -]*", re.IGNORECASE)
-"""Names and titles that a task of the gallery may have. A file of the same name takes precedence."""
+"""What a name or title of a task of the gallery looks like. A file of the same name takes precedence."""
 _TASK_TEXT: Final = re.compile(rb"\s*(?:name|about|input|output|example)\s*#?\d*\s*:", re.I)
 _TASK_START: Final = re.compile(r'\s*(?:(name|about|input|output|example)\s*#?\d*\s*:|[\[{].*"examples")', re.I | re.S)
 """The start of a task file, as text or as JSON. No program and no world starts like this."""

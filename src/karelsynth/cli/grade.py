@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 _GRADING: Final = "grading; the first time on a machine, compiling takes up to a minute more"
 _FEW: Final = 5
-"""Up to so many programs, wrong runs are explained without being asked to."""
+"""Wrong runs are explained by default if there are at most this many programs."""
 
 
 def grade(
@@ -56,13 +56,14 @@ def grade(
     ],
     hidden: HiddenOption = None,
     fresh: Annotated[
-        int, typer.Option(min=0, max=1000, help="How many more worlds of the same kind to make and grade on.")
+        int, typer.Option(min=0, max=1000, help="Also grade on this many new worlds of the same kind.")
     ] = 0,
     reference: ReferenceOption = None,
     explain: Annotated[
         bool | None,
         typer.Option(
-            "--explain/--no-explain", help="Explain the first wrong run of each program; by default of up to five."
+            "--explain/--no-explain",
+            help="Explain the first wrong run of each program; by default if there are at most five.",
         ),
     ] = None,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print the table as CSV.")] = False,
@@ -122,7 +123,10 @@ def grade(
 
 
 def _fresh(challenge: Challenge, reference: str | None, count: int, seed: int) -> list[Example]:
-    """Further worlds of a task's kind. What is right there, the given program says, or that of `pose`, or `solve`'s."""
+    """More worlds of a task's kind, with what is right there.
+
+    That is what a reference program does: the given one, or that of `pose`, or the one that `solve` finds.
+    """
     from karelsynth.tasks.variations import fresh_examples
 
     if not count:
@@ -184,7 +188,7 @@ def _csv(grades: Sequence[Grade]) -> str:
 
 
 def _no_formula(name: str) -> str:
-    """A name as a spreadsheet shows it, and does not run it."""
+    """A name that a spreadsheet shows as text and does not run as a formula."""
     return f"'{name}" if name[:1] in "=+-@" else name
 
 

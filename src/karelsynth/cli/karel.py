@@ -85,7 +85,7 @@ def run(
     """Run a program on a world and show what happens.
 
     An endless loop is recognised: the state of the run repeats. The exit status is 0 if the program finishes, 1 if it
-    crashes, runs out of ticks or forever, or ends with more than 10 markers on a cell.
+    crashes, runs out of ticks, runs forever, or ends with more than 10 markers on a cell.
     """
     from karelsynth.karel.dialects import read_source
     from karelsynth.karel.dialects.indented import lines_of
@@ -173,7 +173,7 @@ def convert(
 ) -> None:
     """Write a program in another dialect, with its helper functions and comments.
 
-    Converting back gives the same program. What cannot be kept is said: tokens have neither helpers nor comments.
+    Converting back gives the same program. It says what cannot be kept: tokens have neither helpers nor comments.
     """
     from karelsynth.karel.dialects import convert as convert_text
 

@@ -12,6 +12,7 @@ from karelsynth.cli.common import (
     TASKS_HELP,
     Device,
     RayAddress,
+    check_outputs,
     choose_device,
     counter,
     error_console,
@@ -23,7 +24,7 @@ from karelsynth.cli.common import (
     write_text,
 )
 from karelsynth.cli.score import Compare, Given, Limit, ReportFile, finish_report, read_compared
-from karelsynth.files import check_writable, name_of, read_text
+from karelsynth.files import name_of, read_text
 
 if TYPE_CHECKING:
     from karelsynth.train.loop import TrainingProgress
@@ -54,11 +55,11 @@ def train(
         typer.Option("--set", metavar="KEY=VALUE", help="Change the recipe, for example --set run.steps=100."),
     ] = None,
     extend: Annotated[
-        bool, typer.Option("--extend", help="Continue a run beyond the steps that it began with: --set run.steps=N.")
+        bool, typer.Option("--extend", help="Continue a run for more steps than it began with, --set run.steps=N.")
     ] = False,
     device: Device = None,
     show: Annotated[
-        bool, typer.Option("--show", help="Print the recipe and exit: the beginning of one of your own.")
+        bool, typer.Option("--show", help="Print the recipe and exit, for example to begin one of your own.")
     ] = False,
     list_recipes: Annotated[
         bool, typer.Option("--list", help="List the package's recipes and exit.", callback=_list_recipes, is_eager=True)
@@ -127,7 +128,7 @@ def evaluate(
         str,
         typer.Argument(
             metavar="MODEL",
-            help="A folder with a trained model, one of the hub, OWNER/NAME, or `shipped`, the package's own.",
+            help="A folder with a trained model, one of the Hugging Face hub, OWNER/NAME, or `shipped`, the package's.",
         ),
     ],
     tasks: Annotated[str, typer.Argument(metavar="TASKS", help=TASKS_HELP)],
@@ -156,8 +157,7 @@ def evaluate(
     from karelsynth.train.loop import FINAL
     from karelsynth.train.validation import chosen_on
 
-    if output is not None:
-        check_writable(output)
+    check_outputs(output)
     synthesizer = Synthesizer.from_pretrained(model, choose_device(device if ray is None else "cpu"))
     batch, scoring = load_scored(tasks, limit), scoring_of(tasks)
     compared = read_compared(other, batch)

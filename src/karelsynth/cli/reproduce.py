@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,7 +15,6 @@ from karelsynth.cli.common import (
     choose_device,
     console,
     counter,
-    error_console,
     interruptible,
     loading,
     print_err,
@@ -31,16 +28,10 @@ from karelsynth.reproduce.rows import BUDGETS, LONG, SHORT, TABLES, Job, budget_
 
 if TYPE_CHECKING:
     import torch
-    from rich.live import Live
-    from rich.text import Text
 
     from karelsynth.curves import Curves, Key
     from karelsynth.model.synthesizer import Synthesizer
-    from karelsynth.reproduce.running import Paths, RunSummary
-    from karelsynth.train.loop import TrainingProgress
-
-_LOG_EVERY = 20.0
-"""Seconds between two lines about a run."""
+    from karelsynth.reproduce.running import HowEnded, Paths
 
 
 def reproduce(
@@ -55,7 +46,7 @@ def reproduce(
         str | None,
         typer.Option(
             metavar="0,1,2",
-            help="Seeds to use; by default 0 (full set) and 0,1,2 (small set), long: 0 to 4 and 0 to 7.",
+            help="Seeds to use; by default 0 (full set) and 0,1,2 (small set); for the long budget 0 to 4 and 0 to 7.",
         ),
     ] = None,
     budget: Annotated[
@@ -66,13 +57,13 @@ def reproduce(
         typer.Option(
             min=0,
             max=100_000,
-            help="Score models on this many tasks of `test_large`, too, to decide claims; by default 100000 for the "
+            help="Also score models on this many tasks of `test_large`, to decide claims on; by default 100000 for the "
             "long budget and 0 for the short one.",
         ),
     ] = None,
     minutes: Annotated[
         float | None,
-        typer.Option(min=0, help="Save and stop after this many minutes; in the last one no row is begun."),
+        typer.Option(min=0, help="Save and stop after this many minutes; no row is begun in the last minute."),
     ] = None,
     at_once: Annotated[
         int, typer.Option(min=1, max=64, help="How many rows to train at a time, each in its own process.")
@@ -80,11 +71,17 @@ def reproduce(
     render: Annotated[bool, typer.Option("--render", help="Write docs/results.md and its pictures.")] = False,
     runs: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Where models are trained; by default runs/reproduce, long: reproduce-long."),
+        typer.Option(
+            metavar="DIR",
+            help="Where models are trained; by default runs/reproduce, or runs/reproduce-long for the long budget.",
+        ),
     ] = None,
     results: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Where results are; by default results/reproduce, long: reproduce-long."),
+        typer.Option(
+            metavar="DIR",
+            help="Where results are; by default results/reproduce, or results/reproduce-long for the long budget.",
+        ),
     ] = None,
     recipes: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Where the rows' recipes are; the package's if not given.")
@@ -92,7 +89,8 @@ def reproduce(
     keep: Annotated[
         Path | None,
         typer.Option(
-            metavar="DIR", help="Where to keep the models that RL rows start from (in bfloat16); no others are used."
+            metavar="DIR",
+            help="Keep the models that RL rows start from here, in bfloat16; RL rows then start from these only.",
         ),
     ] = None,
     data: Annotated[
@@ -131,28 +129,26 @@ def reproduce(
     root, recipes = Path(), recipes or RECIPES
     if render and not (root / PAGE).is_file():
         raise KarelsynthError(f"{root.resolve()}: --render must run in the repository's root (there is no {PAGE} here)")
-    wrong = False
+    ended: dict[Job, HowEnded] = {}
     if table is not None:
         from karelsynth.reproduce.running import Paths
 
         make_folder(results)
-
         jobs = jobs_of(table, only=only or (), seeds=None if seeds is None else _seeds(seeds), by_set=chosen.seeds)
-        many = (chosen.claim_tasks if data is None else None) if claim_tasks is None else claim_tasks or None
-        paths = Paths(recipes, runs, results, keep, data, train, val, chosen, many)
+        if claim_tasks is None and data is None:
+            claim_tasks = chosen.claim_tasks
+        paths = Paths(recipes, runs, results, keep, data, train, val, chosen, claim_tasks or None)
         with interruptible("stopped; the same command resumes from the last checkpoint"):
-            outcome = _measure(paths, jobs, at_once, minutes, commit, device)
-        text = table_text(table, read_results(results), load_recipes(recipes, train, val, chosen))
-        print_out(text)
-        print_err(_summary(outcome, len(jobs)))
-        wrong = bool(outcome.diverged or outcome.failed)
+            ended = _measure(paths, jobs, at_once, minutes, commit, device)
+        print_out(table_text(table, read_results(results), load_recipes(recipes, train, val, chosen)))
+        print_err(_summary(ended, len(jobs)))
     if render:
-        short, long = (SHORT.results, results) if chosen == LONG else (results, None)
-        long = LONG.results if results == SHORT.results else long
+        short = SHORT.results if chosen == LONG else results
+        long = results if chosen == LONG else LONG.results if results == SHORT.results else None
         longer = None if long is None else (long, load_recipes(recipes, train, val, LONG))
         written = write_pages(short, load_recipes(recipes, train, val), root, longer)
         print_out(f"wrote {', '.join(map(str, written))}")
-    if wrong:
+    if not {"diverged", "failed"}.isdisjoint(ended.values()):
         raise typer.Exit(1)
 
 
@@ -177,7 +173,7 @@ def pack_weights(
 
 
 def unpack_weights(
-    archive: Annotated[Path, typer.Argument(metavar="ARCHIVE", help="Of pack-weights, whole or in parts.")],
+    archive: Annotated[Path, typer.Argument(metavar="ARCHIVE", help="An archive of pack-weights, whole or in parts.")],
     out: Annotated[
         Path | None,
         typer.Option(*OUT, metavar="DIR", help="Where to make a folder for each model; without it, only check."),
@@ -197,30 +193,25 @@ def unpack_weights(
 
 def _measure(
     paths: Paths, jobs: list[Job], at_once: int, minutes: float | None, commit: str | None, device: str | None
-) -> RunSummary:
+) -> dict[Job, HowEnded]:
     from karelsynth.reproduce.parallel import run_in_parallel
-    from karelsynth.reproduce.running import Runner
+    from karelsynth.reproduce.running import ProgressLines, Runner
 
     chosen = choose_device(device)
-    if at_once == 1:
-        runner = Runner(paths, device=chosen, commit=commit, log=print_err, on_progress=_RunProgress())
-        return runner.run(jobs, minutes=minutes)
-    with _ParallelProgress() as progress:
-        return run_in_parallel(
-            paths, jobs, at_once, device=chosen, minutes=minutes, commit=commit, log=print_err, on_progress=progress
-        )
+    if at_once > 1:
+        return run_in_parallel(paths, jobs, at_once, device=chosen, minutes=minutes, commit=commit, log=print_err)
+    runner = Runner(paths, device=chosen, commit=commit, log=print_err, on_progress=ProgressLines(" ", print_err))
+    return runner.run(jobs, minutes=minutes)
 
 
-def _summary(outcome: RunSummary, jobs: int) -> str:
-    left, diverged, failed = (
-        ", ".join(job.name for job in some) for some in (outcome.left, outcome.diverged, outcome.failed)
-    )
-    before = jobs - sum(map(len, (outcome.done, outcome.left, outcome.diverged, outcome.failed)))
-    if before == jobs:
+def _summary(ended: dict[Job, HowEnded], jobs: int) -> str:
+    if not ended:
         return f"all {jobs} were measured before; give another folder with --results to measure them again"
-    text = f"{len(outcome.done)} measured now, {before} before; "
-    text += f"diverged: {diverged}; " * bool(diverged) + f"failed: {failed}; " * bool(failed)
-    return text + (f"left: {left}; run the same command again to continue" if left else "left: nothing")
+    names = {how: ", ".join(job.name for job in ended if ended[job] == how) for how in ended.values()}
+    wrong = "".join(f"{how}: {names[how]}; " for how in ("diverged", "failed") if how in names)
+    left = f"{names['left']}; run the same command again to continue" if "left" in names else "nothing"
+    done = list(ended.values()).count("done")
+    return f"{done} measured now, {jobs - len(ended)} before; {wrong}left: {left}"
 
 
 def _seeds(text: str) -> list[int]:
@@ -231,68 +222,6 @@ def _seeds(text: str) -> list[int]:
     if not seeds or min(seeds) < 0 or len(set(seeds)) < len(seeds):
         raise KarelsynthError(f"--seeds {text}: write whole numbers from 0 with commas between them, such as 0,1,2")
     return seeds
-
-
-class _RunProgress:
-    """Logs a line about a run now and then. A bar would not do: these commands mostly run unattended."""
-
-    def __init__(self, name: str = " ", *, logs: bool = True) -> None:
-        self._logs, self._next = logs, 0.0
-        self._name, self._first = name, (0.0, 0)
-        self.line = f"{name} starting"
-        """The latest line."""
-
-    def __call__(self, progress: TrainingProgress) -> None:
-        metrics = progress.metrics
-        reward = f", reward {metrics['reward']:.3f}" if "reward" in metrics else ""
-        speed = f"{progress.tasks_per_second:,.0f} tasks/s"
-        step = f"step {progress.step:,} of {progress.steps:,}"
-        self.line = f"{self._name} {step}, {speed}, {self._left(progress)}loss {metrics['loss']:.4f}{reward}"
-        if self._logs and time.monotonic() >= self._next:
-            self._next = time.monotonic() + _LOG_EVERY
-            print_err(self.line)
-
-    def _left(self, progress: TrainingProgress) -> str:
-        """The time left at the mean speed so far, with validations; empty at a run's first call."""
-        now = time.monotonic()
-        since, step = self._first
-        if not since or progress.step <= step:
-            self._first = (now, progress.step)
-            return ""
-        seconds = (now - since) / (progress.step - step) * (progress.steps - progress.step)
-        return f"{timedelta(seconds=round(seconds))} left, "
-
-
-class _ParallelProgress:
-    """Shows parallel runs: on a terminal the latest line of each, elsewhere a line now and then."""
-
-    def __init__(self) -> None:
-        self._runs: dict[Job, _RunProgress] = {}
-        self._live: Live | None = None
-
-    def __enter__(self) -> _ParallelProgress:
-        if error_console().is_terminal:
-            from rich.live import Live
-
-            self._live = Live(get_renderable=self._drawn, console=error_console(), transient=True)
-            self._live.start()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        if self._live is not None:
-            self._live.stop()
-
-    def __call__(self, job: Job, progress: TrainingProgress | None) -> None:
-        if progress is None:
-            self._runs.pop(job, None)
-        else:
-            self._runs.setdefault(job, _RunProgress(f"{job.name}:", logs=self._live is None))(progress)
-
-    def _drawn(self) -> Text:
-        from rich.text import Text
-
-        lines = [run.line for run in list(self._runs.values())]  # a copy: another thread calls this
-        return Text("\n".join(lines), no_wrap=True, overflow="ellipsis")
 
 
 def curves(

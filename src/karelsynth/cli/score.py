@@ -24,7 +24,7 @@ from karelsynth.cli.common import (
 )
 from karelsynth.cli.karel import Dialect
 from karelsynth.errors import KarelsynthError
-from karelsynth.files import atomic_writer, check_writable, name_of
+from karelsynth.files import atomic_writer, name_of
 from karelsynth.parsing import ParseError, parse_json
 
 if TYPE_CHECKING:
@@ -69,8 +69,7 @@ def score(
     """
     from karelsynth.score import read_predictions
 
-    if output is not None:
-        check_writable(output)
+    check_outputs(output)
     found = read_predictions(predictions)
     batch = load_scored(tasks, limit)
     _score(found, tasks, batch, given, limit, output, read_compared(other, batch), ray)
@@ -125,7 +124,7 @@ def prompt(
     from karelsynth.tasks.prompts import prompt_lines
     from karelsynth.tasks.sets import scoring_of
 
-    check_writable(out)
+    check_outputs(out)
     batch, scoring = load_scored(tasks, limit), scoring_of(tasks)
     shown, ticks = given or scoring.given, scoring.max_ticks
     with counter("writing", unit="tasks", total=len(batch)) as progress, atomic_writer(out) as file:
@@ -143,7 +142,8 @@ def ask(
         typer.Option(*OUT, metavar="FILE", help="The file of answers, JSON lines; an unfinished one is continued."),
     ],
     endpoint: Annotated[
-        str, typer.Option(metavar="URL", help="An endpoint that speaks OpenAI's chat protocol, up to its version.")
+        str,
+        typer.Option(metavar="URL", help="The address of an endpoint with OpenAI's chat protocol, up to its version."),
     ] = "http://localhost:8000/v1",
     samples: Annotated[int, typer.Option(min=1, max=100, help="Replies to each prompt, ranked in their order.")] = 1,
     programs: Annotated[int, typer.Option(min=1, max=100, help="How many programs each reply may have.")] = 1,

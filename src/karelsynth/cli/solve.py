@@ -51,7 +51,7 @@ _FEW_EXAMPLES: Final = {1: "one example fits", 2: "two examples fit"}
 _LONGER: Final = 5
 """An unsuccessful search is followed by the advice to search this many times longer."""
 _MOST_WORKERS: Final = 4
-"""By default. More threads of one process would wait for each other."""
+"""The most workers by default: more threads of one process would wait for each other."""
 
 
 def _list_gallery(wanted: bool) -> None:
@@ -68,8 +68,8 @@ def solve(
         str,
         typer.Argument(
             metavar="TASK",
-            help="A task file (text drawings or JSON), a JSON-lines file or folder of many tasks, the name or title "
-            "of a task of the gallery, the name of a set such as classroom, - for standard input, or, with AFTER, the "
+            help="One task: a file (text drawings or JSON), or the name or title of a task of the gallery. Many: a "
+            "JSON-lines file, a folder, or the name of a set such as classroom. - for standard input. With AFTER: the "
             "world before.",
         ),
     ],
@@ -102,7 +102,9 @@ def solve(
             help="Folder to save programs in: one file per solved task, named after the task.",
         ),
     ] = None,
-    others: Annotated[int, typer.Option(min=0, help="For a single task: how many more programs that fit to show.")] = 0,
+    others: Annotated[
+        int, typer.Option(min=0, help="For a single task: also show this many other programs that fit.")
+    ] = 0,
     limit: Annotated[int | None, typer.Option(min=1, help="Solve only the first N tasks.")] = None,
     animate: Annotated[bool, typer.Option("--animate", help="Play the program on every example.")] = False,
     speed: Speed = None,
@@ -162,7 +164,7 @@ def solve(
 
 
 def load_solver(model: str | None, device: str, tasks: list[Task] | None = None, *, warm: bool = True) -> Solver:
-    """A solver whose code is compiled, as far as these tasks need it, by default all; or not compiled."""
+    """A solver. If `warm`, the code that these tasks need is compiled, by default all of it."""
     with loading():
         from karelsynth.solve.solver import Solver
 

@@ -65,7 +65,9 @@ def generate(
     examples: Annotated[int | None, typer.Option(help="Examples per task, 2 to 20; the first five are given.")] = None,
     reserved: Annotated[
         bool,
-        typer.Option("--reserved", help="Allow programs reserved for testing: for validation, not for training."),
+        typer.Option(
+            "--reserved", help="Also use programs that are reserved for testing: for validation, not for training."
+        ),
     ] = False,
     purposeful: Annotated[
         bool,
@@ -76,7 +78,7 @@ def generate(
     ray: RayAddress = None,
     list_sets: Annotated[
         bool,
-        typer.Option("--list", help="List the sets that have a name and exit.", callback=_list_sets, is_eager=True),
+        typer.Option("--list", help="List the named sets and exit.", callback=_list_sets, is_eager=True),
     ] = False,
 ) -> None:
     """Make tasks like the original data's, or purposeful ones: a named set, or --count tasks of a --seed.

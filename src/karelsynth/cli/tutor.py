@@ -1,4 +1,4 @@
-"""The commands for a class but `grade`: hint, probe, pose; and how all of them read tasks and show runs."""
+"""The commands for a class except `grade`: hint, probe, pose; and how all of them read tasks and show runs."""
 
 from __future__ import annotations
 
@@ -53,9 +53,7 @@ HiddenOption = Annotated[
 ]
 ReferenceOption = Annotated[
     str | None,
-    typer.Option(
-        "--reference", metavar="PROGRAM", help="A right program; if not given, the one that `solve` finds soon."
-    ),
+    typer.Option("--reference", metavar="PROGRAM", help="A right program; if not given, `solve` looks for one."),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 SeedOption = Annotated[int, typer.Option(min=0, help="Another seed gives other worlds.")]
@@ -129,7 +127,7 @@ def hint(
     task: TaskArgument,
     program: Annotated[str, typer.Argument(metavar="PROGRAM", help="The student's program; - for standard input.")],
     level: Annotated[
-        int, typer.Option(min=1, max=3, help="1: where to look. 2: also what kind of change. 3: also the change.")
+        int, typer.Option(min=1, max=3, help="1 says where to look, 2 also what kind of change, 3 also the change.")
     ] = 1,
     hidden: HiddenOption = None,
     output: Annotated[
@@ -221,13 +219,16 @@ def probe(
     task: TaskArgument,
     reference: ReferenceOption = None,
     add: Annotated[
-        bool, typer.Option("--add", help="Add examples that unmask wrong programs until none is left; needs --out.")
+        bool, typer.Option("--add", help="Add examples on which wrong programs fail, until none passes; needs --out.")
     ] = False,
     output: Annotated[
         Path | None, typer.Option(*OUT, metavar="FILE", help="The task file to write with the added examples.")
     ] = None,
     programs: Annotated[
-        int, typer.Option(min=1, max=2_000_000, help="About how many programs to try; more find more wrong ones.")
+        int,
+        typer.Option(
+            min=1, max=2_000_000, help="About how many programs to try; with more, more wrong ones are found."
+        ),
     ] = 100_000,
     as_json: JsonOption = False,
     seed: SeedOption = 0,
@@ -291,7 +292,9 @@ def pose(
     ],
     concepts: Annotated[
         str,
-        typer.Option(help="What every program has, and nothing else: sequence, repeat, while, if, ifelse, nested."),
+        typer.Option(
+            help="Concepts that every program uses, and no others: sequence, repeat, while, if, ifelse, nested."
+        ),
     ] = "while",
     tokens: Annotated[str, typer.Option(metavar="LEAST-MOST", help="How long programs are, in tokens.")] = "6-40",
     count: Annotated[int, typer.Option(min=1, max=200, help="How many exercises.")] = 10,
@@ -305,7 +308,7 @@ def pose(
     """Pose exercises for a class: task files, solutions, and a worksheet and a solution sheet to print.
 
     Writes a task file for each exercise, their solutions, all of them as JSON lines, and the sheets as .html and .pdf.
-    The exit status is 1 if fewer exercises than wished were found.
+    The exit status is 1 if fewer exercises were found than asked for.
     """
     from karelsynth.files import make_new_folder, write_folder
     from karelsynth.tasks.task_files import render_task

@@ -37,7 +37,8 @@ from karelsynth.karel.tokens import LARGEST_COUNT
 
 def reduced(program: Program) -> Program:
     """An equivalent program, never a longer one."""
-    body, smaller = (), program.body
+    body: Block = ()
+    smaller = program.body
     while smaller and smaller != body:
         body = smaller
         smaller, _ = _reduced_block(body, _UNKNOWN)
@@ -249,7 +250,10 @@ def _parts(statement: If | IfElse) -> tuple[_Test, Block, Block]:
 def _with_short_turns(statements: list[Statement]) -> Block:
     """The statements with the fewest turns in each row of turns."""
     found: list[Statement] = []
-    for turns, group in groupby(statements, lambda statement: isinstance(statement, Action) and statement in _TURNS):
+    for are_turns, group in groupby(
+        statements, lambda statement: isinstance(statement, Action) and statement in _TURNS
+    ):
         part = list(group)
-        found += _WRITTEN[sum(_TURNS[each] for each in part) % len(_WRITTEN)] if turns else part
+        quarters = sum(_TURNS.get(each, 0) for each in part if isinstance(each, Action))
+        found += _WRITTEN[quarters % len(_WRITTEN)] if are_turns else part
     return tuple(found)

@@ -28,7 +28,7 @@ from karelsynth.files import exists, write_atomically
 from karelsynth.model.storage import CONFIG, RECIPE, WEIGHTS, joined_parts, load_model, write_model_files, write_parts
 from karelsynth.parsing import parse_json, reading_zip
 from karelsynth.reproduce.results import read_json
-from karelsynth.reproduce.trained import KEPT, is_finished, read_history, training_of
+from karelsynth.reproduce.trained import KEPT, is_finished, read_run
 from karelsynth.train.loop import BEST
 
 PART_BYTES: Final = 15_000_000
@@ -47,7 +47,7 @@ class ArchiveError(KarelsynthError):
 def pack_weights(folders: Sequence[Path], archive: Path, part_bytes: int | None = None) -> int:
     """Write the models of runs, of kept models, or of any model's folder; returns the number of bytes.
 
-    Of a run it is the model that validation chose; the run must have finished. A model's name is its folder's.
+    Of a run, the model that validation chose is packed; the run must have finished. A model is named after its folder.
     """
     if not folders:
         raise ArchiveError("there is no model to pack: name the folders of runs or models")
@@ -84,11 +84,9 @@ def _described(folder: Path) -> tuple[Path, dict[str, Any]]:
     if exists(folder / BEST):
         if not is_finished(folder):
             raise ArchiveError(f"{folder}: this run has not finished; run it to its end, or pack {folder / BEST}")
-        return folder / BEST, {
-            "recipe": read_json(folder / BEST / RECIPE, _AGAIN),
-            "start": read_history(folder).start,
-            "training": training_of(folder),
-        }
+        trained = read_run(folder)
+        recipe = read_json(folder / BEST / RECIPE, _AGAIN)
+        return folder / BEST, {"recipe": recipe, "start": trained.start, "training": trained.training}
     if not exists(folder / CONFIG):
         raise ArchiveError(f"{folder}: neither a run nor a model: there is no {BEST} and no {CONFIG} in it")
     if exists(folder / KEPT):

@@ -32,7 +32,7 @@ from karelsynth.reproduce.intervals import (
     paired_interval,
     welch_interval,
 )
-from karelsynth.reproduce.results import Recipes, Result, Results
+from karelsynth.reproduce.results import Result, Results
 from karelsynth.reproduce.rows import ROWS, SetName, TableRow
 from karelsynth.reproduce.tables import NONE, NOT_YET, mark, markdown, seeds_of
 
@@ -85,16 +85,16 @@ CLAIMS: Final = (
 )
 
 
-def claims(results: Results, recipes: Recipes) -> str:
+def claims(results: Results) -> str:
     """The table of all claims."""
     heading = ["claim", "better", "worse", "paper, points", "ours, points", "verdict", "after Holm"]
-    found = [_decide(claim, results, recipes) for claim in CLAIMS]
+    found = [_decide(claim, results) for claim in CLAIMS]
     return markdown(heading, [one.line(p) for one, p in zip(found, _adjusted(found), strict=True)])
 
 
-def count_verdicts(results: Results, recipes: Recipes) -> str:
+def count_verdicts(results: Results) -> str:
     """How many claims are decided, in a sentence."""
-    found = [_decide(claim, results, recipes) for claim in CLAIMS]
+    found = [_decide(claim, results) for claim in CLAIMS]
     single = [one for one in found if one.p is not None and one.p < 1 - LEVEL]
     held = sum(one.holds for one in single)
     survive = sum(p is not None and p < 1 - LEVEL for p in _adjusted(found))
@@ -180,16 +180,14 @@ def _share(row: list[Result], rank: int, measure: Measure) -> Interval:
     )
 
 
-def spread_of(
-    results: Results, recipes: Recipes, tasks: SetName, rank: int, measure: Measure
-) -> PooledDeviation | None:
+def spread_of(results: Results, tasks: SetName, rank: int, measure: Measure) -> PooledDeviation | None:
     """The standard deviation over seeds, pooled over the rows of a set: we assume equal variance across rows.
 
     Rows that start from others are not independent of these and do not count. Neither do stale results, nor rows that
     are not in the paper: they must not change the verdicts on the paper's claims.
     """
     rows = [row for row in ROWS.values() if row.tasks == tasks and row.start is None and row.in_paper]
-    fresh = [[result for result in seeds_of(results, row) if result.is_current(recipes)] for row in rows]
+    fresh = [[result for result in seeds_of(results, row) if not result.stale] for row in rows]
     return PooledDeviation.pooled([[result.top(measure, rank) for result in row] for row in fresh])
 
 
@@ -217,17 +215,17 @@ class _Decided:
         return [*self.cells, f"{verdict} (p = {adjusted:.2g})"]
 
 
-def _decide(claim: Claim, results: Results, recipes: Recipes) -> _Decided:
+def _decide(claim: Claim, results: Results) -> _Decided:
     better, worse = ROWS[claim.better], ROWS[claim.worse]
     line = [claim.text, better.label, worse.label, NONE if claim.paper is None else f"{claim.paper:+.2f}"]
     found, others = seeds_of(results, better), seeds_of(results, worse)
     if not found or not others:
         return _Decided([*line, NOT_YET, ""])
-    stale = max(mark(result, recipes) for result in (*found, *others))
+    stale = max(mark(result) for result in (*found, *others))
     if all("claims" in result.record for result in (*found, *others)):
         results = {job: scored for job, result in results.items() if (scored := result.on_claim_tasks()) is not None}
         found, others = seeds_of(results, better), seeds_of(results, worse)
-    spread = spread_of(results, recipes, better.tasks, claim.rank, claim.measure)
+    spread = spread_of(results, better.tasks, claim.rank, claim.measure)
     middle, low, high = difference(found, others, claim.rank, claim.measure, spread)
     verdict = "held" if low > 0 else "the opposite" if high < 0 else "undecided"
     if spread is None and min(len(found), len(others)) == 1 and verdict != "undecided":

@@ -62,7 +62,7 @@ class PooledDeviation(NamedTuple):
         return cls(sqrt(sum((len(sample) - 1) * variance(sample) for sample in known) / freedom), freedom)
 
     def half(self, *counts: int, level: float = LEVEL) -> float:
-        """Half the interval of a difference between two means; `counts` are their numbers of seeds."""
+        """Half the width of the interval of a difference between two means; `counts` are their numbers of seeds."""
         return student_quantile(self.freedom, level) * self.deviation * sqrt(sum(1 / count for count in counts))
 
 

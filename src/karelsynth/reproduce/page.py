@@ -17,7 +17,7 @@ from karelsynth.reproduce import tables
 from karelsynth.reproduce.aliasing import PROGRAM_A, PROGRAM_B, aliasing_scene, both_right
 from karelsynth.reproduce.claims import CLAIMS, claims, count_verdicts
 from karelsynth.reproduce.learned_syntax import MaskTable, masks_chart
-from karelsynth.reproduce.results import Recipes, Result, Results, read_results, row_recipe
+from karelsynth.reproduce.results import Recipes, Result, Results, read_results, row_recipe, with_staleness
 from karelsynth.reproduce.rows import ROWS, SHORT, TABLES, Budget
 from karelsynth.train.recipe import RECIPES
 
@@ -37,7 +37,7 @@ def load_recipes(
 ) -> Recipes:
     """Every row's recipe with a budget, and with other training or validation tasks if given.
 
-    Of rows that the folder has no recipe for it is the package's: somebody's own recipes need not be all.
+    A row without a recipe in the folder has the package's: a folder of your own need not hold all recipes.
     """
     own = {name: folder if is_file(folder / f"{name}.toml") else RECIPES for name in ROWS}
     return {name: row_recipe(own[name], name, train_data, val_data, budget=budget) for name in ROWS}
@@ -63,19 +63,21 @@ def rendered(results: Path, recipes: Recipes, long: tuple[Path, Recipes] | None 
 
 def table_text(name: str, results: Results, recipes: Recipes) -> str:
     """One table, or all, as Markdown. Tables and rows that are not the paper's have a plain form."""
-    found = _tables(results, recipes)
+    results = with_staleness(results, recipes)
+    found = _tables(results)
     others = {each: rows for each, rows in TABLES.items() if each not in (*found, _ALL)}
     shown = {row for each, rows in TABLES.items() if each != _ALL for row in rows}
     others[_ALL] = tuple(row for row in ROWS if row not in shown)
-    found |= {each: tables.plain(rows, results, recipes) for each, rows in others.items() if rows}
+    found |= {each: tables.plain(rows, results) for each, rows in others.items() if rows}
     return "\n\n".join(found.values()) if name == _ALL else found[name]
 
 
 def page(results: Results, recipes: Recipes, long: tuple[Results, Recipes] | None = None) -> str:
     """docs/results.md, from the results and recipes of the short budget and of the long one."""
     long_results, long_recipes = ({}, recipes) if long is None else long
+    results, long_results = with_staleness(results, recipes), with_staleness(long_results, long_recipes)
     data = next((result.record["data"] for result in results.values()), None)
-    stale = any(not result.is_current(recipes) for result in results.values())
+    stale = any(result.stale for result in results.values())
     measured = f"Measured on {data}." if data else "Nothing is measured yet."
     measured += f" {_STALE_NOTE}" * stale
     right = "Both programs are run on all six examples whenever this page is rendered: both are right."
@@ -84,52 +86,52 @@ def page(results: Results, recipes: Recipes, long: tuple[Results, Recipes] | Non
         both_right=right if both_right() else "They are NOT both right; something is broken.",
         program_a=PROGRAM_A.to("paper").rstrip(),
         program_b=PROGRAM_B.to("paper").rstrip(),
-        protocols=tables.protocols(results, recipes),
-        along_training=tables.along_training(results, recipes),
-        every_run=tables.every_run(results, recipes),
+        protocols=tables.protocols(results),
+        along_training=tables.along_training(results),
+        every_run=tables.every_run(results),
         budgets=tables.budgets(recipes),
-        claims=f"{claims(results, recipes)}\n\n{count_verdicts(results, recipes)}",
-        long=_long(long_results, long_recipes),
-        controls=_controls((results, recipes), (long_results, long_recipes)),
+        claims=f"{claims(results)}\n\n{count_verdicts(results)}",
+        long=_long(long_results),
+        controls=_controls(results, long_results),
         cost=tables.cost(("short", results), ("long", long_results)),
         long_budgets=tables.budgets(long_recipes),
-        **_tables(results, recipes),
+        **_tables(results),
     )
 
 
-def _long(results: Results, recipes: Recipes) -> str:
+def _long(results: Results) -> str:
     """The claims and scores of the long budget: of the rows that have been measured."""
     if not results:
         return f"All rows: {tables.NOT_YET}."
     measured = {job.row.recipe for job in results}
     if any({claim.better, claim.worse} <= measured for claim in CLAIMS):
-        parts = [claims(results, recipes), count_verdicts(results, recipes)]
+        parts = [claims(results), count_verdicts(results)]
     else:
         rows = listed(sorted(measured), "and")
         parts = [f"No claim can be decided: each needs two rows, and only {rows} was measured."]
-    if any(not result.is_current(recipes) for result in results.values()):
+    if any(result.stale for result in results.values()):
         parts.append(_STALE_NOTE)
-    return "\n\n".join([*parts, tables.claim_scores(results, recipes), tables.every_run(results, recipes)])
+    return "\n\n".join([*parts, tables.claim_scores(results), tables.every_run(results)])
 
 
-def _controls(short: tuple[Results, Recipes], long: tuple[Results, Recipes]) -> str:
+def _controls(*budgets: Results) -> str:
     """The rows that are not in the paper, by budget."""
-    tables_by_budget = [tables.plain(TABLES["controls"], *budget) for budget in (short, long)]
+    tables_by_budget = [tables.plain(TABLES["controls"], results) for results in budgets]
     return "Short budget:\n\n{}\n\nLong budget:\n\n{}".format(*tables_by_budget)
 
 
-def _tables(results: Results, recipes: Recipes) -> dict[str, str]:
+def _tables(results: Results) -> dict[str, str]:
     return {
-        "objectives": tables.objectives(results, recipes),
-        "ranks": tables.ranks(results, recipes),
-        "syntax": tables.syntax(results, recipes),
-        "validity": tables.validity(results, recipes),
-        "masks": _masks_text(results, recipes),
-        "aliasing": tables.aliasing(results, recipes),
+        "objectives": tables.objectives(results),
+        "ranks": tables.ranks(results),
+        "syntax": tables.syntax(results),
+        "validity": tables.validity(results),
+        "masks": _masks_text(results),
+        "aliasing": tables.aliasing(results),
     }
 
 
-def _masks_text(results: Results, recipes: Recipes) -> str:
+def _masks_text(results: Results) -> str:
     found = _masks_result(results)
     if found is None:
         return f"The picture: {tables.NOT_YET}."
@@ -139,7 +141,7 @@ def _masks_text(results: Results, recipes: Recipes) -> str:
         for name in ("valid_refused", "invalid_passed", "reference_refused")
     )
     return (
-        f"Of {found.job.row.label}, seed {found.job.seed}{tables.mark(found, recipes)}:\n\n"
+        f"Of {found.job.row.label}, seed {found.job.seed}{tables.mark(found)}:\n\n"
         "![masks along Program A](pictures/masks.svg)\n\n"
         f"The same over all {over['positions']:,} positions of the test set's programs, by the token read last: on\n"
         f"average the learned mask takes {refused} off valid tokens,\nlets {passed} of invalid ones pass,\n"

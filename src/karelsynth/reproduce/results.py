@@ -41,45 +41,51 @@ from karelsynth.train.recipe import Recipe, RecipeError, load_recipe, recipe_fro
 
 Results = Mapping[Job, "Result"]
 Recipes = Mapping[str, Recipe]
-"""Today's, by name."""
+"""Today's recipes, by name."""
 _AGAIN: Final = "remove the file, and `karelsynth reproduce` measures the row again"
-_RECIPE: Final = dict.fromkeys(("model", "objective", "optimizer", "data", "run"), "object")
+Shape = dict[str, Any]
+"""The fields that a JSON object must have: by name the kind of a value (see `_is`), or a shape."""
+_RECIPE: Final[Shape] = dict.fromkeys(("model", "objective", "optimizer", "data", "run"), "object")
 _MAY_DIFFER: Final = frozenset({"run.seed", "run.compile", "run.log_every", "run.checkpoint_every", "run.patience"})
 """Settings in which two runs of a row may differ. Validation settings may not: they select the best model. Patience
 only decides when a run ends, and a result says at which step that was."""
 _TRAINING: Final = {"seconds": "number", "tasks": "number", "device": "text"}
-_SCORES: Final = (
-    "filtered_generalization", "any_consistent", "exact.1", "generalization.1", "generalization.5", "generalization.50",
-)  # fmt: skip
-_REPORT: Final = {
+
+
+def _top(kind: str) -> Shape:
+    return {"exact": {"1": kind}, "generalization": dict.fromkeys(("1", "5", "50"), kind)}
+
+
+def _scores(kind: str) -> Shape:
+    return {**_top(kind), "filtered_generalization": kind, "any_consistent": kind}
+
+
+_REPORT: Final[Shape] = {
+    **_scores("number"),
+    "confidence_95": _scores("interval"),
     "provenance": "object",
-    "novel.tasks": "number",
-    **dict.fromkeys(_SCORES, "number"),
-    **{f"confidence_95.{score}": "interval" for score in _SCORES},
+    "novel": {"tasks": "number"},
 }
-_BRIEF: Final = {
-    "data": "text",
-    "tasks": "number",
-    **{f"{kind}{score}": "interval" if kind else "number" for kind in ("", "confidence_95.") for score in _SCORES[2:]},
+_NOVEL: Final[Shape] = {
+    "novel": {"generalization": {"1": "number"}, "confidence_95": {"generalization": {"1": "interval"}}}
 }
-_NOVEL: Final = {"generalization.1": "number", "confidence_95.generalization.1": "interval"}
-_VALIDITY: Final = {
-    f"{way}.{rank}.{name}": kind
+_BRIEF: Final[Shape] = {"data": "text", "tasks": "number", **_top("number"), "confidence_95": _top("interval")}
+_VALIDITY: Final[Shape] = {
+    way: {str(rank): {"share": "number", "confidence_95": "interval"} for rank in VALIDITY}
     for way in ("joint", "without")
-    for rank in VALIDITY
-    for name, kind in (("share", "number"), ("confidence_95", "interval"))
+}
+_MASK_FIGURES: Final = ("valid_refused", "invalid_passed", "reference_refused")
+_MASKS: Final[Shape] = {
+    "program": "object",
+    "tasks": {
+        "table": "object",
+        "positions": "number",
+        **dict.fromkeys(_MASK_FIGURES, "number"),
+        "confidence_95": dict.fromkeys(_MASK_FIGURES, "interval"),
+    },
 }
 CLAIM_BITS: Final = (("solved", ("1", "5", "50")), ("written", ("1",)))
 """Of the many tasks that decide claims: the bits by task that are kept, and their ranks."""
-_MASK_FIGURES: Final = ("valid_refused", "invalid_passed", "reference_refused")
-_MASKS: Final = {
-    "program": "object",
-    "tasks.table": "object",
-    "tasks.positions": "number",
-    **{f"tasks.{name}": "number" for name in _MASK_FIGURES},
-    **{f"tasks.confidence_95.{name}": "interval" for name in _MASK_FIGURES},
-}
-"""All fields that tables and pictures read, and their types."""
 
 
 class ResultError(KarelsynthError, ValueError):
@@ -93,6 +99,8 @@ class Result:
     job: Job
     record: Mapping[str, Any]
     """The file; see the module's docstring."""
+    stale: bool = False
+    """Whether it is of another recipe than today's; see `with_staleness`."""
 
     @property
     def validations(self) -> list[list[float]]:
@@ -148,6 +156,11 @@ class Result:
             )
         except RecipeError:  # a version with other settings wrote it
             return False
+
+
+def with_staleness(results: Results, recipes: Recipes) -> Results:
+    """The results with those marked as stale that did not follow these recipes."""
+    return {job: replace(result, stale=not result.is_current(recipes)) for job, result in results.items()}
 
 
 def defining_settings(recipe: Mapping[str, Any], start: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -226,7 +239,7 @@ def check_recipe(record: Mapping[str, Any], path: Path, again: str) -> None:
 
 def check_trained(record: Mapping[str, Any], path: Path, again: str) -> None:
     """Raise ResultError unless this has the recipe of a model and the cost of its training."""
-    _check(record, {**_inside("recipe", _RECIPE), **_inside("training", _TRAINING)}, path, again)
+    _check(record, {"recipe": _RECIPE, "training": _TRAINING}, path, again)
     validations = record["training"].get("validations", [])
     if not isinstance(validations, list) or not all(
         isinstance(one, list) and len(one) == 3 and all(_is("number", value) for value in one) for one in validations
@@ -234,21 +247,15 @@ def check_trained(record: Mapping[str, Any], path: Path, again: str) -> None:
         raise ResultError(f'{path}: "training.validations" is not a list of lists of three numbers; {again}')
 
 
-def _inside(section: str, needed: Mapping[str, str]) -> dict[str, str]:
-    return {f"{section}.{place}": kind for place, kind in needed.items()}
-
-
-def _check(record: Any, needed: Mapping[str, str], path: Path, again: str) -> None:
-    """Raise ResultError unless a file has all needed fields with their types."""
-    for place, kind in needed.items():
-        found, seen = record, []
-        for key in place.split("."):
-            seen.append(key)
-            if not isinstance(found, dict) or key not in found:
-                raise ResultError(f'{path}: has no "{".".join(seen)}"; {again}')
-            found = found[key]
-        if not _is(kind, found):
-            raise ResultError(f'{path}: "{place}" has the wrong type (expected: {kind}); {again}')
+def _check(record: Any, shape: Shape, path: Path, again: str = _AGAIN, place: str = "") -> None:
+    """Raise ResultError unless a value of a file, the one at `place`, is an object of this shape."""
+    for name, kind in shape.items():
+        if not isinstance(record, dict) or name not in record:
+            raise ResultError(f'{path}: has no "{place}{name}"; {again}')
+        if isinstance(kind, dict):
+            _check(record[name], kind, path, again, f"{place}{name}.")
+        elif not _is(kind, record[name]):
+            raise ResultError(f'{path}: "{place}{name}" has the wrong type (expected: {kind}); {again}')
 
 
 def _is(kind: str, value: Any) -> bool:
@@ -267,17 +274,17 @@ def _is(kind: str, value: Any) -> bool:
 
 def _check_bits(record: Mapping[str, Any], key: str, ranks: Sequence[str], scores: str, path: Path) -> None:
     """Check the bits `key` of a section of the file, of as many tasks as the section `scores` says."""
-    _check(record, {f"{scores}.tasks": "number"}, path, _AGAIN)
+    _check(record, {scores: {"tasks": "number"}}, path)
     tasks = record[scores]["tasks"]
     if type(tasks) is not int or tasks < 1:
         raise ResultError(f'{path}: "{scores}.tasks" is no number of tasks; {_AGAIN}')
     size = 2 * -(-tasks // 8)
-    section, place = (record, key) if scores == "report" else (record[scores], f"{scores}.{key}")
-    _check(record, {f"{place}.{rank}": "text" for rank in ranks}, path, _AGAIN)
+    section, place = (record, "") if scores == "report" else (record[scores], f"{scores}.")
+    _check(section, {key: dict.fromkeys(ranks, "text")}, path, place=place)
     for rank in ranks:
         digits = section[key][rank]
         if len(digits) != size or not re.fullmatch("[0-9a-f]*", digits):
-            raise ResultError(f'{path}: "{place}.{rank}" is not {size} hexadecimal digits; {_AGAIN}')
+            raise ResultError(f'{path}: "{place}{key}.{rank}" is not {size} hexadecimal digits; {_AGAIN}')
 
 
 def _read(path: Path) -> Result:
@@ -288,30 +295,25 @@ def _read(path: Path) -> Result:
     job = Job(row, seed)
     if path.stem != job.name:
         raise ResultError(f"{path}: holds the result of {job.name}; call it {job.name}.json, or remove it")
-    if "digest" in record:
-        _check(record, {"digest": "text"}, path, _AGAIN)
     check_trained(record, path, _AGAIN)
+    shape: Shape = {"report": _REPORT}
     if row.start is not None:
-        _check(record, _inside("start", _RECIPE), path, _AGAIN)
-    _check(record, _inside("report", _REPORT), path, _AGAIN)
+        shape["start"] = _RECIPE
+    if row.draws_masks:
+        shape |= {"validity": _VALIDITY, "masks": _MASKS}
+    later = {"digest": "text", "last": _BRIEF, "claims": {**_BRIEF, "digest": "text"}}  # older results lack them
+    _check(record, {**shape, **{name: kind for name, kind in later.items() if name in record}}, path)
+    if record["report"]["novel"]["tasks"]:
+        _check(record["report"], _NOVEL, path, place="report.")
     for key in SOLVED.values():
         if key in record:
             _check_bits(record, key, [str(rank) for rank in PAIRED], "report", path)
-    for key in ("last", "claims"):
-        if key in record:
-            _check(record, _inside(key, _BRIEF), path, _AGAIN)
-    if "claims" in record:
-        _check(record, {"claims.digest": "text"}, path, _AGAIN)
-        for key, ranks in CLAIM_BITS:
-            if key in record["claims"]:
-                _check_bits(record, key, ranks, "claims", path)
-    if record["report"]["novel"]["tasks"]:
-        _check(record, _inside("report.novel", _NOVEL), path, _AGAIN)
-    if row.draws_masks:
-        _check(record, {**_inside("validity", _VALIDITY), **_inside("masks", _MASKS)}, path, _AGAIN)
+    for key, ranks in CLAIM_BITS:
+        if key in record.get("claims", {}):
+            _check_bits(record, key, ranks, "claims", path)
     aliasing = record.get("aliasing")
     if not isinstance(aliasing, list) or len(aliasing) != 2:
         raise ResultError(f'{path}: has no "aliasing", a list of two; {_AGAIN}')
     for scores in aliasing:
-        _check(scores, {"logprob": "number", "rank": "number or null"}, path, _AGAIN)
+        _check(scores, {"logprob": "number", "rank": "number or null"}, path)
     return Result(job, record)

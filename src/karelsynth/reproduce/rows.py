@@ -166,7 +166,6 @@ class Budget:
     """How long rows are trained, how many seeds they have, and on how many tasks claims are decided."""
 
     name: str
-    about: str
     seeds: Mapping[SetName, tuple[int, ...]] = field(hash=False)
     """The default seeds of a row, by its training set."""
     claim_tasks: int | None = None
@@ -201,10 +200,10 @@ def kind_of(row: TableRow) -> str:
 
 
 _CHOICE: Final = ("data.validation=val_large", "run.validation_tasks=10000")
-SHORT: Final = Budget("short", "the recipes as they are: 15 passes of MLE, 256,000 tasks of RL (full set)", SEEDS)
+SHORT: Final = Budget("short", SEEDS)
+"""The recipes as they are: on the full set 15 passes of MLE, 256,000 tasks of RL."""
 LONG: Final = Budget(
     "long",
-    "22 passes of MLE, a million tasks of RL with decay (full set); chosen on 10,000 tasks, decided on 100,000",
     {"full": (0, 1, 2, 3, 4), "small": (0, 1, 2, 3, 4, 5, 6, 7)},
     claim_tasks=100_000,
     by_kind={
@@ -222,6 +221,10 @@ LONG: Final = Budget(
     # Its second loss is a sum over the batch, which is twice as large.
     by_row={"mle_learned": ("objective.syntax_weight=6.25e-7",)},
 )
+"""On the full set 22 passes of MLE, a million tasks of RL with decay.
+
+Models are chosen on 10,000 tasks, and claims are decided on 100,000.
+"""
 BUDGETS: Final = {budget.name: budget for budget in (SHORT, LONG)}
 
 

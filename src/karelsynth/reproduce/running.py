@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from datetime import timedelta
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -51,7 +53,11 @@ CLAIM_TASKS: Final = "test_large"
 BEAM: Final = 64
 _TOO_LATE: Final = 60.0
 """No row starts in this many seconds before the deadline: loading would take most of them."""
+_LOG_EVERY: Final = 20.0
+"""Seconds between two lines about a run."""
 HowEnded = Literal["done", "left", "diverged", "failed"]
+"""How a job ended. *Left*: there was no time for it. *Diverged*: its training did. *Failed*: memory ran out, or, in a
+process of its own (`parallel`), there was any other error. A job whose start is not done ends like its start."""
 
 
 class OutOfMemory(KarelsynthError):
@@ -82,28 +88,6 @@ class Paths:
     """How many tasks of `test_large` models are also scored on, to decide claims; None for none."""
 
 
-@dataclass(frozen=True)
-class RunSummary:
-    """The jobs of a call, by how they ended."""
-
-    done: tuple[Job, ...]
-    left: tuple[Job, ...]
-    """Jobs for which there was no time."""
-    diverged: tuple[Job, ...]
-    """Jobs whose training diverged, and those that start from them."""
-    failed: tuple[Job, ...] = ()
-    """Jobs that ran out of memory, and those that start from them. With `parallel`, jobs with any other error, too; in
-    one process such an error ends the call."""
-
-    @staticmethod
-    def of(jobs: Sequence[Job], ended: Mapping[Job, HowEnded]) -> RunSummary:
-        """Sort jobs by how they ended; those that did not end are `left`."""
-        by_end: dict[HowEnded, list[Job]] = {"done": [], "left": [], "diverged": [], "failed": []}
-        for job in jobs:
-            by_end[ended.get(job, "left")].append(job)
-        return RunSummary(*map(tuple, by_end.values()))
-
-
 class Runner:
     """See the module's docstring.
 
@@ -129,27 +113,27 @@ class Runner:
         self._device = device or torch.device("cuda" if torch.cuda.is_available() else "cpu")
         self._at_once = at_once
         self._deadline = math.inf
-        self._tasks: TaskBatch | None = None
-        self._claim_tasks: TaskBatch | None = None
         if not paths.recipes.is_dir():
             raise KarelsynthError(f"{paths.recipes}: there is no such folder of recipes")
 
-    def run(self, jobs: Sequence[Job], *, minutes: float | None = None) -> RunSummary:
-        """Measure the jobs that have no result yet. After `minutes`, save the current run and stop."""
+    def run(self, jobs: Sequence[Job], *, minutes: float | None = None) -> dict[Job, HowEnded]:
+        """Measure the jobs that have no result yet; returns how each of these ended.
+
+        After `minutes`, the current run is saved and no further one is begun.
+        """
         deadline = deadline_after(minutes)
         ended: dict[Job, HowEnded] = {}
         with locked_folder(self._paths.results):
             missing = self.missing(jobs, read_results(self._paths.results))
-            for job in missing:
+            for job in self.with_starts(missing):
                 start = self.missing_start(job)
-                if start is not None and start not in ended:
-                    ended[start] = self._attempt(start, deadline, result=start in missing)
-                if start is not None and ended[start] in ("diverged", "failed"):
+                if start is None:
+                    ended[job] = self._attempt(job, deadline, result=job in missing)
+                    continue
+                ended[job] = ended[start]
+                if ended[start] in ("diverged", "failed"):
                     self._log(f"{job.name}: {missing_start_message(start)}")
-                    ended[job] = ended[start]
-                elif job not in ended:
-                    ended[job] = self._attempt(job, deadline, result=True)
-        return RunSummary.of(missing, ended)
+        return {job: ended[job] for job in missing}
 
     def _attempt(self, job: Job, deadline: float, *, result: bool) -> HowEnded:
         """Train and measure a job. A job that diverges or runs out of memory does not stop the others."""
@@ -172,7 +156,8 @@ class Runner:
             return self._measure(job) if result else self._trained(job) is not None
         except (RuntimeError, MemoryError) as error:
             if out_of_memory(error):
-                raise OutOfMemory(f"there is not enough memory for it on {self._device}") from error
+                advice = "; run the command again with a smaller --at-once" if self._at_once > 1 else ""
+                raise OutOfMemory(f"there is not enough memory for it on {self._device}{advice}") from error
             raise
 
     def missing_start(self, job: Job) -> Job | None:
@@ -181,6 +166,10 @@ class Runner:
         if start is None or is_finished(self._run_of(job)):
             return None
         return None if self._is_made(start) else start
+
+    def with_starts(self, jobs: Sequence[Job]) -> list[Job]:
+        """The jobs, each after the job whose model must be made for it, if any."""
+        return list(dict.fromkeys(each for job in jobs for each in (self.missing_start(job), job) if each))
 
     def missing(self, jobs: Sequence[Job], results: Results) -> list[Job]:
         """The jobs without a result, and those whose recipe, or whose start's recipe, has changed since.
@@ -202,7 +191,8 @@ class Runner:
                 self._log(f"{job.name}: its recipe, or its starting model's, has changed since it was measured")
                 found.append(job)
         digests = {result.digest for result in results.values()} - {None}
-        if (digests or (found and self._paths.data is not None)) and digests - {self.test_tasks().digest}:
+        reads_tasks = digests or (found and self._paths.data is not None)  # so errors in a file appear now
+        if reads_tasks and digests - {self.test_tasks.digest}:
             raise KarelsynthError(
                 f"{self._paths.results}: has results on other tasks than these, though both are called "
                 f"{self._data_name}; choose another folder with --results"
@@ -215,8 +205,7 @@ class Runner:
 
         Named sets are compared by name. A model that is already trained does not need its validation tasks.
         """
-        every = {job for each in missing for job in (each, self.missing_start(each)) if job}
-        pairs = [(self.recipe(job), self._is_made(job)) for job in every]
+        pairs = [(self.recipe(job), self._is_made(job)) for job in self.with_starts(missing)]
         recipes = {(recipe.data.validation, recipe.run.validation_tasks, made): recipe for recipe, made in pairs}
         for (source, _, made), recipe in recipes.items():
             if made and source not in NAMED_SETS and not exists(source):
@@ -224,11 +213,11 @@ class Runner:
             if self._paths.data is None and source in NAMED_SETS:
                 same = source == "test"
             else:
-                same = validation_tasks(recipe).begins_like(self.test_tasks())
+                same = validation_tasks(recipe).begins_like(self.test_tasks)
             if same:
                 raise KarelsynthError(
-                    f"models would be chosen on {source} and then scored on the same tasks ({self._data_name}), which "
-                    "flatters them; give other tasks to choose on with --val, or to score on with --data"
+                    f"models would be chosen on {source} and then scored on the same tasks ({self._data_name}): their "
+                    "scores would be too high; give other tasks to choose on with --val, or to score on with --data"
                 )
 
     @property
@@ -263,7 +252,7 @@ class Runner:
         if trained is None:
             return False
         model = Synthesizer.from_pretrained(trained.model, self._device)
-        tasks = self.test_tasks()
+        tasks = self.test_tasks
         start = time.perf_counter()
         provenance = {"model": str(trained.model), **({"commit": self._commit} if self._commit else {})}
         found = evaluate(model, tasks, beam=BEAM, provenance=provenance)
@@ -288,8 +277,7 @@ class Runner:
             last = Synthesizer.from_pretrained(trained.last, self._device)
             record["last"] = _brief(evaluate(last, tasks, beam=BEAM), self._data_name)
         if self._paths.claim_tasks is not None:
-            many = self._many_tasks(self._paths.claim_tasks)
-            scored = evaluate(model, many, beam=BEAM)
+            scored = evaluate(model, _claim_tasks(self._paths.claim_tasks), beam=BEAM)
             record["claims"] = {**_brief(scored, CLAIM_TASKS), **_claim_bits(scored)}
         write_result(self._paths.results, job, record)
         self._log(
@@ -339,23 +327,48 @@ class Runner:
             self._log(f"{job.name}: time is up; saved in {folder}, from where it can be resumed")
         return final.is_dir()
 
-    def _many_tasks(self, count: int) -> TaskBatch:
-        """The first tasks of `test_large`."""
-        if self._claim_tasks is None:
-            self._claim_tasks = named_tasks(CLAIM_TASKS, count)
-        return self._claim_tasks
-
+    @cached_property
     def test_tasks(self) -> TaskBatch:
         """The test tasks: those of `Paths.data`, or the set `test`."""
-        if self._tasks is None:
-            if self._paths.data is None:
-                self._tasks = named_tasks("test")
-            else:
-                self._tasks = load_tasks(self._paths.data, on_problem=self._left_out, scored=True)
-        return self._tasks
+        if self._paths.data is None:
+            return named_tasks("test")
+        return load_tasks(self._paths.data, on_problem=self._left_out, scored=True)
 
     def _left_out(self, problem: object) -> None:
         self._log(f"{self._paths.data}: left out: {problem}")
+
+
+class ProgressLines:
+    """Logs a line about a run now and then. A bar would not do: these commands mostly run unattended."""
+
+    def __init__(self, name: str, log: Callable[[str], None]) -> None:
+        self._name, self._log = name, log
+        self._next, self._first = 0.0, (0.0, 0)
+
+    def __call__(self, progress: TrainingProgress) -> None:
+        now = time.monotonic()
+        since, step = self._first
+        left = ""
+        if not since or progress.step <= step:  # another run has begun
+            self._first = (now, progress.step)
+        else:  # at the mean speed so far, with validations
+            seconds = (now - since) / (progress.step - step) * (progress.steps - progress.step)
+            left = f"{timedelta(seconds=round(seconds))} left, "
+        if now < self._next:
+            return
+        self._next = now + _LOG_EVERY
+        metrics = progress.metrics
+        reward = f", reward {metrics['reward']:.3f}" if "reward" in metrics else ""
+        self._log(
+            f"{self._name} step {progress.step:,} of {progress.steps:,}, {progress.tasks_per_second:,.0f} tasks/s, "
+            f"{left}loss {metrics['loss']:.4f}{reward}"
+        )
+
+
+@cache
+def _claim_tasks(count: int) -> TaskBatch:
+    """The first of the tasks that claims are decided on."""
+    return named_tasks(CLAIM_TASKS, count)
 
 
 def _brief(report: Report, data: str) -> dict[str, Any]:

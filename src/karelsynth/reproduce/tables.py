@@ -26,17 +26,17 @@ def markdown(heading: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(row)} |" for row in (heading, rule, *rows))
 
 
-def cell(results: Results, recipes: Recipes, row: TableRow, measure: str, rank: int = 1) -> str:
+def cell(results: Results, row: TableRow, measure: str, rank: int = 1) -> str:
     """The cell of a row."""
     found = seeds_of(results, row)
-    return _cell(found, [(result.top(measure, rank), result.interval(measure, rank)) for result in found], row, recipes)
+    return _cell(found, [(result.top(measure, rank), result.interval(measure, rank)) for result in found], row)
 
 
-def _cell(found: list[Result], shares: list[tuple[float, Sequence[float]]], row: TableRow, recipes: Recipes) -> str:
+def _cell(found: list[Result], shares: list[tuple[float, Sequence[float]]], row: TableRow) -> str:
     """A cell from each seed's share and its interval over tasks."""
     if not found:
         return NOT_YET
-    stale = max(mark(result, recipes) for result in found)
+    stale = max(mark(result) for result in found)
     if len(found) == 1:
         shown = _interval(*shares[0])
     else:
@@ -56,22 +56,22 @@ def shown_of(results: Results, row: TableRow) -> Result | None:
     return next(iter(seeds_of(results, row)), None)
 
 
-def mark(result: Result, recipes: Recipes) -> str:
+def mark(result: Result) -> str:
     """`†` if the result is stale, else an empty string."""
-    return "" if result.is_current(recipes) else STALE
+    return STALE if result.stale else ""
 
 
-def objectives(results: Results, recipes: Recipes) -> str:
+def objectives(results: Results) -> str:
     """Top-1 generalization and exact match by objective, on both sets."""
-    return _two_sets(OBJECTIVES, ("generalization", "exact"), results, recipes)
+    return _two_sets(OBJECTIVES, ("generalization", "exact"), results)
 
 
-def syntax(results: Results, recipes: Recipes) -> str:
+def syntax(results: Results) -> str:
     """Top-1 generalization by kind of syntax, on both sets."""
-    return _two_sets(SYNTAXES, ("generalization",), results, recipes)
+    return _two_sets(SYNTAXES, ("generalization",), results)
 
 
-def _two_sets(names: Sequence[str], measures: Sequence[str], results: Results, recipes: Recipes) -> str:
+def _two_sets(names: Sequence[str], measures: Sequence[str], results: Results) -> str:
     columns: list[tuple[SetName, str]] = [(which, measure) for which in ("full", "small") for measure in measures]
     heading = ["top 1, %"]
     for which, measure in columns:
@@ -81,25 +81,25 @@ def _two_sets(names: Sequence[str], measures: Sequence[str], results: Results, r
         line = [f"**{ROWS[name].label}**"]
         for which, measure in columns:
             row = ROWS.get(name if which == "full" else f"small_{name}")
-            line += [NONE, NONE] if row is None else _beside_paper(row, measure, results, recipes)
+            line += [NONE, NONE] if row is None else _beside_paper(row, measure, results)
         lines.append(line)
     return markdown(heading, lines)
 
 
-def plain(names: Sequence[str], results: Results, recipes: Recipes) -> str:
+def plain(names: Sequence[str], results: Results) -> str:
     """Top-1 generalization and exact match of any rows."""
     lines = []
     for row in (ROWS[name] for name in names):
-        figures = [_beside_paper(row, measure, results, recipes) for measure in ("generalization", "exact")]
+        figures = [_beside_paper(row, measure, results) for measure in ("generalization", "exact")]
         lines.append([f"**{row.label}** ({row.tasks} set)", *figures[0], *figures[1]])
     return markdown(["top 1, %", "generalization", "paper", "exact", "paper"], lines)
 
 
-def _beside_paper(row: TableRow, measure: str, results: Results, recipes: Recipes, rank: int = 1) -> list[str]:
-    return [cell(results, recipes, row, measure, rank), _paper(row.paper_figure(measure, rank))]
+def _beside_paper(row: TableRow, measure: str, results: Results, rank: int = 1) -> list[str]:
+    return [cell(results, row, measure, rank), _paper(row.paper_figure(measure, rank))]
 
 
-def ranks(results: Results, recipes: Recipes) -> str:
+def ranks(results: Results) -> str:
     """Generalization at ranks 1, 5 and 50, full set."""
     heading = ["generalization, %"]
     for rank in (1, 5, 50):
@@ -108,15 +108,15 @@ def ranks(results: Results, recipes: Recipes) -> str:
     for row in (ROWS[name] for name in RANKED):
         line = [f"**{row.label}**"]
         for rank in (1, 5, 50):
-            line += _beside_paper(row, "generalization", results, recipes, rank)
+            line += _beside_paper(row, "generalization", results, rank)
         lines.append(line)
     return markdown(heading, lines)
 
 
-def validity(results: Results, recipes: Recipes) -> str:
+def validity(results: Results) -> str:
     """The share of programs that parse, with the learned syntax and without."""
     found = shown_of(results, ROWS["mle_learned"])
-    stale, seed = ("", "") if found is None else (mark(found, recipes), f" (seed {found.job.seed})")
+    stale, seed = ("", "") if found is None else (mark(found), f" (seed {found.job.seed})")
     lines = []
     for rank, (joint, without) in VALIDITY.items():
         line = [f"among the top {rank}"]
@@ -128,14 +128,14 @@ def validity(results: Results, recipes: Recipes) -> str:
     return markdown([f"valid programs, %{seed}", "joint model", "paper", "without learned syntax", "paper"], lines)
 
 
-def aliasing(results: Results, recipes: Recipes) -> str:
+def aliasing(results: Results) -> str:
     """The scores of programs A and B under the models of the full set."""
     lines = []
     for row in (ROWS[name] for name in RANKED):
         found = shown_of(results, row)
         label, cells = f"**{row.label}**", [NOT_YET] * 4
         if found is not None:
-            label += f" (seed {found.job.seed}){mark(found, recipes)}"
+            label += f" (seed {found.job.seed}){mark(found)}"
             cells = [text for scores in found.record["aliasing"] for text in _scores(scores)]
         lines.append([label, *cells])
     return markdown(["model", "log p(A)", "rank of A", "log p(B)", "rank of B"], lines)
@@ -145,21 +145,21 @@ def _scores(scores: Mapping[str, Any]) -> list[str]:
     return [f"{scores['logprob']:.2f}", "not in the beam" if scores["rank"] is None else str(scores["rank"])]
 
 
-def protocols(results: Results, recipes: Recipes) -> str:
+def protocols(results: Results) -> str:
     """Both protocols side by side, of the objectives on the full set."""
     heading = ["full set, %", "top 1, unfiltered", "top 1, filtered", "some consistent program in the beam"]
     lines = []
     for row in (ROWS[name] for name in OBJECTIVES):
-        line = [f"**{row.label}**", cell(results, recipes, row, "generalization")]
+        line = [f"**{row.label}**", cell(results, row, "generalization")]
         for name in ("filtered_generalization", "any_consistent"):
             found = seeds_of(results, row)
             shares = [(result.report[name], result.report["confidence_95"][name]) for result in found]
-            line.append(_cell(found, shares, row, recipes))
+            line.append(_cell(found, shares, row))
         lines.append(line)
     return markdown(heading, lines)
 
 
-def claim_scores(results: Results, recipes: Recipes) -> str:
+def claim_scores(results: Results) -> str:
     """The measured rows on the tasks that decide claims, beside the paper's figures."""
     found = {job: scored for job, result in results.items() if (scored := result.on_claim_tasks()) is not None}
     rows = [row for row in ROWS.values() if seeds_of(found, row)]
@@ -173,12 +173,12 @@ def claim_scores(results: Results, recipes: Recipes) -> str:
     for row in rows:
         line = [f"**{row.label}** ({row.tasks} set)"]
         for measure, rank in columns:
-            line += _beside_paper(row, measure, found, recipes, rank)
+            line += _beside_paper(row, measure, found, rank)
         lines.append(line)
     return markdown(heading, lines)
 
 
-def along_training(results: Results, recipes: Recipes) -> str:
+def along_training(results: Results) -> str:
     """Exact match and generalization on the validation tasks during RL, full set. Bold: the selected model."""
     measured = [result for name in OBJECTIVES if ROWS[name].start for result in seeds_of(results, ROWS[name])]
     runs = [result for result in measured if result.validations]
@@ -192,11 +192,11 @@ def along_training(results: Results, recipes: Recipes) -> str:
             step: f"**{exact:.1f}** / **{right:.1f}**" if step == best[0] else f"{exact:.1f} / {right:.1f}"
             for step, right, exact in result.validations
         }
-        lines.append([result.job.name + mark(result, recipes), *(shown.get(step, NONE) for step in steps)])
+        lines.append([result.job.name + mark(result), *(shown.get(step, NONE) for step in steps)])
     return markdown(["exact / generalization, % at step", *(f"{step:,}" for step in steps)], lines)
 
 
-def every_run(results: Results, recipes: Recipes) -> str:
+def every_run(results: Results) -> str:
     """Every run: both protocols, novel programs, and provenance."""
     heading = ["run", "top 1", "filtered top 1", "novel, top 1", "exact", "last step: top 1, exact", "tasks seen",
                "minutes", "device", "commit"]  # fmt: skip
@@ -207,7 +207,7 @@ def every_run(results: Results, recipes: Recipes) -> str:
             novel = report["novel"]
             lines.append(
                 [
-                    result.job.name + mark(result, recipes),
+                    result.job.name + mark(result),
                     _interval(result.top("generalization"), result.interval("generalization")),
                     _interval(report["filtered_generalization"], report["confidence_95"]["filtered_generalization"]),
                     _interval(novel["generalization"]["1"], novel["confidence_95"]["generalization"]["1"])

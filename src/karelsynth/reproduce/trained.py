@@ -87,20 +87,18 @@ def is_finished(folder: Path) -> bool:
 
 
 def from_run(folder: Path, wanted: Recipe, start: Mapping[str, Any] | None) -> Trained:
+    """The model of a finished run that followed the wanted recipe."""
+    trained = read_run(folder)
+    check_same(trained.recipe, trained.start, wanted, start, folder)
+    return trained
+
+
+def read_run(folder: Path) -> Trained:
     """The model of a finished run."""
-    recipe = read_json(_finished(folder), _retrain(folder))
-    check_recipe(recipe, _finished(folder), _retrain(folder))
-    history = read_history(folder)
-    check_same(recipe, history.start, wanted, start, folder)
-    return Trained(folder / BEST, recipe, history.start, training_of(folder), folder / FINAL)
-
-
-def training_of(folder: Path) -> dict[str, Any]:
-    """The cost of training of a finished run: see `results`."""
     history, recipe = read_history(folder), read_json(_finished(folder), _retrain(folder))
     check_recipe(recipe, _finished(folder), _retrain(folder))
     seconds, steps, validations = _logged(folder)
-    return {
+    training = {
         "seconds": seconds,
         "steps": steps,
         "tasks": steps * recipe["run"]["batch_size"],
@@ -108,6 +106,7 @@ def training_of(folder: Path) -> dict[str, Any]:
         "gpu_gib": history.gpu_gib,
         "validations": validations,
     }
+    return Trained(folder / BEST, recipe, history.start, training, folder / FINAL)
 
 
 def is_kept(folder: Path) -> bool:

@@ -89,7 +89,7 @@ def world_text(
 
 
 def _edge(signs: str, cols: int) -> str:
-    left, across, right = signs
+    left, across, right = tuple(signs)
     return left + across * 2 * cols + right
 
 
