@@ -96,6 +96,11 @@ def flat_tokens(bodies: tuple[bytes, ...]) -> bytes:
     return HEAD + flat[-1] + TAIL
 
 
+def one_function(program: bytes) -> tuple[bytes, ...]:
+    """The functions of a program without helpers, from `DEF` to `m)`: the main one."""
+    return (program[len(HEAD) : -len(TAIL)],)
+
+
 class CodeMap(NamedTuple):
     """A program of a text as tokens, with the way back to the text."""
 
