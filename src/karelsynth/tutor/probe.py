@@ -32,8 +32,7 @@ from karelsynth.search.repair import ProgramScorer
 from karelsynth.tasks.task import MOST_EXAMPLES, Example, Task
 from karelsynth.tasks.variations import RandomVariations, smaller
 from karelsynth.tutor.edits import edits, flat_tokens, one_function
-from karelsynth.tutor.explain import cell_name, difference_sentences
-from karelsynth.tutor.limits import TUTOR_TICKS
+from karelsynth.tutor.explain import TUTOR_TICKS, cell_name, difference_sentences, differing_piles
 from karelsynth.tutor.nearest import token_rows
 
 WORLDS: Final = 256
@@ -45,7 +44,7 @@ DEFAULT_PROGRAMS: Final = 100_000
 """About how many programs are tried. It is a number, not a time, so that the result does not depend on how busy the
 machine is."""
 _GENERATIONS, _PARENTS, _CHILDREN = 6, 12, 64
-"""How often, which, and into how many the largest worlds are varied again."""
+"""How many times the largest worlds are varied again, how many of them, and into how many."""
 MOST_ROUNDS: Final = 5
 """The most searches in which worlds are added."""
 _MOST_THINGS: Final = LARGEST_SIDE * LARGEST_SIDE * (MOST_MARKERS + 1)
@@ -129,16 +128,10 @@ def impossible_examples(task: Task) -> list[tuple[int, str]]:
             ends = f"from {cell_name(before.hero[:2])} to {cell_name(after.hero[:2])}"
             found.append((number, f"no way leads Karel {ends}: walls close it off"))
             continue
-        changed = {
-            cell
-            for cell in (*before.markers, *after.markers)
-            if before.markers.get(cell, 0) != after.markers.get(cell, 0)
-        }
-        closed = sorted(changed - reach, key=lambda cell: (-cell[0], cell[1]))
-        if closed:
-            found.append(
-                (number, f"the markers at {cell_name(closed[0])} change, but walls keep Karel from getting there")
-            )
+        closed = next((cell for cell in differing_piles(before, after) if cell not in reach), None)
+        if closed is not None:
+            reason = f"the markers at {cell_name(closed)} change, but walls keep Karel from getting there"
+            found.append((number, reason))
     return found
 
 

@@ -8,8 +8,8 @@ from typing import Final
 from karelsynth.karel.dialects.source import CALL, SourceProgram, SourceStatement
 from karelsynth.karel.program import Condition, Not, Sensor
 from karelsynth.karel.tokens import TOKENS
-from karelsynth.tutor.edits import Edit, Node, NodeBlock, condition_of, nodes_of
-from karelsynth.tutor.rewrite import EditedCode, fragment, written_as
+from karelsynth.tutor.edits import Edit, EditedCode, Node, NodeBlock, condition_of, nodes_of, written_as
+from karelsynth.tutor.rewrite import fragment
 
 _TURNS: Final = ("turnLeft", "turnRight")
 _LOOPS: Final = ("WHILE", "REPEAT")
@@ -67,7 +67,7 @@ class _Describer:
 
     def written(self, node: Node, *inside: Node) -> SourceStatement:
         """A statement of what the edit writes; `inside` is what its first block begins with, if anything."""
-        keyword, detail = written_as(self.edit.middle, node, self.code.code.names)
+        keyword, detail = written_as(self.edit.middle, node, self.code.names)
         return SourceStatement(keyword, detail, (tuple(map(self.written, inside)),) if inside else ())
 
     def step(self) -> HintStep:
@@ -81,7 +81,7 @@ class _Describer:
         """The line, and level one in words."""
         statement = self.old or self.before
         if statement is None or statement.place is None:
-            function = self.source.functions[self.code.code.names[self.edit.function]]
+            function = self.source.functions[self.code.names[self.edit.function]]
             if self.on_one_line:
                 return function.span.line, "Look at the beginning of the program."
             return function.span.line, f"Look at `{function.name}`, from line {function.span.line} on."
@@ -235,14 +235,14 @@ class _Describer:
         elif new.keyword == "WHILE":
             kind = f"This has to happen again and again while {condition_words(new.detail)}."
         else:
-            kind = "This must not always happen: test something first."
+            kind = "This should happen only sometimes: test something first."
         count = len(nodes_of(self.edit.middle).nodes[0].blocks[0].nodes)
         what = f"{self.text(self.old)}{self.at_line()}"
         return kind, f"Put {what if count == 1 else f'{count} statements, from {what} on,'} inside {self.head(new)}."
 
     def _move_in(self) -> tuple[str, str]:
         return (
-            "This belongs into the block above.",
+            "This belongs in the block above.",
             f"Move {self.text(self.old)} into the block before it."
             if self.on_one_line
             else f"Indent {self.text(self.old)}{self.at_line()} like the block above.",
