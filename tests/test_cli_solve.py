@@ -28,7 +28,7 @@ from karelsynth.tasks.generate import generate
 from karelsynth.tasks.msr_tasks import write_tasks
 from karelsynth.tasks.task import Example, Task
 from karelsynth.tasks.task_files import gallery, gallery_task, render_task, task_from_json
-from karelsynth.web.messages import SolutionResponse
+from karelsynth.web.solving import SolutionResponse
 from tests.fake_solver import FakeSolver
 from tests.posed import MOVED, PATIENT, ROW, by, impossible
 

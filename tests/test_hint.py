@@ -13,10 +13,10 @@ from karelsynth.karel.program import Program
 from karelsynth.karel.tokens import TOKENS
 from karelsynth.karel.world import World
 from karelsynth.tasks.task import Task
-from karelsynth.tutor.edits import code_of, edits, flat_tokens
+from karelsynth.tutor.edits import EditedCode, edits, flat_tokens
 from karelsynth.tutor.hint import HINT_SECONDS, Hint, find_hint
 from karelsynth.tutor.nearest import NearestSearch, token_distances
-from karelsynth.tutor.rewrite import EditedCode, rewritten
+from karelsynth.tutor.rewrite import rewritten
 from karelsynth.tutor.wording import hint_steps
 from tests.posed import CLEAN, PATIENT, TASK, by
 from tests.strategies import random_program, with_helpers
@@ -174,7 +174,7 @@ def test_right_programs_of_the_solver_show_the_way(monkeypatch: pytest.MonkeyPat
     """Three edits that the search alone does not find in so few programs."""
     monkeypatch.setattr("karelsynth.tutor.hint.FIRST_PROGRAMS", 1)
     source = read_source(CLEAN.replace("while(front", "if(not front").replace("pickMarker", "putMarker"))
-    alone = NearestSearch(code_of(source).bodies, *TASK.codes(), seconds=PATIENT)
+    alone = NearestSearch(EditedCode(source).bodies, *TASK.codes(), seconds=PATIENT)
     alone.run(until=math.inf, programs=1)
     assert alone.repairs == ()
     hint = find_hint(TASK, source, solve=lambda task, seconds: [Program.parse(CLEAN)], seconds=PATIENT)
@@ -215,7 +215,7 @@ def test_long_runs_are_run_few_at_a_time() -> None:
     tried = []
     for times in (1, 19):
         text = "def run():\n" + "".join(f"{'  ' * depth}repeat({times}):\n" for depth in (1, 2, 3, 4))
-        code = code_of(read_source(text + "          turnLeft()\n          turnRight()"))
+        code = EditedCode(read_source(text + "          turnLeft()\n          turnRight()"))
         search = NearestSearch(code.bodies, *TASK.codes(), seconds=PATIENT)
         search.run(until=math.inf, programs=1)  # until the clock is read first
         tried.append(search.tried)
@@ -247,12 +247,12 @@ def test_every_edit_can_be_written_and_said(seed: int) -> None:
     if seed % 3:
         text = convert(text, ("", "stanford", "tokens")[seed % 3]).text
     source = read_source(text)
-    code = code_of(source)
+    code = EditedCode(source)
     assert flat_tokens(code.bodies) == bytes(source.program.token_ids)
     every = list(edits(code.bodies))
     fallbacks = 0
     for edit in rng.sample(every, min(60, len(every))):
-        edited = EditedCode(code)
+        edited = EditedCode(source)
         (step,) = hint_steps(source, edited, (edit,))
         assert 1 <= step.line <= len(source.lines)
         assert step.where.startswith("Look at")
@@ -274,3 +274,11 @@ def test_every_edit_can_be_written_and_said(seed: int) -> None:
 def test_distances_are_levenshteins() -> None:
     rows = [b"abc", b"", b"xbcd", b"abcd", b"dcba"]
     assert token_distances(rows, b"abcd").tolist() == [1, 4, 1, 0, 4]
+
+
+def test_a_head_in_tokens_is_quoted_whole() -> None:
+    source = read_source("DEF run m( WHILE c( not c( frontIsClear c) c) w( move turnLeft w) m)")
+    code = EditedCode(source)
+    turned = next(edit for edit in edits(code.bodies) if edit.kind == "condition")
+    (step,) = hint_steps(source, code, (turned,))
+    assert step.where == "Look at `WHILE c( not c( frontIsClear c) c)`."

@@ -14,8 +14,8 @@ from urllib.request import urlopen
 
 import pytest
 
-from karelsynth.web.app import host_name
 from karelsynth.web.connections import Connections, client_name, connection_limit
+from karelsynth.web.guard import host_name
 from tests.web_client import PATIENCE, server
 
 

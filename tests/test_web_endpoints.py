@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 from karelsynth import Program, World
 from karelsynth.karel.dialects import DIALECTS
 from karelsynth.tasks.task import Example, Task
-from karelsynth.web.app import LARGEST_BODY, ServiceSettings, create_app
+from karelsynth.web.app import ServiceSettings, create_app
+from karelsynth.web.guard import LARGEST_BODY
 from karelsynth.web.toolkit import random_world
 from tests.fake_solver import FakeSolver
 from tests.web_client import AFTER, ANOTHER, BEFORE, BODY, EXAMPLE, PATIENCE, client_of, refusal
@@ -262,6 +263,10 @@ def test_health_and_version(client: TestClient) -> None:
 # Bad input
 
 
+def with_block(block: dict[str, Any]) -> dict[str, Any]:
+    return {"program": "", "functions": [{"name": "run", "body": [block]}]}
+
+
 @pytest.mark.parametrize(
     ("path", "body", "where", "message"),
     [
@@ -300,6 +305,15 @@ def test_health_and_version(client: TestClient) -> None:
         ("random-world", {"rows": 2, "cols": 17}, "cols", "at most 16"),
         ("random-world", {"rows": 2, "cols": 2.5}, "cols", "whole number"),
         ("random-world", {"rows": True, "cols": 2}, "rows", "whole number"),
+        ("blocks/write", {"program": "", "functions": [{"name": "run"}]}, "function 1, body", "`body` is missing"),
+        ("blocks/write", with_block({"keyword": 5}), "function 1, body 1, keyword", "`keyword` must be a string"),
+        ("blocks/write", with_block({"keyword": "IF", "detail": []}), "function 1, body 1, detail", "`detail` must be"),
+        (
+            "blocks/write",
+            with_block({"keyword": "IF", "blocks": [[5]]}),
+            "function 1, body 1, block 1, item 1",
+            "object",
+        ),
     ],
 )
 def test_bad_content(client: TestClient, path: str, body: Any, where: str | None, message: str) -> None:

@@ -16,15 +16,8 @@ from anyio.to_thread import current_default_thread_limiter
 from benchmarks.hostile import hostile_bodies
 
 from karelsynth.web.app import ServiceSettings, create_app
-from karelsynth.web.operations import (
-    LOGGERS,
-    FairTurns,
-    Histogram,
-    RateLimited,
-    RateLimits,
-    access_log,
-    start_logging,
-)
+from karelsynth.web.guard import FairTurns, RateLimited, RateLimits
+from karelsynth.web.operations import LOGGERS, Histogram, access_log, start_logging
 from tests.fake_solver import FakeSolver
 from tests.web_client import BODY, TASK, client_of, refusal
 

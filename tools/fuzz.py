@@ -279,7 +279,7 @@ def _classroom_targets() -> dict[str, Target]:
     from karelsynth.tasks.task_files import gallery
     from karelsynth.tutor.blocks import read_blocks, write_blocks
     from karelsynth.tutor.challenges import parse_challenges
-    from karelsynth.web import classroom, messages, toolkit, tutoring
+    from karelsynth.web import classroom, messages, solving, toolkit, tutoring
 
     example = {"input": "> . .\n. . .", "output": ". . >\n. . ."}
     given = {"examples": [example], "hidden": [{"input": "> .\n. .", "output": ". >\n. ."}], "hints": 2}
@@ -287,7 +287,7 @@ def _classroom_targets() -> dict[str, Target]:
     whole = {"karelsynth": "challenges", "title": "Monday", "challenges": [challenge, challenge]}
     written, helpers = [], []
     for text in PROGRAMS:
-        functions = messages.BlocksResponse.of(read_blocks(text)).model_dump()["functions"]
+        functions = classroom.BlocksResponse.of(read_blocks(text)).model_dump()["functions"]
         written.append({"program": text, "functions": functions})
         helpers.append({"program": text, "change": "define", "name": "side", "new_name": ""})
     helpers.append({"program": PROGRAMS[3], "change": "rename", "name": "twice", "new_name": "double"})
@@ -305,18 +305,18 @@ def _classroom_targets() -> dict[str, Target]:
     state = SimpleNamespace(settings=SimpleNamespace(challenges=parse_challenges(json.dumps(whole))))
     service: Any = SimpleNamespace(app=SimpleNamespace(state=state))
     routes: dict[str, tuple[type[BaseModel], Callable[[Any], object]]] = {
-        "run": (messages.RunRequest, toolkit.run),
-        "check": (messages.CheckRequest, toolkit.check),
-        "convert": (messages.ConvertRequest, toolkit.convert),
-        "stanford": (messages.StanfordRequest, toolkit.stanford),
-        "random-world": (messages.RandomWorldRequest, toolkit.make_random_world),
-        "task/parse": (messages.TaskTextRequest, toolkit.read_task),
-        "task/render": (messages.TaskRequest, toolkit.write_task),
-        "judge": (messages.JudgeRequest, tutoring.judge),
-        "grade": (messages.GradeRequest, lambda body: tutoring.grade(body, service)),
-        "solve": (messages.SolveRequest, lambda body: toolkit.read_examples(body.examples).codes()),
-        "challenges/parse": (messages.ChallengeTextRequest, classroom.read_challenges),
-        "blocks/read": (messages.ReadBlocksRequest, classroom.blocks_of_text),
+        "run": (toolkit.RunRequest, toolkit.run),
+        "check": (toolkit.CheckRequest, toolkit.check),
+        "convert": (toolkit.ConvertRequest, toolkit.convert),
+        "stanford": (toolkit.StanfordRequest, toolkit.stanford),
+        "random-world": (toolkit.RandomWorldRequest, toolkit.make_random_world),
+        "task/parse": (toolkit.TaskTextRequest, toolkit.read_task),
+        "task/render": (toolkit.TaskRequest, toolkit.write_task),
+        "judge": (tutoring.JudgeRequest, tutoring.judge),
+        "grade": (tutoring.GradeRequest, lambda body: tutoring.grade(body, service)),
+        "solve": (solving.SolveRequest, lambda body: messages.read_examples(body.examples).codes()),
+        "challenges/parse": (classroom.ChallengeTextRequest, classroom.read_challenges),
+        "blocks/read": (classroom.ReadBlocksRequest, classroom.blocks_of_text),
     }
     asked = {
         "run": {"program": PROGRAMS[0], "world": "> . .\n. 2 #"},
@@ -356,8 +356,8 @@ def _classroom_targets() -> dict[str, Target]:
     return {
         "challenges": Target(text_target(parse_challenges), (*encoded([whole, challenge, *posed]), b"\n".join(lines))),
         "blocks": Target(text_target(rewritten), tuple(text.encode() for text in PROGRAMS)),
-        "block_tree": Target(request(messages.WriteBlocksRequest, classroom.text_of_blocks), encoded(written)),
-        "helper": Target(request(messages.ChangeHelperRequest, classroom.change_helper), encoded(helpers)),
+        "block_tree": Target(request(classroom.WriteBlocksRequest, classroom.text_of_blocks), encoded(written)),
+        "helper": Target(request(classroom.ChangeHelperRequest, classroom.change_helper), encoded(helpers)),
         "request": Target(answered, encoded([{"path": path, "body": body} for path, body in asked.items()])),
     }
 

@@ -22,8 +22,8 @@ from karelsynth.karel.formats.codes import worlds_to_codes
 from karelsynth.karel.program import Statement
 from karelsynth.tasks.task import Example, Task
 from karelsynth.tutor.blocks import HOLE, BlockFunction, BlockNode, detail_text, read_blocks, started, write_blocks
+from karelsynth.tutor.explain import TUTOR_TICKS
 from karelsynth.tutor.hint import HINT_SECONDS, SEARCH_SHARE, Hint, Solve, right_examples
-from karelsynth.tutor.limits import TUTOR_TICKS
 from karelsynth.tutor.rewrite import changed_lines, fragment
 from karelsynth.tutor.wording import HintStep, condition_words
 
@@ -32,9 +32,10 @@ _WHERE: Final = "Nothing is written yet. Look at example 1: what does Karel have
 
 
 def opened(text: str, dialect: str | None = None) -> str | None:
-    """The text with an empty main function, if there is nothing in it yet but comments and the head of that function.
+    """The text with an empty main function, if nothing is written yet but comments and the head of that function.
 
-    None if there is more, and for a row of tokens. `dialect` is that of a text without a head: `paper` if not given.
+    None if more is written, or if the text is a row of tokens. `dialect` is that of a text without a head, `paper` if
+    it is not given.
     """
     lines = (line.strip() for line in text.splitlines())
     code = [line for line in lines if line and not line.startswith("#")]
@@ -72,7 +73,7 @@ def first_hint(
     answers = list(solve(task, SEARCH_SHARE * seconds))
     program = next((each for each in answers if right_examples([each], inputs, outputs, TUTOR_TICKS).all()), None)
     if program is None:
-        return Hint("none", (), None, (), None, 0, None, None, clock() - start, len(answers))
+        return Hint("none", seconds=clock() - start, tried=len(answers))
     empty = opened(text, dialect)
     assert empty is not None
     first, blocks = _first(program.body[0]), read_blocks(empty)
@@ -80,9 +81,16 @@ def first_hint(
     node = BlockNode(first.keyword, detail_text(first.detail), inside)
     written = write_blocks(empty, [BlockFunction(blocks.main, (node,))])
     step = HintStep(1, _WHERE, _kind(first), f"Begin with `{fragment(first, blocks.dialect)}`.")
-    change = tuple(changed_lines(text, written))
-    begun = parse(written, blocks.dialect)
-    return Hint("begin", (step,), written, change, begun, 1, None, None, clock() - start, len(answers))
+    return Hint(
+        "begin",
+        steps=(step,),
+        text=written,
+        change=tuple(changed_lines(text, written)),
+        program=parse(written, blocks.dialect),
+        edits=1,
+        seconds=clock() - start,
+        tried=len(answers),
+    )
 
 
 def _first(statement: Statement) -> SourceStatement:

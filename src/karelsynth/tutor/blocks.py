@@ -65,7 +65,8 @@ class BlockFunction:
 class BlockProgram:
     """The blocks of a text."""
 
-    text: str
+    program: str
+    """The text."""
     dialect: str
     main: str
     functions: tuple[BlockFunction, ...]
@@ -92,7 +93,7 @@ def read_blocks(text: str, dialect: str | None = None) -> BlockProgram:
         main = "main" if dialect == "stanford" else "run"
         return BlockProgram(text, dialect, main, (BlockFunction(main, ()),))
     source = read_with_holes(text)
-    numbers = _numbers(source)
+    numbers = {id(statement): number for number, (_, statement) in enumerate(_numbered(source))}
     functions = tuple(
         BlockFunction(function.name, _nodes(function.body, numbers)) for function in _shown_functions(source)
     )
@@ -137,7 +138,7 @@ def read_with_holes(text: str) -> SourceProgram:
 
 
 def _helper(text: str) -> str:
-    """The helper's lines after a text, which may be indented as a whole."""
+    """The lines of the helper that are put after a text, indented like the text, which may be indented as a whole."""
     margin = next((found[1] for found in _CODE_LINE.finditer(text)), "")
     return _HELPER.replace("\n", f"\n{margin}").rstrip() + "\n"
 
@@ -149,14 +150,14 @@ def _shown_functions(source: SourceProgram) -> Iterator[SourceFunction]:
             yield function
 
 
-def _numbers(source: SourceProgram) -> dict[int, int]:
-    """The number of each statement that is shown, by its id()."""
-    found: dict[int, int] = {}
-    for function in _shown_functions(source):
-        for written in function.body:
-            for statement in written.walk():
-                found[id(statement)] = len(found)
-    return found
+def _numbered(source: SourceProgram) -> list[tuple[str, SourceStatement]]:
+    """The statements that are shown, each with its function's name; the number of one is its place here."""
+    return [
+        (function.name, statement)
+        for function in _shown_functions(source)
+        for written in function.body
+        for statement in written.walk()
+    ]
 
 
 def _is_hole(statement: SourceStatement) -> bool:
@@ -185,13 +186,7 @@ class _Builder:
 
     def __init__(self, source: SourceProgram) -> None:
         self.source = source
-        numbers = _numbers(source)
-        self.written: dict[int, tuple[str, SourceStatement]] = {}
-        """The function and the statement of each number."""
-        for function in _shown_functions(source):
-            for written in function.body:
-                for statement in written.walk():
-                    self.written[numbers[id(statement)]] = function.name, statement
+        self.written = _numbered(source)
         self.used: set[int] = set()
         self.count = 0
 
@@ -235,8 +230,8 @@ class _Builder:
         return SourceStatement(node.keyword, detail, blocks, original.place)
 
     def original(self, function: str, number: int | None) -> SourceStatement | None:
-        """The statement of a number, if it is of this function and was not met before: a copy is a new statement."""
-        if number is None or number in self.used or number not in self.written:
+        """The statement with this number. None if it is another function's, or was met before: a copy is new."""
+        if number is None or number in self.used or not 0 <= number < len(self.written):
             return None
         home, statement = self.written[number]
         if home != function:
@@ -269,7 +264,7 @@ class _Builder:
 def _same(new: SourceBlock, old: SourceBlock) -> bool:
     """Whether a block has the old statements, apart from holes."""
     one, other = ([each for each in block if not _is_hole(each)] for block in (new, old))
-    return len(one) == len(other) and all(a is b for a, b in zip(one, other, strict=True))
+    return one == other  # statements are equal only to themselves
 
 
 def _condition(detail: str | int | None) -> Condition:

@@ -1,4 +1,4 @@
-"""Programs with helper functions as tokens, and every program one edit away.
+"""Programs with helper functions as tokens, every program one edit away, and the way back to a text's statements.
 
 A program is a tuple of bytes, one for each function that a run can reach: the tokens of its body, with a byte of its
 own for each helper that is called. Functions come in an order in which each calls only those before it, the main
@@ -11,7 +11,7 @@ away. Its cost says how unusual it is. Costs only order programs with equally ma
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from karelsynth.karel.dialects.source import CALL, SourceBlock, SourceProgram, SourceStatement
@@ -96,38 +96,9 @@ def flat_tokens(bodies: tuple[bytes, ...]) -> bytes:
     return HEAD + flat[-1] + TAIL
 
 
-class CodeMap(NamedTuple):
-    """A program of a text as tokens, with the way back to the text."""
-
-    bodies: tuple[bytes, ...]
-    """For each function, the tokens of its body."""
-    names: tuple[str, ...]
-    """The name of each function."""
-    statements: tuple[dict[int, SourceStatement], ...]
-    """For each function, the written statement at each statement's first token."""
-
-
-def code_of(source: SourceProgram) -> CodeMap:
-    """The functions of a text that a run can reach, as tokens."""
-    names: list[str] = []
-
-    def add(name: str) -> None:
-        if name in names:
-            return
-        for statement in source.functions[name].body:
-            for inner in statement.walk():
-                if inner.keyword == CALL:
-                    add(str(inner.detail))
-        names.append(name)
-
-    add(source.main)
-    numbers = {name: number for number, name in enumerate(names)}
-    bodies, statements = [], []
-    for name in names:
-        placed: dict[int, SourceStatement] = {}
-        bodies.append(_body(source.functions[name].body, numbers, placed, 0))
-        statements.append(placed)
-    return CodeMap(tuple(bodies), tuple(names), tuple(statements))
+def one_function(program: bytes) -> tuple[bytes, ...]:
+    """The functions of a program without helpers, from `DEF` to `m)`: the main one."""
+    return (program[len(HEAD) : -len(TAIL)],)
 
 
 def _body(block: SourceBlock, numbers: dict[str, int], placed: dict[int, SourceStatement], at: int) -> bytes:
@@ -238,8 +209,11 @@ class Edit(NamedTuple):
 
 
 def edits(bodies: tuple[bytes, ...], *, usual: bool = True, rare: bool = True, most: int = 2) -> Iterator[Edit]:
-    """Every edit of a program that counts for `most` at most: the usual ones, which change or move what is there or
-    insert an action; and the rare ones, which put blocks around statements or insert blocks."""
+    """Every edit of a program that counts for at most `most` edits.
+
+    The usual ones change or move what is there, or insert an action. The rare ones put blocks around statements, or
+    insert blocks.
+    """
     for function, body in enumerate(bodies):
         enumerator, block = _Enumerator(body, function), nodes_of(body)
         if usual:
@@ -356,7 +330,7 @@ class _Enumerator:
         yield self.rearranged("drop else", 1.5, start, *only, begin=start, end=node.end)
 
     def across(self, node: Node, follower: Node | None) -> Iterator[Edit]:
-        """Statements moved over the end of a block: the next one in, the last one out; and over its beginning."""
+        """A statement moved into a block from behind it, or out of a block to behind it or before it."""
         last = node.blocks[-1]
         if follower is not None:
             parts = (node.start, last.end), (follower.start, follower.end), (last.end, node.end)
@@ -393,6 +367,91 @@ class _Enumerator:
         for place in [*(node.start for node in block.nodes), block.end]:
             for new in _GUARDED:
                 yield Edit("insert block", self.function, place, 3.0, place, place, new, ((new, -1),), 2)
+
+
+class EditedCode:
+    """A program of a text as tokens while it is edited, with the way back to the text's statements."""
+
+    def __init__(self, source: SourceProgram) -> None:
+        names: list[str] = []
+
+        def add(name: str) -> None:
+            if name in names:
+                return
+            for statement in source.functions[name].body:
+                for inner in statement.walk():
+                    if inner.keyword == CALL:
+                        add(str(inner.detail))
+            names.append(name)
+
+        add(source.main)
+        self.names = tuple(names)
+        """The functions that a run can reach, each after those that it calls."""
+        self._statements: list[dict[int, SourceStatement]] = [{} for _ in names]
+        """For each function, the written statement at each statement's first token."""
+        numbers = {name: number for number, name in enumerate(names)}
+        self.bodies = tuple(
+            _body(source.functions[name].body, numbers, placed, 0)
+            for name, placed in zip(names, self._statements, strict=True)
+        )
+        """For each function, the tokens of its body."""
+        self._written = self.bodies
+        self._origins = [list(range(len(body))) for body in self.bodies]
+        """For each token, the one of the text that it was; -1 for a new one."""
+
+    def apply(self, edit: Edit) -> None:
+        """Change the program."""
+        old = self._origins[edit.function]
+        middle: list[int] = []
+        for first, second in edit.segments:
+            if isinstance(first, int):
+                middle += old[first:second]
+            else:
+                middle += [old[second] if second >= 0 else -1, *[-1] * (len(first) - 1)]
+        self._origins[edit.function] = [*old[: edit.begin], *middle, *old[edit.end :]]
+        self.bodies = edit.applied(self.bodies)
+
+    def statement_at(self, function: int, token: int) -> SourceStatement | None:
+        """The written statement whose first token this was; None for a new one, or if no statement begins there."""
+        origins = self._origins[function]
+        if token >= len(origins) or origins[token] < 0:
+            return None
+        return self._statements[function].get(origins[token])
+
+    def functions(self) -> dict[str, SourceBlock]:
+        """The functions that have changed, by name."""
+        return {
+            name: self._block(number, nodes_of(self.bodies[number]))
+            for number, name in enumerate(self.names)
+            if self.bodies[number] != self._written[number]
+        }
+
+    def _block(self, function: int, block: NodeBlock) -> SourceBlock:
+        return tuple(self._statement(function, node) for node in block.nodes)
+
+    def _statement(self, function: int, node: Node) -> SourceStatement:
+        original = self.statement_at(function, node.start)
+        blocks = tuple(self._block(function, inner) for inner in node.blocks)
+        keyword, detail = written_as(self.bodies[function], node, self.names)
+        if original is None:
+            return SourceStatement(keyword, detail, blocks)
+        same_head = (original.keyword, original.detail) == (keyword, detail)
+        if same_head and blocks == original.blocks:  # statements are equal only to themselves
+            return original
+        return SourceStatement(keyword, detail, blocks, original.place)
+
+
+def written_as(body: bytes, node: Node, names: Sequence[str]) -> tuple[str, Condition | int | str | None]:
+    """The keyword and the detail of a statement in tokens."""
+    if node.keyword >= FIRST_CALL:
+        return CALL, names[node.keyword - FIRST_CALL]
+    keyword = TOKENS[node.keyword]
+    if not node.blocks:
+        return keyword, None
+    detail = body[slice(*node.detail)]
+    if keyword == "REPEAT":
+        return keyword, int(TOKENS[detail[0]].removeprefix("R="))
+    return keyword, CONDITIONS.get(detail) or condition_of(detail)
 
 
 def condition_of(tokens: bytes) -> Condition:

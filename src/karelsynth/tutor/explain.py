@@ -13,16 +13,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from karelsynth.karel.interpreter import Status, Tick, run
+from karelsynth.karel.interpreter import MAX_TICKS, Status, Tick, run
 from karelsynth.karel.program import Action
-from karelsynth.tutor.limits import TUTOR_TICKS
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from karelsynth.karel.dialects.source import SourceProgram
     from karelsynth.karel.interpreter import Run
+    from karelsynth.karel.program import Program
     from karelsynth.karel.world import Cell, World
     from karelsynth.tasks.task import Example
 
+TUTOR_TICKS: Final = MAX_TICKS
+"""The most ticks of a student's run. People's worlds need more than the data's 200."""
 LONGEST_BLAMED: Final = 1_000
 """The most ticks of a run in which the step that went wrong is looked for."""
 _MOST_CELLS: Final = 4
@@ -86,9 +90,7 @@ def explain_run(source: SourceProgram, example: Example, *, max_ticks: int = TUT
     elif not right:
         blamed, sentences = None, []
         if outcome.ticks <= LONGEST_BLAMED:
-            recorder = _Recorder(example.input)
-            run(source.program, example.input, max_ticks=max_ticks, observe=recorder.observe)
-            blamed = recorder.first_wrong(expected)
+            blamed = _first_wrong(source.program, example, max_ticks)
         if blamed is not None:
             number, where, action, cell = blamed
             step = _step(source, where, number)
@@ -102,45 +104,46 @@ def explain_run(source: SourceProgram, example: Example, *, max_ticks: int = TUT
 
 def differing_cells(expected: World, actual: World) -> tuple[Cell, ...]:
     """The cells with another number of markers, and those of the hero if it is elsewhere or faces another way."""
-    cells = {
-        cell
-        for cell in (*expected.markers, *actual.markers)
-        if expected.markers.get(cell, 0) != actual.markers.get(cell, 0)
-    }
-    if expected.hero != actual.hero:
-        cells |= {expected.hero[:2], actual.hero[:2]}
-    return tuple(sorted(cells, key=lambda cell: (-cell[0], cell[1])))
+    heroes = {expected.hero[:2], actual.hero[:2]} if expected.hero != actual.hero else set()
+    return tuple(_from_north_west(heroes.union(differing_piles(expected, actual))))
 
 
-class _Recorder:
-    """Notes the marker actions of a run."""
+def differing_piles(one: World, other: World) -> list[Cell]:
+    """The cells whose number of markers is not the same in two worlds, from the north west."""
+    cells = {*one.markers, *other.markers}
+    return _from_north_west(cell for cell in cells if one.markers.get(cell, 0) != other.markers.get(cell, 0))
 
-    def __init__(self, start: World) -> None:
-        self.actions = 0
-        self.counts = dict(start.markers)
-        self.changes: list[tuple[int, int, Action, Cell, int]] = []
 
-    def observe(self, tick: Tick) -> None:
+def _from_north_west(cells: Iterable[Cell]) -> list[Cell]:
+    return sorted(cells, key=lambda cell: (-cell[0], cell[1]))
+
+
+def _first_wrong(program: Program, example: Example, max_ticks: int) -> tuple[int, int, Action, Cell] | None:
+    """The first action after which a cell never again had the number of markers that it should have in the end.
+
+    Its number, counted in actions from 1, its statement's first token, the action and the cell; None if there is none.
+    """
+    expected, before = example.output.markers, dict(example.input.markers)
+    wrong_since: dict[Cell, tuple[int, int, Action, Cell]] = {}
+    number = 0
+
+    def observe(tick: Tick) -> None:
+        nonlocal number
         if tick.action is None:
             return
-        self.actions += 1
-        if tick.action in (Action.PUT_MARKER, Action.PICK_MARKER):
-            cell = tick.hero[:2]
-            self.changes.append((self.actions, tick.where, tick.action, cell, tick.piles.get(cell, 0)))
+        number += 1
+        if tick.action not in (Action.PUT_MARKER, Action.PICK_MARKER):
+            return
+        cell = tick.hero[:2]
+        count, wanted = tick.piles.get(cell, 0), expected.get(cell, 0)
+        if count == wanted:
+            wrong_since.pop(cell, None)
+        elif abs(count - wanted) > abs(before.get(cell, 0) - wanted):
+            wrong_since.setdefault(cell, (number, tick.where, tick.action, cell))
+        before[cell] = count
 
-    def first_wrong(self, expected: World) -> tuple[int, int, Action, Cell] | None:
-        """The first action after which a cell never again had the number of markers that is expected there."""
-        wrong_since: dict[Cell, tuple[int, int, Action, Cell] | None] = {}
-        before = dict(self.counts)
-        for number, where, action, cell, count in self.changes:
-            wanted = expected.markers.get(cell, 0)
-            if count == wanted:
-                wrong_since[cell] = None
-            elif abs(count - wanted) > abs(before.get(cell, 0) - wanted) and wrong_since.get(cell) is None:
-                wrong_since[cell] = (number, where, action, cell)
-            before[cell] = count
-        blamed = [entry for entry in wrong_since.values() if entry is not None]
-        return min(blamed, default=None, key=lambda entry: entry[0])
+    run(program, example.input, max_ticks=max_ticks, observe=observe)
+    return min(wrong_since.values(), default=None, key=lambda blamed: blamed[0])
 
 
 def _step(source: SourceProgram, where: int, number: int) -> WrongStep:
@@ -168,17 +171,13 @@ def _failure(outcome: Run, step: WrongStep) -> str:
 
 
 def difference_sentences(expected: World, actual: World) -> list[str]:
-    """What is other than expected in a world where a run has ended."""
+    """What differs between the expected world and the one in which a run has ended."""
     sentences = []
     if expected.hero[:2] != actual.hero[:2]:
         sentences.append(f"Karel ends at {cell_name(actual.hero[:2])} instead of {cell_name(expected.hero[:2])}.")
     elif expected.hero != actual.hero:
         sentences.append(f"Karel ends facing {actual.hero.heading} instead of {expected.hero.heading}.")
-    wrong = [
-        cell
-        for cell in differing_cells(expected, actual)
-        if expected.markers.get(cell, 0) != actual.markers.get(cell, 0)
-    ]
+    wrong = differing_piles(expected, actual)
     for cell in wrong[:_MOST_CELLS]:
         wanted, found = expected.markers.get(cell, 0), actual.markers.get(cell, 0)
         there = {0: "there is none", 1: "there is 1"}.get(found, f"there are {found}")

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from karelsynth.errors import KarelsynthError, ProgramSyntaxError
 from karelsynth.karel.dialects import read_source
@@ -20,12 +20,15 @@ from karelsynth.karel.formats.codes import worlds_to_codes
 from karelsynth.karel.machine import LONGEST_PROGRAM, encode_programs, run_batch
 from karelsynth.karel.program import Program
 from karelsynth.tasks.task import Example, Task
-from karelsynth.tutor.explain import RunReport, explain_run
-from karelsynth.tutor.limits import LONGEST_SUBMISSION, MOST_SUBMISSIONS, TUTOR_TICKS
+from karelsynth.tutor.explain import TUTOR_TICKS, RunReport, explain_run
 
-MOST_REPORTS = 3
+MOST_SUBMISSIONS: Final = 10_000
+"""The most programs that are graded at once."""
+LONGEST_SUBMISSION: Final = 100_000
+"""The most characters of a student's program."""
+MOST_REPORTS: Final = 3
 """The most wrong runs of a program that are explained at once."""
-_PROGRAMS_AT_ONCE = 2_000
+_PROGRAMS_AT_ONCE: Final = 2_000
 """The most programs of one batch, which bounds its memory."""
 
 

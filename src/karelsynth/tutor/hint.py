@@ -31,11 +31,10 @@ from karelsynth.karel.machine import encode_programs, run_batch
 from karelsynth.karel.program import Program
 from karelsynth.tasks.task import Example, Task
 from karelsynth.tasks.variations import RandomVariations, fingerprints
-from karelsynth.tutor.edits import MOST_FUNCTIONS, code_of
-from karelsynth.tutor.explain import RunReport, explain_run
-from karelsynth.tutor.limits import TUTOR_TICKS
+from karelsynth.tutor.edits import MOST_FUNCTIONS, EditedCode
+from karelsynth.tutor.explain import TUTOR_TICKS, RunReport, explain_run
 from karelsynth.tutor.nearest import LONGEST, NearestSearch, Repair, token_distances
-from karelsynth.tutor.rewrite import EditedCode, changed_lines, rewritten
+from karelsynth.tutor.rewrite import changed_lines, rewritten
 from karelsynth.tutor.wording import HintStep, hint_steps
 
 if TYPE_CHECKING:
@@ -77,20 +76,20 @@ class Hint:
     kind: str
     """`right`: there is nothing to change. `repair`: the steps make the program right. `step`: one step towards a right
     program. `begin`: the first statement of one, as nothing is written yet. `none`: no hint was found."""
-    steps: tuple[HintStep, ...]
-    text: str | None
+    steps: tuple[HintStep, ...] = ()
+    text: str | None = None
     """The student's text with the change; None if there is none."""
-    change: tuple[str, ...]
+    change: tuple[str, ...] = ()
     """The change as lines that begin with `-`, `+` or a space."""
-    program: Program | None
+    program: Program | None = None
     """The changed program."""
-    edits: int
-    report: RunReport | None
+    edits: int = 0
+    report: RunReport | None = None
     """What the student's program does on the first example on which it is wrong; None if it is right."""
-    example: int | None
+    example: int | None = None
     """The number of that example, from 1."""
-    seconds: float
-    tried: int
+    seconds: float = 0.0
+    tried: int = 0
     """How many programs were run."""
 
     def to_json(self, level: int = 3) -> dict[str, Any]:
@@ -133,22 +132,21 @@ def find_hint(
     inputs, outputs = (worlds_to_codes(side) for side in zip(*examples, strict=True))
     right = right_examples([source.program], inputs, outputs, max_ticks)[0]
     if right.all():
-        return Hint("right", (), None, (), source.program, 0, None, None, clock() - start, 0)
+        return Hint("right", program=source.program, seconds=clock() - start)
     wrong = int(np.argmin(right))
     report = explain_run(source, task.examples[wrong], max_ticks=max_ticks) if wrong < len(task.examples) else None
     number = wrong + 1 if report is not None else None
     kind, chosen, tried = "none", None, 0
     if source.program.size <= LONGEST and len(source.functions) <= MOST_FUNCTIONS:
-        code = code_of(source)
+        code = EditedCode(source)
         with without_garbage_collection():  # the search is freed before it begins again
             begin = partial(NearestSearch, code.bodies, inputs, outputs, seconds=NEAR_SHARE * seconds, clock=clock)
             kind, chosen, tried = _best_change(begin, task, source.program, solve, seconds, start + seconds)
     if chosen is None:
-        return Hint(kind, (), None, (), None, 0, report, number, clock() - start, tried)
-    edited = EditedCode(code)
-    steps = hint_steps(source, edited, chosen.path)
+        return Hint(kind, report=report, example=number, seconds=clock() - start, tried=tried)
+    steps = hint_steps(source, code, chosen.path)
     program = Program.from_tokens(list(chosen.tokens))
-    text = rewritten(source, edited.functions(), program)
+    text = rewritten(source, code.functions(), program)
     if "\r\n" in source.text:
         text = text.replace("\n", "\r\n")
     change = tuple(changed_lines(source.text, text))
@@ -235,8 +233,9 @@ def right_examples(
 
 
 def likeliest(repairs: Sequence[Repair], task: Task, late: Callable[[], bool] = bool) -> Repair:
-    """The repair that is likeliest to be right elsewhere: usual edits, few tokens, no failures on varied worlds, and
-    the same behaviour there as other repairs. When it is late, no more are compared, only the most usual ones."""
+    """The repair that is likeliest to be right elsewhere, too: one with usual edits and few tokens that fails on few
+    varied worlds and behaves there as other repairs do. The most usual ones are compared first; once it is late, no
+    more are compared."""
     repairs = sorted(repairs, key=lambda repair: repair.cost)[:_MOST_COMPARED]
     if len(repairs) == 1 or late():
         return repairs[0]

@@ -23,8 +23,7 @@ from karelsynth.files import FileError, is_folder, read_text
 from karelsynth.parsing import ParseError, parse_json
 from karelsynth.tasks.task import Example
 from karelsynth.tutor.challenges import MOST_CHALLENGES, MOST_HINTS, Challenge, ChallengeSet
-from karelsynth.tutor.grade import Grade, Submission, grade
-from karelsynth.tutor.limits import LONGEST_SUBMISSION
+from karelsynth.tutor.grade import LONGEST_SUBMISSION, Grade, Submission, grade
 
 PROGRAM_ENDINGS: Final = (".py", ".karel", ".txt", ".tokens", ".kr")
 """Endings of the program files that are read from a class's folder."""
@@ -75,7 +74,7 @@ class StudentGrades:
 
 
 def read_class_work(paths: Sequence[str], lesson: ChallengeSet) -> tuple[list[HandedIn], list[str]]:
-    """What a class has handed in, from files and folders, and for each file that is left out a message why."""
+    """What a class has handed in, from files and folders; and for each file that is left out, why, in a message."""
     found: list[HandedIn] = []
     unknown = []
     for folder, file in class_files(paths):
@@ -87,7 +86,7 @@ def read_class_work(paths: Sequence[str], lesson: ChallengeSet) -> tuple[list[Ha
 
 
 def class_files(paths: Sequence[str], what: str = "students' work") -> list[tuple[Path | None, Path]]:
-    """The files and those of the folders, each with the folder that it was found in; None for those that are named."""
+    """The named files, and those in the named folders, each with that folder; None for a file that was named itself."""
     files: list[tuple[Path | None, Path]] = []
     for path in map(Path, paths):
         if not is_folder(path):

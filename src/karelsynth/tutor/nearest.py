@@ -1,6 +1,6 @@
 """The right programs nearest to a student's: a search over edits, by their number.
 
-    search = NearestSearch(code_of(source).bodies, inputs, outputs, seconds=1.0)
+    search = NearestSearch(EditedCode(source).bodies, inputs, outputs, seconds=1.0)
     search.run(until=time.perf_counter() + 1.0)
     search.repairs  # right on all examples, with the fewest edits that the search found
 
@@ -99,7 +99,7 @@ class NearestSearch:
     """The search for one program.
 
     Args:
-        bodies: a program that is wrong on some example, as `edits.code_of` makes it.
+        bodies: a program that is wrong on some example, as `edits.EditedCode` has it.
         inputs, outputs: the examples as cell codes, uint8 [K, 18, 18].
         seconds: the most time of the whole search, not counting the time between calls of `run`.
         clock: returns the time in seconds.
@@ -134,7 +134,8 @@ class NearestSearch:
         self._best: tuple[float, int, Repair] | None = None
         self._levels = [_Level() for _ in range(MOST_EDITS + 1)]
         self._found: list[list[Repair]] = [[] for _ in range(MOST_EDITS + 1)]
-        self._root_scores = self._scores([self._root.tokens], np.full(1, np.inf))
+        (right,), (wrong,), _ = self._scores([self._root.tokens], np.full(1, np.inf))
+        self._root_priority = PER_CELL * wrong - PER_EXAMPLE * right
         ticks = int(runs.ticks.sum(dtype=np.int64))
         self._at_once = int(np.clip(TICKS_AT_ONCE // max(1, ticks), 1, AT_ONCE))
         self._rest = self._stages()
@@ -147,13 +148,10 @@ class NearestSearch:
     @property
     def best(self) -> Repair | None:
         """The program one edit away that comes nearest to being right, if it is nearer than the student's."""
-        (right,), (wrong,), _ = self._root_scores
-        if (
-            self._best is None
-            or self._best[0] - PER_COST * self._best[2].cost >= PER_CELL * wrong - PER_EXAMPLE * right
-        ):
+        if self._best is None:
             return None
-        return self._best[2]
+        priority, _, nearest = self._best
+        return nearest if priority - PER_COST * nearest.cost < self._root_priority else None
 
     def close(self) -> None:
         """End the search and free its memory, which it would otherwise keep until the next garbage collection."""
@@ -231,8 +229,10 @@ class NearestSearch:
                 return
 
     def _batches(self, queue: Sequence[Repair], *, usual: bool, rare: bool) -> Iterator[tuple[int, list[Candidate]]]:
-        """The new programs one edit away from some, about as many at a time as are run at once; and from how many all
-        have been made."""
+        """The new programs one edit away from those of a queue, in batches of about as many as are run at once.
+
+        With each batch comes the number of programs of the queue for which all have been made.
+        """
         made: list[Candidate] = []
         seen, most, before = self._seen, self._at_once, len(HEAD)
         for done, parent in enumerate(queue):

@@ -17,20 +17,7 @@ from typing import Any, Final
 
 from karelsynth.errors import KarelsynthError, listed, nearest
 from karelsynth.karel.formats.codes import world_from_codes
-from karelsynth.karel.program import (
-    Action,
-    Block,
-    Condition,
-    If,
-    IfElse,
-    Not,
-    Program,
-    Repeat,
-    Sensor,
-    Statement,
-    While,
-    inner_blocks,
-)
+from karelsynth.karel.program import Action, Block, If, IfElse, Program, Repeat, While, inner_blocks
 from karelsynth.karel.world import Hero, World
 from karelsynth.tasks.purposeful.generator import generate_purposeful, plans_of
 from karelsynth.tasks.simplify import simplify
@@ -268,37 +255,17 @@ def variants(
     return found
 
 
-_MIRRORED: Final[dict[Action | Sensor, Action | Sensor]] = {
-    Action.TURN_LEFT: Action.TURN_RIGHT,
-    Action.TURN_RIGHT: Action.TURN_LEFT,
-    Sensor.LEFT_IS_CLEAR: Sensor.RIGHT_IS_CLEAR,
-    Sensor.RIGHT_IS_CLEAR: Sensor.LEFT_IS_CLEAR,
+_MIRRORED: Final = {
+    "turnLeft": "turnRight",
+    "turnRight": "turnLeft",
+    "leftIsClear": "rightIsClear",
+    "rightIsClear": "leftIsClear",
 }
 
 
 def mirrored_block(block: Block) -> Block:
     """A block with left and right swapped."""
-    return tuple(_mirrored(statement) for statement in block)
-
-
-def _mirrored(statement: Statement) -> Statement:
-    match statement:
-        case Action():
-            return _MIRRORED.get(statement, statement)  # type: ignore[return-value]
-        case Repeat(times, body):
-            return Repeat(times, mirrored_block(body))
-        case While(condition, body):
-            return While(_mirrored_condition(condition), mirrored_block(body))
-        case If(condition, body):
-            return If(_mirrored_condition(condition), mirrored_block(body))
-        case IfElse(condition, then, otherwise):
-            return IfElse(_mirrored_condition(condition), mirrored_block(then), mirrored_block(otherwise))
-
-
-def _mirrored_condition(condition: Condition) -> Condition:
-    if isinstance(condition, Not):
-        return Not(_mirrored_condition(condition.condition))
-    return _MIRRORED.get(condition, condition)  # type: ignore[return-value]
+    return Program.from_tokens([_MIRRORED.get(token, token) for token in Program(block).tokens]).body
 
 
 def mirrored_world(world: World) -> World:

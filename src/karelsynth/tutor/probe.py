@@ -22,18 +22,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from karelsynth.errors import KarelsynthError
-from karelsynth.karel.dialects.source import SourceFunction, SourceProgram, SourceSpan, source_block
 from karelsynth.karel.formats.codes import FRAME, HERO, WALL, world_from_codes
 from karelsynth.karel.interpreter import Run
 from karelsynth.karel.machine import encode_programs, run_batch
 from karelsynth.karel.program import Program
+from karelsynth.karel.tokens import ACTIONS, ID
 from karelsynth.karel.world import LARGEST_SIDE, MOST_MARKERS, STEP, Cell, World
 from karelsynth.search.repair import ProgramScorer
 from karelsynth.tasks.task import MOST_EXAMPLES, Example, Task
 from karelsynth.tasks.variations import RandomVariations, smaller
-from karelsynth.tutor.edits import code_of, edits, flat_tokens
-from karelsynth.tutor.explain import cell_name, difference_sentences
-from karelsynth.tutor.limits import TUTOR_TICKS
+from karelsynth.tutor.edits import edits, flat_tokens, one_function
+from karelsynth.tutor.explain import TUTOR_TICKS, cell_name, difference_sentences, differing_piles
+from karelsynth.tutor.nearest import token_rows
 
 WORLDS: Final = 256
 """Varied worlds on which programs are compared with the reference."""
@@ -44,7 +44,7 @@ DEFAULT_PROGRAMS: Final = 100_000
 """About how many programs are tried. It is a number, not a time, so that the result does not depend on how busy the
 machine is."""
 _GENERATIONS, _PARENTS, _CHILDREN = 6, 12, 64
-"""How often, which, and into how many the largest worlds are varied again."""
+"""How many times the largest worlds are varied again, how many of them, and into how many."""
 MOST_ROUNDS: Final = 5
 """The most searches in which worlds are added."""
 _MOST_THINGS: Final = LARGEST_SIDE * LARGEST_SIDE * (MOST_MARKERS + 1)
@@ -128,16 +128,10 @@ def impossible_examples(task: Task) -> list[tuple[int, str]]:
             ends = f"from {cell_name(before.hero[:2])} to {cell_name(after.hero[:2])}"
             found.append((number, f"no way leads Karel {ends}: walls close it off"))
             continue
-        changed = {
-            cell
-            for cell in (*before.markers, *after.markers)
-            if before.markers.get(cell, 0) != after.markers.get(cell, 0)
-        }
-        closed = sorted(changed - reach, key=lambda cell: (-cell[0], cell[1]))
-        if closed:
-            found.append(
-                (number, f"the markers at {cell_name(closed[0])} change, but walls keep Karel from getting there")
-            )
+        closed = next((cell for cell in differing_piles(before, after) if cell not in reach), None)
+        if closed is not None:
+            reason = f"the markers at {cell_name(closed)} change, but walls keep Karel from getting there"
+            found.append((number, reason))
     return found
 
 
@@ -184,18 +178,11 @@ class Comparison:
         return ~runs.correct
 
     def smallest(self, program: Program, wrong: NDArray[np.bool_]) -> World | None:
-        """A small world among those on which a program is wrong, made smaller as long as it still is."""
+        """The smallest world among those on which a program is wrong, made smaller as long as it still is."""
         if not wrong.any():
             return None
-        candidates = self.inputs[wrong]
-        world = candidates[_sizes(candidates).argmin()]
-        while True:
-            candidates = smaller(world)
-            if len(candidates):
-                candidates = candidates[differing(self.reference, program, candidates)]
-            if not len(candidates):
-                return world_from_codes(world)
-            world = candidates[_sizes(candidates).argmin()]
+        places = np.flatnonzero(wrong)
+        return world_from_codes(self.shrunk(int(places[_sizes(self.inputs[places]).argmin()]), [program]))
 
     def shrunk(self, place: int, programs: Sequence[Program]) -> NDArray[np.uint8]:
         """A world [18, 18], made smaller as long as all these programs are wrong on it."""
@@ -216,14 +203,6 @@ def wrong_on(reference: Program, programs: NDArray[np.uint8], worlds: NDArray[np
     runs = run_batch(programs, worlds, expected=right.worlds[0], keep_worlds=False, max_ticks=TUTOR_TICKS)
     assert runs.correct is not None
     return np.asarray(right.ok[0] & ~runs.correct)
-
-
-def differing(reference: Program, program: Program, worlds: Sequence[World] | NDArray[np.uint8]) -> NDArray[np.bool_]:
-    """On which worlds the reference ends well and a program does not do the same, bool [W]."""
-    runs = run_batch(encode_programs([reference, program]), worlds, max_ticks=TUTOR_TICKS)
-    assert runs.worlds is not None
-    same = (runs.worlds[0] == runs.worlds[1]).all((1, 2)) & runs.ok[1]
-    return np.asarray(runs.ok[0] & ~same)
 
 
 def unmasking_world(task: Task, reference: Program, program: Program, *, seed: int = 0) -> World | None:
@@ -306,10 +285,11 @@ def _with_worlds_against(passing: list[Program], task: Task, comparison: Compari
         wrong = comparison.wrong(encode_programs(passing))
         best = int(wrong.sum(0).argmax())  # the world that unmasks most of them
         unmasked = [program for program, differs in zip(passing, wrong[:, best], strict=True) if differs]
-        world = comparison.shrunk(best, unmasked)
-        example = Example(world_from_codes(world), reference.run(world_from_codes(world), max_ticks=TUTOR_TICKS).world)
+        codes = comparison.shrunk(best, unmasked)
+        world = world_from_codes(codes)
+        example = Example(world, reference.run(world, max_ticks=TUTOR_TICKS).world)
         task = replace(task, examples=(*task.examples, example))
-        keep = ~wrong_on(reference, encode_programs(passing), world[None])[:, 0]
+        keep = ~wrong_on(reference, encode_programs(passing), codes[None])[:, 0]
         passing = [program for program, kept in zip(passing, keep, strict=True) if kept]
     return task, passing
 
@@ -329,10 +309,10 @@ def _passing(
     def check(candidates: list[bytes]) -> list[bytes]:
         """The candidates that pass; notes the wrong ones among them."""
         nonlocal tried
+        if not candidates:
+            return []
         tried += len(candidates)
-        width = max(map(len, candidates))
-        rows = np.frombuffer(b"".join(row.ljust(width, b"\0") for row in candidates), np.uint8).reshape(-1, width)
-        lengths = np.array([len(row) for row in candidates])
+        rows, lengths = token_rows(candidates)
         right, _, _ = scorer(rows, lengths, np.full(len(rows), np.inf))
         passes = np.flatnonzero(right == len(task.examples))
         if len(passes):
@@ -345,8 +325,9 @@ def _passing(
                         found[differs.tobytes()] = program
         return [candidates[row] for row in passes.tolist()]
 
-    def neighbours(bodies: tuple[bytes, ...]) -> list[bytes]:
-        made = []
+    def neighbours(program: bytes) -> list[bytes]:
+        """The programs one edit away that are new."""
+        made, bodies = [], one_function(program)
         for edit in edits(bodies):
             tokens = flat_tokens(edit.applied(bodies))
             if tokens not in seen:
@@ -354,34 +335,24 @@ def _passing(
                 made.append(tokens)
         return made
 
-    root = code_of(as_source(comparison.reference)).bodies
-    seen.add(flat_tokens(root))
+    root = bytes(comparison.reference.token_ids)
+    seen.add(root)
     near = neighbours(root)
-    waiting = check(near) if near else []
-    short = [row for row in _short_programs() if row not in seen]
-    check(short)
+    waiting = check(near)
+    check([tokens for tokens in _short_programs() if tokens not in seen])
     for tokens in [*waiting, *near]:  # two edits away, first from those that pass
         if tried >= most or clock() > end:
             break
-        made = neighbours((tokens[3:-1],))
-        if made:
-            check(made)
+        check(neighbours(tokens))
     return sorted(found.values(), key=lambda program: program.size), tried
-
-
-def as_source(program: Program) -> SourceProgram:
-    """A program as a text without helpers."""
-    text = program.to("tokens")
-    functions = {"run": SourceFunction("run", source_block(program.body), SourceSpan(1, 1, 3))}
-    return SourceProgram(text, "tokens", (text,), "run", functions)
 
 
 @cache
 def _short_programs() -> list[bytes]:
     """Programs of up to two edits from a single action: the simplest ones there are."""
     found: dict[bytes, None] = {}
-    for action in ("move", "turnLeft", "turnRight", "pickMarker", "putMarker"):
-        root = code_of(as_source(Program.parse(f"DEF run m( {action} m)"))).bodies
+    for action in ACTIONS:
+        root = (bytes([ID[action]]),)
         for edit in edits(root):
             bodies = edit.applied(root)
             found[flat_tokens(bodies)] = None

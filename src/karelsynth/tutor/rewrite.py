@@ -1,98 +1,25 @@
 """Changes in a student's own text: lines that do not change stay as they are, with their comments.
 
-`EditedCode` applies edits of tokens to the statements of a text. `rewritten` writes the changed functions into the
-text. A statement that is kept is copied with its lines. Only the heads that change, and new statements, are written
-anew, in the text's own indentation.
+`rewritten` writes changed functions into a text. A statement that is kept is copied with its lines. Only the heads that
+change, and new statements, are written anew, in the text's own indentation.
 """
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import Final
 
 from karelsynth.errors import ProgramSyntaxError
 from karelsynth.karel.dialects import SPELLINGS, read_source, render
 from karelsynth.karel.dialects.indented import head_of, lines_of, source_lines
-from karelsynth.karel.dialects.source import CALL, SourceBlock, SourceProgram, SourceStatement
-from karelsynth.karel.program import Condition, Program
-from karelsynth.karel.tokens import TOKENS
-from karelsynth.tutor.edits import CONDITIONS, FIRST_CALL, CodeMap, Edit, Node, NodeBlock, condition_of, nodes_of
+from karelsynth.karel.dialects.source import SourceBlock, SourceProgram, SourceStatement
+from karelsynth.karel.program import Program
+from karelsynth.karel.tokens import OPENERS
 
 _TURN_RIGHT: Final = ("def turn_right():", "    for _ in range(3):", "        turn_left()")
-
-
-# From tokens to statements
-
-
-class EditedCode:
-    """A program of a text while it is edited: its tokens, and for each token the old one that it was."""
-
-    def __init__(self, code: CodeMap) -> None:
-        self.code = code
-        self.bodies = code.bodies
-        self.origins = [list(range(len(body))) for body in code.bodies]
-
-    def apply(self, edit: Edit) -> None:
-        """Change the program."""
-        old = self.origins[edit.function]
-        middle: list[int] = []
-        for first, second in edit.segments:
-            if isinstance(first, int):
-                middle += old[first:second]
-            else:
-                middle += [old[second] if second >= 0 else -1, *[-1] * (len(first) - 1)]
-        self.origins[edit.function] = [*old[: edit.begin], *middle, *old[edit.end :]]
-        self.bodies = edit.applied(self.bodies)
-
-    def statement_at(self, function: int, token: int) -> SourceStatement | None:
-        """The written statement whose first token this was; None for a new one, or if no statement begins there."""
-        origins = self.origins[function]
-        if token >= len(origins) or origins[token] < 0:
-            return None
-        return self.code.statements[function].get(origins[token])
-
-    def functions(self) -> dict[str, SourceBlock]:
-        """The functions that have changed, by name."""
-        changed = {}
-        for number, (body, old) in enumerate(zip(self.bodies, self.code.bodies, strict=True)):
-            if body != old:
-                changed[self.code.names[number]] = self._block(number, nodes_of(body))
-        return changed
-
-    def _block(self, function: int, block: NodeBlock) -> SourceBlock:
-        return tuple(self._statement(function, node) for node in block.nodes)
-
-    def _statement(self, function: int, node: Node) -> SourceStatement:
-        original = self.statement_at(function, node.start)
-        blocks = tuple(self._block(function, inner) for inner in node.blocks)
-        body = self.bodies[function]
-        keyword, detail = written_as(body, node, self.code.names)
-        if original is not None and (original.keyword, original.detail) == (keyword, detail):
-            same = len(blocks) == len(original.blocks) and all(
-                len(new) == len(old) and all(one is other for one, other in zip(new, old, strict=True))
-                for new, old in zip(blocks, original.blocks, strict=True)
-            )
-            if same:
-                return original
-        return SourceStatement(keyword, detail, blocks, None if original is None else original.place)
-
-
-def written_as(body: bytes, node: Node, names: Sequence[str]) -> tuple[str, Condition | int | str | None]:
-    """The keyword and the detail of a statement in tokens."""
-    if node.keyword >= FIRST_CALL:
-        return CALL, names[node.keyword - FIRST_CALL]
-    keyword = TOKENS[node.keyword]
-    if not node.blocks:
-        return keyword, None
-    detail = body[slice(*node.detail)]
-    if keyword == "REPEAT":
-        return keyword, int(TOKENS[detail[0]].removeprefix("R="))
-    return keyword, CONDITIONS.get(detail) or condition_of(detail)
-
-
-# From statements to text
 
 
 def rewritten(source: SourceProgram, changed: Mapping[str, SourceBlock], program: Program) -> str:
@@ -215,8 +142,11 @@ class _Rewriter:
         return "".join(f"  {text}" for text in found[:1])
 
     def assign_comments(self, head: int, last: int, block: SourceBlock) -> None:
-        """Find out where the comments and blank lines of a function go: above the statement that they were above, or if
-        it goes, the next one that stays. A docstring stays below the head."""
+        """Find out where the comments and blank lines of a function go.
+
+        They stay above the statement that they were above; if it is removed, they go above the next one that stays. A
+        docstring stays below the head.
+        """
         places = [inner.place for each in block for inner in each.walk() if inner.place is not None]
         stays = {line for place in places for line in (place.span.line, place.else_line)}
         docstrings = {comment.line for comment in self.source.comments if not comment.text.startswith("#")}
@@ -335,13 +265,6 @@ class _Rewriter:
         return margin + self.unit
 
 
-_HEADS: Final[Mapping[str, Callable[[Sequence[str]], int]]] = {
-    "REPEAT": lambda words: 2,
-    **dict.fromkeys(("WHILE", "IF", "IFELSE"), lambda words: words.index("c)") + 1),
-}
-"""How many tokens of a statement with a block come before the block."""
-
-
 def changed_lines(old: str, new: str) -> list[str]:
     """The change as lines that begin with `-`, `+` or a space, with two lines around each change."""
     before, after = (lines_of(text.rstrip("\r\n")) for text in (old, new))
@@ -350,9 +273,9 @@ def changed_lines(old: str, new: str) -> list[str]:
 
 
 def fragment(statement: SourceStatement, dialect: str, text: Sequence[str] = ()) -> str:
-    """A statement on one line, for sentences: its head, or with one action inside, all of it.
+    """A statement on one line, for sentences: its head, or all of it if one action is inside.
 
-    What stands in the lines of `text`, the student's, is as it stands there.
+    A statement that is in `text`, the student's lines, is quoted as it is there.
     """
     if dialect == "tokens":
         return _token_fragment(statement)
@@ -367,13 +290,12 @@ def fragment(statement: SourceStatement, dialect: str, text: Sequence[str] = ())
 
 
 def _token_fragment(statement: SourceStatement) -> str:
-    if statement.keyword not in _HEADS:
+    if not statement.blocks:
         return statement.keyword
-    action = SourceStatement("move")
     inside = statement.blocks[0] if len(statement.blocks) == 1 else ()
     is_short = len(inside) == 1 and not inside[0].blocks
-    body = inside if is_short else (action,)
+    body = inside if is_short else (SourceStatement("move"),)
     written = SourceStatement(statement.keyword, statement.detail, (body,) * (1 + (statement.keyword == "IFELSE")))
     text = "\n".join(["def run():", *source_lines((written,), SPELLINGS["paper"], 1)])
     words = Program.parse(text, "paper").tokens[3:-1]
-    return " ".join(words if is_short else words[: _HEADS[statement.keyword](words)])
+    return " ".join(words if is_short else takewhile(lambda word: word not in OPENERS, words))

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
-from karelsynth.karel.dialects.source import CALL, SourceBlock, SourceProgram, SourceStatement
+from karelsynth.karel.dialects.source import CALL, SourceProgram, SourceStatement
 from karelsynth.karel.program import Condition, Not, Sensor
 from karelsynth.karel.tokens import TOKENS
-from karelsynth.tutor.edits import Edit, NodeBlock, condition_of, nodes_of
-from karelsynth.tutor.rewrite import EditedCode, fragment, written_as
+from karelsynth.tutor.edits import Edit, EditedCode, Node, NodeBlock, condition_of, nodes_of, written_as
+from karelsynth.tutor.rewrite import fragment
 
 _TURNS: Final = ("turnLeft", "turnRight")
 _LOOPS: Final = ("WHILE", "REPEAT")
@@ -24,10 +24,6 @@ class HintStep:
     where: str
     kind: str
     change: str
-
-    def to_json(self) -> dict[str, Any]:
-        """As plain data."""
-        return {"line": self.line, "where": self.where, "kind": self.kind, "change": self.change}
 
 
 def hint_steps(source: SourceProgram, code: EditedCode, path: tuple[Edit, ...]) -> list[HintStep]:
@@ -64,16 +60,15 @@ class _Describer:
         return search(nodes_of(self.code.bodies[self.edit.function]))
 
     def new(self) -> SourceStatement:
-        """The first statement of what the edit writes."""
+        """The first statement of what the edit writes, with the action inside if there is one."""
         node = nodes_of(self.edit.middle).nodes[0]
-        keyword, detail = written_as(self.edit.middle, node, self.code.code.names)
-        inner: tuple[SourceBlock, ...] = ()
-        if node.blocks and node.blocks[0].nodes:
-            first = node.blocks[0].nodes[0]
-            if not first.blocks:
-                about = written_as(self.edit.middle, first, self.code.code.names)
-                inner = ((SourceStatement(*about),),)
-        return SourceStatement(keyword, detail, inner)
+        inside = [each for block in node.blocks[:1] for each in block.nodes[:1] if not each.blocks]
+        return self.written(node, *inside)
+
+    def written(self, node: Node, *inside: Node) -> SourceStatement:
+        """A statement of what the edit writes; `inside` is what its first block begins with, if anything."""
+        keyword, detail = written_as(self.edit.middle, node, self.code.names)
+        return SourceStatement(keyword, detail, (tuple(map(self.written, inside)),) if inside else ())
 
     def step(self) -> HintStep:
         line, where = self.place()
@@ -86,7 +81,7 @@ class _Describer:
         """The line, and level one in words."""
         statement = self.old or self.before
         if statement is None or statement.place is None:
-            function = self.source.functions[self.code.code.names[self.edit.function]]
+            function = self.source.functions[self.code.names[self.edit.function]]
             if self.on_one_line:
                 return function.span.line, "Look at the beginning of the program."
             return function.span.line, f"Look at `{function.name}`, from line {function.span.line} on."
@@ -174,13 +169,13 @@ class _Describer:
         kind = f"This {self.thing()} tests the wrong thing."
         if isinstance(old, Sensor | Not) and _opposite(old, new):
             kind = f"The test of this {self.thing()} is the wrong way round."
-        return kind, f"Test whether {condition_words(new)}: write {self._head(new)}{self.at_line()}."
+        head = self.head(SourceStatement("IF" if self.old is None else self.old.keyword, new))
+        return kind, f"Test whether {condition_words(new)}: write {head}{self.at_line()}."
 
-    def _head(self, detail: Condition | int | str | None, keyword: str = "") -> str:
+    def head(self, statement: SourceStatement) -> str:
         """The first line of a statement with a block."""
-        keyword = keyword or ("IF" if self.old is None else self.old.keyword)
         long = (SourceStatement("move"),) * 2
-        return f"`{fragment(SourceStatement(keyword, detail, (long,)), self.dialect)}`"
+        return self.text(SourceStatement(statement.keyword, statement.detail, (long,)))
 
     def _count(self) -> tuple[str, str]:
         old, new = 0 if self.old is None else self.old.detail, int(TOKENS[self.edit.middle[0]].removeprefix("R="))
@@ -204,17 +199,12 @@ class _Describer:
         new = self.new()
         return (
             "This loop runs a fixed number of times, but how often is right depends on the world.",
-            f"Repeat while {condition_words(new.detail)}: write {self._while(new)}{self.at_line()}.",
-        )
-
-    def _while(self, new: SourceStatement) -> str:
-        return (
-            f"`{fragment(SourceStatement(new.keyword, new.detail, ((SourceStatement('move'),) * 2,)), self.dialect)}`"
+            f"Repeat while {condition_words(new.detail)}: write {self.head(new)}{self.at_line()}.",
         )
 
     def _while_to_repeat(self) -> tuple[str, str]:
         new = self.new()
-        return "This loop has to run a fixed number of times.", f"Write {self._while(new)}{self.at_line()}."
+        return "This loop has to run a fixed number of times.", f"Write {self.head(new)}{self.at_line()}."
 
     def _swap_branches(self) -> tuple[str, str]:
         return (
@@ -227,10 +217,9 @@ class _Describer:
 
     def _add_else(self) -> tuple[str, str]:
         last = nodes_of(self.edit.middle).nodes[0].blocks[-1].nodes[0]
-        new = SourceStatement(*written_as(self.edit.middle, last, self.code.code.names))
         return (
             "In the other case something has to happen, too.",
-            f"Add an `else` with {self.text(new)} to the `if`{self.at_line()}.",
+            f"Add an `else` with {self.text(self.written(last))} to the `if`{self.at_line()}.",
         )
 
     def _unwrap(self) -> tuple[str, str]:
@@ -246,14 +235,14 @@ class _Describer:
         elif new.keyword == "WHILE":
             kind = f"This has to happen again and again while {condition_words(new.detail)}."
         else:
-            kind = "This must not always happen: test something first."
+            kind = "This should happen only sometimes: test something first."
         count = len(nodes_of(self.edit.middle).nodes[0].blocks[0].nodes)
         what = f"{self.text(self.old)}{self.at_line()}"
-        return kind, f"Put {what if count == 1 else f'{count} statements, from {what} on,'} inside {self._while(new)}."
+        return kind, f"Put {what if count == 1 else f'{count} statements, from {what} on,'} inside {self.head(new)}."
 
     def _move_in(self) -> tuple[str, str]:
         return (
-            "This belongs into the block above.",
+            "This belongs in the block above.",
             f"Move {self.text(self.old)} into the block before it."
             if self.on_one_line
             else f"Indent {self.text(self.old)}{self.at_line()} like the block above.",
@@ -277,8 +266,7 @@ def _with_tokens(words: str) -> str:
 
 
 def _opposite(one: Condition, other: Condition) -> bool:
-    pairs = {Sensor.MARKERS_PRESENT, Sensor.NO_MARKERS_PRESENT}
-    return one in (Not(other),) or other in (Not(one),) or {one, other} == pairs
+    return Not(one) == other or one == Not(other) or {one, other} == {Sensor.MARKERS_PRESENT, Sensor.NO_MARKERS_PRESENT}
 
 
 _SENSORS: Final = {

@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Any, Final, Literal
 
+from starlette.types import Scope
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 MOST_CONNECTIONS: Final = 512
@@ -38,7 +39,7 @@ _SECONDS: Final[dict[Phase, float]] = {"head": HEAD_SECONDS, "body": BODY_SECOND
 
 
 def client_name(host: str) -> str:
-    """The name under which a client is counted: its address. For IPv6 it is the network, since one user has it all."""
+    """The name under which a client is counted: its address; for IPv6 its network, all of which one user may have."""
     try:
         address = ipaddress.ip_address(host.partition("%")[0])
     except ValueError:
@@ -49,6 +50,12 @@ def client_name(host: str) -> str:
     if address.version == 6 and not address.is_loopback:
         return str(ipaddress.ip_network((address, 64), strict=False))
     return str(address)
+
+
+def scope_client(scope: Scope) -> str:
+    """The name under which the client of a request is counted."""
+    client = scope.get("client")
+    return client_name(client[0]) if client else ""
 
 
 class Connections:

@@ -9,10 +9,10 @@ from typing import Any, Final
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
+from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 
 from karelsynth.errors import KarelsynthError, ProgramSyntaxError, quoted
-from karelsynth.web.messages import ErrorBody, ProblemDetails
 from karelsynth.web.queue import QueueFull, ServerStopping, UnknownSearch
 
 _TYPE_NAMES: Final = {
@@ -29,10 +29,44 @@ _TYPE_NAMES: Final = {
 """Pydantic's error types for values of the wrong type, with the type that was expected."""
 
 
+class ProblemDetails(BaseModel, extra="forbid", frozen=True):
+    """What is wrong, in one message for people, and where.
+
+    It has the role of RFC 9457's problem details, with fields of its own.
+    """
+
+    message: str
+    where: str | None = Field(default=None, description="The part of the request, such as `example 2, output`.")
+    line: int | None = Field(default=None, description="The line, from 1, if the problem is in a text.")
+    column: int | None = None
+
+
+class ErrorBody(BaseModel, extra="forbid", frozen=True):
+    """The body of every error response."""
+
+    error: ProblemDetails
+
+
+BODY_ERRORS: Final[dict[int | str, dict[str, Any]]] = {
+    413: {"model": ErrorBody, "description": "The body is too large."},
+    415: {"model": ErrorBody, "description": "The body is not declared as JSON."},
+    422: {"model": ErrorBody, "description": "Something in the body is wrong."},
+}
+"""Error responses of every operation that takes a body, for the OpenAPI description."""
+BUSY_ERRORS: Final[dict[int | str, dict[str, Any]]] = {
+    503: {
+        "model": ErrorBody,
+        "description": "All workers are busy and the queue is full, or the server is stopping.",
+        "headers": {"Retry-After": {"description": "Seconds to wait.", "schema": {"type": "integer"}}},
+    }
+}
+"""Further error responses of the operations that solve."""
+
+
 class RequestError(KarelsynthError):
     """An error in one part of a request; `where` names the part."""
 
-    def __init__(self, where: str, error: KarelsynthError) -> None:
+    def __init__(self, where: str, error: KarelsynthError | str) -> None:
         self.where, self.error = where, error
         super().__init__(str(error))
 
@@ -55,7 +89,8 @@ def add_error_handlers(app: FastAPI) -> None:
 async def _on_karelsynth_error(request: Request, error: Exception) -> JSONResponse:
     where = None
     if isinstance(error, RequestError):
-        where, error = error.where, error.error
+        where = error.where
+        error = error.error if isinstance(error.error, KarelsynthError) else error
     match error:
         case QueueFull():
             return error_response(503, str(error), headers={"Retry-After": str(error.retry_after)})
@@ -99,7 +134,7 @@ async def _on_invalid_request(request: Request, error: Exception) -> JSONRespons
         line, column = before.count("\n") + 1, len(before) - before.rfind("\n")
         reason = str(first["ctx"]["error"]).lower()
         return error_response(422, f"the body is not valid JSON: {reason}", where="body", line=line, column=column)
-    path = [part for part in first["loc"] if part != "body"]
+    path = [part for part in first["loc"][1:] if part != "constrained-str"]  # not "body", nor a branch of a union
     return error_response(422, _validation_message(first, path), where=_place(path))
 
 
@@ -134,10 +169,12 @@ def _place(path: Sequence[str | int]) -> str | None:
     """`("examples", 1, "output")` as `example 2, output`."""
     words: list[str] = []
     for before, part in zip([None, *path], path, strict=False):
-        if isinstance(part, int):
-            words[-1] = f"{str(before).removesuffix('s')} {part + 1}"
-        else:
+        if isinstance(part, str):
             words.append(quoted(part).strip("`"))
+        elif isinstance(before, str):
+            words[-1] = f"{before.removesuffix('s')} {part + 1}"
+        else:  # a list in a list
+            words.append(f"item {part + 1}")
     return ", ".join(words) or None
 
 

@@ -1,13 +1,12 @@
-"""What an operator needs: metrics, readiness, a log of requests, and limits by client.
+"""What an operator needs: metrics, readiness, and a log of requests.
 
 `/metrics` is Prometheus' text format. `/api/ready` says whether searches are accepted; `/api/health` (`toolkit`) only
 says that the process runs. The log has one line for each request and each search, as text or as JSON; it has no
-bodies. Rate limits are token buckets by client.
+bodies.
 """
 
 from __future__ import annotations
 
-import asyncio
 import json
 import logging
 import math
@@ -16,9 +15,7 @@ import threading
 import time
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
-from itertools import count
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -28,9 +25,8 @@ from pydantic import BaseModel
 from starlette.types import Scope
 
 from karelsynth._version import __version__
-from karelsynth.errors import KarelsynthError
-from karelsynth.web.connections import client_name
-from karelsynth.web.messages import BUSY_ERRORS
+from karelsynth.web.connections import scope_client
+from karelsynth.web.errors import BUSY_ERRORS
 from karelsynth.web.queue import SolveQueue, Ticket
 
 router = APIRouter()
@@ -40,14 +36,6 @@ LOGGERS: Final = ("karelsynth.web", "karelsynth.access", "uvicorn.error", "async
 LogFormat = Literal["off", "text", "json"]
 _SECONDS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 _SIZES: Final = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
-_MOST_BUCKETS: Final = 4096
-"""The most clients whose rates are remembered."""
-_AT_ONCE: Final = 2
-"""How many requests of a lane run at the same time. Python runs one thread at a time, so more would gain little."""
-_NO_LANE: Final = frozenset({"health", "version", "ready", "solve", "solve/stream", "solve/stop"})
-"""Paths below /api/ that wait for nobody: they take no time, or wait in the queue of searches."""
-_LANES: Final = {"probe": "searching", "pose": "searching", "grade": "tutoring", "hint": "tutoring"}
-"""Paths below /api/ that take up to 10 and up to about 3 seconds. The others take a fraction of a second."""
 
 
 class Histogram:
@@ -171,105 +159,6 @@ class ServiceMetrics:
         return "\n".join(lines) + "\n"
 
 
-class RateLimited(KarelsynthError):
-    """A client sends more requests than it may."""
-
-    def __init__(self, rate: float, retry_after: int) -> None:
-        self.retry_after = retry_after
-        seconds = f"{retry_after} second{'s' * (retry_after != 1)}"
-        super().__init__(f"too many requests: {rate:g} a minute are allowed; try again in {seconds}")
-
-
-class RateLimits:
-    """A token bucket for each client. A full bucket is a minute's requests."""
-
-    def __init__(self, per_minute: float) -> None:
-        self._rate = per_minute
-        self._buckets: dict[str, tuple[float, float]] = {}
-        """For each client: its tokens, and when they were counted."""
-
-    def check(self, client: str, now: float | None = None) -> None:
-        """Take a token. Raises RateLimited if there is none. At rate 0 there is no limit."""
-        if not self._rate:
-            return
-        now = time.monotonic() if now is None else now
-        tokens = self._tokens(client, now)
-        if tokens < 1:
-            raise RateLimited(self._rate, max(1, math.ceil((1 - tokens) * 60 / self._rate)))
-        self._buckets[client] = tokens - 1, now
-        if len(self._buckets) > _MOST_BUCKETS:
-            full = [each for each in self._buckets if self._tokens(each, now) >= self._rate]
-            for each in full or list(self._buckets)[: _MOST_BUCKETS // 2]:
-                del self._buckets[each]
-
-    def _tokens(self, client: str, now: float) -> float:
-        tokens, counted = self._buckets.get(client, (self._rate, now))
-        return min(self._rate, tokens + (now - counted) * self._rate / 60)
-
-
-def lane_of(path: str) -> str | None:
-    """The lane in which a request waits for its turn; None for one that waits for nobody.
-
-    Requests that take seconds have lanes of their own, so that the others need not wait for them.
-    """
-    name = path.removeprefix("/api/")
-    if name == path or name in _NO_LANE:
-        return None
-    return _LANES.get(name, "quick")
-
-
-class FairTurns:
-    """Lets a few requests run at a time. The others wait, without a thread, for their turn.
-
-    The next is one of the client that has fewest running, among these the one whose last turn is longest ago. So
-    whoever sends many is not served more often than others. A client that has none running does not wait for one that
-    has several: one more runs then.
-    """
-
-    def __init__(self, at_once: int = _AT_ONCE) -> None:
-        self._at_once = at_once
-        self._running: Counter[str] = Counter()
-        self._waiting: list[tuple[str, asyncio.Future[None]]] = []
-        self._turns = count(1)
-        self._last: dict[str, int] = {}
-        """The number of the last turn of each client that waits or runs."""
-
-    @asynccontextmanager
-    async def turn(self, client: str) -> AsyncIterator[None]:
-        """Wait for a turn of this client."""
-        waiting = client, asyncio.get_running_loop().create_future()
-        self._waiting.append(waiting)
-        self._grant()
-        try:
-            await waiting[1]
-            yield
-        finally:
-            if waiting in self._waiting:
-                self._waiting.remove(waiting)
-            else:
-                self._running[client] -= 1
-            self._grant()
-
-    def _grant(self) -> None:
-        while self._waiting:
-            chosen = min(self._waiting, key=lambda each: (self._running[each[0]], self._last.get(each[0], 0)))
-            client, granted = chosen
-            if self._running.total() >= self._at_once + self._kept_out(client):
-                break
-            self._waiting.remove(chosen)
-            self._running[client] += 1
-            self._last[client] = next(self._turns)
-            if not granted.done():  # its request may have been cancelled in this very moment
-                granted.set_result(None)
-        present = {client for client, _ in self._waiting} | {client for client, some in self._running.items() if some}
-        self._running = Counter({client: some for client, some in self._running.items() if some})
-        self._last = {client: last for client, last in self._last.items() if client in present}
-
-    def _kept_out(self, client: str) -> bool:
-        """Whether a client has none running, and another one several."""
-        return not self._running[client] and max(self._running.values(), default=0) > 1
-
-
 class ReadyResponse(BaseModel):
     """The service accepts searches."""
 
@@ -289,12 +178,6 @@ async def metrics(request: Request) -> PlainTextResponse:
     state = request.app.state
     text = state.metrics.render(state.queue, getattr(state, "connections", None), state.settings.model)
     return PlainTextResponse(text, media_type="text/plain; version=0.0.4; charset=utf-8")
-
-
-def scope_client(scope: Scope) -> str:
-    """The name under which the client of a request is counted."""
-    client = scope.get("client")
-    return client_name(client[0]) if client else ""
 
 
 class _JsonFormatter(logging.Formatter):
@@ -322,8 +205,8 @@ class _TextFormatter(logging.Formatter):
 def start_logging(kind: LogFormat) -> None:
     """Write errors to the standard error stream; unless `kind` is off, also requests and searches.
 
-    Errors of the libraries, too: a line of theirs that is no JSON would stop whoever reads the log. Not their warnings,
-    which malformed requests and clients that leave cause by the million.
+    The libraries' errors are written in the same form, because a line that is no JSON would stop whoever reads the log.
+    Their warnings are not written: malformed requests and clients that leave would cause them by the million.
     """
     handler = logging.StreamHandler()
     handler.setFormatter(_JsonFormatter() if kind == "json" else _TextFormatter())

@@ -139,8 +139,8 @@ class Ticket:
     def kind(self) -> tuple[int, int, int, int]:
         """Searches of the same kind can make a round together.
 
-        With unequal numbers of examples, all would cost as much as the one that has most. Budgets differ by less than
-        a factor of two: a short search would wait for a long one.
+        They have equally many examples, because all cost as much as the one that has most. Their budgets differ by less
+        than a factor of two, because a short search waits for a long one.
         """
         return self.rounds, len(self.task.examples), self.task.max_ticks, math.frexp(self.budget)[1]
 
@@ -169,10 +169,8 @@ class SolveQueue:
         """Searches that have begun and wait for their next round."""
         self._solving: list[Ticket] = []
         """Searches that have begun and are not done."""
-        self._firsts: list[list[Ticket]] = []
-        """Batches of first rounds that run now."""
-        self._laters = 0
-        """How many batches of later rounds run now."""
+        self._running: dict[bool, list[list[Ticket]]] = {True: [], False: []}
+        """Batches that run now: of first rounds, and of later ones."""
         self._charged: dict[str, float] = {}
         self._changed = threading.Condition()
         self._closed = False
@@ -341,25 +339,24 @@ class SolveQueue:
     def _next_batch(self, first: bool) -> list[Ticket]:
         """The searches that should make their next round together; with `first`, their first one."""
         tickets = self._waiting if first else self._between
-        if first and len(self._firsts) >= self._workers:
-            tickets = self._kept_out()
-        elif not first and self._laters >= self._workers:
-            return []
+        if len(self._running[first]) >= self._workers:
+            tickets = self._kept_out() if first else []
         order = self._fair_order(tickets)
         same = [ticket for ticket in order if ticket.kind == order[0].kind]
         if not same:
             return []
         size = self._solver.together(same[0].rounds)
         if first:
-            idle = max(1, self._workers - len(self._firsts))
+            idle = max(1, self._workers - len(self._running[True]))
             size = min(size, -(-len(same) // idle))
         budgets = list(accumulate(ticket.budget for ticket in same[:size]))
         return same[: max(1, bisect_right(budgets, _LONGEST_BATCH))]
 
     def _kept_out(self) -> list[Ticket]:
-        """Searches that only wait for those of others with more than one. They need not."""
+        """Waiting searches that may begin beside full workers: those of clients without a running one, if every search
+        that makes its first round now belongs to a client with several."""
         running = Counter(ticket.client for ticket in self._solving)
-        if any(running[ticket.client] < 2 for batch in self._firsts for ticket in batch):
+        if any(running[ticket.client] < 2 for batch in self._running[True] for ticket in batch):
             return []
         return [ticket for ticket in self._waiting if not running[ticket.client]]
 
@@ -372,7 +369,7 @@ class SolveQueue:
         """Call back every waiting search whose position has changed."""
         if not any(ticket.watched for ticket in self._waiting):
             return
-        idle = max(0, self._workers - len(self._firsts)) * self._solver.together(0)
+        idle = max(0, self._workers - len(self._running[True])) * self._solver.together(0)
         for place, ticket in enumerate(self._fair_order(self._waiting), 1):
             self._report_position(ticket, max(0, place - idle))
 
@@ -391,10 +388,7 @@ class SolveQueue:
                 if self._closed:
                     return
                 batch = self._next_batch(first)
-                if first:
-                    self._firsts.append(batch)
-                else:
-                    self._laters += 1
+                self._running[first].append(batch)
                 for ticket in batch:
                     (self._waiting if first else self._between).remove(ticket)
                     if first:
@@ -402,17 +396,14 @@ class SolveQueue:
                         ticket.began = time.monotonic()
                         self._report_position(ticket, 0)
                 self._report_positions()
-                batches = len(self._firsts) + self._laters
+                batches = sum(map(len, self._running.values()))
             try:
                 if self._observer is not None:
                     self._observer.batch_began(len(batch))
                 self._run(batch, max(1, self._cores // min(batches, self._workers)))
             finally:
                 with self._changed:
-                    if first:
-                        self._firsts.remove(batch)
-                    else:
-                        self._laters -= 1
+                    self._running[first].remove(batch)
                     self._report_positions()
                     self._changed.notify_all()
 
@@ -423,7 +414,7 @@ class SolveQueue:
             self._run_round([ticket], threads)
 
     def _run_round(self, batch: list[Ticket], threads: int) -> list[Ticket]:
-        """Returns searches that must run the round again, one by one: it failed, and it is not known for which."""
+        """Returns the searches that must run the round again, one by one, to find the one that fails."""
         left = {id(ticket.state): ticket for ticket in batch}
 
         def priority() -> float:
@@ -534,7 +525,7 @@ class _Meter:
         self._at = now
 
     def _report(self) -> None:
-        """A search's own `seconds` are no help here: parts of the round may be in them already."""
+        """A search's own `seconds` cannot be used: they may include parts of this round already."""
         self._reported = self._at
         share = (self._at - self._began) / self._size
         for ticket in self._batch:

@@ -63,7 +63,7 @@ def _reason(host: str, port: int, error: Exception) -> str:
 
 
 def proxy_addresses(given: Iterable[str]) -> frozenset[str]:
-    """The addresses of reverse proxies. Raises AddressError for names and ranges, with which no client is compared.
+    """The addresses of reverse proxies. Raises AddressError for names and ranges: clients are compared with addresses.
 
     uvicorn would take `*` for everybody: then each client could say who it is.
     """
@@ -135,9 +135,8 @@ def serve(app: FastAPI, listener: socket.socket, on_ready: Callable[[], None]) -
         timeout_graceful_shutdown=_GRACE,
         ws="none",
     )
-    previous = signal.signal(
-        signal.SIGTERM, lambda *_: sys.exit(0)
-    )  # uvicorn raises the signal again after its shutdown
+    # uvicorn raises the signal again after its shutdown
+    previous = signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     loop = asyncio.new_event_loop()
     asyncio.set_event_loop(loop)
     try:

@@ -10,31 +10,20 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator
 from contextlib import suppress
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, NamedTuple
 
 from fastapi import APIRouter, Depends, Request
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import StreamingResponse
-from pydantic import BaseModel
+from pydantic import Field
+from pydantic_core import to_json
 
 from karelsynth.errors import KarelsynthError
 from karelsynth.solve.solution import Progress, Solution
-from karelsynth.tasks.task import Task
-from karelsynth.web.connections import client_name
-from karelsynth.web.messages import (
-    BODY_ERRORS,
-    BUSY_ERRORS,
-    AcceptedEvent,
-    ErrorBody,
-    ErrorEvent,
-    ProgressEvent,
-    QueuedEvent,
-    SolutionResponse,
-    SolveRequest,
-    StopRequest,
-)
+from karelsynth.web.connections import scope_client
+from karelsynth.web.errors import BODY_ERRORS, BUSY_ERRORS, ErrorBody
+from karelsynth.web.messages import Examples, RequestModel, ResponseModel, read_examples
 from karelsynth.web.queue import QueuePosition, SearchEvent, SearchFailure, ServerStopping, SolveQueue
-from karelsynth.web.toolkit import read_examples
 
 log = logging.getLogger("karelsynth.web")
 router = APIRouter()
@@ -61,72 +50,113 @@ class _EventStream(StreamingResponse):
     media_type = None
 
 
-class _ClientSearch:
+class SolveRequest(RequestModel):
+    """Examples of what the program should do."""
+
+    examples: Examples
+    budget: Annotated[float, Field(ge=0.1, le=10, description="Seconds that the search may take.")] = 1.0
+
+
+class _ClientSearch(NamedTuple):
     """A client's search, as seen from the event loop."""
 
-    def __init__(self, queue: SolveQueue, request: Request, task: Task, budget: float) -> None:
-        self._queue, self._request = queue, request
-        self._events: asyncio.Queue[SearchEvent | None] = asyncio.Queue()
-        self._loop = asyncio.get_running_loop()
-        host = request.client.host if request.client else ""
-        self._ticket = queue.submit(
-            task, budget, self._on_event, client_name(host), watched=request.url.path.endswith("/stream")
-        )
-        self.id = self._ticket.id
-        self._watch = asyncio.create_task(self._cancel_on_disconnect())
-
-    def _on_event(self, event: SearchEvent) -> None:
-        with suppress(RuntimeError):  # the event loop has ended: no client is left
-            self._loop.call_soon_threadsafe(self._events.put_nowait, event)
-
-    async def events(self, idle: float | None = None) -> AsyncIterator[SearchEvent | None]:
-        """The search's events, up to a solution, a failure, or the client's disconnect.
-
-        After `idle` seconds without an event, there is a None.
-        """
-        while True:
-            try:
-                event = await asyncio.wait_for(self._events.get(), idle)
-            except TimeoutError:
-                yield None
-                continue
-            if event is None:
-                return
-            yield event
-            if isinstance(event, Solution | SearchFailure):
-                return
-
-    async def _cancel_on_disconnect(self) -> None:
-        while (await self._request.receive())["type"] != "http.disconnect":  # the body has been read already
-            pass
-        self._queue.cancel(self._ticket)
-        self._events.put_nowait(None)
-
-    def close(self) -> None:
-        """Cancel the search, if it has not ended."""
-        self._watch.cancel()
-        self._queue.cancel(self._ticket)
+    id: str
+    events: asyncio.Queue[SearchEvent | None]
+    """Ends with a solution or a failure, or with None once the client has disconnected."""
 
 
 async def _submit(body: SolveRequest, request: Request) -> AsyncIterator[_ClientSearch]:
-    """Submit the examples; close the search after the response. Raises KarelsynthError before any response begins."""
+    """Submit the examples. Cancel the search when the client disconnects, and at the latest after the response.
+
+    Raises KarelsynthError before any response begins.
+    """
     task = await run_in_threadpool(read_examples, body.examples)
-    search = _ClientSearch(request.app.state.queue, request, task, body.budget)
+    queue: SolveQueue = request.app.state.queue
+    loop = asyncio.get_running_loop()
+    events: asyncio.Queue[SearchEvent | None] = asyncio.Queue()
+
+    def on_event(event: SearchEvent) -> None:
+        with suppress(RuntimeError):  # the event loop has ended: no client is left
+            loop.call_soon_threadsafe(events.put_nowait, event)
+
+    async def cancel_on_disconnect() -> None:
+        while (await request.receive())["type"] != "http.disconnect":  # the body has been read already
+            pass
+        queue.cancel(ticket)
+        events.put_nowait(None)
+
+    watched = request.url.path.endswith("/stream")
+    ticket = queue.submit(task, body.budget, on_event, scope_client(request.scope), watched=watched)
+    watch = asyncio.create_task(cancel_on_disconnect())
     try:
-        yield search
+        yield _ClientSearch(ticket.id, events)
     finally:
-        search.close()
+        watch.cancel()
+        queue.cancel(ticket)
 
 
 _Submitted = Annotated[_ClientSearch, Depends(_submit)]
 
 
+class ProgramTexts(ResponseModel):
+    """One program in every dialect."""
+
+    paper: str
+    stanford: str
+    tokens: str
+
+
+class AnswerResponse(ResponseModel):
+    """A program that was found, and on which examples it is right."""
+
+    programs: ProgramTexts
+    right: list[bool] = Field(description="For each example, whether the program turns its input into its output.")
+    logprob: float = Field(description="The model's log p(program | examples).")
+    probability: float | None = Field(
+        description="The probability of being right on a further example; null for a partial answer."
+    )
+
+
+class OutcomeResponse(ResponseModel):
+    """The outcome of one group of answers on the ambiguity's world."""
+
+    answers: list[int] = Field(description="Indices into the solution's answers, from 0.")
+    status: str
+    explanation: str
+    world: str
+
+
+class AmbiguityResponse(ResponseModel):
+    """A world on which answers that agree on all examples have different outcomes."""
+
+    world: str
+    outcomes: list[OutcomeResponse] = Field(description="Two or three.")
+    example: int = Field(description="The example whose input was changed to get this world, from 0.")
+    change: str = Field(description="What was changed, in words.")
+
+
+class SolutionResponse(ResponseModel):
+    """A task's solution: all consistent programs that were found, or the best partial one."""
+
+    solved: bool = Field(description="Whether the first answer is right on every example, checked by running it.")
+    support: str | None = Field(
+        description="How strongly the examples support the first answer: strong, fair or weak; null if unsolved."
+    )
+    advice: str | None = Field(description="What the support means and what would help, in words.")
+    answers: list[AnswerResponse]
+    ambiguity: AmbiguityResponse | None
+    seconds: float
+    beam: int = Field(description="The widest beam that was searched.")
+    checked: int = Field(description="Complete programs that were run on the examples.")
+    stopped: bool = Field(description="Whether the search was stopped before it had used its budget.")
+
+
 @router.post("/api/solve", responses={**BODY_ERRORS, **BUSY_ERRORS})
 async def solve(search: _Submitted) -> SolutionResponse:
     """Find a program for examples; the response comes when the search has ended."""
-    async for event in search.events():
+    while (event := await search.events.get()) is not None:
         if isinstance(event, Solution):
-            return SolutionResponse.of(event)
+            return SolutionResponse.model_validate(event.to_json())
         if isinstance(event, SearchFailure):
             raise event.error
     raise ServerStopping  # the client has disconnected: nobody reads this
@@ -143,24 +173,37 @@ async def solve_stream(search: _Submitted) -> _EventStream:
 
 
 async def _server_sent_events(search: _ClientSearch) -> AsyncIterator[str]:
-    yield _server_sent_event("accepted", AcceptedEvent(id=search.id))
-    async for event in search.events(idle=_KEEP_ALIVE):
+    yield _server_sent_event("accepted", {"id": search.id})
+    while True:
+        try:
+            event = await asyncio.wait_for(search.events.get(), _KEEP_ALIVE)
+        except TimeoutError:
+            yield ": still here\n\n"
+            continue
         match event:
             case None:
-                yield ": still here\n\n"
+                return
             case QueuePosition():
-                yield _server_sent_event("queued", QueuedEvent(position=event.position))
+                yield _server_sent_event("queued", {"position": event.position})
             case Progress():
-                yield _server_sent_event("progress", ProgressEvent.of(event))
+                yield _server_sent_event("progress", event.to_json())
             case Solution():
-                yield _server_sent_event("solution", SolutionResponse.of(event))
+                yield _server_sent_event("solution", event.to_json())
+                return
             case SearchFailure():
-                yield _server_sent_event("error", ErrorEvent(message=_message(event.error)))
+                yield _server_sent_event("error", {"message": _message(event.error)})
+                return
 
 
-def _server_sent_event(name: str, data: BaseModel) -> str:
+def _server_sent_event(name: str, data: dict[str, Any]) -> str:
     """An event as text. Its data are one line: JSON escapes line breaks."""
-    return f"event: {name}\ndata: {data.model_dump_json()}\n\n"
+    return f"event: {name}\ndata: {to_json(data, inf_nan_mode='null').decode()}\n\n"
+
+
+class StopRequest(RequestModel):
+    """The search to stop."""
+
+    id: Annotated[str, Field(max_length=100, description="The id from the stream's first event.")]
 
 
 @router.post("/api/solve/stop", status_code=204, responses={**BODY_ERRORS, **_NOT_FOUND})

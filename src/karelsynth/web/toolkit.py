@@ -7,53 +7,54 @@ Those that say how the service does are not: they never wait for a thread.
 from __future__ import annotations
 
 import random
-from typing import Final
+from typing import Annotated, Final, Literal
 
 from fastapi import APIRouter, Request
+from pydantic import Field
 
 from karelsynth._version import __version__
-from karelsynth.errors import ProgramSyntaxError, TaskFileError, WorldError
+from karelsynth.errors import ProgramSyntaxError
 from karelsynth.karel.dialects import convert as convert_text
 from karelsynth.karel.dialects import read_source, recognise
 from karelsynth.karel.dialects.stanford import render as render_stanford
 from karelsynth.karel.interpreter import Tick
 from karelsynth.karel.interpreter import run as run_program
 from karelsynth.karel.program import Action, Program
-from karelsynth.karel.world import HEADINGS, Cell, Hero, World
-from karelsynth.tasks.task import Example, Task
+from karelsynth.karel.world import HEADINGS, LARGEST_SIDE, SMALLEST_SIDE, Cell, Hero, World
 from karelsynth.tasks.task_files import gallery, parse_task, render_task
-from karelsynth.web.errors import RequestError
+from karelsynth.web.errors import BODY_ERRORS
 from karelsynth.web.messages import (
-    BODY_ERRORS,
-    CheckRequest,
-    CheckResponse,
-    ConvertRequest,
-    ConvertResponse,
-    ExampleMessage,
-    GalleryTaskResponse,
-    HealthResponse,
-    RandomWorldRequest,
-    RunCall,
-    RunRequest,
-    RunResponse,
-    RunStep,
-    StanfordFiles,
-    StanfordRequest,
+    LONGEST_PROGRAM,
+    PROGRAM,
+    Dialect,
+    Drawing,
+    Examples,
+    ProgramText,
+    RequestModel,
+    ResponseModel,
+    Seed,
     SyntaxProblem,
-    TaskRequest,
     TaskResponse,
-    TaskTextRequest,
-    TaskTextResponse,
-    VersionResponse,
-    WorldResponse,
+    read_examples,
+    read_world,
 )
 
 router = APIRouter()
+_LONGEST_TASK: Final = 40_000
+"""Characters of a task file."""
 _WALLS: Final = (0.0, 0.05, 0.1, 0.2)
 _MARKERS: Final = (0.0, 0.1, 0.2, 0.4)
 """Probabilities that a cell of a random world has a wall, or markers. One of each is drawn for every world."""
 _COUNTS: Final = (1, 1, 1, 1, 2, 2, 3, 4, 5, 9)
 """Numbers of markers on a cell of a random world, equally likely."""
+
+
+class HealthResponse(ResponseModel):
+    """The service's state: how many searches run, and how many requests wait."""
+
+    status: Literal["ok"] = "ok"
+    solving: int
+    waiting: int
 
 
 @router.get("/api/health")
@@ -63,10 +64,71 @@ async def health(request: Request) -> HealthResponse:
     return HealthResponse(solving=queue.solving, waiting=queue.waiting)
 
 
+class VersionResponse(ResponseModel):
+    """The package's version and the model's name."""
+
+    version: str
+    model: str
+
+
 @router.get("/api/version")
 async def version(request: Request) -> VersionResponse:
     """Report the package's version and the model's name."""
     return VersionResponse(version=__version__, model=request.app.state.settings.model)
+
+
+class RunRequest(RequestModel):
+    """A program, and the world to run it on."""
+
+    program: ProgramText
+    world: Drawing
+
+
+class RunStep(ResponseModel):
+    """One tick of a run: an action, a test of a condition, or a round of a repeat."""
+
+    line: int = Field(description="The statement's line in the text that was sent, from 1; `column` and `width` too.")
+    column: int
+    width: int
+    token: str = Field(description="The statement's token, such as `move` or `WHILE`.")
+    start: int = Field(
+        description="The index of the statement's first token, from 0; helper functions count in place of their calls."
+    )
+    end: int = Field(description="The index after the statement's last token, its blocks included.")
+    hero: tuple[int, int, str] = Field(
+        description="Karel's row, column and heading after the step; row 0 is the bottom row."
+    )
+    markers: tuple[int, int, int] | None = Field(
+        description="Row, column and new count of the cell that changed, up to 101."
+    )
+
+
+class RunCall(ResponseModel):
+    """A call of a helper function, as it is in the text, and the steps that belong to it."""
+
+    name: str
+    line: int
+    column: int
+    width: int
+    start: int = Field(description="Steps whose `start` is from here on, and before `end`, run inside of this call.")
+    end: int
+
+
+class RunResponse(ResponseModel):
+    """The outcome of a run, with all its steps."""
+
+    status: str = Field(
+        description="`ok`, `hit_wall`, `no_marker_to_pick`, `too_many_markers`, `out_of_ticks`, `runs_forever` (the "
+        "state repeats) or `pile_too_high` (more than 10 markers on a cell at the end)."
+    )
+    explanation: str
+    world: str = Field(
+        description="The world at the end, or just before the crash; a pile of more than 10 markers counts as 10."
+    )
+    line: int | None = Field(description="The line of the statement that crashed, ran out of ticks or repeats forever.")
+    column: int | None
+    steps: list[RunStep]
+    calls: list[RunCall] = Field(description="The calls of helper functions, outer ones before those inside.")
 
 
 @router.post("/api/run", responses=BODY_ERRORS)
@@ -108,6 +170,20 @@ def run(body: RunRequest) -> RunResponse:
     )
 
 
+class CheckRequest(RequestModel):
+    """The text of a program, possibly unfinished."""
+
+    program: Annotated[str, Field(max_length=LONGEST_PROGRAM, examples=[PROGRAM])]
+
+
+class CheckResponse(ResponseModel):
+    """Whether a program's syntax is right."""
+
+    ok: bool
+    dialect: str | None = Field(description="The dialect that was detected; null for an empty text.")
+    problem: SyntaxProblem | None
+
+
 @router.post("/api/check", responses=BODY_ERRORS)
 def check(body: CheckRequest) -> CheckResponse:
     """Check a program's syntax. A syntax error is part of the response; the status is 200."""
@@ -119,11 +195,38 @@ def check(body: CheckRequest) -> CheckResponse:
     return CheckResponse(ok=True, dialect=dialect, problem=None)
 
 
+class ConvertRequest(RequestModel):
+    """A program, and the dialect to write it in."""
+
+    program: ProgramText
+    to: Dialect
+
+
+class ConvertResponse(ResponseModel):
+    """A program's text in another dialect."""
+
+    program: str
+    notes: list[str] = Field(description="What could not be kept, one sentence each; empty if nothing is lost.")
+
+
 @router.post("/api/convert", responses=BODY_ERRORS)
 def convert(body: ConvertRequest) -> ConvertResponse:
     """Write a program in another dialect, with its helper functions and comments."""
     converted = convert_text(body.program, body.to)
     return ConvertResponse(program=converted.text, notes=list(converted.notes))
+
+
+class StanfordRequest(RunRequest):
+    """A program, a world, and the name of the files."""
+
+    name: str = Field("karel_task", pattern=r"^[\w-]{1,200}$", description="Without `.py` and `.w`.")
+
+
+class StanfordFiles(ResponseModel):
+    """The contents of the two files that Stanford Karel needs."""
+
+    py: str
+    w: str
 
 
 @router.post("/api/stanford", responses=BODY_ERRORS)
@@ -134,16 +237,59 @@ def stanford(body: StanfordRequest) -> StanfordFiles:
     return StanfordFiles(py=render_stanford(program, f"{body.name}.w"), w=world.to_stanford())
 
 
+Side = Annotated[int, Field(ge=SMALLEST_SIDE, le=LARGEST_SIDE)]
+
+
+class RandomWorldRequest(RequestModel):
+    """The size of a random world."""
+
+    rows: Side = 8
+    cols: Side = 8
+    seed: Seed | None = None
+
+
+class WorldResponse(ResponseModel):
+    """A world."""
+
+    world: str
+
+
 @router.post("/api/random-world", responses=BODY_ERRORS)
 def make_random_world(body: RandomWorldRequest) -> WorldResponse:
     """Make a random world."""
     return WorldResponse(world=random_world(body.rows, body.cols, body.seed).to_text())
 
 
+class GalleryTaskResponse(TaskResponse):
+    """A task of the gallery; `slug` is its name in URLs."""
+
+    slug: str
+
+
 @router.get("/api/gallery")
 def list_gallery() -> list[GalleryTaskResponse]:
     """List the tasks of the gallery."""
     return [GalleryTaskResponse.of(entry.task, slug=entry.slug) for entry in gallery()]
+
+
+class TaskTextRequest(RequestModel):
+    """The text of a task file."""
+
+    text: Annotated[str, Field(max_length=_LONGEST_TASK)]
+
+
+class TaskTextResponse(ResponseModel):
+    """The text of a task file."""
+
+    text: str
+
+
+class TaskRequest(RequestModel):
+    """A task with its name and description."""
+
+    name: Annotated[str, Field(max_length=200)] = ""
+    about: Annotated[str, Field(max_length=4_000)] = ""
+    examples: Examples
 
 
 @router.post("/api/task/parse", responses=BODY_ERRORS)
@@ -156,33 +302,6 @@ def read_task(body: TaskTextRequest) -> TaskResponse:
 def write_task(body: TaskRequest) -> TaskTextResponse:
     """Write the text of a task file."""
     return TaskTextResponse(text=render_task(read_examples(body.examples, body.name, body.about)))
-
-
-def read_world(drawing: str, where: str) -> World:
-    """The world of a drawing. Raises RequestError, which names `where`."""
-    try:
-        return World.parse(drawing)
-    except WorldError as error:
-        raise RequestError(where, error) from None
-
-
-def read_examples(examples: list[ExampleMessage], name: str = "", about: str = "") -> Task:
-    """The task of these drawings. Raises RequestError, which names the example and the world."""
-    return Task(tuple(read_pairs(examples)), name, about)
-
-
-def read_pairs(examples: list[ExampleMessage]) -> list[Example]:
-    """Each example of these drawings by itself; together, they may contradict each other. Raises RequestError."""
-    pairs = []
-    for number, drawings in enumerate(examples, 1):
-        where = f"example {number}"
-        pair = Example(read_world(drawings.input, f"{where}, input"), read_world(drawings.output, f"{where}, output"))
-        try:
-            Task((pair,))
-        except TaskFileError as error:  # its message calls every example the first
-            raise RequestError(where, TaskFileError(str(error).removeprefix("example 1: "))) from None
-        pairs.append(pair)
-    return pairs
 
 
 def random_world(rows: int, cols: int, seed: int | None = None) -> World:
