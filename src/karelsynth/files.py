@@ -292,7 +292,7 @@ def make_new_folder(folder: Path) -> None:
     make_folder(folder)
     names = {path.name for path in folder.iterdir()}
     if names and _UNFINISHED not in names:
-        raise FileError(f"{folder}: there is something already; choose a new folder")
+        raise FileError(f"{folder}: this folder is not empty; choose a new one")
 
 
 def write_folder(folder: Path, files: Mapping[str, bytes]) -> None:
@@ -336,7 +336,7 @@ def appending(path: Path) -> Iterator[BinaryIO]:
     """
     with _naming(path):
         if _is_open_or_special(path):
-            raise OSError(errno.EINVAL, "it is not a regular file, and what is there has to be read again")
+            raise OSError(errno.EINVAL, "it is not a regular file, so what it holds cannot be read again")
         target = _target(path)
         with _locked(target, 0), target.open("a+b") as file:
             yield file
