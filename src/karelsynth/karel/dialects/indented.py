@@ -97,7 +97,8 @@ def lex(text: str) -> tuple[list[Word], list[str], list[Comment]]:
     words: list[Word] = []
     comments: list[Comment] = []
     levels: list[str] = []
-    line, line_start, after, fresh = 1, 0, 1, True
+    line, line_start = 1, 0
+    fresh, after = True, 1  # whether the line has no word yet, and the column after the last word
     for match in _PIECE.finditer(text):
         kind, piece = str(match.lastgroup), match.group()
         column = match.start() - line_start + 1
