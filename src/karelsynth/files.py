@@ -292,7 +292,7 @@ def make_new_folder(folder: Path) -> None:
     make_folder(folder)
     names = {path.name for path in folder.iterdir()}
     if names and _UNFINISHED not in names:
-        raise FileError(f"{folder}: this folder is not empty; choose a new one")
+        raise FileError(f"{folder}: there is something already; choose a new folder")
 
 
 def write_folder(folder: Path, files: Mapping[str, bytes]) -> None:
