@@ -336,7 +336,7 @@ def appending(path: Path) -> Iterator[BinaryIO]:
     """
     with _naming(path):
         if _is_open_or_special(path):
-            raise OSError(errno.EINVAL, "it is not a regular file, and what is there has to be read again")
+            raise OSError(errno.EINVAL, "it is not a regular file, so what it holds cannot be read again")
         target = _target(path)
         with _locked(target, 0), target.open("a+b") as file:
             yield file

@@ -113,27 +113,21 @@ def follow_links(path: Path) -> Path:
 
     Raises OSError for a link that another user made in a folder that others may write to.
     """
-    followed, left = 0, list(reversed(path.absolute().parts))
-    done = Path(left.pop())
-    while left:
-        part = left.pop()
-        if part == "..":
-            done = done.parent
-            continue
-        place = done / part
-        if not place.is_symlink():
-            done = place
+    path, followed = path.absolute(), 0
+    while True:  # the first part that is `..` or a link is resolved, until there is none
+        places = (*reversed(path.parents), path)
+        place = next((place for place in places if place.name == ".." or place.is_symlink()), None)
+        if place is None:
+            return path
+        rest = path.relative_to(place)
+        if place.name == "..":
+            path = place.parent.parent / rest
             continue
         _check_link(place)
         followed += 1
         if followed > _MOST_LINKS:
             raise OSError(errno.ELOOP, "links that lead to each other")
-        target = place.readlink()
-        parts = list(target.parts)
-        if target.is_absolute():
-            done = Path(parts.pop(0))
-        left += reversed(parts)
-    return done
+        path = place.parent / place.readlink() / rest
 
 
 def _check_link(link: Path) -> None:

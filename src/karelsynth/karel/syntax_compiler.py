@@ -143,6 +143,8 @@ class _Needs:
     def __init__(self, grammar: Grammar) -> None:
         self.grammar = grammar
         self.subsets = range(1 << len(grammar.required))
+        self.parts = [[part for part in self.subsets if part & ~subset == 0] for subset in self.subsets]
+        """For each subset of the required actions, the subsets of it."""
         self.first = _Item("program", grammar.rules["program"][0], 0)
         self.moves: dict[_Place, list[_Move]] = {}
         waiting: list[_Place] = [self.first]
@@ -214,16 +216,13 @@ class _Needs:
         if move.push is None:
             return 1 + inside[subset]
         after = self.needed[move.push]
-        return 1 + min(inside[part] + after[subset & ~part] for part in self.subsets if part & ~subset == 0)
+        return 1 + min(inside[part] + after[subset - part] for part in self.parts[subset])
 
     def extra(self, place: _Place, below: _Extra) -> _Extra:
         """The extra tokens of a place on top of a stack."""
         local = self.needed[place]
         return tuple(
-            min(
-                min(local[part] - local[0] + below[subset & ~part] for part in self.subsets if part & ~subset == 0),
-                _INFINITE,
-            )
+            min(_INFINITE, *(local[part] - local[0] + below[subset - part] for part in self.parts[subset]))
             for subset in self.subsets
         )
 

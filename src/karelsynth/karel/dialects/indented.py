@@ -42,11 +42,11 @@ _LACKING: Final = {
     "elif": "there is no `elif`; write `else:` with an `if` inside",
     "break": "there is no `break`; a loop ends when its condition is false",
     "continue": "there is no `continue`; put the rest of the loop's body inside an `if`",
-    "return": "there is no `return`; put what must not be run inside an `if`",
-    "pass": "there is no `pass`: a block does something; leave out the statement around it, or test with `not`",
+    "return": "there is no `return`; put what would come after it inside an `if`",
+    "pass": "there is no `pass`, and no empty block; leave out the statement around it, or test with `not`",
     "and": "there is no `and`: a condition tests one sensor; for two, put a second `if` inside the first",
     "or": "there is no `or`: a condition tests one sensor; for two, put a second `if` in the first one's `else:`",
-    "True": "there is no `True`: a condition tests a sensor; write the one that should end the loop",
+    "True": "there is no `True`: a condition tests a sensor; write the condition under which the loop goes on",
     "False": "there is no `False`: a condition tests a sensor",
     "def": "`def` is only possible at the left margin",
 }
@@ -97,7 +97,8 @@ def lex(text: str) -> tuple[list[Word], list[str], list[Comment]]:
     words: list[Word] = []
     comments: list[Comment] = []
     levels: list[str] = []
-    line, line_start, after, fresh = 1, 0, 1, True
+    line, line_start = 1, 0
+    fresh, after = True, 1  # whether the line has no word yet, and the column after the last word
     for match in _PIECE.finditer(text):
         kind, piece = str(match.lastgroup), match.group()
         column = match.start() - line_start + 1

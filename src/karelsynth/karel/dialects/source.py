@@ -276,7 +276,8 @@ class _Inliner:
     def statement(self, statement: SourceStatement, depth: int) -> _Inlined:
         if not statement.blocks:
             return (Action(statement.keyword),), 1, 0
-        blocks, sizes, heights = zip(*(self.block(block, depth + 1) for block in statement.blocks), strict=True)
+        inner = [self.block(block, depth + 1) for block in statement.blocks]
+        blocks, sizes, heights = zip(*inner, strict=True)
         node: Any = COMPOSITES[statement.keyword]
         return (node(statement.detail, *blocks),), 1 + sum(sizes), 1 + max(heights)
 

@@ -81,9 +81,8 @@ def read(text: str) -> SourceProgram:
 
 def render(program: Program, world: str = "") -> str:
     """The program as a complete file; `world` names the world file to run it in, by default the package's."""
-    turns_right = any(statement is Action.TURN_RIGHT for _, statement in program.walk())
     main = ["def main():", *block_lines(program.body, SPELLING)]
-    return complete_file([main], turns_right=turns_right, world=world)
+    return complete_file([main], turns_right="turnRight" in program.tokens, world=world)
 
 
 def complete_file(parts: list[list[str]], *, turns_right: bool, world: str = "") -> str:

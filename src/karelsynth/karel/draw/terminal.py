@@ -89,8 +89,7 @@ def world_text(
 
 
 def _edge(signs: str, cols: int) -> str:
-    left, across, right = tuple(signs)
-    return left + across * 2 * cols + right
+    return signs[0] + signs[1] * 2 * cols + signs[2]
 
 
 def _cell(world: World, cell: Cell, signs: _Signs) -> tuple[str, str]:

@@ -37,16 +37,16 @@ def parse(text: str) -> World:
     if not filled:
         raise WorldError(f"the drawing is empty: {_ALLOWED}")
     lines = lines[filled[0] : filled[-1] + 1]
-    cells = {(line, at): _read(word, (line, at)) for line, words in lines for at, word in enumerate(words, 1)}
+    bottom = lines[-1][0]  # the line of row 0
+    cells = {
+        (bottom - line, col): _read(word, (line, col + 1)) for line, words in lines for col, word in enumerate(words)
+    }
     cols = _width({line: len(words) for line, words in lines})
     _check_side("line", "lines", len(lines), "rows")
     _check_side("cell on every line", "cells on every line", cols, "columns")
-
-    bottom = lines[-1][0]  # the line of row 0
-    where = {place: (bottom - place[0], place[1] - 1) for place in cells}
-    walls = frozenset(where[place] for place, (_, content) in cells.items() if content is None)
-    markers = {where[place]: content for place, (_, content) in cells.items() if content}
-    return World(len(lines), cols, _hero(cells, where), walls, markers)
+    walls = frozenset(cell for cell, (_, content) in cells.items() if content is None)
+    markers = {cell: content for cell, (_, content) in cells.items() if content}
+    return World(len(lines), cols, _hero(cells, bottom), walls, markers)
 
 
 def render(world: World) -> str:
@@ -122,15 +122,15 @@ def _check_side(one: str, many: str, size: int, side: str) -> None:
         )
 
 
-def _hero(cells: dict[_Place, tuple[str, int | None]], where: dict[_Place, Cell]) -> Hero:
-    heroes = [place for place, (hero, _) in cells.items() if hero]
+def _hero(cells: dict[Cell, tuple[str, int | None]], bottom: int) -> Hero:
+    heroes = [cell for cell, (hero, _) in cells.items() if hero]
     if not heroes:
         raise WorldError(f"Karel is missing in the drawing: put {listed(_HEROES)} where it stands")
     if len(heroes) > 1:
-        shown = " and ".join(_at(place) for place in heroes[:2]) + (", and more" if len(heroes) > 2 else "")
-        raise WorldError(f"a world has one Karel, but the drawing has {len(heroes)}: {shown}")
-    row, col = where[heroes[0]]
-    return Hero(row, col, _HEROES[cells[heroes[0]][0]])
+        shown = " and ".join(_at((bottom - row, col + 1)) for row, col in heroes[:2])
+        more = ", and more" if len(heroes) > 2 else ""
+        raise WorldError(f"a world has one Karel, but the drawing has {len(heroes)}: {shown}{more}")
+    return Hero(*heroes[0], _HEROES[cells[heroes[0]][0]])
 
 
 def _at(place: _Place) -> str:

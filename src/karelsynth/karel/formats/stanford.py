@@ -13,8 +13,8 @@ has an empty bag; here the bag is always full.
 
 Their walls are edges between cells; ours fill cells. The writer states all four edges of a wall cell from that cell,
 and the reader takes such a cell for a wall. Other files may state an edge from either side and leave out edges on the
-border of the grid. There, a closed cell is a wall if no other wall explains one of its edges. An edge that no wall cell
-explains is an error.
+border of the grid. There, a cell that is closed on all sides is a wall if otherwise one of its edges would belong to no
+wall. An edge between two cells that are no walls is an error.
 """
 
 from __future__ import annotations
@@ -86,8 +86,7 @@ class _Reader:
         self.size: tuple[int, Cell] | None = None  # line, (rows, cols)
         self.karel: tuple[int, Hero] | None = None
         self.edges: dict[_Edge, int] = {}  # to the line that states it first
-        self.beepers: dict[Cell, int] = {}
-        self.beeper_lines: dict[Cell, int] = {}
+        self.beepers: dict[Cell, tuple[int, int]] = {}  # the last line, and the sum of all
 
     def line(self, number: int, line: str) -> None:
         word, colon, rest = (part.strip() for part in line.partition(":"))
@@ -126,23 +125,22 @@ class _Reader:
                 self.edges.setdefault(edge, number)
             case "Beeper":
                 cell = _cell(found["(avenue, street)"])
-                self.beepers[cell] = self.beepers.get(cell, 0) + int(found["count"][0])
-                self.beeper_lines[cell] = number
+                _, count = self.beepers.get(cell, (0, 0))
+                self.beepers[cell] = number, count + int(found["count"][0])
 
     def world(self) -> World:
         rows, cols = self.checked_size()
         line, hero = self.karel or (0, Hero(0, 0, "east"))
         _check_inside(line, "Karel", hero[:2], rows, cols)
-        for cell, count in self.beepers.items():
-            line = self.beeper_lines[cell]
+        for cell, (line, count) in self.beepers.items():
             _check_inside(line, "a beeper", cell, rows, cols)
             if count > MOST_MARKERS:
                 raise WorldError(
                     f"line {line}: a cell holds 0 to {MOST_MARKERS} beepers, not {count} at {_named(cell)}"
                 )
-        occupied = {hero[:2]} | {cell for cell, count in self.beepers.items() if count}
-        walls = _wall_cells(self.edges, rows, cols, occupied)
-        return World(rows, cols, hero, walls, self.beepers)
+        markers = {cell: count for cell, (_, count) in self.beepers.items() if count}
+        walls = _wall_cells(self.edges, rows, cols, {hero[:2], *markers})
+        return World(rows, cols, hero, walls, markers)
 
     def checked_size(self) -> Cell:
         if self.size is None:
