@@ -47,15 +47,15 @@ _DEEP: Final = 4
 """The least depth of control statements in `deeper`."""
 
 Nesting = tuple[str, str]
-"""A control statement, and one that is directly in it: no other control statement encloses only the inner one."""
+"""An outer control statement and one directly in it, with no other control statement between them."""
 HELD_OUT: Final[tuple[Nesting, ...]] = (
     ("IFELSE", "WHILE"),
     ("WHILE", "REPEAT"),
     ("REPEAT", "IF"),
     ("IF", "IFELSE"),
 )
-"""Compositions that `compositions_train` never has and every task of `compositions` has. Each of the four statements is
-once outside and once inside. So each is still trained on in both places, with three other partners."""
+"""`compositions_train` has none of these nestings; every task of `compositions` has at least one. Each of the four
+control statements is the outer one once and the inner one once. So training still shows each of them in both places."""
 
 ProgramFilter = Callable[["NDArray[np.uint8]"], "NDArray[np.bool_]"]
 """From programs [N, L] to which of them a set takes, bool [N]."""

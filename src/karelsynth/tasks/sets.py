@@ -253,15 +253,7 @@ def write_set(
     generate(seed, start + count, 0, examples=examples)  # checks the arguments before anything is written
     source = Generated(seed, start, reserved, purposeful or None)
     width = PURPOSEFUL_TOKENS if purposeful else MAX_TOKENS
-
-    stream = generate_purposeful if purposeful else generate
-    make = partial(_generated, partial(stream, examples=examples, reserved=reserved, threads=threads), seed, start)
-    return _write(folder, Manifest(source, count, examples, shard_size, width), make, progress, mapper)
-
-
-def _generated(stream: Callable[..., TaskBatch], seed: int, start: int, part: tuple[int, int]) -> TaskBatch:
-    first, number = part
-    return stream(seed, start + first, number)
+    return _write(folder, Manifest(source, count, examples, shard_size, width), threads, progress, mapper)
 
 
 def write_named_set(
@@ -277,26 +269,26 @@ def write_named_set(
     named = named_set(name)
     source = Generated(named.seed, 0, named.reserved, name=None if named.is_plain else name)
     manifest = Manifest(source, named.count, named.examples, checked_int("the shard size", shard_size, 1), named.width)
-    return _write(folder, manifest, partial(_of_named_set, name, threads), progress, mapper)
+    return _write(folder, manifest, threads, progress, mapper)
 
 
-def _of_named_set(name: str, threads: int | None, part: tuple[int, int]) -> TaskBatch:
-    first, number = part
-    return named_set(name).tasks(first, number, threads)
+def _make(source: Generated, examples: int, threads: int | None, part: tuple[int, int]) -> TaskBatch:
+    """A part of the set with this source, given by its first task's number in the set and the number of tasks."""
+    first, count = part
+    if source.name is not None:
+        return named_set(source.name).tasks(first, count, threads)
+    stream = generate_purposeful if source.purposeful else generate
+    start = source.start + first
+    return stream(source.seed, start, count, examples=examples, reserved=source.reserved, threads=threads)
 
 
 def _write(
-    folder: str | Path,
-    manifest: Manifest,
-    make: Callable[[tuple[int, int]], TaskBatch],
-    progress: Progress | None,
-    mapper: Mapper | None,
+    folder: str | Path, manifest: Manifest, threads: int | None, progress: Progress | None, mapper: Mapper | None
 ) -> TaskSet:
-    """Write a set shard by shard, or finish one; `make` gives its tasks, by the first one and their number.
-
-    With a `mapper`, it makes smaller parts of shards.
-    """
+    """Generate the set that a manifest describes, or finish it. A `mapper` gets smaller parts than shards."""
+    assert isinstance(manifest.source, Generated)
     folder, shard_size = Path(folder), manifest.shard_size
+    make = partial(_make, manifest.source, manifest.examples, threads)
     with locked_folder(folder):
         writer = SetWriter.resume(folder, manifest)
         numbers = range(manifest.shard_count)

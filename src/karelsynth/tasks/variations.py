@@ -1,7 +1,8 @@
 """Changes of a person's own worlds: one more column, a marker less, Karel one cell further.
 
 - `vary`: worlds with one small change each, which can be said in words. Programs that fit the examples are compared on
-  them. A program that was meant works there, too, and where programs differ, a person can say which outcome is right.
+  them. The program that a person means works there, too. Where programs differ, the person can say which outcome is
+  right.
 - `RandomVariations`: worlds with several random changes, of the same kind as the inputs.
 - `fresh_examples`: such worlds with the outcomes of a right program, the reference. Worlds on which it crashes or does
   not end are not of the task's kind and are left out.

@@ -118,7 +118,7 @@ def _block(grid: U8Array, first_row: int, last_row: int, first_col: int, last_co
 
 @compiled()
 def _begin(grid: U8Array, info: I64Array, cols: int, rows: int, value: int) -> None:
-    """Begin a stage of a size: all its cells get a value."""
+    """Set the size of the stage, and all its cells to a value."""
     info[COLS], info[ROWS] = cols, rows
     for row in range(rows):
         for col in range(cols):
@@ -248,7 +248,7 @@ def _open_room(
 
 @compiled()
 def _fetch(state: U64Array, taste: I64Array, grid: U8Array, info: I64Array) -> None:
-    """A house with one door in its east wall; Karel at the west wall, markers are laid where it picks them."""
+    """A house with one door in its east wall. Karel stands at the west wall. Other code lays markers where it picks."""
     cols, rows = _side(state, taste, 2, 8), _side(state, taste, 2, 7)
     beyond = 1 + below(state, 3)
     _begin(grid, info, cols + 1 + beyond, rows, 0)
@@ -320,7 +320,7 @@ def _tread(heights: I64Array, col: int, height: int, width: int) -> int:
 
 @compiled()
 def _slopes(state: U64Array, taste: I64Array, kind: int, grid: U8Array, info: I64Array) -> None:
-    """Stairs up, down, or up and down. Steps are one cell high; some tasks have longer ones."""
+    """Stairs up, down, or up and down. Steps are one cell high and, in some tasks, several cells long."""
     steps = below(state, 6) if percent(state, 60) else 1 + below(state, 3)
     if steps == 0 and percent(state, 50):
         steps = 1
@@ -608,7 +608,7 @@ def _signs(state: U64Array, taste: I64Array, grid: U8Array, info: I64Array) -> N
 
 @compiled()
 def _lanes(state: U64Array, taste: I64Array, grid: U8Array, info: I64Array) -> None:
-    """A road of two lanes with stones, of which at least one lane is free everywhere."""
+    """A road of two lanes with stones, which never close the road."""
     cols = _side(state, taste, 4, 14)
     _begin(grid, info, cols, 2, 0)
     blocked = -2
