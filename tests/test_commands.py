@@ -140,8 +140,8 @@ def test_places_that_cannot_be_written_are_noticed_first(tmp_path: Path, monkeyp
         "karelsynth.solve.solver.Solver.load",
         "karelsynth.tutor.grade.grade",
         "karelsynth.tutor.hint.find_hint",
+        "karelsynth.tutor.pose.pose",  # before `probe`, which it imports and would otherwise keep as `never`
         "karelsynth.tutor.probe.probe",
-        "karelsynth.tutor.pose.pose",
     ):
         monkeypatch.setattr(work, never)
     monkeypatch.setattr(os, "access", lambda _, mode, **__: not mode & os.W_OK)

@@ -399,12 +399,9 @@ def _measures(judged: Judged) -> dict[str, Any]:
         at_rank = {str(rank): int(hits[:, :rank].any(1).sum()) for rank in RANKS}
         found[name] = {rank: percent(number, count) for rank, number in at_rank.items()}
         intervals[name] = {rank: interval(number, count) for rank, number in at_rank.items()}
-    filtered = int(judged.filtered.sum())
-    found["filtered_generalization"] = percent(filtered, count)
-    intervals["filtered_generalization"] = interval(filtered, count)
-    any_consistent = int(judged.consistent.any(1).sum())
-    found["any_consistent"] = percent(any_consistent, count)
-    intervals["any_consistent"] = interval(any_consistent, count)
+    for name, counted in (("filtered_generalization", judged.filtered), ("any_consistent", judged.consistent.any(1))):
+        number = int(counted.sum())
+        found[name], intervals[name] = percent(number, count), interval(number, count)
     # The paper's table of syntax counts programs, not tasks.
     found["syntax_share"] = {
         str(rank): percent(int(judged.syntax[:, :rank].sum()), max(1, int(judged.filled[:, :rank].sum())))

@@ -232,6 +232,7 @@ def test_children_end_with_the_parent_and_can_be_resumed(
         assert parent.returncode == 130
         assert ended - signalled < GRACE  # gently, not by force
         assert output.endswith("stopped; the same command resumes from the last checkpoint\n")
+        assert "ended with status" not in output
     saved = load_newest(folders[0])
     assert saved is not None
     recipe = load_recipe(paths.recipes / "small_mle.toml", ["run.seed=0"])

@@ -140,11 +140,14 @@ def child_environment(cores: int) -> dict[str, str]:
 
 def _follow(child: Child, job: Job, runs: Path, log: Callable[[str], None]) -> HowEnded:
     """Log what a child process says until it ends; returns how its row ended."""
+    assert child.stdin is not None
     assert child.stdout is not None
     with child:  # closes the pipes at the end
         for line in child.stdout:
             log(line.decode().rstrip("\n"))
         status = child.wait()  # with its input open: it would be interrupted otherwise
+        if child.stdin.closed:  # `_stop` has closed it
+            return "left"
     for how, known in _STATUS.items():
         if status == known:
             return how
