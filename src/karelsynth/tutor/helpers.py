@@ -47,14 +47,12 @@ def rename_helper(text: str, name: str, new_name: str) -> str:
     if new_name == name:
         return text
     _check_name(source, new_name)
-    places = [(function.span.line, function.span.column)]
-    for call in _calls(source, name):
-        assert call.place is not None
-        places.append((call.place.span.line, call.place.span.column))
+    places = [(function.span.line, function.span.column + len("def"))]
+    places += [call.place.span[:2] for call in _calls(source, name) if call.place is not None]
     lines = list(source.lines)
     for line, column in sorted(places, reverse=True):  # from the right: what is to the left stays in its place
         old = lines[line - 1]
-        at = old.index(name, column - 1 + 3 * ((line, column) == places[0]))  # after the `def`
+        at = old.index(name, column - 1)
         lines[line - 1] = old[:at] + new_name + old[at + len(name) :]
     return _checked(source, lines)
 

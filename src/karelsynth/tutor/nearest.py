@@ -198,35 +198,37 @@ class NearestSearch:
                 return
             yield from self._stage(depth, share * self.seconds, rare=rare)
 
-    def _stage(self, depth: int, end: float, *, rare: bool) -> Iterator[None]:
+    def _stage(self, depth: int, end: float, *, rare: bool) -> Generator[None]:
         """Expand the programs of a level in their order, with usual or with rare edits, until one is right or the
         search has used the time up to `end`. Then expand those that may lead to more usual edits, so that a choice can
         be made."""
-        level = self._levels[depth]
+        level, found = self._levels[depth], self._found[depth + 1]
         level.waiting.sort()
         queue = level.expanded[:WIDE] if rare else [repair for _, _, repair in level.waiting]
         done = 0
-        if self.used < end and not self._found[depth + 1]:
-            for done, made in self._batches(queue, usual=not rare, rare=rare):  # noqa: B007 - used after the loop
-                self._expand(made)
-                yield
-                if self.used >= end or self._found[depth + 1]:
-                    break
-        if self._found[depth + 1]:
-            yield from self._cheaper(queue[done:], max(FURTHER, done), end, depth, rare=rare)
+        if self.used < end and not found:
+            done = yield from self._expand_each(queue, end, found, rare=rare)
+        if found:
+            limit = min(repair.cost for repair in found) - LEAST_COST
+            cheaper = sorted(
+                (repair for repair in queue[done:] if repair.cost <= limit), key=lambda repair: repair.cost
+            )
+            yield from self._expand_each(cheaper[: max(FURTHER, done)], end, (), rare=rare)
         if not rare:
             level.expanded += queue[:done]
             del level.waiting[:done]
 
-    def _cheaper(self, rest: list[Repair], most: int, end: float, depth: int, *, rare: bool) -> Iterator[None]:
-        """After the first repairs of a level: expand programs that may lead to more usual ones, the cheapest first."""
-        limit = min(repair.cost for repair in self._found[depth + 1]) - LEAST_COST
-        queue = sorted((repair for repair in rest if repair.cost <= limit), key=lambda repair: repair.cost)[:most]
-        for _, made in self._batches(queue, usual=not rare, rare=rare):
+    def _expand_each(
+        self, queue: Sequence[Repair], end: float, found: Sequence[Repair], *, rare: bool
+    ) -> Generator[None, None, int]:
+        """Expand programs until one is `found` or the time is up. Returns for how many all edits were tried."""
+        done = 0
+        for done, made in self._batches(queue, usual=not rare, rare=rare):  # noqa: B007 - returned
             self._expand(made)
             yield
-            if self.used >= end:
-                return
+            if self.used >= end or found:
+                break
+        return done
 
     def _batches(self, queue: Sequence[Repair], *, usual: bool, rare: bool) -> Iterator[tuple[int, list[Candidate]]]:
         """The new programs one edit away from those of a queue, in batches of about as many as are run at once.

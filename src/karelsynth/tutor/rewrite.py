@@ -82,7 +82,7 @@ class _Rewriter:
             out += old[at : head - 1]
             line = old[head - 1]
             margin = self.margin_of(function.body[0])
-            if margin is None or self.shares_line(function.body[0]):  # the body begins in the line of its head
+            if margin is None:  # the body begins in the line of its head
                 margin = self.margin(head) + self.unit
                 end = function.span.column - 1 + function.span.width
                 line = line[:end] + ":" + self.comment_of(head)
@@ -128,13 +128,6 @@ class _Rewriter:
         line = statement.place.span.line
         margin = self.margin(line)
         return margin if len(margin) == statement.place.span.column - 1 else None
-
-    def shares_line(self, statement: SourceStatement) -> bool:
-        """Whether another statement begins in a line of this one, apart from those inside."""
-        assert statement.place is not None
-        inside = {id(inner) for inner in self.originals[id(statement.place)].walk()}
-        lines = range(statement.place.span.line, statement.place.last_line + 1)
-        return any(id(other) not in inside for line in lines for other in self.starting.get(line, ()))
 
     def comment_of(self, line: int) -> str:
         """The comment at the end of a line, with two spaces before it."""

@@ -140,23 +140,24 @@ class Connection(H11Protocol):
     @property
     def phase(self) -> Phase:
         """What the connection waits for now."""
-        if self.cycle is None or self.cycle.response_complete:
-            phase: Phase = "head"
-        elif self.cycle.more_body and not self.cycle.response_started:
-            phase = "body"
-        elif self.flow.write_paused:
-            phase = "unread"
-        else:
-            phase = "response"
-        if phase != self._phase:
-            self._phase, self._since = phase, time.monotonic()
-        return phase
+        self._note_phase()
+        return self._phase
 
     @property
     def since(self) -> float:
         """When the present phase began, by the monotonic clock."""
-        _ = self.phase
+        self._note_phase()
         return self._since
+
+    def _note_phase(self) -> None:
+        if self.cycle is None or self.cycle.response_complete:
+            phase: Phase = "head"
+        elif self.cycle.more_body and not self.cycle.response_started:
+            phase = "body"
+        else:
+            phase = "unread" if self.flow.write_paused else "response"
+        if phase != self._phase:
+            self._phase, self._since = phase, time.monotonic()
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -169,7 +170,7 @@ class Connection(H11Protocol):
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
-        _ = self.phase  # notes when a phase begins
+        self._note_phase()
 
     def on_response_complete(self) -> None:
         self._phase, self._since = "head", time.monotonic()
@@ -177,7 +178,7 @@ class Connection(H11Protocol):
 
     def pause_writing(self) -> None:
         super().pause_writing()
-        _ = self.phase
+        self._note_phase()
 
     def close_late(self, phase: Phase) -> None:
         """Close the connection, with a status if the client waits for one."""

@@ -26,7 +26,6 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from heapq import heapify, heappop, heapreplace
 from itertools import accumulate, count
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
@@ -311,25 +310,16 @@ class SolveQueue:
 
         A search that runs is charged in advance for what it will probably take.
         """
-        lines: dict[str, list[Ticket]] = {}
-        for ticket in sorted(tickets, key=lambda each: each.number, reverse=True):
-            lines.setdefault(ticket.client, []).append(ticket)
-        charges = {client: self._charged.get(client, 0.0) for client in lines}
+        tickets = sorted(tickets, key=lambda each: each.number)
+        charges = {ticket.client: self._charged.get(ticket.client, 0.0) for ticket in tickets}
         for ticket in self._solving:
-            if ticket.client in lines and ticket not in lines[ticket.client]:
+            if ticket.client in charges and ticket not in tickets:
                 charges[ticket.client] += self._expected(ticket)
-        heap = [(charges[client], line[-1].number, client) for client, line in lines.items()]
-        heapify(heap)
-        order: list[Ticket] = []
-        while heap:
-            charge, _, client = heap[0]
-            ticket = lines[client].pop()
-            order.append(ticket)
-            if lines[client]:
-                heapreplace(heap, (charge + self._expected(ticket), lines[client][-1].number, client))
-            else:
-                heappop(heap)
-        return order
+        places: list[tuple[float, int, Ticket]] = []
+        for ticket in tickets:
+            places.append((charges[ticket.client], ticket.number, ticket))
+            charges[ticket.client] += self._expected(ticket)  # the client's next one comes after it
+        return [ticket for _, _, ticket in sorted(places, key=lambda place: place[:2])]
 
     def _expected(self, ticket: Ticket) -> float:
         """Seconds that a search will probably run from now on."""
