@@ -128,8 +128,9 @@ def test_what_may_have_an_effect_stays(body: str) -> None:
     assert reduced(program(body)) == program(body)
 
 
-def test_the_deepest_programs_are_reduced() -> None:
+@pytest.mark.parametrize("inner", [(), (Action.PICK_MARKER,)])
+def test_the_deepest_programs_are_reduced(inner: Block) -> None:
     body: Block = (Action.MOVE,)
     for _ in range(DEEPEST // 2):
-        body = (While(Sensor.FRONT_IS_CLEAR, (If(Sensor.MARKERS_PRESENT, body), Action.PICK_MARKER)),)
+        body = (While(Sensor.FRONT_IS_CLEAR, (If(Sensor.MARKERS_PRESENT, body), *inner)),)
     check_same([Program(body)], 0)

@@ -9,7 +9,7 @@ ticks. (It may end in time where the original runs out of ticks.) It is never lo
 nothing. `tasks.simplify` goes further: it also takes away what matters in no example of a task.
 
 What is known where a statement begins follows from the statements before it. After `while(frontIsClear)` the front is
-not clear, and after one more `turnLeft` the right is not. A `move` ends all that, but then the cell behind Karel is clear.
+not clear, and after one more `turnLeft` the right is not. A `move` ends all that, but then the cell behind is clear.
 
 Parts are only taken away or joined. What merely reads differently stays: `repeat(2): move` is not `move move`.
 """
@@ -182,7 +182,7 @@ def _reduced_while(statement: While, known: _Known) -> _Reduced:
         return (), known
     body, after = _reduced_block(statement.body, _with(_kept(statement.body, known), test))
     if body and _holds(test, after) is False:  # at most one iteration
-        return _reduced_branches(test, body, (), known)
+        return _branches(test, body, ()), _common(after, _with(known, _opposite(test)))
     end = _with(_common(known, after), _opposite(test))
     return (While(_condition(test), body or statement.body),), end  # an endless loop that does nothing stays endless
 
