@@ -9,13 +9,14 @@ ticks. (It may end in time where the original runs out of ticks.) It is never lo
 nothing. `tasks.simplify` goes further: it also takes away what matters in no example of a task.
 
 What is known where a statement begins follows from the statements before it. After `while(frontIsClear)` the front is
-not clear; after `turnLeft` the right is not, either; a `move` ends all that but leaves the cell behind Karel clear.
+not clear, and after one more `turnLeft` the right is not. A `move` ends all that, but then the cell behind is clear.
+
+Parts are only taken away or joined. What merely reads differently stays: `repeat(2): move` is not `move move`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from itertools import groupby
 from typing import Final, NamedTuple
 
 from karelsynth.karel.program import (
@@ -32,7 +33,6 @@ from karelsynth.karel.program import (
     While,
     inner_blocks,
 )
-from karelsynth.karel.tokens import LARGEST_COUNT
 
 
 def reduced(program: Program) -> Program:
@@ -173,8 +173,6 @@ def _reduced_repeat(statement: Repeat, known: _Known) -> _Reduced:
         return body, after
     if all(action in _TURNS for action in body):
         return body * times, after
-    if len(body) == 1 and isinstance(body[0], Repeat) and times * body[0].times <= LARGEST_COUNT:
-        return (Repeat(times * body[0].times, body[0].body),), after
     return (Repeat(times, body),), after
 
 
@@ -184,7 +182,7 @@ def _reduced_while(statement: While, known: _Known) -> _Reduced:
         return (), known
     body, after = _reduced_block(statement.body, _with(_kept(statement.body, known), test))
     if body and _holds(test, after) is False:  # at most one iteration
-        return _reduced_branches(test, body, (), known)
+        return _branches(test, body, ()), _common(after, _with(known, _opposite(test)))
     end = _with(_common(known, after), _opposite(test))
     return (While(_condition(test), body or statement.body),), end  # an endless loop that does nothing stays endless
 
@@ -250,10 +248,11 @@ def _parts(statement: If | IfElse) -> tuple[_Test, Block, Block]:
 def _with_short_turns(statements: list[Statement]) -> Block:
     """The statements with the fewest turns in each row of turns."""
     found: list[Statement] = []
-    for are_turns, group in groupby(
-        statements, lambda statement: isinstance(statement, Action) and statement in _TURNS
-    ):
-        part = list(group)
-        quarters = sum(_TURNS.get(each, 0) for each in part if isinstance(each, Action))
-        found += _WRITTEN[quarters % len(_WRITTEN)] if are_turns else part
-    return tuple(found)
+    quarters = 0
+    for statement in statements:
+        if isinstance(statement, Action) and statement in _TURNS:
+            quarters += _TURNS[statement]
+        else:
+            found += (*_WRITTEN[quarters % _SIDES], statement)
+            quarters = 0
+    return (*found, *_WRITTEN[quarters % _SIDES])
