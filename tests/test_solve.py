@@ -136,6 +136,14 @@ def test_solved_searches_end_a_round_before_others_are_repaired() -> None:
     assert [state.solved for state in ended] == [True, False]
 
 
+def test_a_round_drops_prefixes_that_are_not_above_its_floor() -> None:
+    task = gallery_task("walk-to-the-wall")
+    best = Solver(solver().model, rounds=[Round(16, 40)]).solve(task, budget=PATIENT).answers[0].logprob
+    for floor, solved in ((best - 1, True), (0.0, False)):
+        found = Solver(solver().model, rounds=[Round(16, 40, floor=floor)]).solve(task, budget=PATIENT)
+        assert found.solved is solved
+
+
 def test_only_searches_that_are_equally_far_share_a_round() -> None:
     states = [solver().begin(gallery_task("walk-to-the-wall")) for _ in range(2)]
     states[1].rounds = 1
