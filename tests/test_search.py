@@ -87,6 +87,7 @@ def plain_beam_search(
     limit: int,
     machine: SyntaxMachine | None,
     window: float = math.inf,
+    floor: float = -math.inf,
 ) -> list[tuple[tuple[int, ...], float]]:
     """Beam search of one task with lists, scoring prefixes from their beginning."""
 
@@ -116,7 +117,7 @@ def plain_beam_search(
         longer.sort(key=lambda pair: -pair[1])
         finished += [pair for pair in longer if pair[0][-1] == END]
         finished = sorted(finished, key=lambda pair: -pair[1])[:beam]
-        open_now = [pair for pair in longer if pair[0][-1] != END][:beam]
+        open_now = [pair for pair in longer if pair[0][-1] != END and pair[1] > floor][:beam]
         open_now = [pair for pair in open_now if pair[1] >= open_now[0][1] - window]
         if not open_now or (len(finished) == beam and finished[-1][1] >= open_now[0][1]):
             break
@@ -139,14 +140,20 @@ def test_equals_a_plain_beam_search(
         # A sharper model: some tasks are done long before others.
         lstm_of(model).output.weight.mul_(2)
         encoded = model.encode(*random_grids(2, 4, 3))
-        for beam, window in ((1, math.inf), (3, math.inf), (7, math.inf), (60, math.inf), (7, 0.5), (7, 0.0)):
-            candidates = beam_search(model, encoded, beam=beam, dtype=FULL, window=window)
+        none, fewer = -math.inf, 0
+        for beam, window, floor in (
+            (1, math.inf, none), (3, math.inf, none), (7, math.inf, none), (60, math.inf, none),
+            (7, 0.5, none), (7, 0.0, none), (7, math.inf, -1.0), (7, 1.0, -6.0),
+        ):  # fmt: skip
+            candidates = beam_search(model, encoded, beam=beam, dtype=FULL, window=window, floor=floor)
             assert candidates.tokens.shape == (4, beam, limit)
             for task in range(4 if beam < 60 else 1):
-                expected = plain_beam_search(model, encoded, task, beam, limit, model.machine, window)
+                expected = plain_beam_search(model, encoded, task, beam, limit, model.machine, window, floor)
                 found = listing(candidates, task)
+                fewer += floor > none and len(found) < beam
                 assert [score for _, score in found] == pytest.approx([score for _, score in expected], abs=1e-4)
                 assert dict(found) == pytest.approx(dict(expected), abs=1e-4)
+        assert fewer > 0
 
 
 def as_on_a_gpu(*arguments: object, **settings: object) -> BeamSearch:
@@ -204,7 +211,8 @@ def test_steps_in_fixed_arrays_find_the_same(syntax: str, monkeypatch: pytest.Mo
         mask = handwritten_syntax(model.machine, torch.device("cpu")) if model.machine else None
         search = BeamSearch(
             model.step_model(FULL), mask, 5, every=4, dense=True, skip_forced_tokens=False, runner=None, pruning=None,
-            slack=math.inf, window=math.inf, best_known=None, stop=None, left_open=None, finished=note, replay=True,
+            slack=math.inf, window=math.inf, floor=-math.inf, best_known=None, stop=None, left_open=None, finished=note,
+            replay=True,
         )  # fmt: skip
         found = search.run(model.step_tasks(search.weights, encoded), 18)
         assert sorted(told) == list(range(tasks))

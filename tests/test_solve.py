@@ -128,13 +128,22 @@ def test_searches_that_share_rounds_find_what_each_finds_alone() -> None:
             )
 
 
-def test_solved_searches_end_a_round_before_others_are_repaired() -> None:
+def test_solved_searches_end_a_round_before_others_are_repaired(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(solver().turns, "clock", time.process_time)  # other work on the cores takes nothing from it
     states = [solver().begin(task, budget=0.5) for task in (impossible(), by("def run(): move()", ROW, MOVED))]
     ended: list[SearchState] = []
     with solver().turns.turn() as turn:
         solver().advance(states, turn, on_end=ended.append)
     assert ended == [states[1], states[0]]
     assert [state.solved for state in ended] == [True, False]
+
+
+def test_a_round_drops_prefixes_that_are_not_above_its_floor() -> None:
+    task = gallery_task("walk-to-the-wall")
+    best = Solver(solver().model, rounds=[Round(16, 40)]).solve(task, budget=PATIENT).answers[0].logprob
+    for floor, solved in ((best - 1, True), (0.0, False)):
+        found = Solver(solver().model, rounds=[Round(16, 40, floor=floor)]).solve(task, budget=PATIENT)
+        assert found.solved is solved
 
 
 def test_only_searches_that_are_equally_far_share_a_round() -> None:
@@ -474,6 +483,7 @@ def test_progress_is_reported_during_a_round(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr("karelsynth.solve.solver._REPORT_SECONDS", 0.0)
     reported: list[Progress] = []
     one = Solver(solver().model, rounds=[Round(16, 20, repair=0.5)])
+    one.turns.clock = time.process_time  # other work on the cores takes nothing from the budget
     one.solve(impossible(), budget=0.6, on_progress=reported.append)
     assert len(reported) > 10
     assert reported[-1].best is not None  # of the beam, during repair

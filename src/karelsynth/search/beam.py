@@ -111,6 +111,7 @@ def beam_search(
     pruning: Pruning | None = None,
     slack: float = math.inf,
     window: float = math.inf,
+    floor: float = -math.inf,
     best_known: Tensor | None = None,
     stop: Callable[[], bool] | None = None,
     threads: int | None = None,
@@ -137,6 +138,7 @@ def beam_search(
             less likely than it by more than this, in nats. At 0 the first in the result is the likeliest correct one
             that this beam can find, and the search ends as soon as that is certain.
         window: hypotheses are dropped that are less likely than the likeliest of their task by more than this, in nats.
+        floor: hypotheses are dropped unless their log-probability is higher than this. Finished programs are not.
         best_known: with pruning, the log-probability of the best correct program that each task has already, float32
             [B], −∞ where there is none. The slack then also counts from it.
         stop: called before every step, by every thread. When it returns True, the search ends with what it has.
@@ -178,6 +180,7 @@ def beam_search(
             pruning=pruning,
             slack=slack,
             window=window,
+            floor=floor,
             best_known=None if best_known is None else best_known.to(device),
             stop=stop,
             left_open=left_open,
@@ -218,6 +221,7 @@ class BeamSearch:
     pruning: Pruning | None
     slack: float
     window: float
+    floor: float
     best_known: Tensor | None
     """float32 [B]."""
     stop: Callable[[], bool] | None
@@ -355,15 +359,15 @@ class BeamSearch:
         """The score that a hypothesis must exceed to stay open, [B, 1]: scores only fall.
 
         Without pruning that is the S-th best finished program; with it, the S-th best that is correct on all examples,
-        or the best of those, or of those already known, minus the slack.
+        or the best of those, or of those already known, minus the slack. It is never below the search's own floor.
         """
         if self.pruning is None or beams.pool_correct is None:
-            return beams.pool_scores[:, -1:]
+            return beams.pool_scores[:, -1:].clamp(min=self.floor)
         answers = beams.pool_scores.masked_fill(beams.pool_correct < self.pruning.examples, -torch.inf)
         best = answers[:, :1]
         if self.best_known is not None:
             best = torch.maximum(best, self.best_known.index_select(0, beams.number)[:, None])
-        return torch.maximum(answers[:, -1:], best - self.slack)
+        return torch.maximum(answers[:, -1:], best - self.slack).clamp(min=self.floor)
 
     def _prune(self, pruning: Pruning, beams: Beams, scores: Tensor, chosen: Tensor) -> tuple[Tensor, Tensor]:
         """Run continuations [B, S'], best first, on the examples; the likeliest that pass, [B, S]."""

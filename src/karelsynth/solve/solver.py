@@ -70,10 +70,13 @@ class Round(NamedTuple):
     """The most time for repair after the beam search, as a share of the budget."""
     window: float = math.inf
     """Prefixes are dropped that are less likely than the likeliest one by more than this many nats."""
+    floor: float = -math.inf
+    """Prefixes are dropped unless their log-probability is higher than this."""
 
 
-ROUNDS: Final = (Round(128, 112, 0.6, 6.0), Round(512, 112, 1), Round(2048, 112, 1), Round(4096, 112, 1))
-"""The window keeps the first beam narrow where the network is certain."""
+ROUNDS: Final = (Round(128, 112, 0.6, 6.0, -12.0), Round(512, 112, 1), Round(2048, 112, 1), Round(4096, 112, 1))
+"""The window keeps the first beam narrow where the network is certain. The floor ends it where the network is at a
+loss: repair finds such a program sooner."""
 PLAUSIBLE: Final = -5.0
 """The log-probability at which an answer ends the search. With a less likely one, wider beams look for a likelier one
 until the budget is spent."""
@@ -486,6 +489,7 @@ class Solver:
             pruning=pruning,
             slack=min(self.slack, window),
             window=min(round_.window, window),
+            floor=round_.floor,
             best_known=best_known,
             stop=stop,
             threads=threads,
