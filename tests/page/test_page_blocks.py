@@ -34,7 +34,9 @@ def text(page: Page) -> Locator:
 
 
 def drag(page: Page, what: Locator, to: Locator, *, below: bool = True) -> None:
-    """Drags from the left end of something to just below, or above, something else."""
+    """Drags from the left end of something to just below, or above, something else, once both have come to rest."""
+    to.hover(trial=True)
+    what.hover(trial=True)
     start, end = what.bounding_box(), to.bounding_box()
     assert start is not None
     assert end is not None
