@@ -227,16 +227,17 @@ class SingleEnv(gymnasium.Env[Any, Any]):
         modes = self.metadata["render_modes"]
         if render_mode is not None and render_mode not in modes:
             raise KarelsynthError(f"`render_mode` is {' or '.join(modes)}, not {render_mode}")
-        self._vector, self.render_mode = many, render_mode
+        self._many: Any = many
+        self.render_mode = render_mode
         self.observation_space, self.action_space = many.single_observation_space, many.single_action_space
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         super().reset(seed=seed)
-        seen, info = self._vector.reset(seed=int(self.np_random.integers(0, 1 << MOST_BITS)))
+        seen, info = self._many.reset(seed=int(self.np_random.integers(0, 1 << MOST_BITS)))
         return _first(seen), _first(info)
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        seen, rewards, terminated, truncated, info = self._vector.step(np.array([action]))
+        seen, rewards, terminated, truncated, info = self._many.step(np.array([action]))
         return _first(seen), float(rewards[0]), bool(terminated[0]), bool(truncated[0]), _first(info)
 
 
@@ -254,14 +255,15 @@ class KarelEnv(SingleEnv):
     metadata: dict[str, Any] = {"render_modes": ["ansi", "rgb_array"], "render_fps": 8}  # noqa: RUF012 - as Gymnasium declares it
 
     def __init__(self, task: str, *, render_mode: str | None = None, **options: Any) -> None:
-        self._many = KarelVectorEnv(task, 1, threads=1, **options)
-        super().__init__(self._many, render_mode)
+        super().__init__(KarelVectorEnv(task, 1, threads=1, **options), render_mode)
 
     def render(self) -> Any:
+        if self.render_mode is None:
+            return None
         codes = self._many._observation()[0]
         if codes.ndim == 3:
             codes = codes[0]
-        return None if self.render_mode is None else (_text if self.render_mode == "ansi" else _pixels)(codes)
+        return _text(codes) if self.render_mode == "ansi" else _pixels(codes)
 
 
 def _text(codes: NDArray[np.uint8]) -> str:

@@ -181,8 +181,7 @@ class SynthesisEnv(SingleEnv):
     metadata: dict[str, Any] = {"render_modes": ["ansi"], "render_fps": 8}  # noqa: RUF012 - as Gymnasium declares it
 
     def __init__(self, *, render_mode: str | None = None, **options: Any) -> None:
-        self._many = SynthesisVectorEnv(1, threads=1, **options)
-        super().__init__(self._many, render_mode)
+        super().__init__(SynthesisVectorEnv(1, threads=1, **options), render_mode)
 
     def action_masks(self) -> NDArray[np.bool_]:
         """The mask, under the name that sb3-contrib's MaskablePPO expects."""

@@ -258,9 +258,7 @@ class _Automaton:
         start = self.control(self.needs.first, everything)
         self.reach(_Visit(self.needs.first, everything, None))
         while self.waiting:
-            visit = self.waiting.pop()
-            for move in self.needs.moves[visit.place]:
-                self.add(visit, move)
+            self.visit(self.waiting.pop())
         controls, symbols = ACCEPT + 1 + len(self.controls), len(self.symbols)
         assert symbols < POP, "too many stack symbols for the packed transition"
         assert controls < 1 << CONTROL_BITS, "too many control states for the packed transition"
@@ -294,11 +292,16 @@ class _Automaton:
             return tuple(0 if subset == 0 else _INFINITE for subset in self.needs.subsets)
         return self.needs.extra(top.back, top.below)
 
-    def add(self, visit: _Visit, move: _Move) -> None:
-        """Add a transition. Its price is one token, plus the cost of finishing after it, minus the cost before it."""
+    def visit(self, visit: _Visit) -> None:
+        """Add the transitions of a control state with one symbol on top of the stack."""
+        below = self.stack_extra(visit.top)
+        now = self.needs.cost(visit.place, visit.missing, below)
+        for move in self.needs.moves[visit.place]:
+            self.add(visit, move, below, now)
+
+    def add(self, visit: _Visit, move: _Move, below: _Extra, now: int) -> None:
+        """Add a transition. Its price is one token, plus the cost of finishing after it, minus the cost `now`."""
         needs, top, missing = self.needs, visit.top, visit.missing & ~move.met
-        below = self.stack_extra(top)
-        now = needs.cost(visit.place, visit.missing, below)
         token, target = move.token, move.target
         if target is None:
             assert top is not None
