@@ -2,7 +2,7 @@
 
     report = probe(task, reference)
     report.impostors  # simple wrong programs that pass all examples, each with a small world that unmasks it
-    report.impossible  # examples that no program can turn into their outputs, with the reason
+    impossible_examples(task)  # examples that no program can turn into their outputs, each with the reason
 
 An impostor is right on every example of the task, yet does something else than the reference on another world of the
 same kind. Impostors are searched one and two edits away from the reference, and among short programs. The world that
@@ -38,7 +38,7 @@ from karelsynth.tutor.nearest import token_rows
 WORLDS: Final = 256
 """Varied worlds on which programs are compared with the reference."""
 MOST_VARIED: Final = 12
-"""How many times as many worlds are tried to unmask a program that the first ones do not."""
+"""How many sets of varied worlds are tried, one after the other, to unmask a program."""
 MOST_SHOWN: Final = 10
 DEFAULT_PROGRAMS: Final = 100_000
 """About how many programs are tried. It is a number, not a time, so that the result does not depend on how busy the
