@@ -23,7 +23,7 @@ from karelsynth.tutor.pose import (
     pose,
     variants,
 )
-from karelsynth.tutor.probe import impossible_examples, probe, unmasking_world
+from karelsynth.tutor.probe import as_source, differing, impossible_examples, probe, unmasking_world
 from karelsynth.tutor.worksheet import sheet_html, sheet_pdf
 from tests.posed import CLEAN, MOVED, TASK, by
 
@@ -105,6 +105,16 @@ def test_a_mutant_that_slips_through_is_unmasked() -> None:
     world = unmasking_world(task, Program.parse(CLEAN), mutant)
     assert world is not None
     assert mutant.run(world).world != Program.parse(CLEAN).run(world).world
+
+
+def test_deprecated_names_still_work() -> None:
+    mutant = Program.parse(CLEAN.replace("while(markers", "if(markers"))
+    worlds = [example.input for example in TASK.examples]
+    ends = [mutant.run(before).world != after for before, after in TASK.examples]
+    assert differing(Program.parse(CLEAN), mutant, worlds).tolist() == ends
+    assert any(ends)
+    assert not all(ends)
+    assert as_source(mutant).program == mutant
 
 
 def test_posed_exercises_keep_the_wish() -> None:

@@ -207,10 +207,10 @@ class _Builder:
         if depth > DEEPEST_BLOCKS:
             raise KarelsynthError(f"blocks are nested too deeply: at most {DEEPEST_BLOCKS} levels are allowed")
         if not body:
-            return (self.hole(function),)
+            return (self.hole(),)
         return tuple(self.statement(function, node, depth) for node in body)
 
-    def hole(self, function: str) -> SourceStatement:
+    def hole(self) -> SourceStatement:
         if self.source.dialect == "tokens":  # they have no comments
             return SourceStatement(Action.MOVE.value)
         return SourceStatement(CALL, HOLE_CALL)

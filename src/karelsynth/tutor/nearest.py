@@ -43,20 +43,21 @@ AT_ONCE: Final = 3_000
 TICKS_AT_ONCE: Final = 5_000_000
 """Ticks of runs before the clock is read, some hundredths of a second, if all programs run as long as the student's."""
 STAGES: Final = ((1, False, 0.35), (1, True, 0.5), (2, False, 1.0), (2, True, 1.0))
-"""After all programs one edit away: from how many edits the search continues, whether with unusual edits too, and the
-share of the time at which the stage ends."""
+"""The stages after all programs one edit away have been run. Each continues from programs with so many edits, by usual
+edits or (True) by unusual ones, and ends after that share of the time."""
 WIDE: Final = 24
 """Programs of each level, the most promising ones, for which unusual edits are tried as well."""
 MOST_QUEUED: Final = 500
 """The most programs of one run that wait to be expanded."""
 FURTHER: Final = 40
-"""Programs, at least, that are expanded after the first repair to find more usual ones with as many edits."""
+"""After the first repair, at most so many programs are expanded to find more usual repairs with as many edits; or as
+many as were expanded before it, if that is more."""
 DIRECTED: Final = 4
 """Programs that are expanded at a time on the way towards known right ones."""
 DIRECTED_ROUNDS: Final = 3
 """How many times this is done."""
 PER_DISTANCE: Final = 10.0
-"""On this way, a token of distance counts as much as so much cost of edits."""
+"""The cost of edits that outweighs a token of distance on this way."""
 LEAST_COST: Final = 0.5
 """The cost of the most usual edit."""
 LONGEST: Final = 400

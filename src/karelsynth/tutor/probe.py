@@ -2,7 +2,7 @@
 
     report = probe(task, reference)
     report.impostors  # simple wrong programs that pass all examples, each with a small world that unmasks it
-    report.impossible  # examples that no program can turn into their outputs, with the reason
+    impossible_examples(task)  # examples that no program can turn into their outputs, each with the reason
 
 An impostor is right on every example of the task, yet does something else than the reference on another world of the
 same kind. Impostors are searched one and two edits away from the reference, and among short programs. The world that
@@ -22,6 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from karelsynth.errors import KarelsynthError
+from karelsynth.karel.dialects import read_source
+from karelsynth.karel.dialects.source import SourceProgram
 from karelsynth.karel.formats.codes import FRAME, HERO, WALL, world_from_codes
 from karelsynth.karel.interpreter import Run
 from karelsynth.karel.machine import encode_programs, run_batch
@@ -38,7 +40,7 @@ from karelsynth.tutor.nearest import token_rows
 WORLDS: Final = 256
 """Varied worlds on which programs are compared with the reference."""
 MOST_VARIED: Final = 12
-"""How many times as many worlds are tried to unmask a program that the first ones do not."""
+"""How many sets of varied worlds are tried, one after the other, to unmask a program."""
 MOST_SHOWN: Final = 10
 DEFAULT_PROGRAMS: Final = 100_000
 """About how many programs are tried. It is a number, not a time, so that the result does not depend on how busy the
@@ -196,13 +198,25 @@ class Comparison:
             world = candidates[_sizes(candidates).argmin()]
 
 
-def wrong_on(reference: Program, programs: NDArray[np.uint8], worlds: NDArray[np.uint8]) -> NDArray[np.bool_]:
+def wrong_on(
+    reference: Program, programs: NDArray[np.uint8], worlds: Sequence[World] | NDArray[np.uint8]
+) -> NDArray[np.bool_]:
     """On which worlds [W, 18, 18] the reference ends well and programs [N, L] do not do the same, bool [N, W]."""
     right = run_batch([reference], worlds, max_ticks=TUTOR_TICKS)
     assert right.worlds is not None
     runs = run_batch(programs, worlds, expected=right.worlds[0], keep_worlds=False, max_ticks=TUTOR_TICKS)
     assert runs.correct is not None
     return np.asarray(right.ok[0] & ~runs.correct)
+
+
+def differing(reference: Program, program: Program, worlds: Sequence[World] | NDArray[np.uint8]) -> NDArray[np.bool_]:
+    """Deprecated: use `wrong_on`; removed in 0.2."""
+    return np.asarray(wrong_on(reference, encode_programs([program]), worlds)[0])
+
+
+def as_source(program: Program) -> SourceProgram:
+    """Deprecated: use `read_source` of the program's text; removed in 0.2."""
+    return read_source(program.to("tokens"))
 
 
 def unmasking_world(task: Task, reference: Program, program: Program, *, seed: int = 0) -> World | None:

@@ -50,7 +50,7 @@ class ServiceSettings:
     proxies: frozenset[str] = frozenset()
     """Addresses of reverse proxies, whose header X-Forwarded-For names the client."""
     challenges: ChallengeSet | None = None
-    """What the page opens with: a class set whose hidden examples stay here."""
+    """What the page opens with: a class set, whose hidden examples stay on the server."""
 
 
 def create_app(solver: TaskSolver, settings: ServiceSettings | None = None) -> FastAPI:

@@ -58,8 +58,8 @@ class GuardMiddleware:
     - The Host header must be one of `hosts` (None allows all). A page of another site could otherwise let its own
       name resolve to 127.0.0.1 and use the service through the visitor's browser (DNS rebinding).
     - A body may have up to `LARGEST_BODY` bytes.
-    - A client may send so many POST requests a minute.
-    - Requests that take a thread wait for their client's turn.
+    - A client may send only so many POST requests a minute (`RateLimits`).
+    - A request that takes a thread waits for its client's turn (`FairTurns`).
     - Every response gets security headers, error responses too.
     - An unexpected error is logged; the client gets status 500 without details.
     - Every request is counted, and logged if the log is on.

@@ -27,7 +27,7 @@ log = logging.getLogger("karelsynth.web")
 _GRACE: Final = 3
 """Seconds that running requests have to end after a signal."""
 _LAST: Final = 0.5
-"""Seconds for the responses to those that have not."""
+"""Seconds for the responses to requests that have not ended by then."""
 
 
 class AddressError(KarelsynthError):

@@ -1,7 +1,7 @@
 """Routes for everything but solving: programs, worlds, task files, the gallery, and the service's state.
 
 Most route functions are synchronous, so FastAPI runs them in threads and a long text does not delay other requests.
-Those that say how the service does are not: they never wait for a thread.
+Those that report the service's state are not: they never wait for a thread.
 """
 
 from __future__ import annotations

@@ -6,8 +6,8 @@ for a student who is far off needs a search, which waits in the same queue as al
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
+from queue import Empty, SimpleQueue
 from typing import Annotated, Final, Literal
 
 from fastapi import APIRouter, Request
@@ -40,7 +40,7 @@ from karelsynth.web.messages import (
     read_examples,
     read_pairs,
 )
-from karelsynth.web.queue import QueueFull, SearchEvent, SearchFailure, ServerStopping, SolveQueue
+from karelsynth.web.queue import QueueFull, SearchEvent, ServerStopping, SolveQueue
 
 router = APIRouter()
 _MOST_EXPLAINED: Final = 1_000_000
@@ -358,23 +358,20 @@ def _wish_like(program: Program) -> Wish:
 
 def _solve(queue: SolveQueue, client: str, task: Task, seconds: float) -> Sequence[Program]:
     """Right programs for a client's task, through the queue; waits for them, but not much longer than `seconds`."""
-    ended = threading.Event()
-    result: list[SearchEvent] = []
-
-    def on_event(event: SearchEvent) -> None:
-        if isinstance(event, Solution | SearchFailure):
-            result.append(event)
-            ended.set()
-
+    ends: SimpleQueue[SearchEvent] = SimpleQueue()
     try:
-        ticket = queue.submit(task, seconds, on_event, client, watched=False)
+        ticket = queue.submit(task, seconds, ends.put, client, watched=False)
     except (QueueFull, ServerStopping):  # a hint without a search is better than none
         return []
-    if not ended.wait(seconds):
-        waiting = queue.cancel(ticket)
-        if waiting or not ended.wait(_STOPPING):
+    try:
+        solution = ends.get(timeout=seconds)
+    except Empty:
+        if queue.cancel(ticket):  # it has not begun
             return []
-    solution = result[0]
+        try:
+            solution = ends.get(timeout=_STOPPING)
+        except Empty:
+            return []
     if not isinstance(solution, Solution) or not solution.solved:
         return []
     return [answer.program for answer in solution.answers]
