@@ -18,6 +18,7 @@ THREADS: Final = "KARELSYNTH_THREADS"
 Result = TypeVar("Result")
 _SHARE: Final = 256
 """The least work for a thread, in runs of a program. They take 50 µs, as long as waking a thread."""
+_CONTROL_GROUP: Final = Path("/sys/fs/cgroup")
 
 
 def parallel_for(
