@@ -14,7 +14,7 @@ from karelsynth.errors import KarelsynthError, listed
 from karelsynth.karel.draw.scene import Circle, Line, Point, Polygon, Rect, Scene, Shape, ShapeGroup, Text
 
 if TYPE_CHECKING:
-    from PIL import Image, ImageFont
+    from PIL import Image, ImageDraw, ImageFont
 
     Font = ImageFont.FreeTypeFont | ImageFont.ImageFont
 
@@ -35,39 +35,33 @@ Box = tuple[int, int, int, int]
 
 def scene_image(scene: Scene, box: Box | None = None) -> Image.Image:
     """The scene, or the part of it in `box`, as an RGB image."""
-    from PIL import Image
+    from PIL import Image, ImageDraw
 
     left, top, right, bottom = box or (0, 0, scene.width, scene.height)
     large = Image.new("RGB", ((right - left) * SUPERSAMPLING, (bottom - top) * SUPERSAMPLING), scene.background)
-    brush = _Brush(large, left, top)
+    brush = _Brush(ImageDraw.Draw(large), left, top)
     for group in scene.groups:
         for shape in group.shapes:
-            brush.paint(shape, group)
+            x1, y1, x2, y2 = _bounds(shape, group)
+            if x1 < right and x2 > left and y1 < bottom and y2 > top:
+                brush.paint(shape, group)
     return large.reduce(SUPERSAMPLING)
 
 
 class _Brush:
     """Paints shapes on the large image whose corner is at (left, top) of the scene."""
 
-    def __init__(self, image: Image.Image, left: int, top: int) -> None:
-        from PIL import ImageDraw
-
-        self.draw, self.left, self.top = ImageDraw.Draw(image), left, top
-        self.width, self.height = image.size
+    def __init__(self, draw: ImageDraw.ImageDraw, left: int, top: int) -> None:
+        self.draw, self.left, self.top = draw, left, top
 
     def paint(self, shape: Shape, group: ShapeGroup) -> None:
-        """Paint a shape, unless all of it is outside of the image."""
-        (x1, y1), (x2, y2) = (self.place(corner, group) for corner in _corners(shape))
-        x1, x2, y1, y2 = min(x1, x2), max(x1, x2), min(y1, y2), max(y1, y2)
-        if x1 >= self.width or x2 <= 0 or y1 >= self.height or y2 <= 0:
-            return
-        box = round(x1), round(y1), round(x2) - 1, round(y2) - 1  # Pillow's boxes include their last pixel
         match shape:
-            case Rect(_, _, _, _, fill, radius):
+            case Rect(x, y, width, height, fill, radius):
+                box = self.box((x, y), (x + width, y + height), group)
                 if box[2] >= box[0] and box[3] >= box[1]:
                     self.draw.rounded_rectangle(box, radius * SUPERSAMPLING, fill)
-            case Circle(_, _, _, fill):
-                self.draw.ellipse(box, fill)
+            case Circle(x, y, radius, fill):
+                self.draw.ellipse(self.box((x - radius, y - radius), (x + radius, y + radius), group), fill)
             case Polygon(_, fill):
                 outline = [point for corner in shape.corners for point in _parabola(*corner)]
                 self.draw.polygon([self.place(point, group) for point in outline], fill)
@@ -90,22 +84,31 @@ class _Brush:
             x, y = -y, x
         return (x + group.at[0] - self.left) * SUPERSAMPLING, (y + group.at[1] - self.top) * SUPERSAMPLING
 
+    def box(self, start: Point, end: Point, group: ShapeGroup) -> tuple[float, float, float, float]:
+        """The corners in Pillow's order. Its boxes include their last pixel."""
+        (x1, y1), (x2, y2) = self.place(start, group), self.place(end, group)
+        return round(min(x1, x2)), round(min(y1, y2)), round(max(x1, x2)) - 1, round(max(y1, y2)) - 1
 
-def _corners(shape: Shape) -> tuple[Point, Point]:
-    """Two opposite corners of a rectangle around the shape."""
+
+def _bounds(shape: Shape, group: ShapeGroup) -> tuple[float, float, float, float]:
+    """A bounding box of the shape in the scene. Most shapes are outside of a film's boxes, so this must be fast."""
     match shape:
         case Rect(x, y, width, height):
-            return (x, y), (x + width, y + height)
+            x1, y1, x2, y2 = x, y, x + width, y + height
         case Circle(x, y, radius):
-            return (x - radius, y - radius), (x + radius, y + radius)
+            x1, y1, x2, y2 = x - radius, y - radius, x + radius, y + radius
         case Polygon(points):
             xs, ys = zip(*points, strict=True)
-            return (min(xs), min(ys)), (max(xs), max(ys))
+            x1, y1, x2, y2 = min(xs), min(ys), max(xs), max(ys)
         case Line(x1, y1, x2, y2, width):
-            return (x1 - width, y1 - width), (x2 + width, y2 + width)
+            x1, y1, x2, y2 = x1 - width, y1 - width, x2 + width, y2 + width
         case Text(x, y, text, size):
             half = size * (len(text) + 1) / 2
-            return (x - half, y - size), (x + half, y + size)
+            x1, y1, x2, y2 = x - half, y - size, x + half, y + size
+    for _ in range(group.turns):
+        x1, y1, x2, y2 = -y2, x1, -y1, x2
+    x, y = group.at
+    return x1 + x, y1 + y, x2 + x, y2 + y
 
 
 def _parabola(start: Point, tip: Point, end: Point, steps: int = 6) -> list[Point]:
