@@ -202,6 +202,7 @@ def test_requests_that_take_long_get_a_response_when_the_server_stops(monkeypatc
     monkeypatch.setattr("karelsynth.web.server._GRACE", 0.2)
     monkeypatch.setattr(logging.getLogger("karelsynth.web"), "handlers", [])
     statuses: list[int] = []
+    before = set(threading.enumerate())
 
     def ask(address: str) -> None:
         head = {"Content-Type": "application/json"}
@@ -232,3 +233,6 @@ def test_requests_that_take_long_get_a_response_when_the_server_stops(monkeypatc
         finally:
             may_end.set()
     assert statuses == [503] * 4
+    for thread in set(threading.enumerate()) - before:
+        thread.join(PATIENCE)
+        assert not thread.is_alive() or thread.daemon  # or this process would never end

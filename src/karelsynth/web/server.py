@@ -142,10 +142,12 @@ def serve(app: FastAPI, listener: socket.socket, on_ready: Callable[[], None]) -
     try:
         loop.run_until_complete(_Server(config, connections, on_ready).serve(sockets=[listener]))
     finally:  # not `asyncio.run`, which waits for requests whose threads have not ended
-        if tasks := asyncio.all_tasks(loop):
-            for task in tasks:
-                task.cancel()
-            loop.run_until_complete(asyncio.wait(tasks, timeout=_LAST))
+        tasks = asyncio.all_tasks(loop)
+        for task in tasks:
+            task.cancel()
+        # The loop must run once more in any case: AnyIO's threads end by a callback of the server's task.
+        tasks.add(loop.create_task(asyncio.sleep(0)))
+        loop.run_until_complete(asyncio.wait(tasks, timeout=_LAST))
         loop.close()
         asyncio.set_event_loop(None)
         signal.signal(signal.SIGTERM, previous)
