@@ -15,8 +15,7 @@ from typing import Annotated, Any, Final, NamedTuple
 from fastapi import APIRouter, Depends, Request
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import StreamingResponse
-from pydantic import Field
-from pydantic_core import to_json
+from pydantic import Field, TypeAdapter
 
 from karelsynth.errors import KarelsynthError
 from karelsynth.solve.solution import Progress, Solution
@@ -35,6 +34,7 @@ _STREAM: Final[dict[int | str, dict[str, Any]]] = {
         "best}, then one of `solution` (the same as the response of /api/solve) and `error` {message}. Data are JSON."
     }
 }
+_EVENT_DATA: Final = TypeAdapter(dict[str, Any])
 _NOT_FOUND: Final[dict[int | str, dict[str, Any]]] = {
     404: {"model": ErrorBody, "description": "No search with this id runs or waits."}
 }
@@ -197,7 +197,7 @@ async def _server_sent_events(search: _ClientSearch) -> AsyncIterator[str]:
 
 def _server_sent_event(name: str, data: dict[str, Any]) -> str:
     """An event as text. Its data are one line: JSON escapes line breaks."""
-    return f"event: {name}\ndata: {to_json(data, inf_nan_mode='null').decode()}\n\n"
+    return f"event: {name}\ndata: {_EVENT_DATA.dump_json(data).decode()}\n\n"
 
 
 class StopRequest(RequestModel):
