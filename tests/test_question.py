@@ -12,7 +12,8 @@ from karelsynth.karel.formats.codes import world_to_codes, worlds_to_codes
 from karelsynth.karel.machine import encode_programs
 from karelsynth.karel.program import Program
 from karelsynth.karel.world import World
-from karelsynth.solve.ranking import MOST_OUTCOMES, find_ambiguity
+from karelsynth.solve.ranking import MOST_OUTCOMES, find_ambiguity, run_variations
+from karelsynth.solve.solution import Ambiguity
 from karelsynth.tasks.task_files import gallery
 from karelsynth.tasks.variations import QUOTAS, RandomVariations, apply, fingerprints, smaller, vary
 from tests.posed import ROW
@@ -20,12 +21,11 @@ from tests.strategies import worlds
 
 ONCE = "def run(): move()"
 TO_THE_WALL = "def run():\n  while(frontIsClear): move()"
-CERTAIN = np.array([0.9, 0.8])
 
 
-def question(texts: list[str], world: World, probabilities: list[float]) -> object:
+def question(texts: list[str], world: World, probabilities: list[float]) -> Ambiguity | None:
     programs = encode_programs([Program.parse(text) for text in texts])
-    return find_ambiguity(programs, np.array(probabilities), world.to_codes()[None])
+    return find_ambiguity(programs, np.array(probabilities), run_variations(programs, world.to_codes()[None]))
 
 
 @settings(max_examples=60, deadline=None)
@@ -107,8 +107,7 @@ def test_fingerprints_tell_worlds_and_statuses_apart() -> None:
 def test_programs_that_differ_come_with_a_changed_world() -> None:
     """One example of a step: once, or to the wall? A person's own world, one column wider, decides."""
     programs = [Program.parse(text) for text in (ONCE, TO_THE_WALL)]
-    short = World.parse(". .\n> .")
-    ambiguity = find_ambiguity(encode_programs(programs), CERTAIN, short.to_codes()[None])
+    ambiguity = question([ONCE, TO_THE_WALL], World.parse(". .\n> ."), [0.9, 0.8])
     assert ambiguity is not None
     assert [outcome.answers for outcome in ambiguity.outcomes] == [(0,), (1,)]
     for outcome in ambiguity.outcomes:
@@ -125,7 +124,7 @@ def test_a_question_has_few_outcomes() -> None:
     ends = ("turnLeft()", "turnRight()", "putMarker()", "turnLeft(); turnLeft()")
     texts = [f"def run():\n  move()\n  if(markersPresent): {end}" for end in ends]
     programs = encode_programs([Program.parse(text) for text in texts])
-    row = World.parse(". . .\n> . .").to_codes()[None]
+    row = run_variations(programs, World.parse(". . .\n> . .").to_codes()[None])
     assert find_ambiguity(programs, np.full(4, 0.7), row) is None, "a marker there makes four outcomes at once"
     ambiguity = find_ambiguity(programs, np.array([0.7, 0.6, 0.6, 0.01]), row)
     assert ambiguity is not None

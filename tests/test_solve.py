@@ -332,7 +332,7 @@ def test_a_part_that_an_example_needs_costs_only_its_length() -> None:
 def test_examples_with_one_heading_are_ranked_by_the_network(monkeypatch: pytest.MonkeyPatch) -> None:
     """Equivalent answers have the same probability, and the network's order holds."""
     monkeypatch.setattr("karelsynth.posterior.mcmc.MarkovChain.run", None)
-    order, probabilities, features = ranked(*posed_answers(3, ["east", "east"], EQUIVALENT))
+    order, probabilities, features, _ = ranked(*posed_answers(3, ["east", "east"], EQUIVALENT))
     assert order.tolist() == [0, 1, 2]
     assert np.allclose(probabilities, probabilities[0])
     assert 0 < probabilities[0] < 1
@@ -356,7 +356,7 @@ def test_an_answer_that_differs_from_likelier_ones_is_less_probable() -> None:
     lengths, correct = np.array([program.size for program in programs]), np.ones((3, 1), np.bool_)
     logprobs = np.array([-0.2, -6.0, -7.0], np.float32)
     answers = CheckedPrograms(encode_programs(programs), lengths, logprobs, correct)
-    order, probabilities, _ = ranked(answers, *Task((Example(ROW, MOVED),)).codes())
+    order, probabilities, *_ = ranked(answers, *Task((Example(ROW, MOVED),)).codes())
     assert order[0] == 0
     assert probabilities[order].tolist() == sorted(set(probabilities.tolist()), reverse=True)
 

@@ -85,7 +85,7 @@ def observe(chunk: tuple[int, int, float, Path | None]) -> list[tuple[object, ..
         state = solver(model).search(pairs, budget=budget)
         if state.answers is not None and state.solved:
             network = state.answers.tokens[0]
-            order, _, features = solver(model).rank(state)
+            order, _, features, _ = solver(model).rank(state)
             before, after = (np.ascontiguousarray(worlds[MOST_GIVEN:]) for worlds in (inputs, outputs))
             programs = np.stack([state.answers.tokens[order[0]], network])
             runs = run_batch(programs, before, expected=after, keep_worlds=False, threads=1)

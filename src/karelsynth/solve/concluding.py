@@ -47,10 +47,11 @@ def conclude(state: SearchState, turn: Turn, *, quick: bool = False) -> Solution
     if state.answers is not None and not state.solved:
         answers = [state.answers.answer(0)]
     elif state.answers is not None:
-        order, probabilities, _ = rank_answers(state, turn, quick=quick)
+        order, probabilities, _, varied = rank_answers(state, turn, quick=quick)
         found, order = state.answers, order[:MOST_ANSWERS]
         answers = [found.answer(row, float(probabilities[row])) for row in order.tolist()]
-        ambiguity = find_ambiguity(found.tokens[order], probabilities[order], state.inputs, state.max_ticks)
+        varied = varied._replace(ends=varied.ends[order], ok=varied.ok[order])
+        ambiguity = find_ambiguity(found.tokens[order], probabilities[order], varied, state.max_ticks)
     seconds = state.seconds + turn.now() - start
     return Solution(tuple(answers), state.solved, ambiguity, seconds, state.beam, state.checked, state.stopped)
 

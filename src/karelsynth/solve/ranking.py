@@ -32,7 +32,7 @@ from karelsynth.karel.threads import parallel_for
 from karelsynth.karel.tokens import ID
 from karelsynth.posterior.mcmc import MarkovChain, PosteriorSamples
 from karelsynth.solve.solution import Ambiguity, Outcome
-from karelsynth.tasks.variations import KINDS, fingerprints, vary
+from karelsynth.tasks.variations import KINDS, Variation, fingerprints, vary
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -132,6 +132,28 @@ class Ranking(NamedTuple):
     """[N]: of being right on a further example, for each answer in its place before ranking."""
     features: Features
     """Those of the preferred answer."""
+    varied: VariedRuns
+    """The answers on the variations, in their order before ranking."""
+
+
+class VariedRuns(NamedTuple):
+    """What N programs do on V variations of the examples' worlds."""
+
+    variations: list[Variation]
+    worlds: NDArray[np.uint8]
+    """[V, 18, 18]: the changed worlds."""
+    ends: NDArray[np.uint64]
+    """[N, V]: fingerprints of the outcomes."""
+    ok: NDArray[np.bool_]
+    """[N, V]: whether the program neither crashes nor runs forever."""
+
+
+def run_variations(programs: NDArray[np.uint8], inputs: NDArray[np.uint8], max_ticks: int = MAX_TICKS) -> VariedRuns:
+    """Run programs [N, L] on the variations of inputs [K, 18, 18]."""
+    variations, worlds = vary(inputs)
+    runs = run_batch(programs, worlds[None], max_ticks=max_ticks)
+    assert runs.worlds is not None
+    return VariedRuns(variations, worlds, fingerprints(runs.worlds, runs.status), runs.ok)
 
 
 def rank(
@@ -156,7 +178,8 @@ def rank(
         max_ticks: the most ticks of a run.
         steps: MCMC steps of each chain in a block.
     """
-    behaviour = _behaviour(answers, inputs, max_ticks)
+    varied = run_variations(answers.tokens, inputs, max_ticks)
+    behaviour = _behaviour(answers, varied)
     posterior, first = None, 0
     if not look_random(inputs, outputs):
         first = choose_for_people(answers, inputs, outputs, max_ticks)
@@ -172,7 +195,7 @@ def rank(
     relative = np.minimum(support / max(float(support[first]), 1e-9), 1.0)
     probabilities = relative / (1 + np.exp(-CONSTANT - np.dot(WEIGHTS, features)))
     order = np.argsort(-probabilities, kind="stable")
-    return Ranking(np.concatenate([[first], order[order != first]]), probabilities, features)
+    return Ranking(np.concatenate([[first], order[order != first]]), probabilities, features, varied)
 
 
 def look_random(inputs: NDArray[np.uint8], outputs: NDArray[np.uint8]) -> bool:
@@ -215,15 +238,11 @@ class _Behaviour(NamedTuple):
         return self.share < CERTAIN and self.agreement[0] < UNANIMOUS
 
 
-def _behaviour(answers: CheckedPrograms, inputs: NDArray[np.uint8], max_ticks: int) -> _Behaviour:
-    _, worlds = vary(inputs)
-    varied = run_batch(answers.tokens, worlds[None], max_ticks=max_ticks)
-    assert varied.worlds is not None
-    ends = fingerprints(varied.worlds, varied.status)
+def _behaviour(answers: CheckedPrograms, varied: VariedRuns) -> _Behaviour:
     scores = answers.logprobs.astype(np.float64)
     total = float(np.logaddexp.reduce(scores))
     weights = np.exp(scores - total)
-    agreement = np.array([(ends == end).mean(1) @ weights for end in ends])
+    agreement = np.array([(varied.ends == end).mean(1) @ weights for end in varied.ends])
     return _Behaviour(total, float(weights[0]), agreement, varied.ok.mean(1))
 
 
@@ -287,7 +306,7 @@ def _estimate(
 def find_ambiguity(
     programs: NDArray[np.uint8],
     probabilities: NDArray[np.float64],
-    inputs: NDArray[np.uint8],
+    varied: VariedRuns,
     max_ticks: int = MAX_TICKS,
 ) -> Ambiguity | None:
     """The variation of an input that best distinguishes the likely programs; None if they agree on all of them.
@@ -298,7 +317,7 @@ def find_ambiguity(
     Args:
         programs: consistent ones, [N, L], padded; the top-ranked one first.
         probabilities: [N], of being right on a further example.
-        inputs: the examples' inputs as cell codes, [K, 18, 18].
+        varied: `run_variations` of these programs.
         max_ticks: the most ticks of a run.
     """
     odds = probabilities / np.maximum(1 - probabilities, 1e-9)
@@ -306,14 +325,11 @@ def find_ambiguity(
     likely[0] = True
     if likely.sum() < 2:
         return None
-    variations, worlds = vary(inputs)
-    runs = run_batch(programs, worlds[None], max_ticks=max_ticks)
-    assert runs.worlds is not None
-    ends = fingerprints(runs.worlds, runs.status)
+    variations, worlds, ends, ok = varied
     sizes = ((worlds % HERO) < FRAME).sum((1, 2))
     best, best_score = -1, 0.0
-    for number in np.flatnonzero(runs.ok[0] & (ends[likely] != ends[0]).any(0)).tolist():
-        score = _question_score(ends[likely, number], runs.ok[likely, number], odds[likely])
+    for number in np.flatnonzero(ok[0] & (ends[likely] != ends[0]).any(0)).tolist():
+        score = _question_score(ends[likely, number], ok[likely, number], odds[likely])
         score -= _KIND_PENALTY * KINDS.index(variations[number].kind) + _CELL_PENALTY * sizes[number]
         if score > best_score or (best < 0 and score > -np.inf):
             best, best_score = number, score
@@ -322,13 +338,15 @@ def find_ambiguity(
     outcomes = []
     for end in dict.fromkeys(ends[likely, best].tolist()):
         members = np.flatnonzero(ends[:, best] == end)
-        status, world = Status(int(runs.status[members[0], best])), world_from_codes(runs.worlds[members[0], best])
-        outcomes.append(Outcome(tuple(map(int, members)), status, world))
+        run = run_batch(programs[members[:1]], worlds[best : best + 1], max_ticks=max_ticks)
+        assert run.worlds is not None
+        world = world_from_codes(run.worlds[0, 0])
+        outcomes.append(Outcome(tuple(map(int, members)), Status(int(run.status[0, 0])), world))
     variation = variations[best]
     return Ambiguity(world_from_codes(worlds[best]), tuple(outcomes), variation.example, str(variation))
 
 
-def _question_score(ends: NDArray[np.int64], ok: NDArray[np.bool_], odds: NDArray[np.float64]) -> float:
+def _question_score(ends: NDArray[np.uint64], ok: NDArray[np.bool_], odds: NDArray[np.float64]) -> float:
     """The entropy of the outcomes `ends` [N] in nats, times the share of those that are no failure."""
     different, first = np.unique(ends, return_index=True)
     if len(different) > MOST_OUTCOMES:

@@ -45,7 +45,7 @@ from karelsynth.search.scoring import score_programs
 from karelsynth.solve.answers import CheckedPrograms, SearchState, check_programs, single_actions
 from karelsynth.solve.compiling import SEARCH, load_part, start_compiling
 from karelsynth.solve.concluding import conclude, conclude_elsewhere, rank_answers
-from karelsynth.solve.ranking import Ranking, find_ambiguity, look_random
+from karelsynth.solve.ranking import Ranking, find_ambiguity, look_random, run_variations
 from karelsynth.solve.solution import Progress, Solution
 from karelsynth.solve.turns import Turn, Turns
 from karelsynth.tasks.task import Example, Task, as_task
@@ -165,13 +165,15 @@ class Solver:
     def _warm_up(self, states: Sequence[SearchState] | None) -> None:
         chains = states is None or any(look_random(state.inputs, state.outputs) for state in states)
         with self._warming:
+            if self._warm and (self._chains_warm or not chains):
+                return
             start_compiling()
             if not self._warm:
                 before = World(2, 2, Hero(0, 0, "east"))
                 inputs, outputs = Task((Example(before, before.with_hero(0, 1, "east")),)).codes()
                 bodies = ("move", "move turnLeft")
                 tokens = encode_programs([Program.parse(f"DEF run m( {body} m)") for body in bodies])
-                find_ambiguity(tokens, np.full(2, 0.5), inputs)
+                find_ambiguity(tokens, np.full(2, 0.5), run_variations(tokens, inputs))
                 for count in (1, 2 * self._threads * TASKS_PER_THREAD):
                     tried = [SearchState(inputs, outputs) for _ in range(count)]
                     with self.turns.turn() as turn:
