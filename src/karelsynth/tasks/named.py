@@ -205,7 +205,7 @@ NAMED_SETS: Final[Mapping[str, NamedSet]] = MappingProxyType(
             "length", "66-72", "programs of 66 to 72 tokens; training has at most 65", "a26faea44139d017"
         ),
         "deeper": NamedSet(
-            "control statements nested four or five deep; 2 % of training is", "960ea12ccda1a689", 11, condition=_deep
+            "control statements nested four or five deep, as in 2 % of training", "960ea12ccda1a689", 11, condition=_deep
         ),
         "compositions_train": NamedSet(
             "training tasks without four nestings of control statements",
@@ -226,7 +226,7 @@ NAMED_SETS: Final[Mapping[str, NamedSet]] = MappingProxyType(
         "many_walls": _shifted("walls", "40", "40 % of the cells are walls", "bb20c8e2761da24e"),
         "many_markers": _shifted("markers", "50", "half of the cells have markers", "2c1528b752db6d60"),
         "classroom": NamedFile(
-            "tasks that people pose in class; right only on 24 further worlds each, too",
+            "tasks that people pose in class; a program must also be right on 24 further worlds",
             "e6900a359e82ac01",
             seed=0,
             count=50,
