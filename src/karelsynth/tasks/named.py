@@ -205,7 +205,7 @@ NAMED_SETS: Final[Mapping[str, NamedSet]] = MappingProxyType(
             "length", "66-72", "programs of 66 to 72 tokens; training has at most 65", "a26faea44139d017"
         ),
         "deeper": NamedSet(
-            "control statements nested four or five deep, as in 2 % of training", "960ea12ccda1a689", 11, condition=_deep
+            "control statements nested four or five deep (2 % of training)", "960ea12ccda1a689", 11, condition=_deep
         ),
         "compositions_train": NamedSet(
             "training tasks without four nestings of control statements",
