@@ -194,6 +194,7 @@ def evaluate(
         tasks = load_tasks(tasks, limit=limit)
     else:
         scoring, tasks = Scoring(), tasks[:limit]
+    beam = checked_int("the beam", beam, 1)
     given = scoring.given if given is None else checked_int("the number of given examples", given, 1)
     max_ticks = scoring.max_ticks if max_ticks is None else max_ticks
     check_given(tasks, given)
