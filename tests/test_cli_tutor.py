@@ -72,6 +72,13 @@ def test_grade_as_data(folder: Path) -> None:
     assert "no programs in it" in str(call("grade", "clean.task", "empty").exception)
 
 
+def test_a_file_s_name_is_no_formula_in_a_spreadsheet(folder: Path) -> None:
+    (folder / "=1+1.karel").write_bytes(b"\xff")
+    (row,) = csv.DictReader(io.StringIO(call("grade", "clean.task", "=1+1.karel", "--csv").stdout))
+    assert row["student"] == "'=1+1"
+    assert row["problem"].startswith("'=1+1.karel: not UTF-8")
+
+
 def test_hint_has_levels(folder: Path) -> None:
     first = call("hint", "clean.task", "class/bob/row.txt").stdout
     assert "Look at line 4" in first
