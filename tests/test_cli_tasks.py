@@ -52,6 +52,7 @@ def test_generate_makes_named_sets(tmp_path: Path) -> None:
         (("val", "--seed", 1), "drop NAME or --seed"),
         (("val", "--reserved"), "drop NAME or --reserved"),
         (("--count", 5, "--seed", 1, "--examples", 99), "examples is a whole number from 2 to 20, not 99"),
+        (("--count", 5, "--seed", 1, "--start", 2**63 - 1), r"not 9,223,372,036,854,775,807 \+ 5"),
     ],
 )
 def test_generate_says_what_is_wrong(tmp_path: Path, arguments: tuple[object, ...], message: str) -> None:

@@ -5,11 +5,14 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 from pathlib import Path
 
 import pytest
 from benchmarks import tutor as benchmark
+from typer.testing import CliRunner
 
+from karelsynth.cli import app
 from karelsynth.errors import KarelsynthError
 from karelsynth.karel.program import Program
 from karelsynth.tasks.task import Task
@@ -69,6 +72,13 @@ def test_grade_as_data(folder: Path) -> None:
     assert "no programs in it" in str(call("grade", "clean.task", "empty").exception)
 
 
+def test_a_file_s_name_is_no_formula_in_a_spreadsheet(folder: Path) -> None:
+    (folder / "=1+1.karel").write_bytes(b"\xff")
+    (row,) = csv.DictReader(io.StringIO(call("grade", "clean.task", "=1+1.karel", "--csv").stdout))
+    assert row["student"] == "'=1+1"
+    assert row["problem"].startswith("'=1+1.karel: not UTF-8")
+
+
 def test_hint_has_levels(folder: Path) -> None:
     first = call("hint", "clean.task", "class/bob/row.txt").stdout
     assert "Look at line 4" in first
@@ -91,8 +101,19 @@ def test_a_hint_without_a_program(folder: Path, monkeypatch: pytest.MonkeyPatch)
     assert "Begin with `while(frontIsClear): move()`." in result.stdout
     assert "hidden" not in result.stdout
     assert (folder / "begun.karel").read_text() == "# me\ndef run():\n  while(frontIsClear):\n    move()\n"
+    result = CliRunner().invoke(app, ["hint", "clean.task", "-"], input="def run():\n")
+    assert result.stdout.startswith("Nothing is written yet.")
     monkeypatch.setattr("karelsynth.tutor.hint.right_programs", lambda _: lambda *_: [])
     assert "Nothing is written yet, and no right program" in call("hint", "clean.task", "new.karel").stdout
+
+
+@pytest.mark.skipif(not Path("/dev/fd").exists(), reason="pipes have no names")
+def test_a_hint_for_a_program_from_a_pipe(folder: Path) -> None:
+    out, into = os.pipe()
+    os.write(into, CLEAN.encode())
+    os.close(into)
+    assert "is right" in call("hint", "clean.task", f"/dev/fd/{out}").stdout
+    os.close(out)
 
 
 def test_probe_and_pose(folder: Path) -> None:

@@ -191,6 +191,11 @@ def test_answers_to_other_requests_are_kept_apart(stub: Stub, answers: Path, opt
     assert answers.read_bytes() == before
 
 
+def test_nothing_is_asked_that_could_not_be_scored(stub: Stub, answers: Path) -> None:
+    assert "at most 5 can be given" in message_of(ask(stub, answers, "--given", "6"))
+    assert not stub.requests
+
+
 @pytest.mark.parametrize(
     "content",
     ['{"number": 1, "programs": ["def run(): move()"]}', "my thesis", "[]\n", '{"prompt": []}\n', "\n", "\x00\xff"],

@@ -5,13 +5,14 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from karelsynth.tutor.challenges import is_challenge_set, parse_challenges
-from karelsynth.tutor.lesson import WorkFileError, grade_lesson, parse_work, read_class_work
+from karelsynth.tutor.lesson import WorkFileError, class_files, grade_lesson, parse_work, read_class_work
 from tests.command_line import attempt as call
 
 WALK = "def run():\n  while(frontIsClear):\n    move()"
@@ -128,6 +129,14 @@ def test_files_that_are_named_one_by_one_keep_their_students(folder: Path, monke
     assert [row[0] for row in rows[1:]] == ["class/ada/1", "class/ben/1", "one-step"]
     monkeypatch.chdir(folder / "class" / "ada")
     assert "ada,1,2,1," in call("grade", "../../lesson.json", "1.karel", "--csv").stdout
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes with names")
+def test_pipes_and_folders_in_a_class_s_folder_are_left_out(folder: Path) -> None:
+    files = class_files(["class"])
+    os.mkfifo(folder / "class" / "ada" / "2.karel")  # to read it would take forever
+    (folder / "class" / "ada" / "3.py").mkdir()
+    assert class_files(["class"]) == files
 
 
 def test_names_come_from_the_file_where_there_are_none(folder: Path) -> None:

@@ -172,3 +172,9 @@ def test_a_prompt_allows_the_steps_that_its_set_is_scored_with(tmp_path: Path) -
         call("prompt", name, "--limit", 1, "--out", tmp_path / name)
         text = json.loads((tmp_path / name).read_text())["messages"][0]["content"]
         assert f"takes more than {scoring_of(name).max_ticks} steps" in text
+
+
+def test_a_prompt_never_shows_the_example_that_is_held_out(tmp_path: Path) -> None:
+    with pytest.raises(KarelsynthError, match="at most 5 can be given"):
+        call("prompt", "test", "--limit", 1, "--given", 6, "--out", tmp_path / "prompts.jsonl")
+    assert not (tmp_path / "prompts.jsonl").exists()

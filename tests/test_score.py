@@ -161,6 +161,8 @@ def test_programs_that_the_machine_cannot_run_are_wrong(tasks: TaskBatch) -> Non
     assert report.judged.filled.all()
     with pytest.raises(KarelsynthError, match="given examples is a whole number from 1 on, not 0"):
         evaluate(lambda examples: [[]], tasks, given=0)
+    with pytest.raises(KarelsynthError, match="the beam is a whole number from 1 on, not 0"):
+        evaluate("shipped", tasks, beam=0)
 
 
 @given(st.text(max_size=80))

@@ -108,6 +108,11 @@ def test_any_rows_in_any_order(pristine: Path, expected: TaskBatch) -> None:
         tasks[np.array([True, False])]
 
 
+def test_rows_may_be_of_a_type_that_cannot_hold_the_number_of_tasks(tmp_path: Path) -> None:
+    tasks = write_set(tmp_path / "set", seed=5, count=130)
+    assert_equal(tasks[np.array([100, -1], np.int8)], tasks[np.array([100, 129])])
+
+
 def test_a_slice_of_one_shard_is_a_map_of_the_file_that_cannot_change_it(copied: Path) -> None:
     before = contents(copied)
     tasks = open_set(copied)
@@ -210,6 +215,12 @@ def test_a_full_disk_is_an_error_and_the_set_is_finished_later(
             failures += 1
     assert failures >= 3
     assert contents(folder) == contents(pristine)
+
+
+def test_numbers_may_be_numpy_s(pristine: Path, tmp_path: Path) -> None:
+    numbers = {name: np.int64(value) for name, value in SMALL.items() if not isinstance(value, bool)}
+    write_set(tmp_path / "set", **{**SMALL, **numbers})
+    assert contents(tmp_path / "set") == contents(pristine)
 
 
 def test_another_recipe_is_refused_with_the_differences(copied: Path) -> None:

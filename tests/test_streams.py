@@ -70,6 +70,20 @@ def test_a_set_is_a_source(tmp_path: Path) -> None:
         task_source(str(tmp_path / "set"), tasks=7)
 
 
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"tasks": 0}, "tasks is a whole number from 1 on, not 0"),
+        ({"seed": -1, "source": "val", "tasks": 1}, "seed is a whole number from 0 to .*, not -1"),
+        ({"purposeful": 1.5}, "purposeful is a share from 0 to 1, not 1.5"),
+        ({"purposeful": float("nan")}, "purposeful is a share from 0 to 1, not nan"),
+    ],
+)
+def test_numbers_out_of_bounds_are_reported_when_a_source_is_made(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(KarelsynthError, match=message):
+        task_source(**options)
+
+
 def test_the_loader_has_one_order_for_any_number_of_workers_and_resumes_exactly() -> None:
     dataset = TaskDataset(SOURCES[2], 3, batches=9)
     whole = first(dataset, 99)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import socket
@@ -14,7 +15,7 @@ from urllib.request import urlopen
 
 import pytest
 
-from karelsynth.web.connections import Connections, client_name, connection_limit
+from karelsynth.web.connections import Connection, Connections, client_name, connection_limit
 from karelsynth.web.guard import host_name
 from tests.web_client import PATIENCE, server
 
@@ -86,6 +87,18 @@ def test_late_connections_are_closed() -> None:
     for now, late in ((9.0, []), (11.0, ["head"]), (21.0, ["head", "body"]), (1e6, ["head", "body", "unread"])):
         connections.close_late_ones(now)
         assert [one.late for one in each if one.late] == late
+
+
+def test_a_late_request_gets_an_error_of_the_same_form_as_others() -> None:
+    written: list[bytes] = []
+    late = Connection.__new__(Connection)
+    transport = SimpleNamespace(is_closing=lambda: False, write=written.append, close=lambda: None)
+    late.transport = transport  # type: ignore[assignment]
+    late.close_late("body")
+    head, _, body = written[0].partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 408 Request Timeout\r\n")
+    assert head.endswith(f"Content-Length: {len(body)}".encode())
+    assert "took longer than 20 s" in json.loads(body)["error"]["message"]
 
 
 def test_clients_are_counted_by_address() -> None:

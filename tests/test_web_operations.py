@@ -56,6 +56,15 @@ def test_metrics_count_requests_and_searches() -> None:
     assert "BREW" not in response.text  # nobody can add names of their own
 
 
+def test_a_search_that_finds_the_queue_full_is_counted() -> None:
+    app = create_app(FakeSolver(seconds=60), ServiceSettings(queue=0))
+    with client_of(app) as client:
+        app.state.queue.submit(TASK, 1.0, lambda event: None)
+        for _ in range(2):
+            assert client.post("/api/solve", json=BODY).status_code == 503
+        assert samples(client.get("/metrics").text)['karelsynth_searches_total{outcome="refused"}'] == 2
+
+
 def test_a_histogram_counts_up_to_each_bound() -> None:
     histogram = Histogram((1.0, 2.0))
     for value in (0.5, 1.0, 1.5, 9.0):

@@ -194,14 +194,10 @@ def evaluate(
         tasks = load_tasks(tasks, limit=limit)
     else:
         scoring, tasks = Scoring(), tasks[:limit]
+    beam = checked_int("the beam", beam, 1)
     given = scoring.given if given is None else checked_int("the number of given examples", given, 1)
     max_ticks = scoring.max_ticks if max_ticks is None else max_ticks
-    examples = tasks.inputs.shape[1]
-    if not given < examples:
-        raise KarelsynthError(
-            f"the tasks have {examples} examples: at most {examples - 1} can be given, so that one is held out; "
-            "choose how many with `--given` (`given` in Python)"
-        )
+    check_given(tasks, given)
     if not len(tasks):
         raise KarelsynthError("there is no task to evaluate on")
     if isinstance(synthesizer, str | Path):
@@ -238,6 +234,16 @@ def evaluate(
     sources = {**environment(search.device), **search.provenance, **(provenance or {})}
     most = beam if isinstance(search, _ModelSearch) else judged.filled.shape[1]
     return Report(judged, np.asarray(tasks.novel), most, seconds, sources, tasks.digest)
+
+
+def check_given(tasks: TaskBatch, given: int) -> None:
+    """Raise KarelsynthError if no example would be held out."""
+    examples = tasks.inputs.shape[1]
+    if not given < examples:
+        raise KarelsynthError(
+            f"the tasks have {examples} examples: at most {examples - 1} can be given, so that one is held out; "
+            "choose how many with `--given` (`given` in Python)"
+        )
 
 
 def _judge_batch(

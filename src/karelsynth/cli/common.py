@@ -248,11 +248,16 @@ _TASK_START: Final = re.compile(r'\s*(?:(name|about|input|output|example)\s*#?\d
 
 def read_program(path: str, dialect: str | None = None) -> tuple[str, Program]:
     """A program file's text and program; `-` is standard input."""
+    text = read_text(path)
+    return text, parse_program(text, path, dialect)
+
+
+def parse_program(text: str, path: str, dialect: str | None = None) -> Program:
+    """The program of a file's text; errors name the file."""
     from karelsynth.karel.program import Program
 
-    text = read_text(path)
     try:
-        return text, Program.parse(text, dialect)
+        return Program.parse(text, dialect)
     except ProgramSyntaxError as error:
         _refuse_task(text, path)
         name = "standard input" if path == STDIN else path

@@ -182,14 +182,14 @@ def _csv(grades: Sequence[Grade]) -> str:
     writer.writerow(["student", "passed", "right", "of", *numbers, "hidden right", "hidden", "problem"])
     for each in grades:
         right = [int(one) for one in each.right]
-        counts = [sum(each.hidden_right), len(each.hidden_right), each.problem_line]
+        counts = [sum(each.hidden_right), len(each.hidden_right), _no_formula(each.problem_line)]
         writer.writerow([_no_formula(each.name), int(each.passed), sum(right), len(right), *right, *counts])
     return file.getvalue()
 
 
-def _no_formula(name: str) -> str:
-    """A name that a spreadsheet shows as text and does not run as a formula."""
-    return f"'{name}" if name[:1] in "=+-@" else name
+def _no_formula(text: str) -> str:
+    """A text, such as a name, that a spreadsheet shows as it is and does not run as a formula."""
+    return f"'{text}" if text.startswith(("=", "+", "-", "@")) else text
 
 
 def _on_one_line(name: str) -> str:

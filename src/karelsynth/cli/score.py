@@ -121,12 +121,14 @@ def prompt(
     Each line has `number`, `id` and `messages`, as chat endpoints take them. Write a line `{"number": …, "id": …,
     "answer": "…"}` for each reply, and `karelsynth score` reads them. `karelsynth ask` does all of it.
     """
+    from karelsynth.evaluate import check_given
     from karelsynth.tasks.prompts import prompt_lines
     from karelsynth.tasks.sets import scoring_of
 
     check_outputs(out)
     batch, scoring = load_scored(tasks, limit), scoring_of(tasks)
     shown, ticks = given or scoring.given, scoring.max_ticks
+    check_given(batch, shown)
     with counter("writing", unit="tasks", total=len(batch)) as progress, atomic_writer(out) as file:
         for line in prompt_lines(batch, given=shown, programs=programs, dialect=to.value, max_ticks=ticks):
             file.write(line.encode() + b"\n")
@@ -178,6 +180,7 @@ def ask(
     `karelsynth score` can score the file again. A key, if the endpoint needs one, is read from the environment variable
     OPENAI_API_KEY.
     """
+    from karelsynth.evaluate import check_given
     from karelsynth.language_model import Endpoint, collect_answers, endpoint_key
     from karelsynth.score import read_predictions
     from karelsynth.tasks.prompts import prompt_lines
@@ -200,6 +203,7 @@ def ask(
     compared = read_compared(other, batch)
     scoring = scoring_of(tasks)
     shown, ticks = given or scoring.given, scoring.max_ticks
+    check_given(batch, shown)
     lines = prompt_lines(batch, given=shown, programs=programs, dialect=to.value, max_ticks=ticks)
     prompts = [parse_json(line) for line in lines]
     with (

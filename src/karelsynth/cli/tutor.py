@@ -16,6 +16,7 @@ from karelsynth.cli.common import (
     counter,
     error_console,
     gallery_task_named,
+    parse_program,
     print_err,
     print_out,
     print_worlds,
@@ -149,13 +150,14 @@ def hint(
     challenge = _read_challenge(task)
     posed = challenge.task
     more = (*challenge.hidden, *(() if hidden is None else read_task(hidden).examples))
-    if program != STDIN and opened(text := read_text(program)) is not None:
+    text = read_text(program)  # once: it may be a pipe
+    if opened(text) is not None:
         found = first_hint(posed, text, hidden=more, solve=right_programs(load_solver(None, "cpu", [posed])))
         if found.kind == "none" and not as_json:
             print_out("Nothing is written yet, and no right program was found that could show how to begin.", "yellow")
             raise typer.Exit(1)
         _tell_hint(found, posed, level, output, as_json)
-    text, _ = read_program(program)
+    parse_program(text, program)
     source = read_source(text)
     found = find_hint(posed, source, hidden=more, seconds=_WITHOUT_SOLVER)
     if found.kind in ("step", "none"):  # loading the solver takes longer than a search near the program

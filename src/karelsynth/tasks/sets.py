@@ -37,7 +37,7 @@ from karelsynth.files import STDIN, atomic_writer, exists, is_folder, locked_fol
 from karelsynth.generator.sampler import MAX_TOKENS
 from karelsynth.karel.interpreter import PAPER_TICKS
 from karelsynth.tasks.batch import EXAMPLES, GIVEN_EXAMPLES, TaskBatch, concatenate
-from karelsynth.tasks.generate import generate
+from karelsynth.tasks.generate import checked_stream, generate
 from karelsynth.tasks.manifest import (
     FILE_NAME,
     Generated,
@@ -250,7 +250,7 @@ def write_set(
     Intact shards of the same set are kept, damaged ones are generated again. A folder with other contents is an error.
     """
     count, shard_size = checked_int("the count", count, 1), checked_int("the shard size", shard_size, 1)
-    generate(seed, start + count, 0, examples=examples)  # checks the arguments before anything is written
+    seed, start, count, examples = checked_stream(seed, start, count, examples)  # before anything is written
     source = Generated(seed, start, reserved, purposeful or None)
     width = PURPOSEFUL_TOKENS if purposeful else MAX_TOKENS
     return _write(folder, Manifest(source, count, examples, shard_size, width), threads, progress, mapper)
@@ -376,7 +376,7 @@ class TaskSet:
             raise TypeError(f"rows are integers [N], not {rows.dtype} {list(rows.shape)}")
         if len(rows) and not -len(self) <= rows.min() <= rows.max() < len(self):
             raise IndexError(f"rows go from 0 to {len(self) - 1}, not to {rows.min()} or {rows.max()}")
-        shards, places = np.divmod(rows % len(self), self.manifest.shard_size)
+        shards, places = np.divmod(rows.astype(np.int64) % len(self), self.manifest.shard_size)
         like = self._shard(0)
         gathered = TaskBatch(*(np.empty((len(rows), *a.shape[1:]), a.dtype) for a in _arrays(like)))
         for number in np.unique(shards):

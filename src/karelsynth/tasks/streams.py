@@ -143,10 +143,14 @@ def task_source(
         simplify: whether to remove from reference programs what none of their examples needs.
         purposeful: the share of purposeful tasks in the stream.
     """
-    if source == STREAM and tasks is None:
-        return TaskStream(seed, simplify, purposeful)
+    seed = checked_int("seed", seed, 0, 2**63 - 1)
+    tasks = None if tasks is None else checked_int("tasks", tasks, 1)
+    if not 0 <= purposeful <= 1:
+        raise NumberError(f"purposeful is a share from 0 to 1, not {purposeful}")
     if source == STREAM:
-        found = TaskStream(seed, purposeful=purposeful).tasks(0, tasks or 0, threads=None)
+        if tasks is None:
+            return TaskStream(seed, simplify, purposeful)
+        found = TaskStream(seed, purposeful=purposeful).tasks(0, tasks, threads=None)
     else:
         from karelsynth.tasks.sets import load_tasks
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from karelsynth.errors import KarelsynthError
-from karelsynth.files import FileError, is_folder, read_text
+from karelsynth.files import FileError, exists, is_file, is_folder, read_text
 from karelsynth.parsing import ParseError, parse_json
 from karelsynth.tasks.task import Example
 from karelsynth.tutor.challenges import MOST_CHALLENGES, MOST_HINTS, Challenge, ChallengeSet
@@ -93,7 +93,8 @@ def class_files(paths: Sequence[str], what: str = "students' work") -> list[tupl
             files.append((None, path))
             continue
         endings = (*PROGRAM_ENDINGS, WORK_ENDING)
-        inside = sorted(file for file in path.rglob("*") if file.suffix.lower() in endings)
+        named = sorted(file for file in path.rglob("*") if file.suffix.lower() in endings)
+        inside = [file for file in named if is_file(file) or not exists(file)]  # a pipe would wait for its writer
         if not inside:
             raise KarelsynthError(f"{path}: no {what} in it; names of files end in {', '.join(endings)}")
         files += [(path, file) for file in inside]

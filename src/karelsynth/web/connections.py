@@ -22,6 +22,8 @@ from typing import Any, Final, Literal
 from starlette.types import Scope
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from karelsynth.web.errors import error_response
+
 MOST_CONNECTIONS: Final = 512
 RESERVED: Final = 256
 """File descriptors that connections leave to others: files, threads' pipes, and connections not yet counted."""
@@ -31,7 +33,6 @@ HEAD_SECONDS: Final = 10.0
 BODY_SECONDS: Final = 20.0
 UNREAD_SECONDS: Final = 30.0
 """Seconds for which a client may leave its response unread."""
-_TIMEOUT: Final = b"HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
 
 Phase = Literal["head", "body", "response", "unread"]
 """What a connection waits for: the head of a request, its body, the response, the client who should read it."""
@@ -185,7 +186,10 @@ class Connection(H11Protocol):
         if phase == "unread" or self.transport.is_closing():
             self.transport.abort()
             return
-        self.transport.write(_TIMEOUT)
+        message = f"the {phase} of the request took longer than {_SECONDS[phase]:g} s: send it at once"
+        body = error_response(408, message).body
+        head = f"Connection: close\r\nContent-Type: application/json\r\nContent-Length: {len(body)}"
+        self.transport.write(f"HTTP/1.1 408 Request Timeout\r\n{head}\r\n\r\n".encode() + body)
         self.transport.close()
 
     def shutdown(self) -> None:

@@ -218,14 +218,16 @@ class SolveQueue:
         """
         displaced = None
         with self._changed:
+            ticket = Ticket(task, budget, on_event, client, next(self._numbers), watched=watched)
             if self._closed:
+                self._note("refused", ticket)
                 raise ServerStopping
             if self._full():
                 displaced = self._displaceable(client)
                 if displaced is None:
+                    self._note("refused", ticket)
                     raise QueueFull(self._retry_after())
                 self._waiting.remove(displaced)
-            ticket = Ticket(task, budget, on_event, client, next(self._numbers), watched=watched)
             self._welcome(client)
             self._waiting.append(ticket)
             self._report_positions()
