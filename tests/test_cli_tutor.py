@@ -133,6 +133,8 @@ def test_probe_and_pose(folder: Path) -> None:
     assert isinstance(call("pose", "--like", "clean.task", "--out", "sheets").exception, KarelsynthError)
     for like, reference in (("none.task", "right.karel"), ("clean.task", "class/bob/row.txt")):
         assert call("pose", "--like", like, "--reference", reference, "--out", "new").exit_code == 1
+    unused = call("pose", "--like", "clean.task", "--concepts", "while", "--out", "new")
+    assert "--concepts and --tokens do not go with --like" in str(unused.exception)
     assert not (folder / "new").exists()
     wrong = call("grade", "clean.task", "class", "--fresh", "2", "--reference", "class/bob/row.txt").exception
     assert "the reference is wrong on example 1." in str(wrong)

@@ -8,6 +8,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 import pytest
+from gymnasium.error import ResetNeeded
 from gymnasium.utils.env_checker import check_env
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -334,3 +335,5 @@ def test_wrong_arguments_say_what_is_wrong() -> None:
     ):
         with pytest.raises(KarelsynthError, match=message):
             wrong()
+    with pytest.raises(ResetNeeded, match="call `reset` before the first `step`"):
+        SynthesisEnv().step(0)

@@ -273,7 +273,7 @@ def test_a_folder_without_permission_is_an_error(tmp_path: Path, monkeypatch: py
 
 
 def test_nothing_is_written_for_bad_arguments(tmp_path: Path) -> None:
-    for wrong in ({"count": 0}, {"shard_size": 0}, {"examples": 1}, {"seed": -1}, {"start": -80}):
+    for wrong in ({"count": 0}, {"count": 10**14}, {"shard_size": 0}, {"examples": 1}, {"seed": -1}, {"start": -80}):
         with pytest.raises(KarelsynthError):
             write_set(tmp_path / "set", **{**SMALL, **wrong})
     assert not (tmp_path / "set").exists()

@@ -293,13 +293,16 @@ def pose(
         Path, typer.Option(*OUT, metavar="DIR", help="The folder for task files, solutions and sheets; it must be new.")
     ],
     concepts: Annotated[
-        str,
+        str | None,
         typer.Option(
-            help="Concepts that every program uses, and no others: sequence, repeat, while, if, ifelse, nested."
+            help="Concepts that every program uses, and no others: sequence, repeat, while, if, ifelse, nested.",
+            show_default="while",
         ),
-    ] = "while",
-    tokens: Annotated[str, typer.Option(metavar="LEAST-MOST", help="How long programs are, in tokens.")] = "6-40",
-    count: Annotated[int, typer.Option(min=1, max=200, help="How many exercises.")] = 10,
+    ] = None,
+    tokens: Annotated[
+        str | None, typer.Option(metavar="LEAST-MOST", help="How long programs are, in tokens.", show_default="6-40")
+    ] = None,
+    count: Annotated[int, typer.Option(min=1, max=50, help="How many exercises; `grade` and `serve` take 50.")] = 10,
     seed: SeedOption = 0,
     like: Annotated[
         str | None, typer.Option(metavar="TASK", help="Make variants of this task instead: other worlds, or mirrored.")
@@ -320,10 +323,12 @@ def pose(
 
     if reference is not None and like is None:
         raise KarelsynthError("--reference belongs to --like TASK: leave it out")
-    chosen = frozenset(word.strip() for word in concepts.split(",") if word.strip())
+    if like is not None and (concepts is not None or tokens is not None):
+        raise KarelsynthError("--concepts and --tokens do not go with --like: variants have the program of the task")
+    chosen = frozenset(word.strip() for word in (concepts or "while").split(",") if word.strip())
     if not chosen:
         raise KarelsynthError(f"--concepts names at least one: {listed(CONCEPTS)}")
-    wish = Wish(chosen, _range(tokens))
+    wish = Wish(chosen, _range(tokens or "6-40"))
     task = None if like is None else read_task(like)
     given = None if task is None or reference is None else reference_program(reference, task)
     make_new_folder(out)  # before the solver is loaded

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 from gymnasium import spaces
+from gymnasium.error import ResetNeeded
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
@@ -114,6 +115,8 @@ class SynthesisVectorEnv(VectorEnv[Any, Any, Any]):
         chosen = np.ascontiguousarray(actions, np.int64)
         if chosen.shape != (self.num_envs,):
             raise KarelsynthError(f"actions are {self.num_envs} token ids, not an array {list(chosen.shape)}")
+        if not len(self._inputs):
+            raise ResetNeeded("call `reset` before the first `step`")
         begins, active = self._ended.copy(), ~self._ended
         allowed = (chosen >= 0) & (chosen < VOCABULARY_SIZE)
         allowed &= self._machine.mask(self._states)[np.arange(self.num_envs), chosen * allowed]

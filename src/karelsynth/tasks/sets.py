@@ -60,6 +60,7 @@ if TYPE_CHECKING:
 
 SHARD_SIZE: Final = 16_384
 """Tasks in a shard: 65 MB."""
+MOST_SHARDS: Final = 1_000_000
 _PART: Final = 4_096
 """Tasks of a shard that one piece of work on a cluster makes: 16 MB."""
 _SUMMED_UP: Final = 16_384
@@ -288,12 +289,17 @@ def _write(
     """Generate the set that a manifest describes, or finish it. A `mapper` gets smaller parts than shards."""
     assert isinstance(manifest.source, Generated)
     folder, shard_size = Path(folder), manifest.shard_size
+    if manifest.shard_count > MOST_SHARDS:
+        raise KarelsynthError(
+            f"{manifest.count:,} tasks make {manifest.shard_count:,} shards, and a set has at most {MOST_SHARDS:,}: "
+            "choose fewer tasks or a greater shard size"
+        )
     make = partial(_make, manifest.source, manifest.examples, threads)
     with locked_folder(folder):
         writer = SetWriter.resume(folder, manifest)
         numbers = range(manifest.shard_count)
         kept = [number for number in numbers if writer.holds(number)]
-        missing = [number for number in numbers if number not in kept]
+        missing = sorted(set(numbers) - set(kept))
         if kept and missing:
             writer.compare(kept[-1], make((kept[-1] * shard_size, min(shard_size, _COMPARED))))
         if kept and progress is not None:
