@@ -154,7 +154,7 @@ def test_the_shipped_model_goes_by_its_name(
     model.rename(tmp_path / "shipped")
     monkeypatch.chdir(tmp_path)
     small = ("val", "--limit", 1, "--beam", 1, "--device", "cpu", "--json", "report.json")
-    for name, said in (("shipped", "execution_taught"), ("./shipped", None)):
+    for name, said in (("shipped", "execution_joint"), ("./shipped", None)):
         call("evaluate", name, *small)
         provenance = json.loads(Path("report.json").read_text())["provenance"]
         assert provenance["model"] == name

@@ -34,7 +34,7 @@ def test_recipes_agree_with_what_they_start_from() -> None:
             continue
         assert recipe.model == replace(start, max_length=recipe.model.max_length), recipe.name
     shipped = Path(karelsynth.__file__).parent / "pretrained" / "recipe.json"
-    assert recipe_from(json.loads(shipped.read_text())) == recipes["execution_taught"]
+    assert recipe_from(json.loads(shipped.read_text())) == recipes["execution_joint"]
 
 
 def test_recipes_go_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
