@@ -6,8 +6,8 @@
 For each model and each kind of task: the mean and the median of the references' negative log-likelihood in nats, and
 the share of references above 10 nats, which a search hardly finds. Values above 50 nats count as 50 in the mean. Random
 tasks have simplified references, as in training. A file holds people's tasks with references (docs/solve.md).
-Differences between models on the same tasks are far steadier than the values. They decide which weights are tried, before
-any benchmark is run; likelier references alone do not mean that more answers are right (docs/log.md).
+Differences between models on the same tasks are far steadier than the values. They decide which weights are tried,
+before any benchmark is run. Likelier references alone do not mean that more answers are right (docs/log.md).
 """
 
 from __future__ import annotations
