@@ -22,7 +22,7 @@ import os
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -118,8 +118,8 @@ def _observe(task: Posed, given: int, budget: float, model: Path | None) -> Obse
     runs = run_batch(answers.tokens, before, expected=after, keep_worlds=False, threads=1, max_ticks=task.max_ticks)
     assert runs.correct is not None
     redundant, right = simpler < answers.lengths, runs.correct.all(1)
-    rows = (answers.logprobs, answers.lengths, redundant, right)
-    return Observed(task.source, given, *(row.tolist() for row in rows))
+    rows: list[Any] = [row.tolist() for row in (answers.logprobs, answers.lengths, redundant, right)]
+    return Observed(task.source, given, *rows)
 
 
 def collect(arguments: argparse.Namespace) -> list[Observed]:
