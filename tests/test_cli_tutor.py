@@ -134,7 +134,9 @@ def test_probe_and_pose(folder: Path) -> None:
     for like, reference in (("none.task", "right.karel"), ("clean.task", "class/bob/row.txt")):
         assert call("pose", "--like", like, "--reference", reference, "--out", "new").exit_code == 1
     unused = call("pose", "--like", "clean.task", "--concepts", "while", "--out", "new")
-    assert "--concepts and --tokens do not go with --like" in str(unused.exception)
+    assert "leave out --concepts and --tokens with --like" in str(unused.exception)
+    many = call("pose", "--count", "51", "--out", "new")
+    assert "--count is at most 50" in str(many.exception)
     assert not (folder / "new").exists()
     wrong = call("grade", "clean.task", "class", "--fresh", "2", "--reference", "class/bob/row.txt").exception
     assert "the reference is wrong on example 1." in str(wrong)

@@ -19,23 +19,28 @@ import argparse
 import json
 import multiprocessing
 import os
+import sys
 from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from karelsynth.karel.formats.codes import world_from_codes, worlds_to_codes
+from karelsynth.karel.machine import run_batch
+from karelsynth.solve.ranking import MOST_COMPARED, look_random
+from karelsynth.tasks.purposeful.generator import generate_purposeful
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from benchmarks.classroom import SLACK, TICKS, read_pairs, read_tasks
+from tools.fit_ranking import solver
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-    from karelsynth.solve import Solver
 
 SEED, EXAMPLES, CHUNK = 881003, 20, 20
 NATS_PER_TOKEN = (0.0, 0.1, 0.2, 0.3)
 REDUNDANT = (0.0, 1.0, 2.0, 3.0, 4.0)
-SLACK = 5
-"""How many times more ticks than the reference's a program may take on a person's fresh world."""
 
 
 class Observed(NamedTuple):
@@ -62,49 +67,31 @@ class Posed(NamedTuple):
     max_ticks: int
 
 
-@cache
-def solver(model: Path | None) -> Solver:
-    """This process's solver."""
-    from karelsynth.solve import Solver
-
-    return Solver.load(model)
-
-
 def generated(first: int, count: int) -> Iterator[Posed]:
     """Purposeful tasks, their examples in a teacher's order."""
-    from karelsynth.karel.interpreter import PAPER_TICKS
-    from karelsynth.tasks.purposeful.generator import generate_purposeful
-
     batch = generate_purposeful(SEED, first, count, examples=EXAMPLES, reserved=True, threads=1)
     for inputs, outputs in zip(batch.inputs, batch.outputs, strict=True):
-        yield Posed("generated", inputs, outputs, 5, SLACK * PAPER_TICKS)
+        yield Posed("generated", inputs, outputs, 5, SLACK * TICKS)
 
 
 def posed(path: Path) -> Iterator[Posed]:
     """People's tasks of a file."""
-    from karelsynth.karel.formats.codes import worlds_to_codes
-    from karelsynth.karel.interpreter import PAPER_TICKS
-    from karelsynth.karel.world import World
-
-    for line in path.read_text(encoding="utf-8").splitlines():
-        task = json.loads(line)
-        pairs = task["examples"] + task["fresh"]
-        inputs, outputs = (worlds_to_codes([World.parse(pair[side]) for pair in pairs]) for side in ("input", "output"))
-        ticks = SLACK * max(PAPER_TICKS, task.get("needs_ticks", 0))
-        yield Posed(path.stem, inputs, outputs, len(task["examples"]), ticks)
+    for task in read_tasks(path):
+        given, fresh = read_pairs(task["examples"]), read_pairs(task["fresh"])
+        inputs, outputs = (worlds_to_codes(side) for side in zip(*given, *fresh, strict=True))
+        yield Posed(path.stem, inputs, outputs, len(given), SLACK * max(TICKS, task.get("needs_ticks", 0)))
 
 
 def observe(work: tuple[list[Posed], list[int], float, Path | None]) -> list[Observed]:
     """Search each task from each number of given examples."""
+    import torch
+
+    torch.set_num_threads(1)  # each process has one core
     tasks, numbers, budget, model = work
     return [found for task in tasks for given in numbers if (found := _observe(task, given, budget, model))]
 
 
 def _observe(task: Posed, given: int, budget: float, model: Path | None) -> Observed | None:
-    from karelsynth.karel.formats.codes import world_from_codes
-    from karelsynth.karel.machine import run_batch
-    from karelsynth.solve.ranking import MOST_COMPARED, look_random
-
     inputs, outputs = task.inputs[:given], task.outputs[:given]
     if look_random(inputs, outputs):
         return None

@@ -302,7 +302,7 @@ def pose(
     tokens: Annotated[
         str | None, typer.Option(metavar="LEAST-MOST", help="How long programs are, in tokens.", show_default="6-40")
     ] = None,
-    count: Annotated[int, typer.Option(min=1, max=50, help="How many exercises; `grade` and `serve` take 50.")] = 10,
+    count: Annotated[int, typer.Option(min=1, help="How many exercises, at most 50.")] = 10,
     seed: SeedOption = 0,
     like: Annotated[
         str | None, typer.Option(metavar="TASK", help="Make variants of this task instead: other worlds, or mirrored.")
@@ -317,14 +317,19 @@ def pose(
     """
     from karelsynth.files import make_new_folder, write_folder
     from karelsynth.tasks.task_files import render_task
+    from karelsynth.tutor.challenges import MOST_CHALLENGES
     from karelsynth.tutor.pose import CONCEPTS, Wish, variants
     from karelsynth.tutor.pose import pose as pose_all
     from karelsynth.tutor.worksheet import sheet_html, sheet_pdf
 
     if reference is not None and like is None:
         raise KarelsynthError("--reference belongs to --like TASK: leave it out")
+    if count > MOST_CHALLENGES:
+        raise KarelsynthError(f"--count is at most {MOST_CHALLENGES}, as many as `grade` and `serve` take, not {count}")
     if like is not None and (concepts is not None or tokens is not None):
-        raise KarelsynthError("--concepts and --tokens do not go with --like: variants have the program of the task")
+        raise KarelsynthError(
+            "leave out --concepts and --tokens with --like: a variant has the task's own program, or its mirror image"
+        )
     chosen = frozenset(word.strip() for word in (concepts or "while").split(",") if word.strip())
     if not chosen:
         raise KarelsynthError(f"--concepts names at least one: {listed(CONCEPTS)}")

@@ -91,7 +91,7 @@ class KarelVectorEnv(VectorEnv[Any, Any, Any]):
             raise KarelsynthError('`tasks` is for the task "Example" only')
         self._rules = rules_of(self.task, bump or ("crash" if self._is_example else "turn"))
         self._plan, self._threads = house_plan(house), threads
-        self._tasks = TaskSource(tasks, threads)
+        self._tasks = EpisodeTasks(tasks, threads)
         self._max_actions = checked_int("max_actions", max_actions, 1)
         shape = (2,) * self._is_example + (self.task.height, self.task.width)
         self.single_observation_space = spaces.Box(0, CODES - 1, shape, np.uint8)
@@ -181,7 +181,7 @@ class KarelVectorEnv(VectorEnv[Any, Any, Any]):
         return {"action_mask": mask}
 
 
-class TaskSource:
+class EpisodeTasks:
     """Tasks one after the other, from a random one on: the given ones round and round, or the endless stream.
 
     Args:

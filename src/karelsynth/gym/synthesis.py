@@ -22,7 +22,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
 from karelsynth.errors import KarelsynthError, checked_int, listed
-from karelsynth.gym.actions import MOST_BITS, SingleEnv, TaskSource
+from karelsynth.gym.actions import MOST_BITS, EpisodeTasks, SingleEnv
 from karelsynth.karel.formats.codes import CODES, SIDE
 from karelsynth.karel.grammar import KAREL, Grammar
 from karelsynth.karel.interpreter import MOST_TICKS
@@ -77,7 +77,7 @@ class SynthesisVectorEnv(VectorEnv[Any, Any, Any]):
         if reward not in get_args(Reward):
             raise KarelsynthError(f"`reward` is {listed(get_args(Reward))}, not `{reward}`")
         self._machine = syntax_machine(grammar, checked_int("max_length", max_length, 8))
-        self._tasks = TaskSource(tasks, threads)
+        self._tasks = EpisodeTasks(tasks, threads)
         scoring = self._tasks.scoring
         self._given = checked_int("given", scoring.given if given is None else given, 1, self._tasks.examples)
         self._max_ticks = checked_int("max_ticks", scoring.max_ticks if max_ticks is None else max_ticks, 0, MOST_TICKS)

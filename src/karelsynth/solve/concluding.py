@@ -50,8 +50,7 @@ def conclude(state: SearchState, turn: Turn, *, quick: bool = False) -> Solution
         order, probabilities, _, varied = rank_answers(state, turn, quick=quick)
         found, order = state.answers, order[:MOST_ANSWERS]
         answers = [found.answer(row, float(probabilities[row])) for row in order.tolist()]
-        varied = varied._replace(ends=varied.ends[order], ok=varied.ok[order])
-        ambiguity = find_ambiguity(found.tokens[order], probabilities[order], varied, state.max_ticks)
+        ambiguity = find_ambiguity(found.tokens[order], probabilities[order], varied.of(order), state.max_ticks)
     seconds = state.seconds + turn.now() - start
     return Solution(tuple(answers), state.solved, ambiguity, seconds, state.beam, state.checked, state.stopped)
 

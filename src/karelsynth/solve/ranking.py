@@ -123,19 +123,6 @@ WEIGHTS: Final = Features(
 CONSTANT: Final = -0.595
 
 
-class Ranking(NamedTuple):
-    """The order of N answers."""
-
-    order: NDArray[np.int64]
-    """[N]: the answers, the preferred one first."""
-    probabilities: NDArray[np.float64]
-    """[N]: of being right on a further example, for each answer in its place before ranking."""
-    features: Features
-    """Those of the preferred answer."""
-    varied: VariedRuns
-    """The answers on the variations, in their order before ranking."""
-
-
 class VariedRuns(NamedTuple):
     """What N programs do on V variations of the examples' worlds."""
 
@@ -147,6 +134,10 @@ class VariedRuns(NamedTuple):
     ok: NDArray[np.bool_]
     """[N, V]: whether the program neither crashes nor runs forever."""
 
+    def of(self, rows: NDArray[np.int64]) -> VariedRuns:
+        """The runs of some of the programs, in this order."""
+        return self._replace(ends=self.ends[rows], ok=self.ok[rows])
+
 
 def run_variations(programs: NDArray[np.uint8], inputs: NDArray[np.uint8], max_ticks: int = MAX_TICKS) -> VariedRuns:
     """Run programs [N, L] on the variations of inputs [K, 18, 18]."""
@@ -154,6 +145,19 @@ def run_variations(programs: NDArray[np.uint8], inputs: NDArray[np.uint8], max_t
     runs = run_batch(programs, worlds[None], max_ticks=max_ticks)
     assert runs.worlds is not None
     return VariedRuns(variations, worlds, fingerprints(runs.worlds, runs.status), runs.ok)
+
+
+class Ranking(NamedTuple):
+    """The order of N answers."""
+
+    order: NDArray[np.int64]
+    """[N]: the answers, the preferred one first."""
+    probabilities: NDArray[np.float64]
+    """[N]: of being right on a further example, for each answer in its place before ranking."""
+    features: Features
+    """Those of the preferred answer."""
+    varied: VariedRuns
+    """The answers on the variations, in their order before ranking."""
 
 
 def rank(

@@ -61,6 +61,7 @@ if TYPE_CHECKING:
 SHARD_SIZE: Final = 16_384
 """Tasks in a shard: 65 MB."""
 MOST_SHARDS: Final = 1_000_000
+"""Of a generated set."""
 _PART: Final = 4_096
 """Tasks of a shard that one piece of work on a cluster makes: 16 MB."""
 _SUMMED_UP: Final = 16_384
