@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -88,6 +89,14 @@ def test_export_and_import(made: Path, tmp_path: Path) -> None:
     for source in (made, "deeper"):
         assert "7 tasks" in call("export-msr", source, "--limit", 7, "--out", tmp_path / "few.jsonl").stderr
         assert load_tasks(tmp_path / "few.jsonl").begins_like(load_tasks(source, limit=7))
+
+
+def test_an_export_says_which_tasks_are_refused_elsewhere(tmp_path: Path) -> None:
+    result = call("export-msr", "classroom", "--out", tmp_path / "tasks.jsonl")
+    slow = int(re.findall(r"(\d+) of them need more than 200 ticks", result.stderr)[0])
+    assert 0 < slow < 50
+    refused = call("import-msr", tmp_path / "tasks.jsonl", "--skip-bad", "--out", tmp_path / "back")
+    assert f"{50 - slow} tasks" in refused.stdout
 
 
 def test_import_names_bad_records_by_line(tmp_path: Path) -> None:

@@ -94,7 +94,9 @@ def test_a_late_request_gets_an_error_of_the_same_form_as_others() -> None:
     late = Connection.__new__(Connection)
     transport = SimpleNamespace(is_closing=lambda: False, write=written.append, close=lambda: None)
     late.transport = transport  # type: ignore[assignment]
+    late.cycle = SimpleNamespace(scope={})  # type: ignore[assignment]
     late.close_late("body")
+    assert late.cycle.scope["state"]["status"] == 408
     head, _, body = written[0].partition(b"\r\n\r\n")
     assert head.startswith(b"HTTP/1.1 408 Request Timeout\r\n")
     assert head.endswith(f"Content-Length: {len(body)}".encode())

@@ -16,7 +16,7 @@ from anyio.to_thread import current_default_thread_limiter
 from benchmarks.hostile import hostile_bodies
 
 from karelsynth.web.app import ServiceSettings, create_app
-from karelsynth.web.guard import FairTurns, RateLimited, RateLimits
+from karelsynth.web.guard import LARGEST_BODY, FairTurns, RateLimited, RateLimits
 from karelsynth.web.operations import LOGGERS, Histogram, access_log, start_logging
 from tests.fake_solver import FakeSolver
 from tests.web_client import BODY, TASK, client_of, refusal
@@ -40,6 +40,7 @@ def test_metrics_count_requests_and_searches() -> None:
         for _ in range(3):
             assert client.post("/api/solve", json=BODY).status_code == 200
         client.post("/api/solve", json={})
+        client.post("/api/solve", content=b" " * (LARGEST_BODY + 1))
         client.get("/nothing/that/exists")
         client.request("BREW", "/api/solve")
         response = client.get("/metrics")
@@ -47,6 +48,7 @@ def test_metrics_count_requests_and_searches() -> None:
         found = samples(response.text)
     assert found['karelsynth_requests_total{method="POST",path="/api/solve",status="200"}'] == 3
     assert found['karelsynth_requests_total{method="POST",path="/api/solve",status="422"}'] == 1
+    assert found['karelsynth_requests_total{method="POST",path="/api/solve",status="413"}'] == 1
     assert found['karelsynth_requests_total{method="GET",path="other",status="404"}'] == 1
     assert found['karelsynth_searches_total{outcome="solved"}'] == 3
     assert found["karelsynth_search_seconds_count"] == found["karelsynth_batch_size_count"] == 3

@@ -179,6 +179,7 @@ def export_msr(
     limit: Annotated[int | None, typer.Option(min=1, help="Write only the first N tasks.")] = None,
 ) -> None:
     """Write a task set in the original's format: JSON lines, compressed if the name ends in .gz."""
+    from karelsynth.karel.interpreter import PAPER_TICKS
     from karelsynth.tasks.named import named_set, named_tasks
     from karelsynth.tasks.sets import export_msr as run_export
     from karelsynth.tasks.sets import is_named, open_set, scoring_of
@@ -194,8 +195,14 @@ def export_msr(
                 raise KarelsynthError(f"{task_set}: there is no such folder, and {error}") from None
         tasks = open_set(task_set) if limit is None else open_set(task_set)[:limit]
     with counter("exporting", unit="tasks", total=len(tasks)) as progress:
-        run_export(tasks, out, progress, max_ticks=scoring_of(task_set).max_ticks)
+        slow = run_export(tasks, out, progress, max_ticks=scoring_of(task_set).max_ticks)
     print_err(f"{out}: {len(tasks):,} tasks")  # not to standard output, which may be the file
+    if slow:
+        print_err(
+            f"{slow} of them need more than {PAPER_TICKS} ticks, the most in the original: `verify` and `import-msr` "
+            "refuse these",
+            "yellow",
+        )
 
 
 def stats(

@@ -22,7 +22,7 @@ from karelsynth.generator.sampler import MAX_TOKENS
 from karelsynth.karel.formats.codes import world_from_codes
 from karelsynth.karel.formats.msr import program_to_json, tensor_to_string, world_to_json
 from karelsynth.karel.interpreter import PAPER_TICKS, Status
-from karelsynth.karel.machine import LONGEST_PROGRAM, run_batch
+from karelsynth.karel.machine import LONGEST_PROGRAM, BatchRun, run_batch
 from karelsynth.karel.program import Program
 from karelsynth.karel.tokens import PAD, TOKENS
 from karelsynth.tasks.batch import TaskBatch
@@ -263,22 +263,25 @@ def write_tasks(
     progress: Callable[[int], None] | None = None,
     *,
     max_ticks: int = PAPER_TICKS,
-) -> None:
+) -> int:
     """Write tasks in the original format, compressed if the name ends in `.gz`; the same tasks give the same bytes.
 
     The file appears whole or not at all. `progress` is called with the number of tasks just done. `max_ticks` is the
-    time that the reference programs may take.
+    time that the reference programs may take. Returns how many tasks take more than the original's PAPER_TICKS.
     """
-    done = 0
+    done, slow = 0, 0
     with atomic_writer(Path(path)) as raw, _packed(raw) if Path(path).suffix == ".gz" else nullcontext(raw) as file:
         for batch in batches:
             for first in range(0, len(batch), _CHUNK):
                 chunk = batch[first : first + _CHUNK]
-                for record in _records(chunk, done, max_ticks):
+                runs = _run_references(chunk, done, max_ticks)
+                slow += int((runs.ticks > PAPER_TICKS).any(1).sum())
+                for record in _records(chunk, runs):
                     file.write(json.dumps(record).encode() + b"\n")
                 done += len(chunk)
                 if progress is not None:
                     progress(len(chunk))
+    return slow
 
 
 def _packed(raw: BinaryIO) -> gzip.GzipFile:
@@ -286,13 +289,18 @@ def _packed(raw: BinaryIO) -> gzip.GzipFile:
     return gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=0, compresslevel=6)
 
 
-def _records(tasks: TaskBatch, first: int, max_ticks: int) -> Iterator[dict[str, Any]]:
-    """The JSON objects of some tasks; `first` is the number of the first in the file, for the error message."""
+def _run_references(tasks: TaskBatch, first: int, max_ticks: int) -> BatchRun:
+    """The runs of the reference programs; `first` is the first task's number in the file, for the error message."""
     runs = run_batch(tasks.tokens, tasks.inputs, expected=tasks.outputs, traces=True, max_ticks=max_ticks)
     wrong = np.argwhere(~_required(runs.correct))
     if len(wrong):
         task, example = wrong[0]
         raise TaskFileError(f"task {first + task}: example {example}: its output is not what the program does")
+    return runs
+
+
+def _records(tasks: TaskBatch, runs: BatchRun) -> Iterator[dict[str, Any]]:
+    """The JSON objects of some tasks."""
     traces, lengths = _required(runs.traces), _required(runs.trace_lengths)
     for row, (ids, inputs, outputs) in enumerate(zip(tasks.tokens, tasks.inputs, tasks.outputs, strict=True)):
         program = Program.from_tokens(ids.tolist())

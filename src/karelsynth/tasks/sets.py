@@ -225,9 +225,9 @@ def export_msr(
     progress: Callable[[int], None] | None = None,
     *,
     max_ticks: int = PAPER_TICKS,
-) -> None:
+) -> int:
     """Write a set in the original format; see `write_tasks`."""
-    write_tasks(tasks.batches() if isinstance(tasks, TaskSet) else [tasks], file, progress, max_ticks=max_ticks)
+    return write_tasks(tasks.batches() if isinstance(tasks, TaskSet) else [tasks], file, progress, max_ticks=max_ticks)
 
 
 def write_set(

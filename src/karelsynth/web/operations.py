@@ -76,7 +76,7 @@ class ServiceMetrics:
 
     def request_ended(self, scope: Scope, status: int, seconds: float) -> None:
         """Count a request, and log it."""
-        path = _route(scope)
+        path, status = _route(scope), scope.get("state", {}).get("status", status)
         method = scope["method"] if scope["method"] in ("GET", "HEAD", "POST") else "other"
         with self._lock:
             self._requests[method, path, status] += 1
@@ -228,11 +228,13 @@ def _timestamp(seconds: float) -> str:
 
 
 def _route(scope: Scope) -> str:
-    """The path of a request as its route declares it; `other` for a path without a route."""
+    """The path of a request as its route declares it, even if it was refused before; `other` without a route."""
     path = getattr(scope.get("route"), "path", None)
     if path is not None:
         return str(path)
-    return "/static" if scope["path"].startswith("/static/") else "other"
+    if scope["path"].startswith("/static/"):
+        return "/static"
+    return str(scope["path"]) if scope["path"] in scope["app"].openapi()["paths"] else "other"
 
 
 def _metric(name: str, kind: str, what: str) -> list[str]:
