@@ -16,7 +16,7 @@ from karelsynth.cli import app
 from karelsynth.errors import KarelsynthError
 from karelsynth.karel.formats.codes import HERO, WALL, world_from_codes
 from karelsynth.karel.grammar import NORMAL_FORM
-from karelsynth.karel.interpreter import run
+from karelsynth.karel.interpreter import PAPER_TICKS, run
 from karelsynth.karel.machine import encode_programs, run_batch
 from karelsynth.karel.syntax import SyntaxMachine
 from karelsynth.karel.tokens import ID
@@ -49,7 +49,7 @@ def test_a_task_depends_on_seed_and_number_alone(tasks: TaskBatch) -> None:
 
 def test_the_stream_is_pinned() -> None:
     """A change of plans or kernels changes the stream, and with it what recipes train on: do it on purpose."""
-    assert generate_purposeful(0, 0, 50).digest == "4495823946e307d4"
+    assert generate_purposeful(0, 0, 50).digest == "4d5cd5e7d8a1d773"
 
 
 def test_each_part_of_a_program_is_needed_by_some_example(tasks: TaskBatch) -> None:
@@ -59,7 +59,11 @@ def test_each_part_of_a_program_is_needed_by_some_example(tasks: TaskBatch) -> N
         if fewer:
             worlds = (part[number : number + 1] for part in (tasks.inputs, tasks.outputs))
             correct = run_batch(
-                encode_programs(fewer), next(worlds), expected=next(worlds), which=np.zeros(len(fewer), np.int64)
+                encode_programs(fewer),
+                next(worlds),
+                expected=next(worlds),
+                which=np.zeros(len(fewer), np.int64),
+                max_ticks=PAPER_TICKS,  # a program that is right only after more is no simpler one
             ).correct
             assert correct is not None
             assert not correct.all(1).any()

@@ -400,47 +400,6 @@ def side_street(rng: Random) -> World:
 
 
 @posed(
-    "The abacus counts the pebbles at its left end in binary. For each pebble that Karel takes off the pile it goes "
-    "right, clears the ones until the first zero, makes that a one, and walks back to the wall. The digits, lowest "
-    "first, follow the pile; they may show a number at first.",
-    "conditional loop, nested loop",
-    "own; binary numbers",
-    """
-    def run():
-      while(markersPresent):
-        pickMarker()
-        move()
-        while(markersPresent):
-          pickMarker()
-          move()
-        putMarker()
-        turnLeft()
-        turnLeft()
-        while(frontIsClear):
-          move()
-        turnLeft()
-        turnLeft()
-    """,
-)
-def abacus(rng: Random) -> World:
-    sketch = Sketch(rng.randint(2, 4), rng.randint(4, 8))
-    row, start = rng.randrange(sketch.rows), rng.randint(0, 2)
-    digits = sketch.cols - start - 1
-    if start:
-        sketch.wall(row, start - 1)
-    if digits < 2:
-        digits, sketch.cols = 2, start + 3
-    pebbles = rng.randint(1, min(9, 2**digits - 1))
-    shown = rng.choice([0, rng.randint(0, 2**digits - 1 - pebbles)])
-    sketch.place(row, start).mark(row, start, pebbles)
-    for digit in range(digits):
-        if shown >> digit & 1:
-            sketch.mark(row, start + 1 + digit)
-    but = along(row, range(sketch.cols))
-    return blocks(rng, sketch, but, 0.1).world()
-
-
-@posed(
     "The plane flies on as long as the way ahead is free. Each time it leaves a puff of smoke in its cell, goes one "
     "cell on and then rises by one cell (to its left) if there is no cloud or ceiling. It stops at the first obstacle "
     "ahead.",
@@ -563,50 +522,6 @@ def three_lengths(rng: Random) -> World:
         sketch.wall(row, last + 1)
     strew(rng, sketch, set(), 0.12)
     return any_way(rng, blocks(rng, sketch, lane, 0.1))
-
-
-@posed(
-    "The delivery van burns one marker of fuel for each cell: while there is fuel in its cell it uses up one, carries "
-    "the rest, one by one, to the next cell, and follows. Fuel that lies there already is added. It stops where its "
-    "fuel is used up.",
-    "conditional loop, nested loop",
-    "own; traffic",
-    """
-    def run():
-      while(markersPresent):
-        pickMarker()
-        while(markersPresent):
-          pickMarker()
-          move()
-          putMarker()
-          turnLeft()
-          turnLeft()
-          move()
-          turnLeft()
-          turnLeft()
-        move()
-    """,
-)
-def fuel_tank(rng: Random) -> World:
-    fuel = tank = rng.randint(1, 5)
-    stations: dict[int, int] = {}
-    col = 0
-    while fuel:
-        fuel -= 1
-        col += 1
-        if len(stations) < 2 and fuel < 3 and rng.random() < 0.3:
-            stations[col] = rng.randint(1, 2)
-            fuel += stations[col]
-    start = rng.randint(0, 1)
-    sketch = Sketch(rng.randint(2, 4), min(12, start + col + rng.randint(1, 3)))
-    row = rng.randrange(sketch.rows)
-    sketch.place(row, start).mark(row, start, tank)
-    for at, count in stations.items():
-        sketch.mark(row, start + at, count)
-    if start + col + 2 < sketch.cols and rng.random() < 0.5:
-        sketch.mark(row, start + col + 2, rng.randint(1, 3))
-    but = along(row, range(sketch.cols))
-    return blocks(rng, sketch, but, 0.1).world()
 
 
 @posed(
@@ -961,42 +876,6 @@ def snail_spiral(rng: Random) -> World:
     rows = rng.randint(2, 6)
     sketch = Sketch(rows, rng.randint(2, 26 // rows if rows > 3 else 7))
     return any_way(rng, sketch.place(0, rng.randrange(sketch.cols), rng.choice(["east", "west"])))
-
-
-@posed(
-    "A traffic jam: single cars (markers) stand in a lane with gaps. Karel stands at the traffic light behind which "
-    "the lane ends, and looks along the lane. It moves cars up until they stand without gaps from the light on, and "
-    "goes to the far end of the lane.",
-    "conditional loop, nested loop, branch",
-    "own; traffic",
-    """
-    def run():
-      while(frontIsClear):
-        move()
-        if(markersPresent):
-          pickMarker()
-          turnLeft()
-          turnLeft()
-          while(frontIsClear):
-            move()
-          turnLeft()
-          turnLeft()
-          while(markersPresent):
-            move()
-          putMarker()
-    """,
-)
-def traffic_jam(rng: Random) -> World:
-    sketch = Sketch(rng.randint(2, 4), rng.randint(3, 8))
-    row, end = rng.randrange(sketch.rows), rng.randint(2, sketch.cols - 1)
-    sketch.place(row, 0)
-    if end + 1 < sketch.cols:
-        sketch.wall(row, end + 1)
-    for col in range(end + 1):
-        if rng.random() < 0.5:
-            sketch.mark(row, col)
-    but = along(row, range(sketch.cols))
-    return blocks(rng, sketch, but, 0.1).world(2)
 
 
 @posed(

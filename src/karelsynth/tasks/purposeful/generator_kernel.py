@@ -14,7 +14,16 @@ from karelsynth.generator.random_kernel import GAMMA, mix, shuffle, signed
 from karelsynth.karel.compiled import BoolArray, I16Array, I32Array, I64Array, U8Array, U64Array, compiled
 from karelsynth.karel.formats.codes import HERO, WALL
 from karelsynth.karel.interpreter import PAPER_TICKS, Status
-from karelsynth.karel.machine_kernel import CELLS, IF, IFELSE, WHILE, code_buffers, compile_program, run_code
+from karelsynth.karel.machine_kernel import (
+    CELLS,
+    IF,
+    IFELSE,
+    WHILE,
+    code_buffers,
+    compile_program,
+    run_code,
+    take_hero_out,
+)
 from karelsynth.karel.syntax_compiler import ParserTables
 from karelsynth.tasks.purposeful.program_kernel import (
     LONGEST,
@@ -45,7 +54,7 @@ from karelsynth.tasks.purposeful.world_kernel import (
     draw_taste,
     stage_world,
 )
-from karelsynth.tasks.simplify import find_shorter, new_workspace
+from karelsynth.tasks.simplify import Workspace, find_shorter, new_workspace
 
 _OK, _NO_MARKER = int(Status.OK), int(Status.NO_MARKER_TO_PICK)
 _MOST: Final = 9
@@ -80,6 +89,8 @@ _SHORT: Final = 50
 """Percent of the worlds that are rejected if their trace is less than half as long as the longest so far."""
 _BARE: Final = 75
 """Percent of the tasks without markers, if the program neither picks nor looks at any."""
+_KEPT: Final = 60
+"""Percent of a program that the examples must need. It loses the rest."""
 _STREAM: Final = np.uint64(0x6F6C6B6A)
 
 
@@ -118,6 +129,8 @@ class Scratch(NamedTuple):
     """[E, conditions]: the same for each example found so far, …"""
     all_seen: U8Array
     """[conditions]: … and over all of them."""
+    cells: U8Array
+    """[1, 324]: a world to run in."""
 
 
 @compiled()
@@ -317,6 +330,47 @@ def _find_worlds(
 
 
 @compiled()
+def _count_conditionals(text: U8Array, length: int) -> int:
+    """The number of conditions of a program."""
+    conditionals = 0
+    for at in range(length):
+        conditionals += text[at] == IF or text[at] == IFELSE or text[at] == WHILE
+    return conditionals
+
+
+@compiled()
+def _take_out_needless(text: U8Array, length: int, scratch: Scratch, parser: ParserTables, work: Workspace) -> int:
+    """Remove from a program what no example needs; returns the length of what is left, in the normal form."""
+    shorter = 0
+    while shorter < length:
+        shorter = find_shorter(
+            text[:length], 0, scratch.heroes, scratch.before, scratch.after, parser, PAPER_TICKS, True, True, work
+        )
+        if shorter < length:
+            for at in range(shorter - 4):
+                scratch.raw[at] = work.text[0, at + 3]
+            length = normalise(scratch.raw, shorter - 4, text)
+            shorter = 0
+    return length
+
+
+@compiled()
+def _show_outcomes(code: I64Array, counters: I32Array, conditionals: int, scratch: Scratch) -> None:
+    """Run a program on the examples again, for the outcomes of its conditions in each."""
+    for example in range(len(scratch.heroes)):
+        at = signed(scratch.heroes[example])
+        heading = take_hero_out(scratch.before, example, at, scratch.cells, 0)
+        for number in range(conditionals):
+            scratch.seen[0, number] = 0
+        run_code(
+            code, counters, scratch.cells, 0, at, heading, PAPER_TICKS, scratch.traces, False, scratch.seen, True, 0,
+            False, False,
+        )  # fmt: skip
+        for number in range(conditionals):
+            scratch.shown[example, number] = scratch.seen[0, number]
+
+
+@compiled()
 def teaching_order(state: U64Array, shown: U8Array, all_seen: U8Array, order: I64Array) -> None:
     """Fill `order` with the examples as a teacher would show them; ties are broken at random.
 
@@ -377,7 +431,7 @@ def generate_range(
         np.empty((examples, CELLS), np.uint8), np.empty((examples, CELLS), np.uint8),
         np.empty(examples, np.int16), np.empty(examples, np.uint64),
         np.empty((1, PAPER_TICKS + 1), np.uint8), np.zeros((1, LONGEST), np.uint8),
-        np.empty((examples, LONGEST), np.uint8), np.empty(LONGEST, np.uint8),
+        np.empty((examples, LONGEST), np.uint8), np.empty(LONGEST, np.uint8), np.empty((1, CELLS), np.uint8),
     )  # fmt: skip
     text = scratch.text
     stream = mix(mix(np.uint64(seed) + _STREAM) + np.uint64(reserved))
@@ -397,9 +451,7 @@ def generate_range(
                     continue
                 if _among(program_hash(text, length), rejected):
                     continue
-                conditionals = 0
-                for at in range(length):
-                    conditionals += text[at] == IF or text[at] == IFELSE or text[at] == WHILE
+                conditionals = _count_conditionals(text, length)
                 scene = plan
                 if percent(state, _OTHER_WORLDS):
                     scene = pick_threshold(state, tables.plan_threshold, 0, len(tables.plans))
@@ -410,11 +462,15 @@ def generate_range(
                     some = NO_MARKERS
                 done = _find_worlds(state, world[0], world[1], some, code, counters, conditionals, scratch)
                 if done:  # a person's examples show what each part of the program is for
-                    shorter = find_shorter(
-                        text[:length], 0, scratch.heroes, scratch.before, scratch.after, parser, PAPER_TICKS, True,
-                        True, work,
-                    )  # fmt: skip
-                    done = shorter == length
+                    whole = length
+                    length = _take_out_needless(text, length, scratch, parser, work)
+                    done = 100 * length >= _KEPT * whole
+                    if done and length < whole:
+                        done = compile_program(text[:length], parser, code, origin, parse_stack, opened) < 0
+                        done &= reserved or not is_reserved_program(text, length)
+                        done &= not _among(program_hash(text, length), rejected)
+                        conditionals = _count_conditionals(text, length)
+                        _show_outcomes(code, counters, conditionals, scratch)
                 if done:
                     break
             if done:
