@@ -14,7 +14,7 @@ mkdir -p "$OUT" "$work"
 command -v nvidia-cuda-mps-control > /dev/null && nvidia-cuda-mps-control -d
 
 run() {  # NAME, changes to the recipe
-  $python -m karelsynth train execution_taught --out "$work/$1" --set start_from=src/karelsynth/pretrained \
+  $python -m karelsynth train execution_anything --out "$work/$1" --set start_from=src/karelsynth/pretrained \
     --set run.steps="${STEPS:-400}" --set run.batch_size=4096 --set run.compile=true --set run.checkpoint_every=100000 \
     --set run.validation_tasks=100 --set optimizer.learning_rate=5e-4 --set optimizer.warmup=40 \
     --set optimizer.decay_steps="$(( ${STEPS:-400} / 2 ))" "${@:2}" > "$work/$1.log" 2>&1

@@ -63,8 +63,8 @@ MOST_EXAMPLES: Final = 6
 _ALMOST_ONE: Final = 0.99
 NATS_PER_TOKEN: Final = 0.2
 """For a person's examples: each token makes an answer less likely by this many nats, …"""
-REDUNDANT: Final = 3.0
-"""… and a part that no example needs by this many. Both were chosen on 160 people's tasks with three examples each
+REDUNDANT: Final = 1.0
+"""… and a part that no example needs by this many. Both were chosen on people's tasks and on generated ones
 (docs/log.md)."""
 MOST_COMPARED: Final = 16
 """The most answers that one for a person's examples is chosen from, the likeliest by the search's order."""

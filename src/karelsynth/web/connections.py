@@ -187,7 +187,7 @@ class Connection(H11Protocol):
             self.transport.abort()
             return
         if self.cycle is not None:
-            self.cycle.scope.setdefault("state", {})["status"] = 408  # for the metrics; the application sends no response
+            self.cycle.scope.setdefault("state", {})["status"] = 408  # for the metrics: nothing else sends one
         message = f"the {phase} of the request took longer than {_SECONDS[phase]:g} s: send it at once"
         body = error_response(408, message).body
         head = f"Connection: close\r\nContent-Type: application/json\r\nContent-Length: {len(body)}"

@@ -340,18 +340,22 @@ def _count_conditionals(text: U8Array, length: int) -> int:
 
 @compiled()
 def _take_out_needless(text: U8Array, length: int, scratch: Scratch, parser: ParserTables, work: Workspace) -> int:
-    """Remove from a program what no example needs; returns the length of what is left, in the normal form."""
-    shorter = 0
-    while shorter < length:
+    """Remove from a program what no example needs; returns the length of what is left, in the normal form.
+
+    Returns 0 if that is no program: in the normal form a block may become empty.
+    """
+    code, origin, stack, opened, _ = work.buffers
+    while True:
         shorter = find_shorter(
             text[:length], 0, scratch.heroes, scratch.before, scratch.after, parser, PAPER_TICKS, True, True, work
         )
-        if shorter < length:
-            for at in range(shorter - 4):
-                scratch.raw[at] = work.text[0, at + 3]
-            length = normalise(scratch.raw, shorter - 4, text)
-            shorter = 0
-    return length
+        if shorter == length:
+            return length
+        for at in range(shorter - 4):  # without `DEF run m(` and `m)`
+            scratch.raw[at] = work.text[0, at + 3]
+        length = normalise(scratch.raw, shorter - 4, text)
+        if compile_program(text[:length], parser, code, origin, stack, opened) >= 0:
+            return 0
 
 
 @compiled()
@@ -466,8 +470,8 @@ def generate_range(
                     length = _take_out_needless(text, length, scratch, parser, work)
                     done = 100 * length >= _KEPT * whole
                     if done and length < whole:
-                        done = compile_program(text[:length], parser, code, origin, parse_stack, opened) < 0
-                        done &= reserved or not is_reserved_program(text, length)
+                        compile_program(text[:length], parser, code, origin, parse_stack, opened)
+                        done = reserved or not is_reserved_program(text, length)
                         done &= not _among(program_hash(text, length), rejected)
                         conditionals = _count_conditionals(text, length)
                         _show_outcomes(code, counters, conditionals, scratch)
