@@ -307,7 +307,7 @@ def test_mcmc_runs_only_where_the_network_leaves_a_doubt(
 @pytest.mark.parametrize(
     ("texts", "logprobs", "first"),
     [
-        (("IF c( frontIsClear c) i( move i)", "move"), (-0.5, -3.0), 1),  # no example needs the guard, …
+        (("IF c( frontIsClear c) i( move i)", "move"), (-0.5, -2.5), 1),  # no example needs the guard, …
         (("IF c( frontIsClear c) i( move i)", "move"), (-0.5, -6.0), 0),  # … but the network is sure of it
         (("move turnLeft turnLeft turnLeft", "move turnRight"), (-0.5, -0.8), 1),  # equivalent, and longer
         (("move turnRight", "move turnLeft turnLeft turnLeft"), (-0.8, -0.5), 0),
