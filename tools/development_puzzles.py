@@ -129,31 +129,6 @@ def four_plates(rng: Random) -> World:
 
 
 @posed(
-    "Karel is the heart of a flower and lays one petal on each of the four cells next to it. It ends as it began.",
-    "counted loop, there and back",
-    "your own: a flower",
-    """
-    def run():
-      repeat(4):
-        move()
-        putMarker()
-        turnLeft()
-        turnLeft()
-        move()
-        turnLeft()
-    """,
-)
-def flower(rng: Random) -> World:
-    sketch = Sketch(rng.randint(3, 6), rng.randint(3, 6))
-    row, col = rng.randint(1, sketch.rows - 2), rng.randint(1, sketch.cols - 2)
-    petals = {(row, col - 1), (row, col + 1), (row - 1, col), (row + 1, col)}
-    for cell in sorted({*petals, (row, col)}):
-        if rng.random() < 0.25:
-            sketch.mark(*cell, rng.randint(1, 3))
-    return strew(sketch.place(row, col, rng.choice(HEADINGS)), rng, petals).world()
-
-
-@posed(
     "Karel stands at a fork. If the way to its left is open it takes that one, else it goes straight on: two cells "
     "far, where it leaves a marker.",
     "if",
@@ -589,45 +564,6 @@ def every_other_one(rng: Random) -> World:
 
 
 @posed(
-    "A pile is fuel: a step burns one marker, and Karel takes the rest along to the next cell, one by one. Fuel that "
-    "lies there is used, too. Karel stops when none is left.",
-    "pile as a number, move a pile, nested while",
-    "your own: fuel",
-    """
-    def run():
-      while(markersPresent):
-        pickMarker()
-        while(markersPresent):
-          pickMarker()
-          move()
-          putMarker()
-          turnLeft()
-          turnLeft()
-          move()
-          turnLeft()
-          turnLeft()
-        move()
-    """,
-)
-def fuel(rng: Random) -> World:
-    sketch, row = lane(rng, rng.randint(3, 9), 4)
-    start, pile = rng.randint(0, 1), rng.randint(1, 5)
-    left, col = pile, start
-    sketch.place(row, start).mark(row, start, pile)
-    while left and col < sketch.cols - 1:
-        left, col = left - 1, col + 1
-        if left < sketch.cols - 1 - col and rng.random() < 0.2:
-            sketch.mark(row, col)
-            left += 1
-    if left:
-        return fuel(rng)
-    for beyond in range(col + 1, sketch.cols):
-        if rng.random() < 0.3:
-            sketch.mark(row, beyond)
-    return strew(sketch, rng, cells(row, range(sketch.cols))).world(rng.choice([0, 0, 1, 3]))
-
-
-@posed(
     "Karel halves the pile under it. For each two markers that it takes it puts one on the cell to its left. If one is "
     "left over, that goes to the cell on Karel's right, and Karel walks on over it to the cell beyond. Else it stays.",
     "division by two with a remainder, unary arithmetic, if else",
@@ -878,41 +814,6 @@ def modulo_two(rng: Random) -> World:
 
 
 @posed(
-    "Karel drives every parked car (a marker) back to the first free cell at the wall where it started, and then "
-    "comes to look for the next, until it is at the wall ahead. Afterwards all cars stand in a row without gaps. The "
-    "car on Karel's first cell, if there is one, stays.",
-    "sorting zeros and ones, nested while, there and back",
-    "your own: the garage",
-    """
-    def run():
-      while(frontIsClear):
-        move()
-        if(markersPresent):
-          pickMarker()
-          turnLeft()
-          turnLeft()
-          while(frontIsClear):
-            move()
-          turnLeft()
-          turnLeft()
-          while(markersPresent):
-            move()
-          putMarker()
-    """,
-)
-def the_garage(rng: Random) -> World:
-    sketch, row = lane(rng, rng.randint(3, 8), 4)
-    share = rng.choice([0.3, 0.5])
-    for col in range(sketch.cols):
-        if rng.random() < share:
-            sketch.mark(row, col)
-    if sketch.cols > 5 and rng.random() < 0.3:
-        end = rng.randint(4, sketch.cols - 1)
-        sketch.wall(row, end).markers.pop((row, end), None)
-    return strew(sketch, rng, cells(row, range(sketch.cols))).world(rng.randrange(4))
-
-
-@posed(
     "Karel walks to the wall ahead. Whenever a column (a wall) stands on its left, after a step, it throws its shadow: "
     "Karel goes to its right up to the wall, leaves a marker there, comes back to the column, and goes on.",
     "nested while, if with a negation, there and back",
@@ -1092,57 +993,6 @@ def vessels(rng: Random) -> World:
     return strew(sketch.place(row, middle), rng, kept).world(rng.randrange(4))
 
 
-@posed(
-    "Four cells in a row: the numbers a, under Karel, and b, a free cell, and the sum. For each marker of a, which "
-    "it takes away, Karel lays the b markers one by one in twos, one on the free cell and one on the sum, and then "
-    "takes those of the free cell back to b. So a becomes zero, b stays, and the sum grows by a times b.",
-    "multiplication, copy a pile, unary arithmetic",
-    "multiplication on a register machine",
-    """
-    def run():
-      while(markersPresent):
-        pickMarker()
-        move()
-        while(markersPresent):
-          pickMarker()
-          repeat(2):
-            move()
-            putMarker()
-          turnLeft()
-          turnLeft()
-          move()
-          move()
-          turnLeft()
-          turnLeft()
-        move()
-        while(markersPresent):
-          pickMarker()
-          turnLeft()
-          turnLeft()
-          move()
-          putMarker()
-          turnLeft()
-          turnLeft()
-          move()
-        turnLeft()
-        turnLeft()
-        move()
-        move()
-        turnLeft()
-        turnLeft()
-    """,
-)
-def multiply(rng: Random) -> World:
-    sketch, row = lane(rng, rng.randint(4, 7), 4)
-    start = rng.randint(0, sketch.cols - 4)
-    sketch.place(row, start)
-    a, b = rng.choice([(1, 1), (1, 2), (1, 3), (1, 4), (2, 0), (2, 1), (2, 2), (2, 2), (2, 3), (3, 1), (3, 2), (4, 1)])
-    for at, pile in ((0, a), (1, b), (3, rng.choice([0, 0, 1, 2]))):
-        if pile:
-            sketch.mark(row, start + at, pile)
-    return strew(sketch, rng, cells(row, range(start, start + 4))).world(rng.randrange(4))
-
-
 BEAVER: Final = """
 def run():
   ifelse(noMarkersPresent):
@@ -1194,43 +1044,6 @@ def busy_beaver(rng: Random) -> World:
         return strew(sketch, rng, cells(row, range(sketch.cols))).world(rng.choice([0, 0, 1, 3]))
 
     return until_it_runs(BEAVER, draw)
-
-
-@posed(
-    "One pass of bubble sort on a row of empty and marked cells, from Karel to the wall: Karel takes the marker under "
-    "it along, cell by cell. Where it comes to a marked cell it lays its own back on the cell before and goes on with "
-    "that one. Over empty cells it walks on.",
-    "bubble sort, nested if else, while with a wall",
-    "one pass of bubble sort",
-    """
-    def run():
-      while(frontIsClear):
-        ifelse(markersPresent):
-          pickMarker()
-          move()
-          ifelse(markersPresent):
-            turnLeft()
-            turnLeft()
-            move()
-            putMarker()
-            turnLeft()
-            turnLeft()
-            move()
-          else:
-            putMarker()
-        else:
-          move()
-    """,
-)
-def bubble_pass(rng: Random) -> World:
-    sketch, row = lane(rng, rng.randint(3, 10), 4)
-    share = rng.choice([0.3, 0.5, 0.6])
-    for col in range(sketch.cols):
-        if rng.random() < share:
-            sketch.mark(row, col)
-    if rng.random() < 0.2:
-        sketch.place(row, 1)
-    return strew(sketch, rng, cells(row, range(sketch.cols))).world(rng.randrange(4))
 
 
 @posed(
@@ -1305,50 +1118,6 @@ def fireworks(rng: Random) -> World:
         if rng.random() < 0.45:
             sketch.mark(row, col, rng.choice([1, 1, 2]))
     return strew(sketch, rng, cells(row, range(sketch.cols)), 0.3).world(rng.randrange(4))
-
-
-@posed(
-    "Karel sorts the mail on its way to the wall. From each pile that it steps on, a single marker goes to the cell on "
-    "its left; of two or more, two go to the cell on its right, and a third stays where it is.",
-    "sorting by size, markers as signals, nested if else",
-    "your own: the sorting office",
-    """
-    def run():
-      while(frontIsClear):
-        move()
-        if(markersPresent):
-          pickMarker()
-          ifelse(markersPresent):
-            pickMarker()
-            turnRight()
-            move()
-            putMarker()
-            putMarker()
-            turnLeft()
-            turnLeft()
-            move()
-            turnRight()
-          else:
-            turnLeft()
-            move()
-            putMarker()
-            turnLeft()
-            turnLeft()
-            move()
-            turnLeft()
-    """,
-)
-def sorting_office(rng: Random) -> World:
-    sketch = Sketch(rng.randint(3, 5), rng.randint(3, 8))
-    row = rng.randint(1, sketch.rows - 2)
-    for col in range(sketch.cols):
-        if rng.random() < 0.5:
-            sketch.mark(row, col, rng.choice([1, 1, 2, 2, 3]))
-        for side in (row - 1, row + 1):
-            if rng.random() < 0.1:
-                sketch.mark(side, col)
-    kept = cells(range(row - 1, row + 2), range(sketch.cols))
-    return strew(sketch.place(row, 0), rng, kept).world(rng.randrange(4))
 
 
 @posed(

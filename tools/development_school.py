@@ -138,31 +138,6 @@ def cake_candles(rng: Random) -> World:
 
 
 @posed(
-    "The odometer counts one kilometre on. Its wheels are cells in a row with one marker or none (a binary number), "
-    "the last digit at Karel, the higher ones ahead. Karel clears the ones until the first zero and makes that a one.",
-    "conditional loop",
-    "own; binary numbers",
-    """
-    def run():
-      while(markersPresent):
-        pickMarker()
-        move()
-      putMarker()
-    """,
-)
-def odometer(rng: Random) -> World:
-    sketch = Sketch(rng.randint(2, 4), rng.randint(2, 8))
-    row, start = rng.randrange(sketch.rows), rng.randint(0, 1)
-    zero = rng.randint(start, min(sketch.cols - 1, start + 5))
-    sketch.place(row, start)
-    for col in range(start, sketch.cols):
-        if col < zero or (col > zero and rng.random() < 0.5):
-            sketch.mark(row, col)
-    but = along(row, range(sketch.cols))
-    return blocks(rng, sketch, but, 0.1).world()
-
-
-@posed(
     "The washing line: Karel puts a peg where it stands, walks straight on as far as it can and puts a peg there. If "
     "it cannot walk at all, both pegs are in its cell.",
     "conditional loop, sequence",
@@ -469,33 +444,6 @@ def signposts(rng: Random) -> World:
 
 
 @posed(
-    "The hen feeds her chicks: she puts one corn on each free cell around her (ahead, behind, left and right), comes "
-    "back each time, and looks in the same direction as before.",
-    "counted loop, branch",
-    "own; farm",
-    """
-    def run():
-      repeat(4):
-        if(frontIsClear):
-          move()
-          putMarker()
-          turnLeft()
-          turnLeft()
-          move()
-          turnLeft()
-          turnLeft()
-        turnLeft()
-    """,
-)
-def hen_and_chicks(rng: Random) -> World:
-    sketch = Sketch(rng.randint(2, 5), rng.randint(2, 5))
-    row, col = rng.randrange(sketch.rows), rng.randrange(sketch.cols)
-    sketch.place(row, col, rng.choice(HEADINGS))
-    strew(rng, sketch, set(), 0.2)
-    return blocks(rng, sketch, {(row, col)}, 0.3).world()
-
-
-@posed(
     "Three lengths in the swimming pool: Karel swims to the wall ahead, from there to the opposite wall and back "
     "again. At each turn it leaves a marker at the wall and turns around. It may start in the middle of the lane.",
     "counted loop, nested loop",
@@ -549,44 +497,6 @@ def garland(rng: Random) -> World:
     if rng.random() < 0.35:
         sketch.mark(rng.randint(1, sketch.rows - 1), rng.choice([0, sketch.cols - 1]), rng.randint(1, 2))
     return any_way(rng, sketch)
-
-
-@posed(
-    "Karel goes along the bed to its end. For each flower cell it comes to, it puts a stake into the cell left of it, "
-    "if that is free; if there is no room for a stake, it picks the flower (one marker).",
-    "conditional loop, branch, nested branch",
-    "own; gardening",
-    """
-    def run():
-      while(frontIsClear):
-        move()
-        if(markersPresent):
-          ifelse(leftIsClear):
-            turnLeft()
-            move()
-            putMarker()
-            turnLeft()
-            turnLeft()
-            move()
-            turnLeft()
-          else:
-            pickMarker()
-    """,
-)
-def flower_stakes(rng: Random) -> World:
-    sketch = Sketch(rng.randint(2, 4), rng.randint(3, 8))
-    row = rng.randrange(sketch.rows - 1) if rng.random() < 0.9 else sketch.rows - 1
-    end = sketch.cols - 1 - rng.choice([0, 0, 1])
-    sketch.place(row, 0)
-    if end + 1 < sketch.cols:
-        sketch.wall(row, end + 1)
-    for col in range(end + 1):
-        if rng.random() < 0.5:
-            sketch.mark(row, col, rng.choice([1, 1, 1, 2]))
-        if row + 1 < sketch.rows and rng.random() < 0.35:
-            sketch.wall(row + 1, col)
-    but = along(row, range(sketch.cols))
-    return strew(rng, sketch, but, 0.1).world()
 
 
 @posed(
@@ -1091,88 +1001,3 @@ def waltz(rng: Random) -> World:
         sketch.wall(row, end + 1)
     floor = along(row, range(end + 1))
     return blocks(rng, strew(rng, sketch, set(), 0.15, 2), floor, 0.1).world()
-
-
-@posed(
-    "The chambermaid walks down the hotel corridor to its end. She steps into each room on her left: if there are "
-    "dirty towels, she takes all of them, otherwise she leaves a clean one. Then into the room on her right, if there "
-    "is one: she leaves a chocolate there. There are no rooms at her first cell; rooms are one cell deep.",
-    "conditional loop, branch, nested branch, nested loop",
-    "own; cleaning",
-    """
-    def run():
-      while(frontIsClear):
-        move()
-        if(leftIsClear):
-          turnLeft()
-          move()
-          ifelse(markersPresent):
-            while(markersPresent):
-              pickMarker()
-          else:
-            putMarker()
-          turnLeft()
-          turnLeft()
-          move()
-          turnLeft()
-        if(rightIsClear):
-          turnRight()
-          move()
-          putMarker()
-          turnLeft()
-          turnLeft()
-          move()
-          turnRight()
-    """,
-)
-def hotel_rooms(rng: Random) -> World:
-    sketch = Sketch(3, rng.randint(2, 7)).place(1, 0)
-    sketch.wall([0, 2], range(sketch.cols))
-    for col in range(1, sketch.cols):
-        for row in (0, 2):
-            if rng.random() < 0.45:
-                sketch.walls.discard((row, col))
-                if rng.random() < 0.55:
-                    sketch.mark(row, col, rng.randint(1, 4))
-    return sketch.world()
-
-
-@posed(
-    "Karel crosses a mountain of walls. It walks to its foot, climbs it, each step being one cell wide and one or "
-    "more cells high, puts a flag on the first level cell at the top, walks on, goes down wherever there is a way "
-    "down on its right, and stops at the east wall.",
-    "conditional loop, nested loop, branch, negation",
-    "Stanford CS106A, Mountain Karel; with steps of any height",
-    """
-    def run():
-      while(frontIsClear):
-        move()
-      while(not(frontIsClear)):
-        turnLeft()
-        while(not(rightIsClear)):
-          move()
-        turnRight()
-        move()
-      putMarker()
-      while(frontIsClear):
-        move()
-        if(rightIsClear):
-          turnRight()
-          while(frontIsClear):
-            move()
-          turnLeft()
-    """,
-)
-def mountain(rng: Random) -> World:
-    heights = [0] * rng.randint(1, 3)
-    for _ in range(rng.randint(1, 3)):
-        heights.append(heights[-1] + rng.randint(1, 3))
-    heights += [heights[-1]] * rng.randint(0, 2)
-    while heights[-1] > 0 and len(heights) < 11:
-        heights += [max(0, heights[-1] - rng.randint(1, 4))] * rng.randint(1, 2)
-    sketch = Sketch(max(heights) + rng.randint(1, 2), len(heights) + rng.randint(0, 1)).place(0, 0)
-    if len(heights) < sketch.cols:
-        heights.append(heights[-1])
-    for col, height in enumerate(heights):
-        sketch.wall(range(height), col)
-    return sketch.world()

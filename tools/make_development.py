@@ -6,7 +6,8 @@ of benchmarks/held_out.jsonl.
 
 The tasks are in tools/development_school.py and tools/development_puzzles.py. Their two authors saw one task of another
 set, no generator and not each other's tasks. Examples are chosen as in tools/make_held_out.py and ordered by its
-`make_ordered`. Everything is seeded: the same sources write the same file.
+`make_ordered`. Eleven tasks were taken out, because their references also solve a task of the third or fourth held-out
+set. Everything is seeded: the same sources write the same file.
 
 With --only nothing is written: the examples of these tasks are printed.
 """

@@ -199,7 +199,7 @@ def export_msr(
     print_err(f"{out}: {len(tasks):,} tasks")  # not to standard output, which may be the file
     if slow:
         print_err(
-            f"{slow} of them need more than {PAPER_TICKS} ticks, the most in the original: `verify` and `import-msr` "
+            f"{slow} of them need more ticks than the original allows ({PAPER_TICKS}): `verify` and `import-msr` "
             "refuse these",
             "yellow",
         )
